@@ -151,7 +151,7 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 func (rs *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
 		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
-		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
+		MaxDisk: vmconf.SizeOf(m.Conf[vmconf.BootDrive(m.Conf)]),
 	}
 	if m.running() {
 		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
