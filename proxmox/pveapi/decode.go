@@ -1,6 +1,7 @@
 package pveapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -38,7 +39,7 @@ func readMap[T any](data json.RawMessage, read func(json.RawMessage) (T, bool)) 
 }
 
 func readList[T any](data json.RawMessage, read func(json.RawMessage) (T, bool)) ([]T, bool) {
-	all := []T{}
+	all := make([]T, 0, bytes.Count(data, []byte("},{"))+1)
 	return all, walk(data, '[', func(_ string, value json.RawMessage) bool {
 		one, ok := read(value)
 		all = append(all, one)

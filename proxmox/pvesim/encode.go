@@ -6,12 +6,21 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 )
 
 // encodeJSON encodes what handlers answer with. Most of it is texts and numbers in maps and
 // lists, for which encoding/json takes four times as long.
-func encodeJSON(v any) []byte { return appendJSON(make([]byte, 0, 512), v) }
+func encodeJSON(v any) []byte {
+	room := encoding.Get().(*[]byte)
+	defer encoding.Put(room)
+	*room = appendJSON((*room)[:0], v)
+	return bytes.Clone(*room)
+}
+
+// encoding is room for an answer while it grows.
+var encoding = sync.Pool{New: func() any { return new([]byte) }}
 
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {

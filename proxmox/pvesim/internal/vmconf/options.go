@@ -78,9 +78,9 @@ func IsOption(key string) bool {
 }
 
 var (
-	netKey   = regexp.MustCompile(`^net\d+$`)
-	unused   = regexp.MustCompile(`^unused\d+$`)
-	ciKey    = regexp.MustCompile(`^(?:cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys|ipconfig\d+)$`)
+	netKey = regexp.MustCompile(`^net\d+$`)
+	unused = regexp.MustCompile(`^unused\d+$`)
+	ciKey  = regexp.MustCompile(`^(?:cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys|ipconfig\d+)$`)
 )
 
 // IsNet reports whether a key is a network card.
