@@ -146,8 +146,9 @@ type freshling struct {
 // unfinished reports whether a lock is that of a machine that is not made yet.
 func unfinished(lock string) bool { return lock == "clone" || lock == "create" }
 
-// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin: one that keeps its
-// lock for longer is what is left of a clone that was killed, and never becomes a machine.
+// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin:
+// one that keeps its lock for longer is what is left of a clone that was killed, and never becomes
+// a machine.
 func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
 	switch r := f.fresh[g.VMID]; {
 	case r.looks != looks:
@@ -157,8 +158,9 @@ func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
 	}
 }
 
-// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone without a mark that
-// has had its lock for long. If another cluster's mark appears there after all, the start of ours is refused.
+// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone
+// without a mark that has had its lock for long. If another cluster's mark appears there after all,
+// the start of ours is refused.
 func (f *Fleet) noted(id int) bool {
 	r, noted := f.fresh[id]
 	return noted && (!r.blank || f.since(r.since) > stuckAfter)

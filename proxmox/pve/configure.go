@@ -31,8 +31,8 @@ type catalogue struct {
 // A pool that was paused because its machines failed takes orders again when it is another one:
 // failures under a recipe say nothing of the next.
 //
-// It is called at every step, and pools that are as they were are not checked again. What they point at must not be
-// changed.
+// It is called at every step, and pools that are as they were are not checked again. What they
+// point at must not be changed.
 func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	f.mu.Lock()
 	same := f.took(pools)

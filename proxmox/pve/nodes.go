@@ -16,7 +16,7 @@ import (
 
 // match is which nodes the machines have.
 type match struct {
-	ids  *nodescaler.Identities       // of the machines that are not gone; nil if nodes are to be matched anew
+	ids  *nodescaler.Identities       // of machines not gone; nil: match anew
 	of   []nodescaler.Machine         // these machines, as far as nodes are held against them
 	all  map[string]bool              // their names
 	node map[string]Node              // by the machine's name

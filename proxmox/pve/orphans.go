@@ -139,7 +139,8 @@ func (f *Fleet) orphanMachines() []Orphan {
 	return append(all, f.unprovedMachines()...)
 }
 
-// unprovedMachines are those that look like ours, and what is left of clones that no intent knows of.
+// unprovedMachines are those that look like ours, and what is left of clones that no intent knows
+// of.
 func (f *Fleet) unprovedMachines() (all []Orphan) {
 	for _, id := range slices.Sorted(maps.Keys(f.others)) {
 		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)

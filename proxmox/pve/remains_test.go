@@ -23,7 +23,8 @@ func (w *world) unproved(id int) *Orphan {
 	return nil
 }
 
-// killedClone is what is left of a clone that was killed while the process that had asked for it was replaced.
+// killedClone is what is left of a clone that was killed while the process that had asked for it
+// was replaced.
 func killedClone(w *world) int {
 	w.inject("kill task clone times=1")
 	w.mustOrder("pve1")
@@ -42,14 +43,14 @@ func namelessClone(w *world) int {
 	return 1005
 }
 
-// What is left of a clone that no intent knows of is locked for ever. Once no process can be making it any more, it is
-// reported with what to do about it, and takes no place of its pool's.
+// What is left of a clone that no intent knows of is locked for ever. Once no process can be making
+// it any more, it is reported with what to do about it, and takes no place of its pool's.
 func TestAKilledCloneWithoutAnIntentIsReported(t *testing.T) {
 	for name, leave := range map[string]func(*world) int{"killed": killedClone, "nameless": namelessClone} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 2, seed: 3})
 			w.pool().Max = 1
-			w.sim.Grant("/", "Administrator", "plimsoll@pve") // what is in no resource pool is listed, too
+			w.sim.Grant("/", "Administrator", "plimsoll@pve") // it sees all
 			w.begin()
 			w.run(time.Second)
 			id := leave(w)

@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// decode reads data that is known to be JSON. The kinds that looks read, which are flat objects, are taken apart here:
-// encoding/json takes several times as long for them. What is of another kind, or not written plainly, is left to it.
+// decode reads data that is known to be JSON. The kinds that looks read, which are flat objects,
+// are taken apart here: encoding/json takes several times as long for them. What is of another
+// kind, or not written plainly, is left to it.
 func decode(data []byte, into any) error {
 	read := false
 	switch into := into.(type) {
@@ -120,8 +121,8 @@ func (f *resourceRead) measure(key string) *loose {
 	return nil
 }
 
-// walk goes through the members of an object or the elements of a list, by the bracket that opens it. It reports false
-// where the data is of another kind, a key is not plain, or one is not taken.
+// walk goes through the members of an object or the elements of a list, by the bracket that opens
+// it. It reports false where the data is of another kind, a key is not plain, or one is not taken.
 func walk(data json.RawMessage, open byte, each func(key string, value json.RawMessage) bool) bool {
 	i := skipSpace(data, 0)
 	if i == len(data) || data[i] != open {

@@ -39,7 +39,7 @@ func same[T any](t *testing.T, data string) {
 	}
 }
 
-// Whatever an answer is, it is read as encoding/json reads it.
+// Every answer is read as encoding/json reads it.
 func TestAnswersAreReadAsJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	scalar := func() string { return pieces.values[r.IntN(len(pieces.values))] }

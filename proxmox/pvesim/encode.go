@@ -78,8 +78,8 @@ func appendFloat(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// object is an object that is written member by member, in the order of their keys. The entries of long lists are: to
-// make and sort a map for each of them would be most of the work.
+// object is an object that is written member by member, in the order of their keys. The entries of
+// long lists are: to make and sort a map for each of them would be most of the work.
 type object struct{ b []byte }
 
 func (o *object) key(key string) {

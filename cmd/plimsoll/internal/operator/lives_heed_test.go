@@ -44,8 +44,8 @@ type errand struct {
 // advised is a command in the words of the product.
 var advised = regexp.MustCompile(`(qm (?:unlock|stop|set|destroy)) (\d+)`)
 
-// heed has a person read what the product says of machines that it does not touch, resume pools that are braked, and
-// plan what it advises for machines that are needed no more.
+// heed has a person read what the product says of machines that it does not touch, resume pools
+// that are braked, and plan what it advises for machines that are needed no more.
 func (l *life) heed() {
 	texts := l.leftOver
 	l.leftOver = nil

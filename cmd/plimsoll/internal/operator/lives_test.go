@@ -208,7 +208,7 @@ func (l *life) died(v pvesim.VMState) bool {
 // still go wrong.
 func TestLives(t *testing.T) {
 	t.Parallel()
-	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // a life is a lot of garbage, and little else
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // a life is mostly garbage
 	many := *livesMany
 	if raced {
 		many = min(many, 6)

@@ -343,8 +343,8 @@ type conditionSeries struct {
 	value                            float64
 }
 
-// said tells what the objects on the desk were last said to be. What is not known has no series. Nearly always all is as
-// it was.
+// said tells what the objects on the desk were last said to be. What is not known has no series.
+// Nearly always all is as it was.
 func (m *Metrics) said(d *desk, said map[types.UID]any) {
 	var now []conditionSeries
 	put := func(o client.Object, all []metav1.Condition) {

@@ -46,7 +46,7 @@ func ParseDrive(text string) Drive {
 	return d
 }
 
-// option is one of a drive's options. Each host tells the size of every disk every ten seconds.
+// option is one of a drive's options. Each host reports the size of every disk every ten seconds.
 func option(text, name string) (value string) {
 	for part := range strings.SplitSeq(text, ",") {
 		if key, v, named := strings.Cut(part, "="); named && key == name {
