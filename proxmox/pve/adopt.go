@@ -85,12 +85,7 @@ func (f *Fleet) foundlings() []foundling {
 			mine[m.VMID] = true
 		}
 	}
-	deciding := map[int]bool{} // which is read again each time: by its mark a pool is another cluster's
-	for _, p := range f.pools {
-		if r, lost := f.outranked(p); lost {
-			deciding[r.vmid] = true
-		}
-	}
+	deciding := f.deciding()
 	var all []foundling
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
 		g := f.view.seen.Guests[id]
@@ -114,6 +109,17 @@ func (f *Fleet) foundlings() []foundling {
 			continue
 		}
 		all = append(all, foundling{g, p, f.recipe[p.Name], looks})
+	}
+	return all
+}
+
+// deciding are the machines by whose marks pools are other clusters'. They are read again each time.
+func (f *Fleet) deciding() map[int]bool {
+	all := map[int]bool{}
+	for _, p := range f.pools {
+		if r, lost := f.outranked(p); lost {
+			all[r.vmid] = true
+		}
 	}
 	return all
 }
