@@ -31,7 +31,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 			return
 		}
 		config, err := f.client.Config(ctx, c.guest.Host, c.guest.VMID)
-		if err != nil || config.Lock == "clone" || config.Lock == "create" {
+		if err != nil || unfinished(config.Lock) {
 			continue // looked at again the next time
 		}
 		m, marked := readMark(config.Description)
@@ -85,21 +85,23 @@ func (f *Fleet) foundlings() []foundling {
 			mine[m.VMID] = true
 		}
 	}
-	deciding := map[int]bool{} // which is read again each time: by its mark a pool is another cluster's
-	for _, p := range f.pools {
-		if r, lost := f.outranked(p); lost {
-			deciding[r.vmid] = true
-		}
-	}
+	deciding := f.deciding()
 	var all []foundling
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
 		g := f.view.seen.Guests[id]
 		p := f.poolOfVMID(id)
-		if p == nil || mine[id] || g.Template || g.Container || g.Unnamed() || !f.view.seen.Online(g.Host) {
+		if p == nil || mine[id] || g.Template || g.Container || !f.view.seen.Online(g.Host) {
 			continue
 		}
 		looks := appearance(g)
 		if f.stranger(g) && !deciding[id] || f.waits(g) {
+			continue
+		}
+		if unfinished(g.Lock) && (namedFor(p, g) || g.Unnamed()) {
+			f.awaitClone(g, looks)
+			continue
+		}
+		if g.Unnamed() {
 			continue
 		}
 		if !namedFor(p, g) {
@@ -107,6 +109,17 @@ func (f *Fleet) foundlings() []foundling {
 			continue
 		}
 		all = append(all, foundling{g, p, f.recipe[p.Name], looks})
+	}
+	return all
+}
+
+// deciding are the machines by whose marks pools are other clusters'. They are read again each time.
+func (f *Fleet) deciding() map[int]bool {
+	all := map[int]bool{}
+	for _, p := range f.pools {
+		if r, lost := f.outranked(p); lost {
+			all[r.vmid] = true
+		}
 	}
 	return all
 }
@@ -132,6 +145,31 @@ func namedFor(p *settings.Pool, g *placement.Guest) bool {
 type freshling struct {
 	since time.Time
 	looks string
+	// blank is a machine that is not cloned yet, and shows no mark.
+	blank bool
+}
+
+// unfinished reports whether a lock is that of a machine that is not made yet.
+func unfinished(lock string) bool { return lock == "clone" || lock == "create" }
+
+// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin:
+// one that keeps its lock for longer is what is left of a clone that was killed, and never becomes
+// a machine.
+func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
+	switch r := f.fresh[g.VMID]; {
+	case r.looks != looks:
+		f.fresh[g.VMID] = freshling{f.cfg.Now(), looks, true}
+	case f.since(r.since) >= makeWithin:
+		f.others[g.VMID] = looks
+	}
+}
+
+// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone
+// without a mark that has had its lock for long. If another cluster's mark appears there after all,
+// the start of ours is refused.
+func (f *Fleet) noted(id int) bool {
+	r, noted := f.fresh[id]
+	return noted && (!r.blank || f.since(r.since) > stuckAfter)
 }
 
 // waits reports whether it is too soon to adopt a machine that was noted.
@@ -149,7 +187,7 @@ func (f *Fleet) soon(g *placement.Guest) bool {
 	defer f.mu.Unlock()
 	r := f.fresh[g.VMID]
 	if r.looks != appearance(g) {
-		r = freshling{f.cfg.Now(), appearance(g)}
+		r = freshling{since: f.cfg.Now(), looks: appearance(g)}
 		f.fresh[g.VMID] = r
 	}
 	return f.since(r.since) < makeWithin
@@ -216,7 +254,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 func (f *Fleet) resumeReady(m *tracked, status pveapi.VMStatus) {
 	if status.Status != "running" {
 		f.ahead(m, StepConfigured)
-		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) {
+		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) {
 			m.Joined = f.cfg.Now() // it was a node, a spare perhaps: that goes with it
 		}
 		f.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")

@@ -109,7 +109,7 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	case side == sideUnmarked:
 		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
 	case m.foundRunning() && m.Joined.IsZero() && !f.cfg.AnyCluster:
-		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it", m.VMID)
+		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
 	known := f.knownIDs()
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
 		g := f.view.seen.Guests[id]
-		if g.Template || g.Container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
+		if g.Template || g.Container || known[id] || f.stranger(g) || f.noted(id) {
 			continue
 		}
 		in := p

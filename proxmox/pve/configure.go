@@ -2,6 +2,7 @@ package pve
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 // catalogue is the pools as they are configured, and what machines cost.
 type catalogue struct {
+	given   []settings.Pool // as they were taken last; what they point at does not change
 	pools   map[string]*settings.Pool
 	recipe  map[string]string    // digest of a pool's configuration
 	made    map[string]string    // and of what of it makes machines, by pool and template
@@ -28,12 +30,20 @@ type catalogue struct {
 //
 // A pool that was paused because its machines failed takes orders again when it is another one:
 // failures under a recipe say nothing of the next.
+//
+// It is called at every step, and pools that are as they were are not checked again. What they
+// point at must not be changed.
 func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
-	c := settings.NewFaults()
-	s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
-	s.CheckPools(c)
-	if err := c.Err(); err != nil {
-		return err
+	f.mu.Lock()
+	same := f.took(pools)
+	f.mu.Unlock()
+	if !same {
+		c := settings.NewFaults()
+		s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
+		s.CheckPools(c)
+		if err := c.Err(); err != nil {
+			return err
+		}
 	}
 	f.mu.Lock()
 	defer f.unlock()
@@ -95,10 +105,19 @@ func (f *Fleet) unbar() {
 	}
 }
 
+// took reports whether these pools were taken last.
+func (c *catalogue) took(pools []settings.Pool) bool {
+	return c.pools != nil && reflect.DeepEqual(c.given, pools)
+}
+
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps are
 // replaced and not written to: who works by the old ones goes on by them.
 func (f *Fleet) setPools(pools []settings.Pool) bool {
+	if f.took(pools) {
+		return false
+	}
 	was := f.recipe
+	f.given = slices.Clone(pools)
 	f.pools, f.recipe, f.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()

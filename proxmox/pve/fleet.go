@@ -133,6 +133,7 @@ type tracked struct {
 	busy    bool // a call for it is under way
 	moves   int  // made in this round
 
+	uuid    string            // the system UUID that it has or will have
 	problem nodescaler.Reason // what is in the way now
 	since   time.Time         // of that problem
 	tries   int               // failures in a row
@@ -633,7 +634,7 @@ func (f *Fleet) state() loop.MachineState {
 // word is a machine in the loop's words.
 func (f *Fleet) word(m *tracked) nodescaler.Machine {
 	w := nodescaler.Machine{
-		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: machineUUID(f.cfg.Owner, m.Order), Held: f.heldBy(m),
+		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: f.uuidOf(m), Held: f.heldBy(m),
 		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),

@@ -623,7 +623,7 @@ func (l *life) peace() {
 	for range 150 { // what does not run when it is found is waited for, for an hour
 		l.asTheLoopDoes()
 		l.live(time.Minute)
-		if l.fleet.Pause() == idleGap && !l.failures() && !l.waits() && len(l.fleet.fresh) == 0 {
+		if l.fleet.Pause() == idleGap && !l.failures() && !l.waits() && !l.judges() {
 			break
 		}
 	}
@@ -640,6 +640,16 @@ func (l *life) peace() {
 		l.checkOrder(name, listed)
 	}
 	l.checkStrangers()
+}
+
+// judges reports whether the fleet waits before it says whose a machine is.
+func (l *life) judges() bool {
+	for id := range l.fleet.fresh {
+		if _, judged := l.fleet.others[id]; !judged {
+			return true
+		}
+	}
+	return false
 }
 
 // checkOrder holds that what was ordered is there or reported, and what was returned is gone.

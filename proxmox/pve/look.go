@@ -345,13 +345,16 @@ func (f *Fleet) readNodes(ctx context.Context) {
 		if f.view.nodes != nil {
 			f.say(nil, reason(CodeNodesUnknown, "%v", err), "")
 		}
-		f.view.nodes = nil
+		f.view.nodes, f.view.match.ids = nil, nil
 		f.matchNodes()
 		return
 	}
-	f.view.nodes = make(map[string]Node, len(list))
+	nodes := make(map[string]Node, len(list))
 	for _, n := range list {
-		f.view.nodes[n.Name] = n
+		nodes[n.Name] = n
+	}
+	if f.view.nodes == nil || !maps.Equal(f.view.nodes, nodes) {
+		f.view.nodes, f.view.match.ids = nodes, nil
 	}
 	f.matchNodes()
 }

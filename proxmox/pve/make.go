@@ -250,11 +250,17 @@ func (w *work) cloning(doubt time.Duration) {
 		limit = incompleteFor // its task has ended
 	}
 	if doubt > limit {
-		w.hold(w.m, reason(CodeQuarantined, "VM %d on %s is what is left of a clone that nobody works on any more", w.m.VMID, w.host),
-			fmt.Sprintf("look at it, and then: qm unlock %[1]d && qm set %[1]d --protection 0 && qm destroy %[1]d --purge", w.m.VMID))
+		text, advice := remains(w.m.VMID, w.host)
+		w.hold(w.m, reason(CodeQuarantined, "%s", text), advice)
 		return
 	}
 	w.pause(w.m, lookGap)
+}
+
+// remains says that a machine is what is left of a clone, and what a person can do about it.
+func remains(vmid int, host string) (text, advice string) {
+	return fmt.Sprintf("VM %d on %s is what is left of a clone that no task works on any more", vmid, host),
+		fmt.Sprintf("look at it, and then: qm unlock %[1]d && qm set %[1]d --protection 0 && qm destroy %[1]d --purge", vmid)
 }
 
 // findUnlisted goes on from a VMID that is not listed. It is free, or its machine cannot be seen: a

@@ -16,7 +16,8 @@ import (
 
 // match is which nodes the machines have.
 type match struct {
-	ids  *nodescaler.Identities       // of the machines that are not gone
+	ids  *nodescaler.Identities       // of machines not gone; nil: match anew
+	of   []nodescaler.Machine         // these machines, as far as nodes are held against them
 	all  map[string]bool              // their names
 	node map[string]Node              // by the machine's name
 	held map[string]nodescaler.Reason // machines of which what nodes say cannot all be true
@@ -29,7 +30,19 @@ func (n *Node) identity() nodescaler.Identity {
 
 // self is what a machine's node has to say to be taken for it.
 func (f *Fleet) self(m *tracked) nodescaler.Machine {
-	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: machineUUID(f.cfg.Owner, m.Order)}
+	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: f.uuidOf(m)}
+}
+
+// uuidOf is the machine's system UUID. It is a hash, and asked for at every look.
+func (f *Fleet) uuidOf(m *tracked) string {
+	if m.uuid == "" {
+		m.uuid = machineUUID(f.cfg.Owner, m.Order)
+	}
+	return m.uuid
+}
+
+func sameSelf(a, b nodescaler.Machine) bool {
+	return a.Name == b.Name && a.ProviderID == b.ProviderID && a.SystemUUID == b.SystemUUID
 }
 
 // selves are those of the machines that are gone, or of those that are not.
@@ -48,7 +61,10 @@ func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 func (f *Fleet) matchNodes() {
 	was := f.view.match.held
 	selves := f.selves(false)
-	now := match{ids: nodescaler.NewIdentities(selves), all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
+	if f.view.match.ids != nil && slices.EqualFunc(selves, f.view.match.of, sameSelf) {
+		return
+	}
+	now := match{ids: nodescaler.NewIdentities(selves), of: selves, all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
 	for i := range selves {
 		now.all[selves[i].Name] = true
 	}
@@ -108,7 +124,7 @@ func (f *Fleet) nodesOfGone(m *tracked) []string {
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
 		n := f.view.nodes[name]
 		c := ids.Of(n.identity())
-		uuid := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
+		uuid := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) // its VMID may be another machine's by now
 		others := slices.ContainsFunc(f.view.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
 		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)
@@ -175,7 +191,7 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 // then on: it never changes, and whoever looks the machine up has it from there. Only the system UUID proves that
 // the node is the machine's.
 func (f *Fleet) compareIDs(m *tracked, n Node) {
-	ours := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) && f.view.contradicted(m) == nil
+	ours := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) && f.view.contradicted(m) == nil
 	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {
 		return
 	}

@@ -136,12 +136,28 @@ func (f *Fleet) orphanMachines() []Orphan {
 		}
 		all = append(all, o)
 	}
+	return append(all, f.unprovedMachines()...)
+}
+
+// unprovedMachines are those that look like ours, and what is left of clones that no intent knows
+// of.
+func (f *Fleet) unprovedMachines() (all []Orphan) {
 	for _, id := range slices.Sorted(maps.Keys(f.others)) {
 		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)
-		if g == nil || p == nil || !slices.Contains(g.Tags, settings.OwnerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
+		if g == nil || p == nil {
 			continue
 		}
-		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
+		o := Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id}
+		switch {
+		case f.fresh[id].blank && f.fresh[id].looks == appearance(g):
+			text, advice := remains(id, g.Host)
+			o.Text = text + "; " + advice
+		case slices.Contains(g.Tags, settings.OwnerTag(f.cfg.Owner)) || strings.HasPrefix(g.Name, p.Name+"-"):
+			o.Text = "it looks like one of ours and is not proved to be; it is never touched"
+		default:
+			continue
+		}
+		all = append(all, o)
 	}
 	return all
 }

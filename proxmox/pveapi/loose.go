@@ -60,6 +60,9 @@ func (l *loose) UnmarshalJSON(raw []byte) error {
 
 // number returns a number, or nil.
 func (l loose) number() *float64 {
+	if l == "" {
+		return nil
+	}
 	n, err := strconv.ParseFloat(string(l), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return nil
@@ -69,6 +72,9 @@ func (l loose) number() *float64 {
 
 // whole returns a number without what is behind its point, or nil.
 func (l loose) whole() *int64 {
+	if l == "" {
+		return nil
+	}
 	if n, err := strconv.ParseInt(string(l), 10, 64); err == nil {
 		return &n
 	}

@@ -60,6 +60,7 @@ type gate struct {
 	warn func(string)
 
 	mu       sync.Mutex
+	last     pass              // of the token that was asked for last
 	refused  [sha256.Size]byte // the token that was refused, if refusals > 0
 	refusals int
 	until    time.Time // when it may be tried again
@@ -86,14 +87,16 @@ func (g *gate) take() (pass, error) {
 		return pass{}, fmt.Errorf("token: %w", err)
 	}
 	token = bareToken(token)
-	id, err := tokenID(token)
-	if err != nil {
-		return pass{}, fmt.Errorf("token: %w", err)
-	}
-	p := pass{id: id, token: token, sum: sha256.Sum256([]byte(token))}
-
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if token != g.last.token || token == "" {
+		id, err := tokenID(token)
+		if err != nil {
+			return pass{}, fmt.Errorf("token: %w", err)
+		}
+		g.last = pass{id: id, token: token, sum: sha256.Sum256([]byte(token))}
+	}
+	p := g.last
 	if g.refusals == 0 || g.refused != p.sum {
 		g.refusals = 0 // of a token that has been replaced
 		return p, nil
@@ -101,7 +104,7 @@ func (g *gate) take() (pass, error) {
 	// More than the longest pause is left only when the clock was set back.
 	if left := g.until.Sub(g.now()); left > 0 && left <= maxRefusal || g.trying {
 		return p, fmt.Errorf("token %s was refused (%s); it is tried again in %s, a new one at once",
-			id, g.reason, max(left, 0).Round(time.Second))
+			p.id, g.reason, max(left, 0).Round(time.Second))
 	}
 	g.trying, p.trial = true, true
 	return p, nil

@@ -209,7 +209,7 @@ func (w *wire) judge(p *endpoint, q *question, data json.RawMessage, failed *Err
 // inMinority reports whether the status of the cluster is that of a host without quorum.
 func inMinority(data json.RawMessage) bool {
 	var list []fields
-	return json.Unmarshal(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
+	return decode(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
 		return f.text("type") == "cluster" && !f.is("quorate")
 	})
 }
@@ -251,7 +251,7 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 		// What follows is another protocol's, and ends with neither the answer nor the context.
 		return res.StatusCode, nil, newError(res, nil)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := readAnswer(res)
 	switch {
 	case res.StatusCode >= 300:
 		return res.StatusCode, nil, newError(res, body)
@@ -263,6 +263,16 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 		return res.StatusCode, nil, &Error{Status: res.StatusCode, Message: fault, class: notUnderstood(q.method)}
 	}
 	return res.StatusCode, data, nil
+}
+
+// readAnswer reads a body, into as much memory as is announced, if that is not much.
+func readAnswer(res *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	if n := res.ContentLength; n > 0 && n <= maxAnswer {
+		b.Grow(int(min(n, 1<<20)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
+	return b.Bytes(), err
 }
 
 // unreached is a request that never left.
@@ -318,8 +328,12 @@ func unwrap(body []byte) (data json.RawMessage, fault string) {
 	if len(body) > maxAnswer {
 		return nil, fmt.Sprintf("the answer has more than %d bytes", maxAnswer)
 	}
-	var envelope map[string]json.RawMessage
-	if err := json.Unmarshal(body, &envelope); err != nil {
+	var envelope fields
+	read := json.Unmarshal
+	if json.Valid(body) {
+		read = decode
+	}
+	if err := read(body, &envelope); err != nil {
 		return nil, "the answer is not from Proxmox VE: " + err.Error()
 	}
 	data, found := envelope["data"]

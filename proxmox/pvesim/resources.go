@@ -1,6 +1,8 @@
 package pvesim
 
 import (
+	"cmp"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -149,7 +151,7 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 func (rs *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
 		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
-		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
+		MaxDisk: vmconf.SizeOf(m.Conf[vmconf.BootDrive(m.Conf)]),
 	}
 	if m.running() {
 		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
@@ -226,23 +228,47 @@ func (k *view) guestEntries() []any {
 	return all
 }
 
-func (k *view) guestEntry(id int, at guestPlace, pool string) map[string]any {
-	e := map[string]any{"id": "qemu/" + strconv.Itoa(id), "vmid": id, "type": "qemu", "node": at.host.Name, "status": "unknown"}
-	if g, told := k.told(id, at.host); told {
-		e["name"], e["status"], e["template"], e["uptime"] = g.Name, g.Status, number(g.Template), g.Uptime
-		e["maxcpu"], e["cpu"], e["maxmem"], e["mem"], e["memhost"] = g.MaxCPU, g.CPU, g.MaxMem, g.Mem, g.Mem
-		e["maxdisk"], e["disk"] = g.MaxDisk, 0
-		e["netin"], e["netout"], e["diskread"], e["diskwrite"] = 0, 0, 0, 0
-		if !k.c.since("9.0") {
-			delete(e, "memhost")
-		}
+func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
+	g, told := k.told(id, at.host)
+	var o object
+	if told {
+		o.fraction("cpu", g.CPU)
+		o.whole("disk", 0)
+		o.whole("diskread", 0)
+		o.whole("diskwrite", 0)
 	}
-	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.ha.state(id)} {
-		if value != "" {
-			e[key] = value
-		}
+	o.unlessEmpty("hastate", k.c.ha.state(id))
+	o.text("id", "qemu/"+strconv.Itoa(id))
+	o.unlessEmpty("lock", at.lock)
+	if told {
+		k.guestSizes(&o, &g)
+		o.text("name", g.Name)
+		o.whole("netin", 0)
+		o.whole("netout", 0)
 	}
-	return e
+	o.text("node", at.host.Name)
+	o.unlessEmpty("pool", pool)
+	o.text("status", cmp.Or(g.Status, "unknown"))
+	o.unlessEmpty("tags", at.tags)
+	if told {
+		o.whole("template", int64(number(g.Template)))
+	}
+	o.text("type", "qemu")
+	if told {
+		o.whole("uptime", g.Uptime)
+	}
+	o.whole("vmid", int64(id))
+	return o.end()
+}
+
+func (k *view) guestSizes(o *object, g *guestReport) {
+	o.whole("maxcpu", int64(g.MaxCPU))
+	o.whole("maxdisk", g.MaxDisk)
+	o.whole("maxmem", g.MaxMem)
+	o.whole("mem", g.Mem)
+	if k.c.since("9.0") {
+		o.whole("memhost", g.Mem)
+	}
 }
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old one may
@@ -280,17 +306,28 @@ func (k *view) storageEntries() []any {
 	return all
 }
 
-func (k *view) storageEntry(s *storage, h *host) map[string]any {
-	e := map[string]any{
-		"id": "storage/" + h.Name + "/" + s.Name, "storage": s.Name, "node": h.Name, "type": "storage", "plugintype": s.Type,
-		"status": "unknown", "shared": number(s.Shared), "content": strings.Join(s.Content, ","),
-	}
+func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
+	var space spaceReport
+	told := false
 	if r := k.c.last(k.entry, h); r != nil {
-		if space, told := r.Storages[s.Name]; told {
-			e["status"], e["maxdisk"], e["disk"] = "available", space.Total, space.Used
-		}
+		space, told = r.Storages[s.Name]
 	}
-	return e
+	var o object
+	o.text("content", strings.Join(s.Content, ","))
+	if told {
+		o.whole("disk", space.Used)
+	}
+	o.text("id", "storage/"+h.Name+"/"+s.Name)
+	if told {
+		o.whole("maxdisk", space.Total)
+	}
+	o.text("node", h.Name)
+	o.text("plugintype", s.Type)
+	o.whole("shared", int64(number(s.Shared)))
+	o.text("status", map[bool]string{false: "unknown", true: "available"}[told])
+	o.text("storage", s.Name)
+	o.text("type", "storage")
+	return o.end()
 }
 
 // zoneEntry is the network zone that every host has.

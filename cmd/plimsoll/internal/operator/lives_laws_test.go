@@ -115,16 +115,21 @@ func (l *life) cost(machines []pvesim.VMState) pricing.Rate {
 func (l *life) book() *pricing.Book { return cmp.Or(l.term.prices, pricing.DefaultBook()) }
 
 // placed checks, once all has been calm for placedIn, that no pod has waited for longer that
-// can have a place.
+// can have had a place for a while.
 func (l *life) placed() {
 	if l.sim.Now().Sub(t0.Add(troubleFor)) < placedIn {
 		return
 	}
 	for _, p := range l.pods {
-		if p.node == "" && p.ends.IsZero() && l.sim.Now().Sub(p.created) > placedIn && l.mayOrder() {
-			l.fault("%s waits since %s: %+v", p.name, l.sim.Now().Sub(p.created), l.last.Plan)
-			return
+		if p.node != "" || !p.ends.IsZero() || l.sim.Now().Sub(p.created) <= placedIn {
+			continue
 		}
+		if !l.mayOrder() {
+			l.mayNot = l.sim.Now()
+		} else if l.sim.Now().Sub(l.mayNot) > onItsWay {
+			l.fault("%s waits since %s: %+v", p.name, l.sim.Now().Sub(p.created), l.last.Plan)
+		}
+		return
 	}
 }
 
@@ -317,7 +322,8 @@ func (l *life) inOrder() {
 		m := &state.Machines[i]
 		listed[m.Name] = true
 		unborn[m.Name] = m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare
-		if unborn[m.Name] && m.Held == nil && !l.named[m.Name] {
+		moves := m.Problem == "" && l.now().Sub(m.Since) < onItsWay
+		if unborn[m.Name] && !l.named[m.Name] && !moves {
 			l.fault("at the end machine %s is %s: %s", m.Name, m.Phase, m.Problem)
 		}
 	}

@@ -113,7 +113,7 @@ func (l *life) settle() error {
 	}
 	l.cfg = Config{
 		Cluster: l, Identity: "me", PodScaler: true, NodeScaler: true, Active: true, PriceBook: "default", Interval: pace,
-		Nodes: nodes, Signals: townSignals{l.town}, Links: l.links, Containers: l.containers, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+		Nodes: nodes, Signals: townSignals{l.town}, Links: l.links, Containers: l.containers, Metrics: metrics, Log: slog.New(reader{l}),
 		HandOff:  kube.HandOff{By: []kube.HandOffBy{"", kube.ByPlaceholders}[rng.IntN(2)], PriorityClass: "low", Image: "pause"},
 		Quotas:   one(rng, [][]nodescaler.Quota{nil, nil, {{Namespace: "shop", Replicas: 12, Orders: 30}}, {{Namespace: "s*", Replicas: 20, Orders: 4}}}),
 		Limit:    one(rng, []pricing.Rate{0, 0, pricing.RateOf(20 * pricing.Unit), pricing.RateOf(45 * pricing.Unit)}),

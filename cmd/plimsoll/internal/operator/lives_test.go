@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // A life is the whole product in virtual time: manifests, observation, decision and action, the
@@ -33,6 +34,7 @@ const (
 	quietAfter = 15 * time.Minute // of calm: then steps and ticks are as far apart as
 	quietPace  = time.Minute
 	placedIn   = 20 * time.Minute // pods have a place then, from when faults have ended
+	onItsWay   = 5 * time.Minute  // a machine is made or removed
 	steadyFor  = 15 * time.Minute // at the end, in which nothing is both ordered and returned
 )
 
@@ -55,10 +57,13 @@ type life struct {
 	end       func()        // of the term
 	ahead     time.Duration // of the clock that the process has
 	quiet     bool
+	errands   []errand        // what a person still has to do
+	leftOver  []string        // what the last search for orphans said
 	down      time.Time       // until when there is no process
 	theirs    map[int]bool    // machines that people have taken, or made
 	named     map[string]bool // those that people have taken, by the names that they had
 	stopped   map[int]bool    // machines that people have stopped
+	mayNot    time.Time       // when no machine could be ordered for a pod that waited
 	most      int             // machines of the pool, by the greatest maximum there was
 	ids       map[int]string  // machines' names
 	log       []string
@@ -132,6 +137,10 @@ func (l *life) live(events []event) []string {
 		if at == troubleFor+quietAfter {
 			pace, l.quiet = quietPace, true
 		}
+		if at >= troubleFor {
+			l.heed()
+			l.runErrands()
+		}
 		l.pass()
 		l.always()
 		if !l.sim.Now().Before(l.down) {
@@ -176,7 +185,7 @@ func (l *life) calm() {
 		a.Annotations, a.Spec.Mode = nil, v1alpha1.ModeActive
 	}
 	for _, p := range l.pools {
-		p.Annotations = map[string]string{v1alpha1.AnnotationResumed: l.now().UTC().Format(time.RFC3339)}
+		l.resume(p)
 		p.Spec.Mode = v1alpha1.ModePoolActive
 	}
 	for _, n := range l.nodes {
@@ -184,8 +193,7 @@ func (l *life) calm() {
 	}
 	for _, v := range l.machines() {
 		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" {
-			_, err := l.person.Start(context.Background(), v.Host, v.ID)
-			l.note("A PERSON STARTS %d (%s): %v", v.ID, v.Config["name"], err)
+			l.errands = append(l.errands, errand{"qm start", v})
 		}
 	}
 }
@@ -201,9 +209,9 @@ func (l *life) died(v pvesim.VMState) bool {
 // still go wrong.
 func TestLives(t *testing.T) {
 	t.Parallel()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a life is a lot of garbage, and little else
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // a life is mostly garbage
 	many := *livesMany
-	if raced {
+	if race.On {
 		many = min(many, 6)
 	}
 	met, said := map[meeting]int{}, map[string]int{}

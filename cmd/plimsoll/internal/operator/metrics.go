@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +47,7 @@ type Metrics struct {
 	costRate      *prometheus.GaugeVec
 	costLimit     *prometheus.GaugeVec
 	conditions    *prometheus.GaugeVec
+	conditionsNow []conditionSeries
 	sizedCPU      *prometheus.GaugeVec
 	sizedMemory   *prometheus.GaugeVec
 	resizes       *prometheus.CounterVec
@@ -335,17 +337,24 @@ func (m *Metrics) poolsMachines(pool string, held []heldMachine) {
 	}
 }
 
+// conditionSeries are the labels and the value of a condition's series.
+type conditionSeries struct {
+	kind, namespace, name, condition string
+	value                            float64
+}
+
 // said tells what the objects on the desk were last said to be. What is not known has no series.
+// Nearly always all is as it was.
 func (m *Metrics) said(d *desk, said map[types.UID]any) {
-	m.conditions.Reset()
+	var now []conditionSeries
 	put := func(o client.Object, all []metav1.Condition) {
 		for _, c := range all {
-			if c.Status != metav1.ConditionUnknown {
-				v := 0.0
-				if c.Status == metav1.ConditionTrue {
-					v = 1
-				}
-				m.conditions.WithLabelValues(kindOf(o), o.GetNamespace(), o.GetName(), c.Type).Set(v)
+			switch c.Status {
+			case metav1.ConditionTrue:
+				now = append(now, conditionSeries{kindOf(o), o.GetNamespace(), o.GetName(), c.Type, 1})
+			case metav1.ConditionFalse:
+				now = append(now, conditionSeries{kindOf(o), o.GetNamespace(), o.GetName(), c.Type, 0})
+			case metav1.ConditionUnknown:
 			}
 		}
 	}
@@ -363,6 +372,14 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 		if st, ok := said[b.object.UID].(v1alpha1.PriceBookStatus); ok {
 			put(b.object, st.Conditions)
 		}
+	}
+	if slices.Equal(now, m.conditionsNow) {
+		return
+	}
+	m.conditionsNow = now
+	m.conditions.Reset()
+	for _, c := range now {
+		m.conditions.WithLabelValues(c.kind, c.namespace, c.name, c.condition).Set(c.value)
 	}
 }
 

@@ -286,8 +286,6 @@ func (p *pair) inOrder() {
 	}
 }
 
-const raced = race.On
-
 // TestPairs has many pairs live.
 func TestPairs(t *testing.T) {
 	kube.LogTo(slog.New(slog.DiscardHandler))

@@ -369,7 +369,7 @@ func (w *workload) unasked(c conditions) {
 		v1alpha1.ConditionRegistrationMismatch: w.signals.Registration != nil,
 		v1alpha1.ConditionCapacityAhead:        w.handOff != "",
 	} {
-		if !asked {
+		if !asked && meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
 			meta.RemoveStatusCondition(c.list, kind)
 		}
 	}

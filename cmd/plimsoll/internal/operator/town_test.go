@@ -477,7 +477,7 @@ func (w *town) SetStatus(ctx context.Context, o client.Object) error {
 	}
 	conditions := func(of []metav1.Condition) {
 		for _, c := range of {
-			w.said[fmt.Sprintf("condition %s %s", c.Type, c.Status)]++
+			w.said["condition "+c.Type+" "+string(c.Status)]++
 		}
 	}
 	switch o := o.(type) {

@@ -46,6 +46,21 @@ func ParseDrive(text string) Drive {
 	return d
 }
 
+// option is one of a drive's options. Each host reports the size of every disk every ten seconds.
+func option(text, name string) (value string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if key, v, named := strings.Cut(part, "="); named && key == name {
+			value = v
+		}
+	}
+	return value
+}
+
+// SizeOf is the size of a drive, in bytes.
+func SizeOf(text string) int64 { return ParseSize(option(text, "size")) }
+
+func isCDROM(text string) bool { return option(text, "media") == "cdrom" }
+
 func (d Drive) String() string {
 	parts := []string{d.File}
 	for _, key := range slices.Sorted(maps.Keys(d.Opts)) {
@@ -167,7 +182,7 @@ func PrintBootOrder(devices []string) string {
 // firstDrive is the first disk of a configuration, or the first disc.
 func firstDrive(conf map[string]string, cdrom bool) string {
 	for _, key := range DrivesOf(conf) {
-		if ParseDrive(conf[key]).CDROM() == cdrom && key != "efidisk0" && key != "tpmstate0" {
+		if isCDROM(conf[key]) == cdrom && key != "efidisk0" && key != "tpmstate0" {
 			return key
 		}
 	}
@@ -197,7 +212,7 @@ func BootDrive(conf map[string]string) string {
 		return firstDrive(conf, false)
 	}
 	for _, key := range append(BootOrder(conf), conf["bootdisk"]) {
-		if IsDrive(key) && conf[key] != "" && !ParseDrive(conf[key]).CDROM() {
+		if IsDrive(key) && conf[key] != "" && !isCDROM(conf[key]) {
 			return key
 		}
 	}

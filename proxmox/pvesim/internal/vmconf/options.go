@@ -78,17 +78,22 @@ func IsOption(key string) bool {
 }
 
 var (
-	netKey   = regexp.MustCompile(`^net\d+$`)
-	driveKey = regexp.MustCompile(`^(?:(?:ide|sata|scsi|virtio)\d+|efidisk0|tpmstate0)$`)
-	unused   = regexp.MustCompile(`^unused\d+$`)
-	ciKey    = regexp.MustCompile(`^(?:cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys|ipconfig\d+)$`)
+	netKey = regexp.MustCompile(`^net\d+$`)
+	unused = regexp.MustCompile(`^unused\d+$`)
+	ciKey  = regexp.MustCompile(`^(?:cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys|ipconfig\d+)$`)
 )
 
 // IsNet reports whether a key is a network card.
 func IsNet(key string) bool { return netKey.MatchString(key) }
 
 // IsDrive reports whether a key is a drive.
-func IsDrive(key string) bool { return driveKey.MatchString(key) }
+func IsDrive(key string) bool {
+	switch bus := strings.TrimRight(key, "0123456789"); bus {
+	case "ide", "sata", "scsi", "virtio":
+		return bus != key
+	}
+	return key == "efidisk0" || key == "tpmstate0"
+}
 
 // IsUnused reports whether a key is a disk that no drive has.
 func IsUnused(key string) bool { return unused.MatchString(key) }
