@@ -64,14 +64,15 @@ const (
 
 // Why machines are kept as spares, woken or let go.
 const (
-	SparesPay     = "SparesPay"     // how many spares pay for themselves
-	SpareOrdered  = "SpareOrdered"  // a machine is ordered to become a spare
-	SpareMade     = "SpareMade"     // a machine ordered as a spare has joined; it is stopped
-	SpareStashed  = "SpareStashed"  // a machine that is not needed is kept as a spare
-	SpareWoken    = "SpareWoken"    // a spare is started in place of an order
-	SpareTaken    = "SpareTaken"    // pods came to a machine that was to become a spare
-	SpareDrifted  = "SpareDrifted"  // the pool's settings have changed since it was made
-	SpareUnneeded = "SpareUnneeded" // a spare costs more than it is worth
+	SparesPay      = "SparesPay"      // how many spares pay for themselves
+	OrderCancelled = "OrderCancelled" // a machine that was ordered has not begun and is not needed
+	SpareOrdered   = "SpareOrdered"   // a machine is ordered to become a spare
+	SpareMade      = "SpareMade"      // a machine ordered as a spare has joined; it is stopped
+	SpareStashed   = "SpareStashed"   // a machine that is not needed is kept as a spare
+	SpareWoken     = "SpareWoken"     // a spare is started in place of an order
+	SpareTaken     = "SpareTaken"     // pods came to a machine that was to become a spare
+	SpareDrifted   = "SpareDrifted"   // the pool's settings have changed since it was made
+	SpareUnneeded  = "SpareUnneeded"  // a spare costs more than it is worth
 )
 
 // Why a machine is returned or kept.

@@ -19,6 +19,7 @@ type grower struct {
 	spares   *spares
 	arrivals *arrivals
 	likings  *preferring
+	awaited  map[string]bool // nodes and machines that pods were placed on
 }
 
 // grow places the pods that wait, and orders the cheapest machines for those that no node can
@@ -40,6 +41,23 @@ func (t *grower) grow() bool {
 		}
 	}
 	return t.Bought > 0
+}
+
+// cancel takes back orders that have not begun and that no pod has needed for some time: a machine
+// that does not exist yet costs nothing, and takes the place of others in the queue of clones.
+func (t *grower) cancel() {
+	unawaited := since{}
+	for _, m := range t.coming {
+		if m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Kept() || t.awaited[m.Name] {
+			continue
+		}
+		over := t.X.Now.Sub(unawaited.keep(t.unawaited, m.Name, t.X.Now))
+		if t.first || over < t.rules.Cancel() || t.Stays(m) != nil || !t.Reserve(m.Pool) {
+			continue
+		}
+		t.Return(m, Because(nodescaler.OrderCancelled, "%s has not begun, and nothing has needed it for %s", m.Name, over))
+	}
+	t.unawaited = unawaited
 }
 
 // remind notes for the next scan which machines were ordered or woken for which pods.
@@ -269,6 +287,7 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 		switch p, w := &r.Placements[i], &wants[i]; {
 		case p.Bin != "":
 			fit = append(fit, p.Item)
+			t.awaited[p.Bin] = true
 			t.places.take(p.Bin, w.pod)
 			t.arrivals.fill(p.Bin, w.pod)
 			for range w.with { // each takes a slot more

@@ -23,11 +23,12 @@ type memory struct {
 	started                   time.Time
 	added, deleted, undrained time.Time // the last order, return and failed drain
 
-	idle    since // nodes: unneeded
-	unready since // nodes: not ready
-	drains  since // nodes: being emptied
-	lost    since // machines: joined, and without a node
-	failed  since // machines: failed or given up, and counted in their pool's backoff
+	idle      since // nodes: unneeded
+	unready   since // nodes: not ready
+	drains    since // nodes: being emptied
+	lost      since // machines: joined, and without a node
+	unawaited since // machines: ordered, and needed by no pod
+	failed    since // machines: failed or given up, and counted in their pool's backoff
 	// unasked are nodes whose machines were held at the last look: whether those are needed is
 	// not asked.
 	unasked map[string]bool

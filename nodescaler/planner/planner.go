@@ -65,7 +65,7 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.used)
 	u.repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
-	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}}
+	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}
 	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, spares: s}
 }
 
@@ -79,6 +79,9 @@ func (t *scan) run() {
 	}
 	t.watch.lookAtMachines()
 	ordered := t.grower.grow()
+	if t.rules.Cancel != nil && !ordered {
+		t.grower.cancel()
+	}
 	t.drainer.carryOn()
 	t.spares.tend(ordered || t.spares.cleared)
 	if ordered {

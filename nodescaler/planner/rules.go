@@ -13,6 +13,9 @@ type Rules struct {
 	Health
 	// Hold is how long a node has to be unneeded, in place of ScaleDownUnneededTime; nil for that.
 	Hold func(*nodescaler.NodeLoad) time.Duration
+	// Cancel is after how long an order that has not begun is taken back if nothing needs it; nil
+	// is never.
+	Cancel func() time.Duration
 	// Spares is how many machines are kept stopped; nil if spares are nothing to the policy.
 	Spares *Spared
 }

@@ -10,24 +10,24 @@ import (
 )
 
 // The joint policy is the node half of planning pods and machines together. It looks at every step,
-// and orders the cheapest machines for all pods that have no place, for replicas that are decided on,
-// and for those that their policy expects to want by the time a machine is there: nobody waits to be
-// pending first. As many are on their way at once as the hosts' storages make.
+// and orders the cheapest machines for all pods that have no place, for replicas that are decided
+// on, and for those that their policy expects to want by the time a machine is there: nobody waits
+// to be pending first. As many are on their way at once as the hosts' storages make.
 //
-// A machine that is not needed is held for as long as keeping it is likely to be cheaper than buying
-// another: up to where holding has cost what a new one costs in time paid before it carries anything,
-// or not at all if it is empty, until enough is known of how long machines here are not needed, and from there on for the time that
-// would have been cheapest of late. Then it is emptied, however many pods it carries, as long as those
-// have places elsewhere.
+// A machine that is not needed is held for as long as keeping it is likely to be cheaper than
+// buying another: up to where holding has cost what a new one costs in time paid before it carries
+// anything, or not at all if it is empty, until enough is known of how long machines here are not
+// needed, and from there on for the time that would have been cheapest of late. Then it is emptied,
+// however many pods it carries, as long as those have places elsewhere.
 //
-// It needs a pod policy that says what it expects; with one that does not, it still orders before pods
-// are pending, and gives back sooner than unneeded does. It loses where pods are dear to move: each
-// machine given back that is not empty moves some.
+// It needs a pod policy that says what it expects; with one that does not, it still orders before
+// pods are pending, and gives back sooner than unneeded does. It loses where pods are dear to move:
+// each machine given back that is not empty moves some.
 
 // Joint is the settings of the joint policy.
 type Joint struct {
-	// Lead is the most that a machine is taken to need from its order until it is a node. Less counts
-	// once machines have been seen to need less.
+	// Lead is the most that a machine is taken to need from its order until it is a node. Less
+	// counts once machines have been seen to need less.
 	Lead nodescaler.Duration `json:"lead" yaml:"lead"`
 	// Rebuy is what buying a machine again costs beside the time that it is paid for and carries
 	// nothing yet, as time for which it could be held.
@@ -106,9 +106,10 @@ func newJoint(c Joint) *joint {
 	r.CapacityBufferPodInjectionEnabled = true
 	r.ScaleDownUtilizationThreshold = 1
 	r.ScaleDownDelayAfterAdd = 0
+	r.Cancel = j.lead
 	r.MaxDrainParallelism = c.Drains
-	// A clone that failed has cost its time already, and pods wait for the next one. Where they go on
-	// failing the pool is left alone for twice as long each time.
+	// A clone that failed has cost its time already, and pods wait for the next one. Where they go
+	// on failing the pool is left alone for twice as long each time.
 	r.InitialNodeGroupBackoffDuration = seconds(15)
 	j.planner = planner.New(r)
 	return j
@@ -188,8 +189,8 @@ func (j *joint) learn(s *nodescaler.Snapshot, was map[string]time.Time, p *nodes
 	}
 }
 
-// working are the nodes that can be seen to be needed or not: those of which it is known how they are, and
-// that are not being emptied because they were not.
+// working are the nodes that can be seen to be needed or not: those of which it is known how they
+// are, and that are not being emptied because they were not.
 func working(s *nodescaler.Snapshot) map[string]bool {
 	away := map[string]bool{}
 	for i := range s.Hosts {
@@ -211,8 +212,9 @@ func working(s *nodescaler.Snapshot) map[string]bool {
 	return works
 }
 
-// hold is for how long a machine that is not needed is to be held. One that carries nothing was held before,
-// by those who decide on its pods and kept them: until it is known better it is not held again.
+// hold is for how long a machine that is not needed is to be held. One that carries nothing was
+// held before, by those who decide on its pods and kept them: until it is known better it is not
+// held again.
 func (j *joint) hold(n *nodescaler.NodeLoad) time.Duration {
 	if len(n.Held()) == 0 && len(j.idles) < few {
 		return 0
@@ -232,10 +234,10 @@ func (j *joint) lead() time.Duration {
 // few are too few to choose by.
 const few = 8
 
-// cheapest is the time to hold for that would have cost least over these idle times, if being without
-// a machine at the end of one costs as much as holding it for the time given. That itself is the
-// answer while little is known: it costs at most twice what foresight would, and the same is the most
-// that is ever held.
+// cheapest is the time to hold for that would have cost least over these idle times, if being
+// without a machine at the end of one costs as much as holding it for the time given. That itself
+// is the answer while little is known: it costs at most twice what foresight would, and the same is
+// the most that is ever held.
 func cheapest(idles nodescaler.Recent, again time.Duration) time.Duration {
 	if len(idles) < few {
 		return again

@@ -14,7 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// As the pool grows its spares are woken, so machines and spares are together what the limit allows machines.
+// As the pool grows its spares are woken, so machines and spares are together what the limit allows
+// machines.
 func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -142,7 +143,8 @@ func TestSparesMakeWayInTheirPool(t *testing.T) {
 	}
 }
 
-// The last of them alone is enough, as it costs all that a machine does: the others, which would go first, stay.
+// The last of them alone is enough, as it costs all that a machine does: the others, which would go
+// first, stay.
 func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
 	w := sample.Limited(2).Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
 	w.Pools = append(w.Pools, w.Pools[0])
@@ -156,8 +158,8 @@ func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return v-3"})
 }
 
-// What a spare is given back for, the money of its disk or its place in the pool, is not spent on another spare before
-// the machine is ordered.
+// What a spare is given back for, the money of its disk or its place in the pool, is not spent on
+// another spare before the machine is ordered.
 func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 	big := sample.Large
 	big.Disk = 20 * pricing.GB
@@ -193,7 +195,8 @@ func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 	}
 }
 
-// A spare on a host that is away is paid for once, and not counted against those of other pools as well.
+// A spare on a host that is away is paid for once, and not counted against those of other pools as
+// well.
 func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
 	w := sample.New().Dear(pricing.Unit / 100)
 	w.Pools = append(w.Pools, w.Pools[0])
@@ -206,8 +209,8 @@ func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), nil)
 }
 
-// Under a limit, too, a steady load is left alone in the end, and spares never keep a pod waiting that has
-// room without them.
+// Under a limit, too, a steady load is left alone in the end, and spares never keep a pod waiting
+// that has room without them.
 func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &life{World: *sample.Limited(1), wanted: map[string]int{}}

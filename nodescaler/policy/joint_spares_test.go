@@ -83,7 +83,8 @@ func TestJointWakesSparesOfAPoolThatIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Nor do spares go because their pool makes no machines: neither to make way for one, nor for want of another.
+// Nor do spares go because their pool makes no machines: neither to make way for one, nor for want
+// of another.
 func TestJointWakesSparesOfAPoolThatMakesNone(t *testing.T) {
 	busy := func() *sample.World {
 		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Change(sample.Shut)
@@ -109,7 +110,8 @@ func TestJointWakesSparesOfAPoolThatMakesNone(t *testing.T) {
 	}
 }
 
-// Nor because every host refuses them. Where a host makes some, they are ordered once there is no spare left.
+// Nor because every host refuses them. Where a host makes some, they are ordered once there is no
+// spare left.
 func TestJointWakesSparesOfAPoolWhoseOrdersAreRefused(t *testing.T) {
 	busy := func() *sample.World {
 		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve1").Several(3, "b", "", 1700, 100)
@@ -227,8 +229,8 @@ func TestJointGivesUpSparesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// A pod may be on its way to a node while that is being closed: it is there at the next look, and is not stopped
-// with the machine.
+// A pod may be on its way to a node while that is being closed: it is there at the next look, and
+// is not stopped with the machine.
 func TestJointStopsNoSpareThatAPodHasComeTo(t *testing.T) {
 	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Node("w-2", "pve2")
 	w.Machines[1].Keep = true
@@ -250,14 +252,14 @@ func TestJointReplacesASpareThatDrifted(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Buy w small pve2 to keep"}, nodescaler.SpareDrifted)
 }
 
-// The k-th spare is kept for as long as what it would have saved is worth its disk, and what is not known of
-// the day is taken for a burst.
+// The k-th spare is kept for as long as what it would have saved is worth its disk, and what is not
+// known of the day is taken for a burst.
 func TestAsManySparesAsPay(t *testing.T) {
 	small20 := func() *sample.World {
 		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2").Spare("w-3", "pve3")
 	}
-	// A machine costs 6.3/h. Of 3 minutes a spare saves 2.5, worth 75 minutes at 30 times its price: 7.9 a day;
-	// a disk of 20 GB costs 9.6 a day at .02 per GB and 4.8 at .01.
+	// A machine costs 6.3/h. Of 3 minutes a spare saves 2.5, worth 75 minutes at 30 times its
+	// price: 7.9 a day; a disk of 20 GB costs 9.6 a day at .02 per GB and 4.8 at .01.
 	for _, c := range []struct {
 		name  string
 		world *sample.World

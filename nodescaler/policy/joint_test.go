@@ -43,7 +43,8 @@ func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
 	}
 }
 
-// Where having a machine costs, one large machine wins over small ones that are a little cheaper for what they hold.
+// Where having a machine costs, one large machine wins over small ones that are a little cheaper
+// for what they hold.
 func TestJointBuysFewerWhereHavingAMachineCosts(t *testing.T) {
 	w := sample.New().Several(8, "a", "", 900, 100)
 	w.Pools[0].Shapes, w.Pools[0].Reserved = []pricing.Shape{sample.Small, sample.Large}, pricing.Resources{}
@@ -54,8 +55,8 @@ func TestJointBuysFewerWhereHavingAMachineCosts(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, build(t, Spec{Policy: "joint"}), w.At(0)), []string{"Buy w large pve1"})
 }
 
-// For how long machines are not needed is learnt of those that are needed again, and not of those that only
-// cannot be seen.
+// For how long machines are not needed is learnt of those that are needed again, and not of those
+// that only cannot be seen.
 func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
 	idle := func() *sample.World {
 		return sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Several(1, "b", "w-2", 100, 100)
@@ -92,7 +93,8 @@ func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
 	}
 }
 
-// A machine that is emptied is not needed again: for how long it was not is known once another is ordered.
+// A machine that is emptied is not needed again: for how long it was not is known once another is
+// ordered.
 func TestJointLearnsNothingOfMachinesThatTheClockHasJumpedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		jump time.Duration // before the first look
