@@ -84,11 +84,11 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 		}
 		switch m.Phase {
 		case nodescaler.Ordered, nodescaler.Booting:
-			if !known {
+			switch { // the wait for its turn goes with the queue of clones, and is no part of it
+			case !m.Created.IsZero():
+				since = m.Created
+			case !known:
 				since = m.Since
-				if !m.Created.IsZero() {
-					since = m.Created
-				}
 			}
 			if !s.Jumped.After(since) { // else the jump would count as time that it took
 				l.coming[m.Name] = since
