@@ -137,8 +137,6 @@ const (
 	ReasonObjectiveUnreachable = "ObjectiveUnreachable"
 	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
 	ReasonModelUncertain = "ModelUncertain"
-	// ReasonErrorBudgetBurning: more requests miss the objective than may.
-	ReasonErrorBudgetBurning = "ErrorBudgetBurning"
 	// ReasonCostAboveTarget: the machines cost more than their target, so that there is no headroom.
 	ReasonCostAboveTarget = "CostAboveTarget"
 	// ReasonPaidPlacesFilled: more replicas than are needed, in room that is paid for anyway.

@@ -7,20 +7,20 @@ import (
 )
 
 // Fit is how an MMPP is fitted to a series: by states of equal size, and the moves between them as
-// they were counted. Each period belongs to a state by the mean count of the periods around it, for a
-// single count tells its own chance as much as the regime it came from. A state's rate is the mean of
-// its counts.
+// they were counted. Each period belongs to a state by the mean count of the periods around it, for
+// a single count tells its own chance as much as the regime it came from. A state's rate is the
+// mean of its counts.
 //
 // The series is taken as a ring, in which the first period follows the last. So every state is left
 // as often as it is entered, and the process has the mean of the series exactly.
 //
-// It is not the most likely process, which would take an iterative search. It loses what is within a
-// state: of rare peaks only their mean is kept, and where requests come in clusters, as pages with
-// their pictures do, minutes jump less than they did.
+// It is not the most likely process, which would take an iterative search. It loses what is within
+// a state: of rare peaks only their mean is kept, and where requests come in clusters, as pages
+// with their pictures do, minutes jump less than they did.
 type Fit struct {
 	States int
-	// Around is how many periods make the mean by which a period's state is told: odd, and 1 for the
-	// count alone. More take out chance, and what the regimes do in shorter times with it.
+	// Around is how many periods make the mean by which a period's state is told: odd, and 1 for
+	// the count alone. More take out chance, and what the regimes do in shorter times with it.
 	Around int
 }
 

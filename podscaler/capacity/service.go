@@ -3,17 +3,18 @@ package capacity
 import "math"
 
 // Service is what is learnt of a service while it runs: the CPU time of a request, the CPU that a
-// pod may have, and how response times grow with the load. It begins with what a pod requests, believes what it sees the more the more often it has
-// seen it, and forgets, so that another release of the service is another service after some minutes.
+// pod may have, and how response times grow with the load. It begins with what a pod requests,
+// believes what it sees the more the more often it has seen it, and forgets, so that another
+// release of the service is another service after some minutes.
 //
 // Of response times it knows one curve: the quantile that the objective is about is
 //
 //	base / (1 − x)^bend,  x = (work/quota + pooling) / pods
 //
-// as of pods that share their CPU among the requests they hold. Base is learnt. Work is the CPU time
-// asked for a second, and pooling what a service of few pods wastes, for some are idle while others
-// queue. Away from where it was learnt the curve errs, and that is all right: it is learnt where the
-// service runs, and where it runs is where it is read.
+// as of pods that share their CPU among the requests they hold. Base is learnt. Work is the CPU
+// time asked for a second, and pooling what a service of few pods wastes, for some are idle while
+// others queue. Away from where it was learnt the curve errs, and that is all right: it is learnt
+// where the service runs, and where it runs is where it is read.
 type Service struct {
 	objective  float64 // in seconds
 	demand     estimate
@@ -34,40 +35,48 @@ type Seen struct {
 	Pods        float64 // ready, on the mean
 	Busiest     float64 // cores that the busiest pod used
 	Latency     float64 // the objective's quantile, in seconds
-	// Whole is whether it was measured for all of the while, so that what came and what was used for it
-	// belong together.
+	// Whole is whether it was measured for all of the while, so that what came and what was used
+	// for it belong together.
 	Whole bool
-	// Steady is whether load and pods stayed about the same, so that the latency is theirs. Queued is
-	// whether pods held more requests than they can work on all the while.
+	// Steady is whether load and pods stayed about the same, so that the latency is theirs. Queued
+	// is whether pods held more requests than they can work on all the while.
 	Steady, Queued bool
-	// Full is whether they did for as long as the busiest was measured, which need not be all of it.
+	// Full is whether they did for as long as the busiest was measured, which need not be all of
+	// it.
 	Full bool
-	// Waiting is whether what pods hold waits for something else than their CPU, which they hardly use: it is no queue.
+	// Waiting is whether what pods hold waits for something else than their CPU, which they hardly
+	// use: it is no queue.
 	Waiting bool
 }
 
 const (
-	// bend is how sharply response times turn upwards, of pods that share their CPU among the requests
-	// they hold and get the next one by who has least.
+	// bend is how sharply response times turn upwards, of pods that share their CPU among the
+	// requests they hold and get the next one by who has least.
 	bend = 0.4
 	// pooling is how many pods' work is lost to there being few.
 	pooling = 0.7
+	// tight is the part of the objective that a request takes alone from which on it is: the more
+	// of it is left to wait in, the less is lost.
+	tight = 0.3
 	// The load that holds the objective lies between these, whatever is seen.
 	lowestCeiling, highestCeiling = 0.2, 0.93
 	// FirstCeiling is where it lies until something was seen.
 	FirstCeiling = 0.72
-	// stride is how much further than it has held the objective is taken to hold: away from where it
-	// was learnt the curve promises what it does not know.
+	// stride is how much further than it has held the objective is taken to hold: away from where
+	// it was learnt the curve promises what it does not know.
 	stride = 0.25
-	// think is how long users wait between an answer and the next request, in seconds. Where they wait
-	// less, or more, a queue is taken for fewer, or more, requests than it keeps from being sent; it is
-	// gone within a minute for all that, and what was learnt of it from the last queue did worse.
+	// think is how long users wait between an answer and the next request, in seconds. Where they
+	// wait less, or more, a queue is taken for fewer, or more, requests than it keeps from being
+	// sent; it is gone within a minute for all that, and what was learnt of it from the last queue
+	// did worse.
 	think = 1
-	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets them be. A few slow ones
-	// may have pushed it down to where pods are all but idle, and it would stay there for hours, dear as it is.
+	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets
+	// them be. A few slow ones may have pushed it down to where pods are all but idle, and it would
+	// stay there for hours, dear as it is.
 	atCeiling = 0.3
-	// slower is how many times as slow as expected the answers of pods that are not idle are to be believed at once: with
-	// more or fewer pods the curve errs, and by the time that a mean told it a machine that is needed might be gone.
+	// slower is how many times as slow as expected the answers of pods that are not idle are to be
+	// believed at once: with more or fewer pods the curve errs, and by the time that a mean told it
+	// a machine that is needed might be gone.
 	slower = 1.06
 	// MeanShare is what the mean of response times is of their quantile, about.
 	MeanShare = 0.6
@@ -79,8 +88,8 @@ const (
 	Queue = 3
 )
 
-// estimate is a mean that forgets: no more than most values count, and the first of them is what was
-// believed before.
+// estimate is a mean that forgets: no more than most values count, and the first of them is what
+// was believed before.
 type estimate struct{ value, weight, most float64 }
 
 func (e *estimate) learn(v, weight float64) {
@@ -92,8 +101,8 @@ func (e *estimate) learn(v, weight float64) {
 }
 
 // NewService returns what is believed of a service before anything was seen: its pods use what they
-// request at most, request being in cores, and nothing is known of its requests. The objective is in
-// seconds.
+// request at most, request being in cores, and nothing is known of its requests. The objective is
+// in seconds.
 func NewService(request, objective float64) *Service {
 	return &Service{
 		objective: objective,
@@ -130,9 +139,10 @@ func (s *Service) seeDemand(seen *Seen) {
 	}
 }
 
-// seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod that
-// uses more than it was believed to be able to is believed at once. Until something is known of response times a short
-// queue is not enough: pods that start are another thing, and there is caution enough until then.
+// seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod
+// that uses more than it was believed to be able to is believed at once. Until something is known
+// of response times a short queue is not enough: pods that start are another thing, and there is
+// caution enough until then.
 func (s *Service) seeQuota(seen *Seen) {
 	before := s.quota.value
 	switch {
@@ -145,31 +155,33 @@ func (s *Service) seeQuota(seen *Seen) {
 	s.anchor(before)
 }
 
-// atWork is the CPU above which a pod that holds requests works on them. One that uses less waits for something else.
+// atWork is the CPU above which a pod that holds requests works on them. One that uses less waits
+// for something else.
 func (s *Service) atWork() float64 { return s.quota.value / 2 }
 
-// Waits reports whether requests wait for something else than pods' CPU: the busiest pod had a queue of them all the while that its
-// CPU was measured, and used little.
+// Waits reports whether requests wait for something else than pods' CPU: the busiest pod had a
+// queue of them all the while that its CPU was measured, and used little.
 func (s *Service) Waits(seen *Seen) bool {
 	return seen.Full && seen.Busiest > 0 && seen.Busiest <= s.atWork()
 }
 
-// anchor keeps the curve where it was learnt while pods turn out to have more or less than they were taken to have, and
-// so to have been less or more full.
+// anchor keeps the curve where it was learnt while pods turn out to have more or less than they
+// were taken to have, and so to have been less or more full.
 func (s *Service) anchor(quota float64) {
 	if quota == s.quota.value || s.pods.weight == 0 {
 		return
 	}
-	was := min((s.work.value/quota+pooling)/s.pods.value, full)
+	was := min((s.work.value/quota+s.pooling(quota))/s.pods.value, full)
 	is := min(s.Load(s.work.value, s.pods.value), full)
 	if times := math.Pow((1-is)/(1-was), bend); finite(times) {
 		s.base.value *= times
 	}
 }
 
-// seeLatency moves the curve through what was seen. Where pods are full, response times tell how long
-// the queue has been growing, and nothing of the curve. Slow answers are believed sooner than quick
-// ones, unless pods are idle and the objective holds, and quick ones from near the ceiling sooner than those of idle pods.
+// seeLatency moves the curve through what was seen. Where pods are full, response times tell how
+// long the queue has been growing, and nothing of the curve. Slow answers are believed sooner than
+// quick ones, unless pods are idle and the objective holds, and quick ones from near the ceiling
+// sooner than those of idle pods.
 func (s *Service) seeLatency(seen *Seen) {
 	x := s.Load(seen.Arrivals*s.demand.value, seen.Pods)
 	if !seen.Steady || seen.Queued || !finite(seen.Latency) || seen.Latency <= 0 || !(x >= 0 && x <= full) {
@@ -196,7 +208,8 @@ func (s *Service) seeLatency(seen *Seen) {
 // Demand returns the CPU time of a request in seconds, and whether anything is known of it.
 func (s *Service) Demand() (float64, bool) { return s.demand.value, s.demand.weight > 0 }
 
-// Measured is whether the CPU time of requests has been measured often enough to give pods up by it.
+// Measured is whether the CPU time of requests has been measured often enough to give pods up by
+// it.
 func (s *Service) Measured() bool { return s.demand.weight >= 10 }
 
 // Objective is what response times are to stay below, in seconds.
@@ -213,9 +226,18 @@ func (s *Service) Confidence() float64 {
 // Miss is by how much the curve was off lately, as a part of what it said.
 func (s *Service) Miss() float64 { return math.Exp(s.miss.value) - 1 }
 
+// pooling is how many pods' work is lost to there being few: the less, the more of the objective is
+// left for requests to wait in.
+func (s *Service) pooling(quota float64) float64 {
+	if s.demand.weight == 0 {
+		return pooling
+	}
+	return pooling * min(1, s.demand.value/quota/(tight*s.objective))
+}
+
 // Load is how full so many pods are of so much work a second: 1 is as full as they can be.
 func (s *Service) Load(work, pods float64) float64 {
-	return (work/s.quota.value + pooling) / pods
+	return (work/s.quota.value + s.pooling(s.quota.value)) / pods
 }
 
 // Ceiling is the load at which response times are at so large a part of the objective.
@@ -229,12 +251,12 @@ func (s *Service) Pods(work, load float64) float64 {
 	if work <= 0 {
 		return 0
 	}
-	return (work/s.quota.value + pooling) / load
+	return (work/s.quota.value + s.pooling(s.quota.value)) / load
 }
 
 // Offered is how many requests a second there would be if none had to wait longer than the
-// objective wants: those that come, and those that do not because their users still wait for an answer
-// (Little's law, with users who think for a while between two requests).
+// objective wants: those that come, and those that do not because their users still wait for an
+// answer (Little's law, with users who think for a while between two requests).
 func (s *Service) Offered(rate, inFlight float64) float64 {
 	return max(rate, (inFlight+rate*think)/(think+MeanShare*s.objective))
 }

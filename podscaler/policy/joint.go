@@ -10,37 +10,36 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// The joint policy asks for the replicas that hold the objective, and for as many more as are paid
-// for anyway. It learns what a request costs, what a pod may use and how response times grow with
-// the load; sizes for the load that is offered, by the requests in flight and not only by those that
-// get through; looks ahead as far as a replica and as far as a machine takes to come; and gives up
-// replicas by the machine, since one fewer on a machine that stays saves nothing, the later the more often
-// it has regretted it.
+// The joint policy asks for the replicas that hold the objective, and for as many more as are paid for
+// anyway. It learns what a request costs, what a pod may use and how response times grow with the load.
+// It sizes for the load that is offered, by the requests in flight and not only by those that get
+// through, and looks ahead as far as a replica and as far as a machine takes to come. It gives up
+// replicas by the machine, since one fewer on a machine that stays saves nothing, and the later the
+// more often it has regretted it.
 //
-// A queue is of users who wait for their answers, or of requests that come whatever becomes of others; it tells
-// them apart by how the queue grows, and sizes for all that wait of the one kind and for what comes of the other.
+// Requests that queue are of users who wait for their answers, or do not depend on each other. It
+// distinguishes them by how a queue grows and by what becomes of it (see pause), and sizes for all that
+// wait of the one kind and for what comes of the other.
 //
 // It needs the objective, what pods request, their CPU, arrivals, and requests in flight. Response
 // times let it learn; without them it goes by what it believes and does not shrink.
 //
 // It loses where the load jumps by more than is paid for and machines take minutes: no forecast
-// foretells that. It loses to an HPA set to the right place by what learning takes, some minutes after
-// each start. Its picture is of pods that work on what they have till it is done: where requests wait for
-// something else, as for a database, pods do not help, and it says that its model is off, takes what waits for
-// no queue, and gives an objective up that nothing holds.
+// foresees that. After each start it loses to a well-tuned HPA for the minutes that learning takes.
+// Its model is of pods that work on requests until they are done. Where requests wait for something
+// else, as for a database, more pods do not help: then what waits is no queue, its model is off, and
+// an objective that no number of pods holds is given up.
 
 // Joint is the settings of the joint policy.
 type Joint struct {
 	// Headroom is the part of the objective that response times are kept away from it by; unset is
-	// 0.04. While more requests miss the objective than may it is up to twice that, and none while
-	// the machines cost more than their target.
+	// 0.04, and it is none while the machines cost more than their target.
 	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
-	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
-	// a machine comes, as a quantile; unset is 0.75. While more requests miss the objective than may, what it
-	// leaves to chance goes down to half of that, but not while the machines cost more than their target.
+	// Certainty is how sure it is to be that the load stays below what is sized for when a replica
+	// or a machine comes, as a quantile; unset is 0.75.
 	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
-	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up to 30m
-	// where those that were given up are needed again.
+	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up
+	// to 30m where those that were given up are needed again.
 	Keep *podscaler.Duration `json:"keep,omitempty" yaml:"keep,omitempty"`
 	// Fill asks for replicas in room that is paid for and empty; unset is true.
 	Fill *bool `json:"fill,omitempty" yaml:"fill,omitempty"`
@@ -65,19 +64,16 @@ type joint struct {
 	learned time.Time // when it last was
 	past    sights
 	load    *outlook
-	budget  errorBudget
-	drain   drain
-	callers callers
-	beliefs beliefs
+	pause   pause
 	pauses  pauses
 	reach   reach
 	needs   needs
 	regrets regrets
 	// waiting is whether what is in flight waits for something else than pods' CPU.
 	waiting bool
-	// flying is whether requests in flight have ever been measured: some sources do not tell.
+	// flying is whether requests in flight have ever been measured: some sources lack them.
 	flying     bool
-	perMachine int // replicas that a machine takes, as last told
+	perMachine int // replicas that a machine takes, as last seen
 }
 
 func newJoint(c Joint) (podscaler.Policy, error) {
@@ -104,8 +100,8 @@ func (p *joint) check(w *podscaler.Workload) error {
 	return f.err()
 }
 
-// Desired learns from what is seen and asks for what is needed, or paid for. Replicas that are lost answer nobody,
-// so others are asked for in their place for as long as they count.
+// Desired learns from what is seen and asks for what is needed, or paid for. Replicas that are lost
+// answer nobody, so others are asked for in their place for as long as they count.
 func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	there, lost := present(v)
 	r := p.desired(there)
@@ -122,8 +118,8 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	return r
 }
 
-// present is what is seen without the replicas that are lost, and how many those are. Where their places are counted,
-// they are taken out as well.
+// present is what is seen without the replicas that are lost, and how many those are. Where their
+// places are counted, they are taken out as well.
 func present(v *podscaler.View) (there *podscaler.View, lost int) {
 	gone := func(p podscaler.Pod) bool {
 		return p.Lost && !p.Terminating && p.Phase != podscaler.Failed && p.Phase != podscaler.Succeeded
@@ -165,7 +161,8 @@ func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 	return p.place(v, s)
 }
 
-// Bid is what would be asked for if there were room for it, by what has been learnt up to the run before.
+// Bid is what would be asked for if there were room for it, by what has been learnt up to the run
+// before.
 func (p *joint) Bid(v *podscaler.View) podscaler.Bid {
 	there, lost := present(v)
 	b := p.bid(there)
@@ -232,20 +229,18 @@ func (p *joint) learn(v *podscaler.View) {
 	p.waiting = seen.Waiting
 	p.service.See(seen)
 	part := p.passed(v)
-	p.beliefs.see(v, p.service, &seen, part)
 	p.reach.see(v.Now, p.service, &seen, part)
-	p.budget.spend(v)
-	p.listen(v)
-	if n, ok := inFlight(v); ok && !p.waiting {
-		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
+	if n, counted := v.Window.InFlight.Number(); counted && !p.waiting {
+		p.pause.see(count{v.Now, max(n, 0), number(v.Window.Arrivals), serving(v.Pods)}, p.each())
 	}
-	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait(), p.service.Measured())
+	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && !p.pause.others(), p.service.Measured())
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}
 }
 
-// passed is which part of a window has since the last time that something was learnt; none at the first.
+// passed is which part of a window has since the last time that something was learnt; none at the
+// first.
 func (p *joint) passed(v *podscaler.View) (part float64) {
 	if !p.learned.IsZero() {
 		part = min(max(float64(v.Now.Sub(p.learned))/float64(measured(v)), 0), 1)
@@ -254,8 +249,8 @@ func (p *joint) passed(v *podscaler.View) (part float64) {
 	return part
 }
 
-// inFlight is how many requests are in flight; where that is not measured, what arrivals and response
-// times make of it, which is as old as they are.
+// inFlight is how many requests are in flight; where that is not measured, what arrivals and
+// response times make of it, which is as old as they are.
 func inFlight(v *podscaler.View) (n float64, known bool) {
 	if n, ok := v.Window.InFlight.Number(); ok {
 		return max(n, 0), true
@@ -263,7 +258,8 @@ func inFlight(v *podscaler.View) (n float64, known bool) {
 	return answering(&v.Window)
 }
 
-// answering is how many requests are in flight on the mean of those that are answered, by Little's law.
+// answering is how many requests are in flight on the mean of those that are answered, by Little's
+// law.
 func answering(w *podscaler.Window) (n float64, known bool) {
 	rate, arriving := w.Arrivals.Number()
 	latency, answered := w.Latency.Number()
@@ -278,9 +274,9 @@ func measured(v *podscaler.View) time.Duration {
 	return cmp.Or(v.Window.Over, v.Workload.SLO.Window, time.Minute)
 }
 
-// used is the CPU that the serving pods use, in cores; it is not known if no pod has a sample. Those
-// without one count as much as the others on the mean, but for those that were not ready yet when the
-// others were measured: what they use now the others used then.
+// used is the CPU that the serving pods use, in cores; it is not known if no pod has a sample.
+// Those without one count as much as the others on the mean, but for those that were not ready yet
+// when the others were measured: what they use now the others used then.
 func used(pods []podscaler.Pod) (cores float64, known bool) {
 	sum, sampled, unsampled, silent := 0.0, 0, 0, 0
 	var measured time.Time

@@ -14,57 +14,62 @@ type outlook struct {
 	end   time.Time // of the present period
 	sum   float64
 	n     int
-	// foretold are the forecasts that are on their way, a ring, and beside each the value that there
-	// was when it was made.
+	// foretold are the forecasts that are on their way, a ring, and beside each the value that
+	// there was when it was made.
 	foretold [judgedAt]struct{ mean, last float64 }
 	at       int
 	// off and still are how far the forecasts were off of late, and how far the last values were.
 	off, still float64
 	judged     float64
-	// recent are the last values that were seen without a queue between them, and minutes those of the last minutes, oldest
-	// first. Climb is by how much the load climbs in a period, by these.
+	// recent are the last values that were seen without a queue between them, and minutes those of
+	// the last minutes, oldest first. Climb is by how much the load climbs in a period, by these.
 	recent, minutes []float64
 	climb           float64
 	wavers          wavers
 }
 
-// wavers is how far apart loads are that have next to no measurement in common, squared and on the mean.
+// wavers is how far apart loads are that have next to no measurement in common, squared and on the
+// mean.
 type wavers struct{ mean, n float64 }
 
 const (
-	// period is what a forecast counts time in: machines take some of them, and users come and go in as
-	// many.
+	// period is what a forecast counts time in: machines take some of them, and users come and go
+	// in as many.
 	period = 15 * time.Second
 	// farthest is how many periods it looks ahead at most: ten minutes.
 	farthest = 40
-	// judgedAt is the horizon by which forecasters are told apart, in periods: what a machine takes.
+	// judgedAt is the horizon by which forecasters are told apart, in periods: what a machine
+	// takes.
 	judgedAt = 8
-	// tried is how many forecasts have to be judged before any is believed, and better how much of the
-	// last value's errors theirs may come to: a trend that is none costs machines.
+	// tried is how many forecasts have to be judged before any is believed, and better how much of
+	// the last value's errors theirs may come to: a trend that is none costs machines.
 	tried, better = 12, 0.85
 	// steepest is the most that is expected of a forecast, as a part of what there is.
 	steepest = 1.5
-	// climbing is how many periods a load has to have climbed for, and by climbed of what it was, to be expected to
-	// go on as it did: it takes minutes until forecasts of a climb are judged, and by then much of it is over. A jump is
-	// no climb by this. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
-	// the rise at most; of a climb each gets at least even of a third.
+	// climbing is how many periods a load has to have climbed for, and by climbed of what it was,
+	// to be expected to go on as it did: it takes minutes until forecasts of a climb are judged,
+	// and by then much of it is over. A jump is no climb by this. Measured over a minute it rises
+	// for four periods, so that one of three thirds gets a quarter of the rise at most; of a climb
+	// each gets at least even of a third.
 	climbing, climbed, even = 6, 0.15, 0.8
-	// One of three minutes is told by its minutes, which have no measurement in common, so that chance is less of each of
-	// their rises and a smaller part of an even share is enough; a jump is in one of them, or in two, and a queue that it
-	// makes as well.
+	// One of three minutes is told by its minutes, which have no measurement in common, so that
+	// chance is less of each of their rises and a smaller part of an even share is enough; a jump
+	// is in one of them, or in two, and a queue that it makes as well.
 	minutely, evenMinutes = 4, 0.7
-	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
-	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
-	// time before in it, so that a part of an even share is enough of each. A jump without a queue passes for a climb
-	// by this for the period or two in which all of them rise by it.
+	// A climb may be seen sooner, after so many periods, where it is by that many times more than
+	// loads so far apart have differed of late. Its first periods are its smallest, for each value
+	// is measured over a minute and has the time before in it, so that a part of an even share is
+	// enough of each. A jump without a queue passes for a climb by this for the period or two in
+	// which all of them rise by it.
 	soon, plain, uneven = 4, 2, 0.15
-	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is gone by, and outlier how many
-	// times as far off as the others one may be then to count in full.
+	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is
+	// gone by, and outlier how many times as far off as the others one may be then to count in
+	// full.
 	wavering, plenty, outlier = 40, 8, 3
 )
 
-// newOutlook weighs what is there now against what goes on as it went, by how each has done of late:
-// where loads jump about, it is the last value that speaks.
+// newOutlook weighs what is there now against what goes on as it went, by how each has done of
+// late: where loads jump about, it is the last value that speaks.
 func newOutlook(certainty float64) (*outlook, error) {
 	e, err := forecast.New(forecast.Spec{Type: "Ensemble", Ensemble: &forecast.EnsembleSettings{
 		Members: []forecast.Spec{
@@ -85,9 +90,10 @@ func newOutlook(certainty float64) (*outlook, error) {
 	return o, err
 }
 
-// observe takes in the work of now. A period is over once a run sees that it is; those that no run has
-// seen are gaps. What grows while there is a queue may be the queue, and no climb, unless it does so for minutes; and
-// until what a request takes has been measured it may be what is learnt of that.
+// observe takes in the work of now. A period is over once a run sees that it is; those that no run
+// has seen are gaps. What grows while there is a queue may be the queue, and no climb, unless it
+// does so for minutes; and until what a request takes has been measured it may be what is learnt of
+// that.
 func (o *outlook) observe(now time.Time, work float64, queued, measured bool) {
 	if o.end.IsZero() || now.Sub(o.end) > farthest*period || o.end.Sub(now) > period {
 		o.end, o.sum, o.n = now.Add(period), 0, 0
@@ -142,7 +148,8 @@ func latest(values []float64, value float64, most int) []float64 {
 	return values[max(len(values)-most, 0):]
 }
 
-// climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0 where it has not.
+// climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0
+// where it has not.
 func (o *outlook) climbs() float64 {
 	climb := max(rise(o.recent, climbing, climbing/3, even, 0), rise(o.minutes, 3*minutely, minutely, evenMinutes, 0))
 	if o.wavers.n >= plenty {
@@ -163,8 +170,8 @@ func (w *wavers) see(apart float64) {
 	w.mean += (square - w.mean) / min(w.n, wavering)
 }
 
-// rise is by how much the load rose in each of the last periods, if it did so by climbed and by more than least in all,
-// and in each step of them by a part of an even share; 0 if not.
+// rise is by how much the load rose in each of the last periods, if it did so by climbed and by
+// more than least in all, and in each step of them by a part of an even share; 0 if not.
 func rise(loads []float64, periods, step int, part, least float64) float64 {
 	first := len(loads) - 1 - periods
 	if first < 0 {
@@ -203,8 +210,7 @@ func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	if p.load.believed() {
 		pod, machine := p.load.model.Forecast(periods(f.podLead)), p.load.model.Forecast(periods(f.machineLead))
 		if pod.Known && machine.Known {
-			q := p.quantile(v)
-			f.expect(pod.Quantile(q), machine.Quantile(q))
+			f.expect(pod.Quantile(p.certainty), machine.Quantile(p.certainty))
 		}
 	}
 	f.pod, f.machine = min(f.pod, steepest*offered), min(f.machine, steepest*offered)

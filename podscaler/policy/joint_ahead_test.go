@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Values are of periods of 15 s, and a jump that is measured over a minute takes four of them to be seen whole.
+// Values are of periods of 15 s, and a jump that is measured over a minute takes four of them to be
+// seen whole.
 func TestALoadThatClimbsSteadilyIsExpectedToGoOn(t *testing.T) {
 	calm := []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 	rough := []float64{1, 1.3, 0.7, 1, 1.4, 0.9, 1.2, 0.7, 0.8, 1.4, 0.6, 1.2, 1.1, 1}
@@ -76,7 +77,8 @@ func TestAQueueIsNoClimb(t *testing.T) {
 	}
 }
 
-// What was seen before a long silence, or by a clock that has gone back since, tells nothing of what climbs now.
+// What was seen before a long silence, or by a clock that has gone back since, tells nothing of
+// what climbs now.
 func TestAClimbIsForgottenWhereTimeJumps(t *testing.T) {
 	for _, jump := range []time.Duration{11 * time.Minute, -time.Hour} {
 		o := climbs(t, nil)
@@ -94,8 +96,9 @@ func TestAClimbIsForgottenWhereTimeJumps(t *testing.T) {
 	}
 }
 
-// A jump that is measured over a minute is a climb of four periods and then none. Wherever in the periods it lies, and
-// however high it is, it is taken for one no longer than until it is seen whole.
+// A jump that is measured over a minute is a climb of four periods and then none. Wherever in the
+// periods it lies, and however high it is, it is taken for one no longer than until it is seen
+// whole.
 func TestAJumpIsNotTakenForAClimbForLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, by := rapid.Float64Range(0.1, 10).Draw(t, "from"), rapid.Float64Range(0.1, 100).Draw(t, "by")

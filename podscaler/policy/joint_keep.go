@@ -2,8 +2,9 @@ package policy
 
 import "time"
 
-// regrets are what it would have cost to keep replicas for longer, or shorter, after they were last needed,
-// by what has become of those that were given up: for how long they were not needed, until they were again.
+// regrets are what it would have cost to keep replicas for longer, or shorter, after they were last
+// needed, by what has become of those that were given up: for how long they were not needed, until
+// they were again.
 type regrets struct {
 	needed []time.Time // when so many replicas were last needed, from one on
 	gaps   []gap
@@ -18,18 +19,20 @@ type gap struct {
 }
 
 const (
-	// shortKeep is how long replicas are kept until that has been seen to be too short, and what is needed to
-	// work off a queue always; longKeep is the longest.
+	// shortKeep is how long replicas are kept until that has been seen to be too short, and what is
+	// needed to work off a queue always; longKeep is the longest.
 	shortKeep, longKeep = 90 * time.Second, 30 * time.Minute
-	// missed is what it costs to be without a replica that is needed again, as time for which it could have
-	// been kept: on recorded days it buys a minute within the objective for about an hour of a machine.
+	// missed is what it costs to be without a replica that is needed again, as time for which it
+	// could have been kept: on recorded days it buys a minute within the objective for about an
+	// hour of a machine.
 	missed = time.Hour
-	// doubt is how many replicas that are never needed again are held against what has been seen: a load
-	// that jumps up once and comes down is no load that does so again.
+	// doubt is how many replicas that are never needed again are held against what has been seen: a
+	// load that jumps up once and comes down is no load that does so again.
 	doubt = 36
 	// remembered is how many gaps are.
 	remembered = 64
-	// counted is how many replicas are told apart: what is lost above that comes back below as well.
+	// counted is how many replicas are told apart: what is lost above that comes back below as
+	// well.
 	counted = 2000
 	// alike is how far apart gaps are at most that end together and count as one.
 	alike = 30 * time.Second
@@ -61,9 +64,10 @@ func (r *regrets) see(now time.Time, replicas int, queued bool) {
 	r.add(g)
 }
 
-// without is how many are needed without those that work off a queue, which are not known to be needed again: of a
-// queue what counts is how many are needed once it is gone. Until is how long those that come back were missed. Some of the
-// time that the queue stood counts: gaps are of many lengths, and a keep that is as long as the last would end just before the next.
+// without is how many are needed without those that work off a queue, which are not known to be
+// needed again: of a queue what counts is how many are needed once it is gone. Until is how long
+// those that come back were missed. Some of the time that the queue stood counts: gaps are of many
+// lengths, and a keep that is as long as the last would end just before the next.
 func (r *regrets) without(now time.Time, replicas int, queued bool) (calm int, until time.Time) {
 	if queued {
 		if r.jam.IsZero() {
@@ -79,7 +83,8 @@ func (r *regrets) without(now time.Time, replicas int, queued bool) (calm int, u
 	return replicas, until
 }
 
-// unknown notes that it could not be told how many are needed: it may have been all, and none was given up.
+// unknown notes that it could not be told how many are needed: it may have been all, and none was
+// given up.
 func (r *regrets) unknown() { r.needed = nil }
 
 func (r *regrets) add(g gap) {

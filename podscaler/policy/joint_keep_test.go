@@ -55,7 +55,8 @@ func TestKeepingIsForgottenWithTheLoadThatTaughtIt(t *testing.T) {
 	}
 }
 
-// What works off a queue is more than what is needed once it is gone, and nothing is learnt of the difference.
+// What works off a queue is more than what is needed once it is gone, and nothing is learnt of the
+// difference.
 func TestWhatWorksOffAQueueIsNotRegretted(t *testing.T) {
 	type stretch struct {
 		replicas int
@@ -86,40 +87,6 @@ func TestWhatWorksOffAQueueIsNotRegretted(t *testing.T) {
 				t.Errorf("regrets %v, should %v", r.gaps, c.want)
 			}
 		})
-	}
-}
-
-// Users who keep time: all of 120 wait while 3 pods answer 30 a second, and when 12 answer 120 there are
-// as many in flight as before. They are still 120.
-func TestAQueueThatIsWorkedOffIsNoFurtherLoad(t *testing.T) {
-	var d drain
-	now := start
-	see := func(pods int, inFlight, load float64) float64 {
-		now = now.Add(5 * time.Second)
-		d.see(now, pods, inFlight, load)
-		return d.limit(load)
-	}
-	see(3, 120, 127)
-	see(3, 120, 127)
-	if got := see(12, 101, 194); got != 127 {
-		t.Errorf("as pods come the load is %v, should be the 127 that it was before", got)
-	}
-	if got := see(12, 90, 178); got != 127 {
-		t.Errorf("while the queue is worked off it is %v", got)
-	}
-	if got := see(12, 140, 220); got != 220 {
-		t.Errorf("when it grows again it is %v, should be what it seems, 220", got)
-	}
-	see(3, 120, 127)
-	see(12, 101, 194)
-	if got := see(12, 20, 130); got != 130 {
-		t.Errorf("when it is gone the load is %v, should be 130", got)
-	}
-	see(12, 101, 150)
-	see(15, 101, 190)
-	now = now.Add(drained)
-	if got := see(15, 101, 190); got != 190 {
-		t.Errorf("%s later it is %v, should be 190: nothing has become of it", drained, got)
 	}
 }
 

@@ -20,8 +20,12 @@ type sight struct {
 	latency            float64
 }
 
-// sights are those of the last window, oldest first, and the one before where runs are further apart.
+// sights are those of the last window, oldest first, and the one before where runs are further
+// apart.
 type sights []sight
+
+// freshFor is how late a sample of CPU may be to be set beside requests in flight.
+const freshFor = 30 * time.Second
 
 // oldest is how old a sight may be to be set beside another.
 const oldest = 15 * time.Minute
@@ -69,8 +73,8 @@ func number(r podscaler.Reading) float64 {
 	return math.NaN()
 }
 
-// over is what was measured of a service over the window, by its end. Latency and arrivals are of the whole of it, so
-// CPU and pods are meant over it as well.
+// over is what was measured of a service over the window, by its end. Latency and arrivals are of
+// the whole of it, so CPU and pods are meant over it as well.
 func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	last := s[len(s)-1]
 	seen := capacity.Seen{
@@ -99,7 +103,8 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	}
 	if !seen.Whole {
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
-			// All that came in the window came after the sights began, and what is used is used for that.
+			// All that came in the window came after the sights began, and what is used is used for
+			// that.
 			seen.Completions *= float64(window) / float64(span)
 			seen.Arrivals *= float64(window) / float64(idle)
 		}
@@ -110,17 +115,18 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	return seen
 }
 
-// full reports whether pods held more than they work on for all of the while over which the busiest was measured, to the
-// sight after it.
+// full reports whether pods held more than they work on for all of the while over which the busiest
+// was measured, to the sight after it.
 func (s sights) full() bool {
 	last := &s[len(s)-1]
 	i := slices.IndexFunc(s, func(x sight) bool { return !x.at.Before(last.to) })
 	return i >= 0 && last.from.Before(last.to) && !s[i].jammed.IsZero() && !s[i].jammed.After(last.from)
 }
 
-// fresh reports whether CPU was measured lately enough to be set beside requests in flight, which may be as late as it and do not say so.
+// fresh reports whether CPU was measured lately enough to be set beside requests in flight, which
+// may be as late as it and do not say so.
 func (x *sight) fresh() bool {
-	return x.to.IsZero() || x.at.Sub(x.to)-x.to.Sub(x.from) < time.Duration(lateTurn.on*float64(time.Second))
+	return x.to.IsZero() || x.at.Sub(x.to)-x.to.Sub(x.from) < freshFor
 }
 
 // idle is how long ago the last of the sights was that saw no request come; nothing if none did.
@@ -163,7 +169,8 @@ func (n *needs) add(v *podscaler.View, replicas int, memory time.Duration, queue
 	n.all = append(slices.Delete(n.all, 0, old), need{v.Now, replicas, queued})
 }
 
-// start is how many there were at the start, for as long as what was learnt before may have kept them.
+// start is how many there were at the start, for as long as what was learnt before may have kept
+// them.
 func (n *needs) start(now time.Time) int {
 	if now.Sub(n.found) < longKeep {
 		return n.foundReplicas
@@ -184,7 +191,8 @@ func (n *needs) most(now time.Time, keep time.Duration) (most int, known bool) {
 	return most, !n.since.IsZero() && now.Sub(n.since) >= keep
 }
 
-// lately is the least that was needed at this run and those before it, up to so many, of the last minute.
+// lately is the least that was needed at this run and those before it, up to so many, of the last
+// minute.
 func (n *needs) lately(runs int) int {
 	last := n.all[len(n.all)-1]
 	least := last.replicas

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // A pod is full of what it used while there was a queue, however short that was.
@@ -63,8 +64,9 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 	}
 }
 
-// A crowd that spares serve within half a minute leaves no queue as long as a window, and what a pod may use is
-// learnt from it all the same: pods that are taken for larger than they are would be given up again at once.
+// A crowd that spares serve within half a minute leaves no queue as long as a window, and what a
+// pod may use is learnt from it all the same: pods that are taken for larger than they are would be
+// given up again at once.
 func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 	p := unlearned(t)
 	w := shop(600)
@@ -82,7 +84,8 @@ func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 	}
 }
 
-// A start with a queue needs more than what is needed then, and when a crowd comes later nothing was given up.
+// A start with a queue needs more than what is needed then, and when a crowd comes later nothing
+// was given up.
 func TestJointRegretsNothingThatWorkedOffAQueue(t *testing.T) {
 	p := unlearned(t)
 	w := shop(500)
@@ -102,5 +105,57 @@ func TestJointRegretsNothingThatWorkedOffAQueue(t *testing.T) {
 	}
 	if len(p.regrets.gaps) > 0 {
 		t.Errorf("regrets %v", p.regrets.gaps)
+	}
+}
+
+// world is a service as it is: what is seen of six pods of half a core at a run.
+type world struct {
+	demand  float64 // CPU of a request, in seconds
+	rate    float64
+	latency float64
+	flying  float64
+	age     time.Duration // of the samples of CPU, which have no time if it is negative
+	lead    time.Duration // of machines
+	busiest float64       // cores of each pod, unless it is what requests take
+	slow    float64       // part of the requests that misses the objective
+}
+
+func (w *world) view(wl *podscaler.Workload, now time.Time) *podscaler.View {
+	v := &podscaler.View{Now: now, Workload: wl, Replicas: 6, Pods: make([]podscaler.Pod, 6)}
+	cpu, at := w.busiest, now.Add(-w.age)
+	if w.age < 0 {
+		at = time.Time{}
+	}
+	if cpu == 0 {
+		cpu = w.rate * w.demand / 6
+	}
+	for i := range v.Pods {
+		v.Pods[i] = podscaler.Pod{
+			Phase: podscaler.Running, Ready: true, ReadyChanged: start,
+			CPU: podscaler.Sample{Known: true, Value: cpu, At: at, Span: 15 * time.Second},
+		}
+	}
+	v.Window = podscaler.Window{
+		Latency: podscaler.Known(w.latency), Good: podscaler.Known(1 - w.slow), Arrivals: podscaler.Known(w.rate), InFlight: podscaler.Known(w.flying),
+	}
+	v.Room.MachineLead = w.lead
+	return v
+}
+
+// unlearned is a joint policy that has seen nothing.
+func unlearned(t *testing.T) *joint {
+	t.Helper()
+	p, err := newJoint(Joint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*joint)
+}
+
+// shop is a workload whose pods request so many millicores.
+func shop(cpu pricing.MilliCPU) *podscaler.Workload {
+	return &podscaler.Workload{
+		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: cpu},
+		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
 	}
 }

@@ -3,98 +3,157 @@ package policy
 import (
 	"math"
 	"time"
-
-	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// pauses finds out that users do not pause between an answer and the next request, as load generators do not that were
-// not told to. Each of them has a request in flight at all times. So of users who do not come and go as many
-// are in flight whatever they are answered, and of those who come steadily more by as many each time; while of users who
-// pause it is as many as it happens, nearly as spread about as what comes by chance.
+// pause estimates for how long users pause between an answer and their next request. It decides how
+// much load a queue stands for: users who pause for a second and wait ask that much more as soon as
+// they are answered, while requests that come whatever becomes of others are users who never come
+// back. One number covers both, and all workloads between them.
 //
-// It matters since more of them are no more load for CPU that is used up, however little of it that may be: what
-// is left to see is that answers take longer, and then it is late.
-type pauses struct {
-	counts []count // the last three, oldest first
-	still  []bool  // of the last that tell, whether as many were in flight as before, or as many more
-	told   time.Time
-	none   bool
+// A closed workload of n users obeys n = inFlight + rate × pause (Little's law). So a pause is seen
+// in two ways. While a queue builds up on the same pods, it grows the slower the fewer users are
+// left to join it: the queue of users levels off within a pause, and that of others grows on. Once
+// pods have worked a queue off, the requests in flight that are gone have become a higher rate.
+type pause struct {
+	queue  []count // the present queue since its pods last changed, oldest first
+	seen   float64 // the pause that this queue has shown, in seconds; 0 until then
+	prior  float64 // and that it had shown before its pods last changed
+	grows  float64 // a second, of late
+	open   float64 // what it would grow by on the present pods if nothing depended on it; NaN where unknown
+	learnt float64 // logarithm of the pause that earlier queues have shown
+	weight float64
+	peak   count     // the present or the last queue at its longest
+	gone   time.Time // when the last queue was; zero while there is one
 }
 
 // count is what was counted at a time.
 type count struct {
 	at             time.Time
-	flying, coming float64 // requests in flight, and those that came within countsApart
+	inFlight, rate float64
+	pods           int
 }
 
 const (
-	// countsApart is how far apart requests in flight are counted at least, for a series may stand between the times
-	// at which it is read.
-	countsApart = time.Minute
-	// jitter is by how much runs that far apart may be early.
-	jitter = 2 * time.Second
-	// pausesKept is for how long it is remembered while nothing tells of it.
-	pausesKept = 30 * time.Minute
-	// fewFlying is how many have to be in flight for it to tell anything: of fewer it is often as many by chance.
-	fewFlying = 4
-	// standing is how far a count may be from where two before it lead, as a part of where chance would have it, and squared;
-	// by chance one in eight is. regular is the same for arrivals that come like clockwork. What they come to in flight stands
-	// as well, whoever sends them, and tells nothing.
-	standing, regular = 0.02, 0.0005
-	// pausesSeen is how many counts are looked at. From pausesNone on that stand, users are taken not to pause, until no
-	// more than pausesSome do.
-	pausesSeen, pausesNone, pausesSome = 10, 9, 5
+	// A pause lies between shortestPause and longestPause, in seconds, and is taken for usualPause
+	// where a queue levels off at once. Requests that do not depend on each other are users who
+	// pause for the longest: their queue is to be gone within that.
+	shortestPause, usualPause, longestPause = 0.1, 1., 60.
+	// pauseMemory is how many queues the estimate goes back, in the geometric mean.
+	pauseMemory = 4
+	// countsBelong is how far apart counts may be to be of one queue.
+	countsBelong = 2 * time.Minute
+	// chance is how many times as much as requests that come by chance a queue has to grow by.
+	chance = 2
 )
 
-// see takes in how many requests are in flight, how many a second come, and how long they take. Only a count at a
-// moment tells anything, which is a whole number: a mean over a while is always about the same. And only one of
-// which at least half comes of requests that are answered (Little's law): what is left open for an hour is no user.
-func (p *pauses) see(now time.Time, w *podscaler.Window) {
-	n, ok := w.InFlight.Number()
-	mean := ok && n != math.Trunc(n)
-	if since := now.Sub(p.told); mean || since < 0 || since > pausesKept {
-		p.still, p.none, p.told = nil, false, now
-	}
-	if last := len(p.counts) - 1; last >= 0 {
-		if passed := now.Sub(p.counts[last].at); 0 <= passed && passed < countsApart-jitter {
+// see takes in a count of requests in flight, on pods that each get so many done a second, which is
+// not a number where it is unknown. A count that repeats the last is no other: a series is read
+// more often than it is written.
+func (p *pause) see(c count, each float64) {
+	if last := len(p.queue) - 1; last >= 0 {
+		was := &p.queue[last]
+		switch {
+		case !c.at.After(was.at) || c.inFlight == was.inFlight && c.pods == was.pods:
 			return
-		} else if passed < 0 || passed >= 3*countsApart {
-			p.counts = nil
+		case c.at.Sub(was.at) > countsBelong:
+			p.forget()
+		case c.pods != was.pods && queues(was.inFlight, was.pods):
+			p.open, p.prior, p.queue = p.grows-float64(c.pods-was.pods)*each, p.seen, nil
 		}
 	}
-	if served, known := answering(w); !ok || mean || n < fewFlying || !known || served < n/2 {
-		p.counts = nil
-		return
+	p.drain(c)
+	if !queues(c.inFlight, c.pods) {
+		p.forget()
 	}
-	rate, _ := w.Arrivals.Number()
-	p.counts = append(p.counts, count{now, n, rate * countsApart.Seconds()})
-	if len(p.counts) < 3 {
-		return
-	}
-	a, b, c := p.counts[0], p.counts[1], p.counts[2]
-	p.counts = p.counts[1:]
-	if !stands(a.coming, b.coming, c.coming, regular) {
-		p.judge(stands(a.flying, b.flying, c.flying, standing))
-		p.told = now
+	if p.queue = append(p.queue, c); queues(c.inFlight, c.pods) && len(p.queue) > 1 {
+		p.grow()
 	}
 }
 
-// stands reports whether the last of three counts is where those before it lead, next to where chance would have it:
-// the sum of the variances of what is added up.
-func stands(a, b, c, part float64) bool {
-	off := a - 2*b + c
-	return off*off <= part*(a+4*b+c)
+// forget forgets the present queue.
+func (p *pause) forget() {
+	p.queue, p.seen, p.prior, p.grows, p.open = nil, 0, 0, math.NaN(), math.NaN()
 }
 
-func (p *pauses) judge(still bool) {
-	if p.still = append(p.still, still); len(p.still) > pausesSeen {
-		p.still = p.still[1:]
+// grow estimates the pause by how the queue has grown on the same pods.
+func (p *pause) grow() {
+	last := len(p.queue) - 1
+	first, now := &p.queue[0], &p.queue[last]
+	took, before := now.at.Sub(first.at), last-1
+	for before > 0 && now.at.Sub(p.queue[before].at) < took/3 {
+		before--
 	}
-	n := 0
-	for _, s := range p.still {
-		if s {
-			n++
+	long, short := took.Seconds(), now.at.Sub(p.queue[before].at).Seconds()
+	grown, recent := now.inFlight-first.inFlight, now.inFlight-p.queue[before].inFlight
+	p.grows = recent / short
+	switch levels := recent <= noise(now.rate, short); {
+	case recent < -noise(now.rate, short): // it is being worked off, which either is
+	case levels && p.prior == 0:
+		p.seen = usualPause
+	case levels:
+		if open := p.open * short; math.Abs(open) > 2*noise(now.rate, short) {
+			p.seen = usualPause // as others' it would grow, or shrink
 		}
+	case queues(first.inFlight, first.pods) && last == 1:
+		p.seen = longestPause
+	default:
+		part := p.grows * long / grown
+		p.seen = bounded(long * part / max(1-part, 0.01))
 	}
-	p.none = n >= pausesNone || p.none && n > pausesSome
+}
+
+// noise is how much a queue changes by chance, of so many requests a second.
+func noise(rate, seconds float64) float64 { return chance * math.Sqrt(max(rate, 1)*seconds) }
+
+func bounded(seconds float64) float64 {
+	return min(max(seconds, shortestPause), longestPause)
+}
+
+// drain learns from a queue that was worked off, a longest pause after it was gone: what was
+// measured over a window has none of it by then.
+func (p *pause) drain(c count) {
+	switch queued := queues(c.inFlight, c.pods); {
+	case queued && (!p.gone.IsZero() || c.inFlight > p.peak.inFlight):
+		p.peak, p.gone = c, time.Time{}
+	case queued || p.peak.inFlight == 0:
+	case p.gone.IsZero():
+		p.gone = c.at
+	case c.at.Sub(p.gone).Seconds() >= longestPause:
+		fewer, more := p.peak.inFlight-c.inFlight, c.rate-p.peak.rate
+		some := 2 * noise(c.rate, longestPause) / longestPause // of two rates
+		if more > -some && fewer > chance*math.Sqrt(p.peak.inFlight) {
+			p.weight = min(p.weight+1, pauseMemory)
+			p.learnt += (math.Log(bounded(fewer/max(more, some))) - p.learnt) / p.weight
+		}
+		p.peak, p.gone = count{}, time.Time{}
+	}
+}
+
+// estimate is the pause in seconds by what is known: of the last queues, else of the present one. A
+// queue that has only begun is taken for the longest, which orders least; the few that wait where
+// there is none are taken for the usual.
+func (p *pause) estimate() float64 {
+	switch {
+	case p.weight > 0:
+		return math.Exp(p.learnt)
+	case p.seen > 0:
+		return p.seen
+	}
+	if last := len(p.queue) - 1; last >= 0 && queues(p.queue[last].inFlight, p.queue[last].pods) {
+		return longestPause
+	}
+	return usualPause
+}
+
+// others reports whether requests are taken to come whatever becomes of those before.
+func (p *pause) others() bool {
+	return (p.weight > 0 || p.seen > 0) && p.estimate() >= longestPause/4
+}
+
+// each is how many requests a second a full pod gets done; not a number until that was measured.
+func (p *joint) each() float64 {
+	if demand, _ := p.service.Demand(); p.service.Measured() && demand > 0 {
+		return p.service.Quota() / demand
+	}
+	return math.NaN()
 }

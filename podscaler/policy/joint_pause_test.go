@@ -1,131 +1,231 @@
 package policy
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// shown shows pauses what of would count, once every so often.
-func shown(p *pauses, from, n int, every time.Duration, of func(i int) (flying, rate float64)) {
-	for i := range n {
-		flying, rate := of(i)
-		p.see(noon.Add(time.Duration(from+i)*every), &podscaler.Window{
-			InFlight: podscaler.Known(flying), Arrivals: podscaler.Known(rate), Latency: podscaler.Known(flying / rate / capacity.MeanShare),
-		})
-	}
+const (
+	lookEvery = 5 * time.Second
+	podDoes   = 10 // requests a second
+)
+
+// crowd is users who pause for a second on the mean, or requests that come so many a second.
+type crowd struct {
+	rng      *rand.Rand
+	users    int // who are not waiting
+	rate     float64
+	inFlight int
+	asked    int   // so far
+	lately   []int // in each of the last looks
 }
 
-func TestPausesAreFoundOut(t *testing.T) {
-	jitter := func(i int) float64 { return 140 + float64(i*i*7%11)/4 } // a second, by chance
-	const soon = 2 + pausesNone                                        // two counts lead to the first that tells
-	for _, c := range []struct {
-		name string
-		of   func(i int) (flying, rate float64)
-		want int // counts until it is known; 0 if it never is
-	}{
-		{"as many whatever they are answered", func(i int) (float64, float64) { return 25, jitter(i) }, soon},
-		{"two more each minute", func(i int) (float64, float64) { return 5 + 2*float64(i), jitter(i) }, soon},
-		{"one more in some minutes", func(i int) (float64, float64) { return 30 + float64(i/2), jitter(i) }, soon},
-		{"as many but for a jump, which is seen twice", func(i int) (float64, float64) { return 25 + 10*float64(min(i/6, 1)), jitter(i) }, 17},
-		{"too few to tell", func(i int) (float64, float64) { return 3, jitter(i) }, 0},
-		{"a mean over a while", func(i int) (float64, float64) { return 25.02, jitter(i) }, 0},
-		{"requests that come like clockwork", func(int) (float64, float64) { return 25, 140 }, 0},
-		{"up and down by a fifth", func(i int) (float64, float64) { return 25 + 5*float64(i%2), jitter(i) }, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var p pauses
-			got := 0
-			for i := 0; i < 60 && got == 0; i++ {
-				if shown(&p, i, 1, time.Minute, func(int) (float64, float64) { return c.of(i) }); p.none {
-					got = i + 1
-				}
+// live plays the time between two looks, with so many pods.
+func (c *crowd) live(pods int) {
+	const steps = 100
+	step := lookEvery.Seconds() / steps
+	for range steps {
+		asked := c.chance(c.rate * step)
+		for range c.users {
+			if c.rng.Float64() < step {
+				asked++
+				c.users--
 			}
-			if got != c.want {
-				t.Errorf("known after %d counts, want %d", got, c.want)
-			}
-		})
-	}
-}
-
-func TestPausesAreForgotten(t *testing.T) {
-	standing := func(i int) (float64, float64) { return 25, 140 + float64(i*7%5)/2 }
-	known := func() *pauses {
-		var p pauses
-		if shown(&p, 0, 20, time.Minute, standing); !p.none {
-			t.Fatal("as many in flight for 20 minutes, and nothing is known")
 		}
-		return &p
-	}
-	p := known()
-	if shown(p, 20, 4, time.Minute, func(i int) (float64, float64) { return 25 + 9*float64(i%2), 140 }); !p.none {
-		t.Error("it is forgotten at once")
-	}
-	if shown(p, 24, 20, time.Minute, func(i int) (float64, float64) { return 25 + 9*float64(i*i%5), 140 + float64(i*3%7) }); p.none {
-		t.Error("it is held for ever")
-	}
-	p = known()
-	if shown(p, 20, 1, time.Minute, func(int) (float64, float64) { return 24.5, 140 }); p.none {
-		t.Error("a series that turns out to be a mean is believed")
-	}
-	p = known()
-	shown(p, 200, 2, time.Minute, func(int) (float64, float64) { return 80, 140 })
-	if p.none || len(p.still) > 0 || len(p.counts) != 2 {
-		t.Error("counts three hours apart are held against each other")
-	}
-	p = known()
-	if shown(p, 20, 25, time.Minute, func(int) (float64, float64) { return 2, 10 }); !p.none {
-		t.Error("it is forgotten as soon as there are few")
-	}
-	if shown(p, 45, 10, time.Minute, func(int) (float64, float64) { return 2, 10 }); p.none {
-		t.Error("it is remembered for ever once there are few")
-	}
-	for _, every := range []time.Duration{5 * time.Second, 59 * time.Second, time.Minute, 2 * time.Minute} {
-		var q pauses
-		if shown(&q, 0, int(time.Hour/every), every, standing); !q.none || len(q.counts) != 2 {
-			t.Errorf("runs of every %s: it is not known after an hour", every)
+		answered := min(c.chance(float64(pods*podDoes)*step), c.inFlight)
+		c.inFlight += asked - answered
+		c.asked += asked
+		if c.rate == 0 {
+			c.users += answered
 		}
 	}
 }
 
-// Connections that are left open are in flight as well, and are no users who ask and ask.
-func TestWhatIsLeftOpenIsNoUserWhoDoesNotPause(t *testing.T) {
-	var p pauses
-	for i := range 60 {
-		p.see(noon.Add(time.Duration(i)*time.Minute), &podscaler.Window{
-			InFlight: podscaler.Known(50), Arrivals: podscaler.Known(20 + float64(i*i*7%11)/4), Latency: podscaler.Known(0.2),
-		})
+// chance draws from Poisson's law.
+func (c *crowd) chance(mean float64) (n int) {
+	for sum := c.rng.ExpFloat64(); sum < mean; sum += c.rng.ExpFloat64() {
+		n++
 	}
-	if p.none {
-		t.Error("50 connections that stay open are taken for users who do not pause")
+	return n
+}
+
+// watch has a pause watch a crowd for so many looks, and the rate over the last minute with it.
+func watch(p *pause, of *crowd, from, looks int, pods func(look int) int) {
+	const window = int(time.Minute / lookEvery)
+	for i := from; i < from+looks; i++ {
+		before := of.asked
+		of.live(pods(i))
+		of.lately = append(of.lately, of.asked-before)
+		of.lately = of.lately[max(len(of.lately)-window, 0):]
+		sum := 0
+		for _, n := range of.lately {
+			sum += n
+		}
+		p.see(count{noon.Add(time.Duration(i) * lookEvery), float64(of.inFlight), float64(sum) / 60, pods(i)}, podDoes)
 	}
 }
 
-// Users who pause for at least twice as long as answers take are never taken for such as do not, however many they are.
-func TestUsersWhoPauseAreToldFromThoseWhoDoNot(t *testing.T) {
-	for seed := range uint64(60) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		users, waits := 10+r.IntN(300), 0.05+0.28*r.Float64() // the part of the users that wait for an answer
-		var p pauses
-		for i := range 24 * 60 {
-			flying, came := 0, 0
-			for range users {
-				if r.Float64() < waits {
-					flying++
-				}
-			}
-			for range 60 {
-				if r.Float64() < 0.5 {
-					came++
-				}
-			}
-			shown(&p, i, 1, time.Minute, func(int) (float64, float64) { return float64(flying), float64(users) + float64(came)/60 })
-			if p.none {
-				t.Fatalf("seed %d: %d users of whom %.2f wait: after %d minutes they are taken not to pause", seed, users, waits, i)
+// Users who pause for a second are not taken for others a minute after they came, however many
+// wait, and once pods have worked off their queue the pause is known.
+func TestPauseOfUsersIsFoundOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		of := &crowd{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), users: rapid.IntRange(100, 600).Draw(t, "users")}
+		few := rapid.IntRange(1, 3).Draw(t, "pods")
+		enough := of.users/podDoes*2 + 4
+		var p pause
+		watch(&p, of, 0, 12, func(int) int { return few })
+		if p.others() {
+			t.Fatalf("on %d pods the pause is %v s", few, p.estimate())
+		}
+		watch(&p, of, 12, 36, func(int) int { return enough })
+		if got := p.estimate(); p.weight == 0 || got < 0.5 || got > 2 {
+			t.Fatalf("on %d pods the pause is %v s by %v queues, and should be 1", enough, got, p.weight)
+		}
+	})
+}
+
+// Requests half again as many as pods get done do not depend on each other, as is found out within
+// a minute, and they are not taken for users again while their queue is worked off and after.
+func TestRequestsWithoutPausesAreFoundOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		few := rapid.IntRange(2, 20).Draw(t, "pods")
+		rate := float64(few*podDoes) * rapid.Float64Range(1.5, 6).Draw(t, "times")
+		of := &crowd{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), rate: rate}
+		var p pause
+		watch(&p, of, 0, 12, func(int) int { return few })
+		if !p.others() {
+			t.Fatalf("%.0f requests a second where %d are answered pass for users who pause for %v s", rate, few*podDoes, p.estimate())
+		}
+		for i := 12; i < 96; i++ {
+			watch(&p, of, i, 1, func(int) int { return int(2*rate/podDoes) + 2 })
+			if queues(float64(of.inFlight), p.queue[len(p.queue)-1].pods) && !p.others() {
+				t.Fatalf("as their queue is worked off they pass for users who pause for %v s", p.estimate())
 			}
 		}
+		if p.weight > 0 && !p.others() {
+			t.Fatalf("what is learnt from the queue is a pause of %v s", p.estimate())
+		}
+	})
+}
+
+// A queue that was attack ends with its attackers: it shows nothing of who is left.
+func TestQueueThatIsLeftShowsNoPause(t *testing.T) {
+	of := &crowd{rng: rand.New(rand.NewPCG(1, 1)), rate: 400}
+	var p pause
+	watch(&p, of, 0, 60, func(int) int { return 6 })
+	of.rate = 20
+	for i := 60; i < 600; i++ {
+		watch(&p, of, i, 1, func(int) int { return 40 })
+		if len(p.queue) > 0 && queues(p.queue[len(p.queue)-1].inFlight, 40) && !p.others() {
+			t.Fatalf("after %v, with %d in flight, they pass for users who pause for %v s", time.Duration(i)*lookEvery, of.inFlight, p.estimate())
+		}
+	}
+}
+
+// learnt is a joint policy that knows what requests take of pods of half a core.
+func learnt(t *testing.T, wl *podscaler.Workload, seen capacity.Seen) *joint {
+	t.Helper()
+	p := unlearned(t)
+	p.service = capacity.NewService(0.5, wl.SLO.Target.Seconds())
+	for range 60 {
+		p.service.See(seen)
+	}
+	return p
+}
+
+// small are requests of 50 ms, of which a pod gets ten a second done.
+var small = capacity.Seen{Arrivals: 6, Completions: 6, InFlight: 1, CPU: 0.3, Pods: 1, Busiest: 0.3, Latency: 0.2, Whole: true, Steady: true}
+
+// seen is what joint sees at a look: so many requests a second, in flight and on pods that use so
+// many cores together.
+func seen(wl *podscaler.Workload, look, pods int, cores, arrivals, inFlight, latency float64) *podscaler.View {
+	now := start.Add(time.Duration(look) * lookEvery)
+	v := &podscaler.View{Now: now, Workload: wl, Replicas: pods, Window: podscaler.Window{
+		Over: time.Minute, Arrivals: podscaler.Known(arrivals), InFlight: podscaler.Known(inFlight), Latency: podscaler.Known(latency),
+	}}
+	for i := range pods {
+		v.Pods = append(v.Pods, podscaler.Pod{
+			Name: fmt.Sprintf("web-%d", i), Phase: podscaler.Running, Ready: true, ReadyChanged: start.Add(-time.Hour), Started: start.Add(-time.Hour),
+			CPU: podscaler.Sample{Known: true, Value: cores / float64(pods), At: now, Span: 15 * time.Second},
+		})
+	}
+	return v
+}
+
+// Five users more a second for two minutes make a queue like others', until the pods for them are
+// there.
+func TestUsersWhoKeepComingAreToldOncePodsCome(t *testing.T) {
+	wl := shop(500)
+	p, of := learnt(t, wl, small), &crowd{rng: rand.New(rand.NewPCG(1, 1)), users: 20}
+	pods, due := 3, map[int]int{}
+	for i := range 96 { // eight minutes
+		if i < 24 {
+			of.users += 25
+		}
+		pods = max(pods, due[i])
+		of.live(pods)
+		answered := float64(min(pods*podDoes, of.users+of.inFlight))
+		r := p.Desired(seen(wl, i, pods, answered/podDoes/2, answered, float64(of.inFlight), 0.25+float64(of.inFlight/pods/podDoes)))
+		due[i+24] = max(due[i+24], r.Replicas)
+	}
+	if queues(float64(of.inFlight), pods) || p.pause.others() {
+		t.Errorf("eight minutes after, %d requests of 620 users are in flight on %d pods", of.inFlight, pods)
+	}
+}
+
+// Pods that wait for a database hold many requests and use little CPU. That it hung for half a
+// minute asks for no more of them.
+func TestPodsThatWaitForSomebodyElseAreNotTakenForFull(t *testing.T) {
+	wl := shop(500)
+	wl.SLO.Target = 3 * time.Second
+	p := learnt(t, wl, capacity.Seen{Arrivals: 60, Completions: 60, InFlight: 120, CPU: 0.3, Pods: 3, Busiest: 0.1, Latency: 2.2, Whole: true, Steady: true})
+	pods, due, most := 3, map[int]int{}, 0
+	for i := range 240 {
+		if n := due[i]; n > 0 {
+			pods = n
+		}
+		inFlight, latency := 120+float64(i*7%5), 2.2
+		if hangs := i - 9; 0 < hangs && hangs <= 6 {
+			inFlight, latency = inFlight+270*float64(hangs), 20
+		}
+		due[i+6] = min(p.Desired(seen(wl, i, pods, 0.3, 60, inFlight, latency)).Replicas, 100)
+		if i > 120 {
+			most = max(most, pods)
+		}
+	}
+	if most > 4 {
+		t.Errorf("ten minutes after it hung there are %d pods, where three do", most)
+	}
+}
+
+// jam is requests that come three times as many as the one pod gets done, seen by joint after so
+// many runs.
+func jam(t *testing.T, runs int) (r podscaler.Recommendation) {
+	t.Helper()
+	wl := shop(500)
+	p := learnt(t, wl, small)
+	for i := range runs {
+		r = p.Desired(seen(wl, i, 1, 0.5, 30, 100*float64(i+1), 20))
+	}
+	return r
+}
+
+// A queue that grew for two minutes is no reason for a pod for each of its requests, as it would be
+// for users who wait.
+func TestJointWorksOffAQueueOfThoseWhoDoNotWait(t *testing.T) {
+	short, long := jam(t, 5), jam(t, 24)
+	if short.Replicas > 10 || long.Replicas > 16 || long.Replicas <= short.Replicas {
+		t.Errorf("%d replicas for 500 requests that wait and %d for 2400, where some five are needed for what comes", short.Replicas, long.Replicas)
+	}
+	if !slices.ContainsFunc(long.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonQueueWorkedOff }) {
+		t.Errorf("it says nothing of the queue: %v", long.Reasons)
 	}
 }

@@ -9,22 +9,25 @@ import (
 )
 
 const (
-	// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is not sure
-	// what requests take, for pods that have just started use more than they will, and where it is for one
-	// replica: a load that stands still at the edge of a machine would else buy one again and again.
+	// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is
+	// not sure what requests take, for pods that have just started use more than they will, and
+	// where it is for one replica: a load that stands still at the edge of a machine would else buy
+	// one again and again.
 	unsureRuns = 4
-	// queuedRuns is how many runs in a row have to want one for a single replica to work off a queue: there is
-	// one for a moment on any pods, now and then, and it is gone before a machine could be there.
+	// queuedRuns is how many runs in a row have to want one for a single replica to work off a
+	// queue: there is one for a moment on any pods, now and then, and it is gone before a machine
+	// could be there.
 	queuedRuns = 2
-	// unsureFor is for how long they have to where it is for one replica and next to nothing is known: it may
-	// be the caution of not knowing that wants it, and by then something is.
+	// unsureFor is for how long they have to where it is for one replica and next to nothing is
+	// known: it may be the caution of not knowing that wants it, and by then something is.
 	unsureFor = 2 * time.Minute
 )
 
-// place makes replicas of what is needed: kept as long as it may be needed again, filled up to what is
-// paid for, and no more than there is to be had.
+// place makes replicas of what is needed: kept as long as it may be needed again, filled up to what
+// is paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
+	p.bound(v, &s)
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming {
 		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
@@ -61,9 +64,20 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	return r
 }
 
-// agreed is how many replicas the last runs agree on. For a single one beyond what is paid for neither a queue that
-// one run sees is reason enough, nor one for as long as those that have room already do not serve yet, for they
-// may be enough to work it off, nor the caution of knowing next to nothing.
+// bound limits what a queue asks for until one has been worked off: it may be of users, who would
+// come back as soon as they are answered, or of requests that come once. Four times what there is
+// room for is enough to find out, and for more than others would need no machine is bought before.
+func (p *joint) bound(v *podscaler.View, s *sizing) {
+	if pl := v.Room.Places; pl != nil && p.pause.weight == 0 && s.sure < 0.5 && p.queued(v) {
+		most := max(4*pl.Ready, pl.Coming, s.others)
+		s.now, s.later = min(s.now, most), min(s.later, most)
+	}
+}
+
+// agreed is how many replicas the last runs agree on. For a single one beyond what is paid for
+// neither a queue that one run sees is reason enough, nor one for as long as those that have room
+// already do not serve yet, for they may be enough to work it off, nor the caution of knowing next
+// to nothing.
 func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 	one := s.now == pl.Coming+1
 	switch {
@@ -79,11 +93,13 @@ func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 	return n
 }
 
-// kept is how many replicas stay of those that there are, where n are needed now: the most that were
-// needed for a while, and all of them until that is known and what is needed is learnt.
+// kept is how many replicas stay of those that there are, where n are needed now: the most that
+// were needed for a while, and all of them until that is known and what is needed is learnt. While
+// requests queue none is removed: it would lose those that it holds, of which the oldest pods have
+// most.
 func (p *joint) kept(v *podscaler.View, n int) int {
 	most, known := p.needs.most(v.Now, p.keep)
-	if !known || !p.learnt(v).Measured() || p.blind(v) {
+	if !known || !p.learnt(v).Measured() || p.blind(v) || p.queued(v) {
 		return max(v.Replicas, n)
 	}
 	if p.learns {
@@ -101,8 +117,8 @@ func (p *joint) blind(v *podscaler.View) bool {
 	return !latency || !arrivals || !cpu || p.flying && !flying
 }
 
-// filled is n and what there is room for beside them on machines that are paid for as long as n have to
-// stand. A whole machine's room is left empty, for then the machine can go.
+// filled is n and what there is room for beside them on machines that are paid for as long as n
+// have to stand. A whole machine's room is left empty, for then the machine can go.
 func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	if !p.fill {
 		return n
@@ -124,8 +140,8 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	return min(n+free, max(v.Workload.Max, n))
 }
 
-// leaves reports whether replicas are given up that have room, or will have it: the machine they would keep is
-// not needed for those that stay.
+// leaves reports whether replicas are given up that have room, or will have it: the machine they
+// would keep is not needed for those that stay.
 func (p *joint) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
 	return p.fill && to < min(v.Replicas, pl.Coming, v.Workload.Max)
 }
@@ -142,10 +158,13 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		holds = "whatever response times are"
 	}
 	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, %s",
-		s.model, s.work.offered, s.work.rate, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
-	if s.work.offered > s.work.coming {
-		add(podscaler.ReasonQueueWorkedOff, "%.4g of those cores are to work a queue off within %s: it grows as that of requests does which come whether or not others are answered",
-			s.work.offered-s.work.coming, pricing.Short(measured(v)))
+		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
+	if p.queued(v) && s.work.back > 0 {
+		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.pause.estimate())
+		if p.pause.estimate() >= longestPause/4 {
+			who = "requests that do not depend on each other, to be worked off within a minute"
+		}
+		add(podscaler.ReasonQueueWorkedOff, "%.4g requests a second of those are the %.4g that wait: %s", s.work.back, s.work.waits, who)
 	}
 	if s.coming > s.model {
 		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, inSeconds(s.outlook.podLead))
@@ -161,20 +180,18 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 			p.reach.times, p.reach.why(p.service), 100*guardLoad)
 	}
 	reasons = append(reasons, p.doubts(v, s)...)
-	reasons = append(reasons, p.beliefs.wrong(v, p.service)...)
 	if s.sure < 1 {
 		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
 	}
 	if tooDear(v) {
 		cost, _ := w.Cost.Current(v.Cost)
 		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
-	} else if burn := p.budget.burn(); burn > 1 && !p.reach.beyond {
-		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it, and forecasts are read at their p%.4g", burn, 100*s.part, 100*p.quantile(v))
 	}
 	return reasons
 }
 
-// doubts says in what the load or the service is another than the model has it, and what is done about that.
+// doubts says in what the load or the service is another than the model has it, and what is done
+// about that.
 func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason) {
 	add := func(format string, args ...any) {
 		reasons = append(reasons, podscaler.Because(podscaler.ReasonModelOff, format, args...))
@@ -185,12 +202,12 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 	if n, ok := inFlight(v); ok && p.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
 		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
 	}
-	if s.endless {
-		add("as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
+	if p.pauses.none {
+		add("as many requests are in flight however long answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
 	}
-	if !p.callers.wait() {
-		add("queues grew as those of requests do which come whether or not others are answered, and not as those of users who wait for their answers: "+
-			"what is sized for is what comes and not what waits, and pods are kept below %.0f %% of their cpu", 100*queueLoad)
+	if p.pause.others() {
+		add("queues grew as those of requests that do not depend on each other, not as those of users who wait for answers: "+
+			"it sizes for what comes and not for what waits, and keeps pods below %.0f %% of their cpu", 100*queueLoad)
 	}
 	return reasons
 }

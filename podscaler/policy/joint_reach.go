@@ -7,8 +7,9 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// reach finds out that no number of pods holds the objective: requests that take longer than that on a pod of their own, or
-// that wait for something that pods do not have, as for a database. More pods are then paid for and shorten nothing.
+// reach finds out that no number of pods holds the objective: requests that take longer than that
+// on a pod of their own, or that wait for something that pods do not have, as for a database. More
+// pods are then paid for and shorten nothing.
 //
 // What is all but held is worth its pods to those who are answered, and is no such case.
 type reach struct {
@@ -20,18 +21,21 @@ type reach struct {
 }
 
 const (
-	// byFar is how many times the objective response times would come to at best, for it to be given up.
+	// byFar is how many times the objective response times would come to at best, for it to be
+	// given up.
 	byFar = 1.25
-	// reachSeen is how many windows have to have shown it: of machines that boot, or a neighbour that leaves, more pods do help.
+	// reachSeen is how many windows have to have shown it: of machines that boot, or a neighbour
+	// that leaves, more pods do help.
 	reachSeen = 10
-	// shorter is what requests may take of what they did when the objective was given up, for it to be tried again.
+	// shorter is what requests may take of what they did when the objective was given up, for it to
+	// be tried again.
 	shorter = 0.9
 	// triedAgain is how long after it was given up it is tried again if nothing has changed.
 	triedAgain = 24 * time.Hour
 )
 
-// see takes in what response times were, against what is known of the service, for the part of a window that has passed since
-// the last time.
+// see takes in what response times were, against what is known of the service, for the part of a
+// window that has passed since the last time.
 func (r *reach) see(now time.Time, s *capacity.Service, seen *capacity.Seen, part float64) {
 	if r.beyond && (s.Alone() < shorter*r.alone || now.Sub(r.since) >= triedAgain || now.Before(r.since)) {
 		*r = reach{}

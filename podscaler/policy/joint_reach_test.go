@@ -7,8 +7,9 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// reached shows a service of pods of half a core and an objective of 300 ms, whose requests take so much CPU, and the latency that
-// so full pods have of it, a minute at a time; and tells after how many the objective is given up, 0 if it is not.
+// reached shows a service of pods of half a core and an objective of 300 ms, whose requests take so
+// much CPU, and the latency that so full pods have of it, a minute at a time; and tells after how
+// many the objective is given up, 0 if it is not.
 func reached(r *reach, s *capacity.Service, from, minutes int, demand, load, latency float64) (givenUp int) {
 	for i := range minutes {
 		const pods = 20

@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// needing is a policy that has learnt a service, and what it sees where so many replicas are needed.
+// needing is a policy that has learnt a service, and what it sees where so many replicas are
+// needed.
 func needing(t *testing.T, replicas, need int) (podscaler.Bidder, *podscaler.View) {
 	p, v := joint(t, policy.Joint{}, 40)
 	for rate := 1.0; ; rate++ {
@@ -42,8 +43,8 @@ func fours(ready, coming, most int) *podscaler.Places {
 	return p
 }
 
-// Scenarios 32 and 33: what is paid for is filled up to the machines that are needed; beyond it there are as
-// many replicas as the limit leaves machines for.
+// Scenarios 32 and 33: what is paid for is filled up to the machines that are needed; beyond it
+// there are as many replicas as the limit leaves machines for.
 func TestScenarios32And33ReplicasFillWhatIsPaidForAndNoMore(t *testing.T) {
 	limited := func(p *podscaler.Places) *podscaler.Places {
 		p.PerMachine, p.Next = 0, pricing.Rate(0)

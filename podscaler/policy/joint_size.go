@@ -13,8 +13,10 @@ type work struct {
 	rate    float64 // requests a second that come
 	demand  float64 // cores × seconds that each takes
 	done    float64 // cores that are used
-	coming  float64 // cores that would be used if nobody had to wait
-	offered float64 // and those to work off a queue of those who do not
+	coming  float64 // cores that would be used if no request had to wait
+	offered float64 // and those to work off a queue
+	waits   float64 // requests that wait
+	back    float64 // requests a second that those come to
 }
 
 // work reads the load off the view.
@@ -34,38 +36,24 @@ func (p *joint) work(v *podscaler.View) work {
 		return w
 	}
 	w.rate = max(rate, done/w.demand)
-	coming, queue := w.rate, 0.0
-	if n, ok := inFlight(v); ok {
-		coming, queue = p.offered(v, w.rate, n)
-	}
-	w.coming, w.offered = coming*w.demand, (coming+queue)*w.demand
+	p.queue(v, &w)
 	return w
 }
 
-// offered is how many requests a second there would be if none had to wait, and how many more of a queue are to be worked off.
-// Of users who wait for their answers the queue is what they would ask. Of others what comes is, and all of the queue is
-// to be gone within a window. While it is not known who they are it is the less of the two: what was ordered for too many is
-// paid for, and a moment later it is known. Where they wait for something else than the pods, or no number of pods holds the
-// objective, it is what comes.
-func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queue float64) {
-	if p.reach.beyond || p.waiting {
-		return rate, 0
+// queue adds the requests that wait to the load. Those of users are load as soon as they are
+// answered; others are to be worked off once. Requests that wait for something else than the pods,
+// or for an objective that no number of pods holds, ask for no more pods.
+func (p *joint) queue(v *podscaler.View, w *work) {
+	pause, answer := p.pause.estimate(), capacity.MeanShare*v.Workload.SLO.Target.Seconds()
+	if n, ok := inFlight(v); ok && !p.reach.beyond && !p.waiting {
+		w.waits = max(n-w.rate*answer, 0)
 	}
-	s := p.learnt(v)
-	users := max(rate, p.drain.limit(s.Offered(rate, inFlight)))
-	doubt, wait := p.callers.doubt(), p.callers.wait()
-	if wait && doubt == 0 {
-		return users, 0
+	if g := p.pause.grows; p.pause.others() && g > 0 { // known before the rate over a window shows it
+		w.rate = max(w.rate, w.done/w.demand+g)
 	}
-	coming = p.callers.coming(rate)
-	queue = max(inFlight-coming*v.Workload.SLO.Target.Seconds(), 0) / measured(v).Seconds()
-	if !wait {
-		return coming, queue
-	}
-	if coming, queue = doubt*coming, doubt*queue; coming+queue > users {
-		return users, 0
-	}
-	return coming, queue
+	w.back = w.waits / (pause + answer)
+	w.coming = (w.rate + w.back*max(1-pause/longestPause, 0)) * w.demand
+	w.offered = (w.rate + w.back) * w.demand
 }
 
 // learnt is what is known of the service, or believed before anything is.
@@ -83,13 +71,13 @@ type sizing struct {
 	ceiling float64 // of the load
 	quota   float64
 	model   int // by the model, for the load now
+	others  int // by the model, for the load now if what waits is no users
 	coming  int // by the forecast, for when a replica comes
 	floor   int // by the CPU alone
 	now     int // the most of them
 	later   int // by the forecast, for when a machine comes
 	ahead   int // for when a machine comes
 	off     bool
-	endless bool // users do not pause
 	sure    float64
 	outlook forecastOf
 }
@@ -102,15 +90,16 @@ type forecastOf struct {
 }
 
 const (
-	// guessedPodLead and guessedMachineLead are how long replicas and machines take to come until some
-	// have.
+	// guessedPodLead and guessedMachineLead are how long replicas and machines take to come until
+	// some have.
 	guessedPodLead, guessedMachineLead = 30 * time.Second, 2 * time.Minute
 	// offBy is how far the curve may be off before it is not believed.
 	offBy = 0.6
-	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, and guardLoad
-	// while the model is off: what a careful owner would set an HPA to.
+	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, and
+	// guardLoad while the model is off: what a careful owner would set an HPA to.
 	floorLoad, guardLoad = 0.85, 0.6
-	// queueLoad is that where requests come whatever becomes of others: their queue grows for as long as pods are too few.
+	// queueLoad is that where requests come whatever becomes of others: their queue grows for as
+	// long as pods are too few.
 	queueLoad = 0.8
 	// caution is by how much the ceiling is lowered while nothing is known.
 	caution = 0.05
@@ -123,7 +112,7 @@ func (p *joint) size(v *podscaler.View) sizing {
 	s.ceiling = svc.Ceiling(s.part) - caution*(1-s.sure)
 	s.off = s.sure > 0.5 && svc.Miss() > offBy
 	guard := floorLoad
-	if !p.callers.wait() {
+	if p.pause.others() {
 		guard = queueLoad
 		s.ceiling = min(s.ceiling, guard)
 	}
@@ -131,7 +120,8 @@ func (p *joint) size(v *podscaler.View) sizing {
 		s.ceiling = guardLoad
 	}
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
-	if s.endless = p.pauses.none; s.off || s.endless || p.reach.beyond {
+	s.others = ceil(svc.Pods((s.work.rate+s.work.waits/longestPause)*s.work.demand, s.ceiling))
+	if s.off || p.pauses.none || p.reach.beyond {
 		guard = guardLoad
 	}
 	s.floor = ceil(s.work.done / (s.quota * guard))
@@ -146,33 +136,25 @@ func (p *joint) size(v *podscaler.View) sizing {
 	return s
 }
 
-// part is the part of the objective that response times may come to: the less the more of the error
-// budget is being spent, and all of it where the machines cost more than they should.
+// part is the part of the objective that response times may come to: all of it where the machines
+// cost more than they should.
 func (p *joint) part(v *podscaler.View) float64 {
 	if tooDear(v) {
 		return 1
 	}
-	return 1 - p.headroom*min(max(p.budget.burn(), 1), 2)
+	return 1 - p.headroom
 }
 
-// quantile is the one that forecasts are read at: the more of the error budget is being spent the surer it is to be
-// that the load stays below, and no surer than asked for where the machines cost more than they should.
-func (p *joint) quantile(v *podscaler.View) float64 {
-	if tooDear(v) {
-		return p.certainty
-	}
-	return 1 - (1-p.certainty)/min(max(p.budget.burn(), 1), 2)
-}
-
-// tooDear reports whether the machines cost more than the target that there is for it. That takes the
-// headroom away and no more: a target is a wish, and the objective is what it is traded against.
+// tooDear reports whether the machines cost more than the target that there is for it. That takes
+// the headroom away and no more: a target is a wish, and the objective is what it is traded
+// against.
 func tooDear(v *podscaler.View) bool {
 	cost, known := v.Workload.Cost.Current(v.Cost)
 	return known && v.Workload.Cost.Target > 0 && cost > v.Workload.Cost.Target
 }
 
-// worth is what each replica is worth: the requests that it is expected to answer well, by what each of
-// those that are needed answers.
+// worth is what each replica is worth: the requests that it is expected to answer well, by what
+// each of those that are needed answers.
 func (s *sizing) worth(n int) []float64 {
 	worth := make([]float64, n)
 	if s.work.demand <= 0 || n == 0 {
@@ -184,37 +166,4 @@ func (s *sizing) worth(n int) []float64 {
 		worth[i] = max(min(each, rate-each*float64(i)), 0)
 	}
 	return worth
-}
-
-// errorBudget is how much of the requests was not answered well lately, against what the objective allows.
-type errorBudget struct {
-	at   time.Time
-	bad  float64
-	seen bool
-	part float64 // that is allowed
-}
-
-// memory of the error budget: a burst an hour ago counts for a third.
-const budgetMemory = time.Hour
-
-func (b *errorBudget) spend(v *podscaler.View) {
-	good, ok := v.Window.Good.Number()
-	b.part = 1 - v.Workload.SLO.Quantile
-	if !ok {
-		return
-	}
-	bad := min(max(1-good, 0), 1)
-	if b.seen {
-		passed := min(max(v.Now.Sub(b.at), 0), measured(v))
-		b.bad += (bad - b.bad) * (1 - math.Exp(-float64(passed)/float64(budgetMemory)))
-	}
-	b.at, b.seen = v.Now, true
-}
-
-// burn is how fast the budget is spent: 1 spends just all of it.
-func (b *errorBudget) burn() float64 {
-	if b.part <= 0 {
-		return 0
-	}
-	return b.bad / b.part
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// joint is a joint policy and a workload that it has watched for so long: pods that use 50 ms of CPU
-// for each request, of half a core.
+// joint is a joint policy and a workload that it has watched for so long: pods that use 50 ms of
+// CPU for each request, of half a core.
 func joint(t testing.TB, c policy.Joint, runs int) (podscaler.Bidder, *podscaler.View) {
 	t.Helper()
 	p, err := policy.New(policy.Spec{Policy: "Joint", Joint: &c})
@@ -119,8 +119,8 @@ func TestJointLearnsFromRunsThatAreFarApart(t *testing.T) {
 	}
 }
 
-// A ramp: by the time that a machine comes, more are needed than now. On a load that jumps about nothing
-// is foretold.
+// A ramp: by the time that a machine comes, more are needed than now. On a load that jumps about
+// nothing is foretold.
 func TestJointLooksAheadOnlyWhereThatHasPaid(t *testing.T) {
 	ahead := func(rate func(period int) float64) (now, ahead int) {
 		p, v := joint(t, policy.Joint{}, 0)
@@ -231,8 +231,8 @@ func TestJointNeverAsksForMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-// Whatever has been learnt: with room for all, pods are not left to use more than 85 % of what a pod has
-// ever been seen to use, which in a view drawn at random is 2 cores at most.
+// Whatever has been learnt: with room for all, pods are not left to use more than 85 % of what a
+// pod has ever been seen to use, which in a view drawn at random is 2 cores at most.
 func TestJointNeverGoesBelowTheReactiveFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, v := anyCourse(t)
@@ -290,8 +290,8 @@ func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
 	})
 }
 
-// Requests are measured over a minute of which they came for some seconds, and a pod that is full of them works
-// on ten a second of 50 ms, whatever the mean of the minute is.
+// Requests are measured over a minute of which they came for some seconds, and a pod that is full
+// of them works on ten a second of 50 ms, whatever the mean of the minute is.
 func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
 	for name, known := range map[string]bool{"before the CPU is measured": false, "with the CPU measured": true} {
 		t.Run(name, func(t *testing.T) {
@@ -350,8 +350,8 @@ func TestJointAsksForOthersInPlaceOfReplicasThatAreLost(t *testing.T) {
 	}
 }
 
-// Requests that wait for something that pods do not have, as for a database that is slow, make no queue that more pods
-// would work off, however many of them there are.
+// Requests that wait for something that pods do not have, as for a database that is slow, make no
+// queue that more pods would work off, however many of them there are.
 func TestJointBuysNothingForWhatWaitsForSomethingElse(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -88,7 +88,7 @@ var jointScenes = []podScene{
 		set:       func(s *podStage) { s.load = &visitors{rate: 60, demand: 0.02} },
 		acts:      []podAct{{3 * time.Minute, func(s *podStage) { s.load.rate = 130 }}},
 		lasts:     15 * time.Minute,
-		says:      []string{"QueueWorkedOff", "ErrorBudgetBurning"},
+		says:      []string{"QueueWorkedOff"},
 	},
 	{
 		name:      "a request takes longer than the objective on a pod of its own",
