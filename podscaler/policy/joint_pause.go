@@ -6,7 +6,7 @@ import (
 )
 
 // pause estimates for how long users pause between an answer and their next request. It decides how
-// much load a queue stands for: users who pause for a second and wait ask that much more as soon as
+// much load a queue is: users who pause for a second and wait ask that much more as soon as
 // they are answered, while requests that come whatever becomes of others are users who never come
 // back. One number covers both, and all workloads between them.
 //

@@ -229,3 +229,18 @@ func TestJointWorksOffAQueueOfThoseWhoDoNotWait(t *testing.T) {
 		t.Errorf("it says nothing of the queue: %v", long.Reasons)
 	}
 }
+
+// Pods that wait for a database most of the time hold many requests and answer them in time: that is
+// no queue to keep pods for.
+func TestRequestsThatAreInTimeKeepNoPods(t *testing.T) {
+	wl := shop(500)
+	wl.SLO.Target = time.Second
+	p := learnt(t, wl, capacity.Seen{Arrivals: 40, Completions: 40, InFlight: 20, CPU: 2.1, Pods: 8, Busiest: 0.27, Latency: 0.6, Whole: true, Steady: true})
+	var r podscaler.Recommendation
+	for i := range 480 { // 40 minutes
+		r = p.Desired(seen(wl, i, 8, 2.1, 40, 30+float64(i%3), 0.7))
+	}
+	if r.Replicas >= 8 {
+		t.Errorf("of 8 pods at half of their CPU %d stay, with 30 requests in flight that take 0.7 of 1 s: %v", r.Replicas, r.Reasons)
+	}
+}

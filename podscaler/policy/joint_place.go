@@ -27,7 +27,10 @@ const (
 // is paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
-	p.bound(v, &s)
+	if most, bound := p.bound(v, &s); bound {
+		r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and at most %d asked for until a queue has been worked off and shown who is in it", s.now, most))
+		s.now, s.later = most, min(s.later, most)
+	}
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming {
 		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
@@ -67,11 +70,13 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 // bound limits what a queue asks for until one has been worked off: it may be of users, who would
 // come back as soon as they are answered, or of requests that come once. Four times what there is
 // room for is enough to find out, and for more than others would need no machine is bought before.
-func (p *joint) bound(v *podscaler.View, s *sizing) {
-	if pl := v.Room.Places; pl != nil && p.pause.weight == 0 && s.sure < 0.5 && p.queued(v) {
-		most := max(4*pl.Ready, pl.Coming, s.others)
-		s.now, s.later = min(s.now, most), min(s.later, most)
+func (p *joint) bound(v *podscaler.View, s *sizing) (most int, bound bool) {
+	pl := v.Room.Places
+	if pl == nil || p.pause.weight > 0 || s.sure >= 0.5 || !p.queued(v) {
+		return 0, false
 	}
+	most = max(4*pl.Ready, pl.Coming, s.others)
+	return most, s.now > most
 }
 
 // agreed is how many replicas the last runs agree on. For a single one beyond what is paid for
@@ -95,17 +100,24 @@ func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 
 // kept is how many replicas stay of those that there are, where n are needed now: the most that
 // were needed for a while, and all of them until that is known and what is needed is learnt. While
-// requests queue none is removed: it would lose those that it holds, of which the oldest pods have
-// most.
+// requests are late in a queue none is removed: it would lose those that it holds, of which the
+// oldest pods have most.
 func (p *joint) kept(v *podscaler.View, n int) int {
 	most, known := p.needs.most(v.Now, p.keep)
-	if !known || !p.learnt(v).Measured() || p.blind(v) || p.queued(v) {
+	if !known || !p.learnt(v).Measured() || p.blind(v) || p.late(v) {
 		return max(v.Replicas, n)
 	}
 	if p.learns {
 		most = max(most, p.needs.start(v.Now))
 	}
 	return min(max(most, n), max(v.Replicas, n))
+}
+
+// late reports whether more requests queue than the objective allows to be in flight. Pods that wait
+// for something else meanwhile hold many requests, and answer them in time.
+func (p *joint) late(v *podscaler.View) bool {
+	n, _ := inFlight(v)
+	return p.queued(v) && n > p.work(v).rate*v.Workload.SLO.Target.Seconds()
 }
 
 // blind reports whether something is unknown that might want more replicas.
