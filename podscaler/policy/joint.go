@@ -10,16 +10,16 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// The joint policy asks for the replicas that hold the objective, and for as many more as are paid for
-// anyway. It learns what a request costs, what a pod may use and how response times grow with the load.
-// It sizes for the load that is offered, by the requests in flight and not only by those that get
-// through, and looks ahead as far as a replica and as far as a machine takes to come. It gives up
-// replicas by the machine, since one fewer on a machine that stays saves nothing, and the later the
-// more often it has regretted it.
+// The joint policy asks for the replicas that hold the objective, and for as many more as are paid
+// for anyway. It learns what a request costs, what a pod may use and how response times grow with
+// the load. It sizes for the load that is offered, by the requests in flight and not only by those
+// that get through, and looks ahead as far as a replica and as far as a machine takes to come. It
+// gives up replicas by the machine, since one fewer on a machine that stays saves nothing, and the
+// later the more often it has regretted it.
 //
 // Requests that queue are of users who wait for their answers, or do not depend on each other. It
-// distinguishes them by how a queue grows and by what becomes of it (see pause), and sizes for all that
-// wait of the one kind and for what comes of the other.
+// distinguishes them by how a queue grows and by what becomes of it (see pause), and sizes for all
+// that wait of the one kind and for what comes of the other.
 //
 // It needs the objective, what pods request, their CPU, arrivals, and requests in flight. Response
 // times let it learn; without them it goes by what it believes and does not shrink.
@@ -27,8 +27,8 @@ import (
 // It loses where the load jumps by more than is paid for and machines take minutes: no forecast
 // foresees that. After each start it loses to a well-tuned HPA for the minutes that learning takes.
 // Its model is of pods that work on requests until they are done. Where requests wait for something
-// else, as for a database, more pods do not help: then what waits is no queue, its model is off, and
-// an objective that no number of pods holds is given up.
+// else, as for a database, more pods do not help: then what waits is no queue, its model is off,
+// and an objective that no number of pods holds is given up.
 
 // Joint is the settings of the joint policy.
 type Joint struct {
@@ -187,7 +187,7 @@ func (p *joint) bid(v *podscaler.View) podscaler.Bid {
 	return podscaler.Bid{Known: true, Want: want, Ahead: ahead, Worth: s.worth(ahead)}
 }
 
-// cannot says why nothing can be told.
+// cannot returns why nothing can be decided.
 func (p *joint) cannot(v *podscaler.View) *podscaler.Reason {
 	w := v.Workload
 	var r podscaler.Reason

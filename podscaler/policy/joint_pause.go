@@ -7,7 +7,7 @@ import (
 
 // pause estimates for how long users pause between an answer and their next request. It decides how
 // much load a queue is: users who pause for a second and wait ask that much more as soon as
-// they are answered, while requests that come whatever becomes of others are users who never come
+// they are answered, while requests that do not depend on each other are users who never come
 // back. One number covers both, and all workloads between them.
 //
 // A closed workload of n users obeys n = inFlight + rate × pause (Little's law). So a pause is seen
@@ -19,7 +19,7 @@ type pause struct {
 	seen   float64 // the pause that this queue has shown, in seconds; 0 until then
 	prior  float64 // and that it had shown before its pods last changed
 	grows  float64 // a second, of late
-	open   float64 // what it would grow by on the present pods if nothing depended on it; NaN where unknown
+	open   float64 // what it would grow by on the present pods if none depended on others; NaN: unknown
 	learnt float64 // logarithm of the pause that earlier queues have shown
 	weight float64
 	peak   count     // the present or the last queue at its longest
@@ -92,7 +92,7 @@ func (p *pause) grow() {
 		p.seen = usualPause
 	case levels:
 		if open := p.open * short; math.Abs(open) > 2*noise(now.rate, short) {
-			p.seen = usualPause // as others' it would grow, or shrink
+			p.seen = usualPause // or it would have grown, or shrunk
 		}
 	case queues(first.inFlight, first.pods) && last == 1:
 		p.seen = longestPause
@@ -145,7 +145,7 @@ func (p *pause) estimate() float64 {
 	return usualPause
 }
 
-// others reports whether requests are taken to come whatever becomes of those before.
+// others reports whether requests are taken not to depend on each other.
 func (p *pause) others() bool {
 	return (p.weight > 0 || p.seen > 0) && p.estimate() >= longestPause/4
 }

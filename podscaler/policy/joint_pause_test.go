@@ -230,8 +230,8 @@ func TestJointWorksOffAQueueOfThoseWhoDoNotWait(t *testing.T) {
 	}
 }
 
-// Pods that wait for a database most of the time hold many requests and answer them in time: that is
-// no queue to keep pods for.
+// Pods that wait for a database most of the time hold many requests and answer them in time: that
+// is no queue to keep pods for.
 func TestRequestsThatAreInTimeKeepNoPods(t *testing.T) {
 	wl := shop(500)
 	wl.SLO.Target = time.Second

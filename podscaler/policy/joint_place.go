@@ -11,7 +11,7 @@ import (
 const (
 	// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is
 	// not sure what requests take, for pods that have just started use more than they will, and
-	// where it is for one replica: a load that stands still at the edge of a machine would else buy
+	// where it is for one replica: a load that stays at the edge of a machine would else buy
 	// one again and again.
 	unsureRuns = 4
 	// queuedRuns is how many runs in a row have to want one for a single replica to work off a
@@ -113,8 +113,8 @@ func (p *joint) kept(v *podscaler.View, n int) int {
 	return min(max(most, n), max(v.Replicas, n))
 }
 
-// late reports whether more requests queue than the objective allows to be in flight. Pods that wait
-// for something else meanwhile hold many requests, and answer them in time.
+// late reports whether more requests queue than the objective allows to be in flight. Pods that
+// wait for something else meanwhile hold many requests, and answer them in time.
 func (p *joint) late(v *podscaler.View) bool {
 	n, _ := inFlight(v)
 	return p.queued(v) && n > p.work(v).rate*v.Workload.SLO.Target.Seconds()
@@ -130,7 +130,7 @@ func (p *joint) blind(v *podscaler.View) bool {
 }
 
 // filled is n and what there is room for beside them on machines that are paid for as long as n
-// have to stand. A whole machine's room is left empty, for then the machine can go.
+// are needed. A whole machine's room is left empty, for then the machine can go.
 func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	if !p.fill {
 		return n
@@ -167,7 +167,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	}
 	holds := fmt.Sprintf("where the p%.4g stays below %.4gms", 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())
 	if p.reach.beyond {
-		holds = "whatever response times are"
+		holds = "at any response time"
 	}
 	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, %s",
 		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
@@ -185,7 +185,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores that are expected in %s, when a machine that is ordered now carries some", s.ahead, s.outlook.machine, inSeconds(s.outlook.machineLead))
 	}
 	if s.floor >= s.now && s.floor > s.model {
-		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, whatever the model says", s.floor, s.work.done)
+		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, in spite of the model", s.floor, s.work.done)
 	}
 	if p.reach.beyond {
 		add(podscaler.ReasonObjectiveUnreachable, "on pods that are all but idle response times would still be %.3g times the objective: %s. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",

@@ -41,8 +41,8 @@ func (r *reach) see(now time.Time, s *capacity.Service, seen *capacity.Seen, par
 		*r = reach{}
 	}
 	times, known := s.AtBest(seen)
-	switch alone, told := s.AtBestAlone(seen); {
-	case told && alone >= byFar:
+	switch alone, sure := s.AtBestAlone(seen); {
+	case sure && alone >= byFar:
 		r.missed, times = reachSeen, alone
 	case known && times < 1:
 		*r = reach{}

@@ -98,7 +98,7 @@ const (
 	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, and
 	// guardLoad while the model is off: what a careful owner would set an HPA to.
 	floorLoad, guardLoad = 0.85, 0.6
-	// queueLoad is that where requests come whatever becomes of others: their queue grows for as
+	// queueLoad is that where requests do not depend on each other: their queue grows for as
 	// long as pods are too few.
 	queueLoad = 0.8
 	// caution is by how much the ceiling is lowered while nothing is known.
