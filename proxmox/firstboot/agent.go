@@ -98,7 +98,8 @@ func (p *Profile) config(m *Machine, id string) string {
 func (p *Profile) agentUserData(m *Machine, id string) string {
 	doc := mapping{{"hostname", m.Name}, {"preserve_hostname", false}, {"manage_etc_hosts", "localhost"}}
 	if p.User != "" {
-		doc.add("user", p.User)
+		// As a text it is deprecated, and cloud-init calls the machine degraded.
+		doc.add("user", mapping{{"name", p.User}})
 	}
 	doc.some("ssh_authorized_keys", p.SSHKeys)
 	if len(p.Packages) > 0 {

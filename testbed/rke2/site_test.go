@@ -127,7 +127,7 @@ func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 		t.Fatal(err)
 	}
 	doc := must.Get(readCloudConfig(files[firstboot.UserData]))(t)
-	if doc.Hostname != "control-1-0" || doc.User != "ops" || !doc.Update || len(doc.Packages) != 1 || !cmp.Equal(doc.Run, [][]string{{"sh", installFile}}) {
+	if doc.Hostname != "control-1-0" || doc.User.Name != "ops" || !doc.Update || len(doc.Packages) != 1 || !cmp.Equal(doc.Run, [][]string{{"sh", installFile}}) {
 		t.Errorf("%+v", doc)
 	}
 	all := map[string]guestFile{}

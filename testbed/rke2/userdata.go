@@ -61,12 +61,17 @@ type cloudConfig struct {
 	Hostname string      `yaml:"hostname"`
 	Preserve bool        `yaml:"preserve_hostname"`
 	Hosts    string      `yaml:"manage_etc_hosts"`
-	User     string      `yaml:"user,omitempty"`
+	User     guestUser   `yaml:"user,omitempty"`
 	Keys     []string    `yaml:"ssh_authorized_keys,omitempty"`
 	Update   bool        `yaml:"package_update,omitempty"`
 	Packages []string    `yaml:"packages,omitempty"`
 	Files    []guestFile `yaml:"write_files"`
 	Run      [][]string  `yaml:"runcmd"`
+}
+
+// guestUser overrides the image's own user. As a text, cloud-init has deprecated it.
+type guestUser struct {
+	Name string `yaml:"name"`
 }
 
 // guestFile is a file on a machine.
@@ -82,7 +87,7 @@ type guestFile struct {
 // of the machine is filled in when it is made; all else is in it literally.
 func (s *Site) serverUserData(c *secrets, mine *settings.Pool) (firstboot.Secret, error) {
 	doc := cloudConfig{
-		Hostname: "{{.Name}}", Hosts: "localhost", User: literal(s.User), Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
+		Hostname: "{{.Name}}", Hosts: "localhost", User: guestUser{literal(s.User)}, Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
 		Files: []guestFile{plain(configFile, "0600", s.serverConfig(c))},
 		Run:   [][]string{{"sh", installFile}},
 	}
