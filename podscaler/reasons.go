@@ -124,14 +124,14 @@ const (
 
 	// ReasonSizedForLoad: how many replicas the load that is offered needs, by what has been learnt.
 	ReasonSizedForLoad = "SizedForLoad"
-	// ReasonQueueWorkedOff: a part of the load is a queue of requests that come whether or not others are answered.
+	// ReasonQueueWorkedOff: a part of the load is requests that wait in a queue.
 	ReasonQueueWorkedOff = "QueueWorkedOff"
 	// ReasonForecastLoad: more are needed for the load that is expected by when a replica comes.
 	ReasonForecastLoad = "ForecastLoad"
 	// ReasonForecastAhead: more are expected to be needed by when a machine comes.
 	ReasonForecastAhead = "ForecastAhead"
-	// ReasonModelOff: response times are not what the model says, so that it is not believed; or something that it takes
-	// for granted is not so, with what was seen in its place.
+	// ReasonModelOff: response times are not what the model says, or the load is not of users who pause,
+	// and pods are kept emptier for it.
 	ReasonModelOff = "ModelOff"
 	// ReasonObjectiveUnreachable: more pods would not bring response times near the objective, so no more are asked for.
 	ReasonObjectiveUnreachable = "ObjectiveUnreachable"

@@ -65,11 +65,6 @@ const (
 	// stride is how much further than it has held the objective is taken to hold: away from where
 	// it was learnt the curve promises what it does not know.
 	stride = 0.25
-	// think is how long users wait between an answer and the next request, in seconds. Where they
-	// wait less, or more, a queue is taken for fewer, or more, requests than it keeps from being
-	// sent; it is gone within a minute for all that, and what was learnt of it from the last queue
-	// did worse.
-	think = 1
 	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets
 	// them be. A few slow ones may have pushed it down to where pods are all but idle, and it would
 	// stay there for hours, dear as it is.
@@ -252,11 +247,4 @@ func (s *Service) Pods(work, load float64) float64 {
 		return 0
 	}
 	return (work/s.quota.value + s.pooling(s.quota.value)) / load
-}
-
-// Offered is how many requests a second there would be if none had to wait longer than the
-// objective wants: those that come, and those that do not because their users still wait for an
-// answer (Little's law, with users who think for a while between two requests).
-func (s *Service) Offered(rate, inFlight float64) float64 {
-	return max(rate, (inFlight+rate*think)/(think+MeanShare*s.objective))
 }

@@ -188,17 +188,6 @@ func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	}
 }
 
-func TestOfferedLoadIsMoreThanWhatGetsThrough(t *testing.T) {
-	s := capacity.NewService(0.5, 0.3)
-	if got := s.Offered(50, 5); got != 50 {
-		t.Errorf("without a queue %v are offered, should be the 50 that come", got)
-	}
-	// 60 users think for a second. 30 a second get through and 30 wait; with quick answers, 60/1.18.
-	if got := s.Offered(30, 30); math.Abs(got-60/1.18) > 1e-9 {
-		t.Errorf("%v are offered, should be %v", got, 60/1.18)
-	}
-}
-
 // Whatever is measured: what is learnt is a number, the ceiling lies in its bounds, and more work never
 // needs fewer pods.
 func TestWhateverIsSeenTheModelStaysSound(t *testing.T) {
