@@ -68,7 +68,7 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 	if data == nil {
 		return into, &Error{Method: http.MethodGet, Path: path, Message: "the answer has no data", class: Garbled}
 	}
-	if err := decode(data, &into); err != nil {
+	if err := json.Unmarshal(data, &into); err != nil {
 		var none T
 		return none, &Error{Method: http.MethodGet, Path: path, Message: "the answer is of another kind: " + err.Error(), class: Garbled, cause: err}
 	}

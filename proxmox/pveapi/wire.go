@@ -209,7 +209,7 @@ func (w *wire) judge(p *endpoint, q *question, data json.RawMessage, failed *Err
 // inMinority reports whether the status of the cluster is that of a host without quorum.
 func inMinority(data json.RawMessage) bool {
 	var list []fields
-	return decode(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
+	return json.Unmarshal(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
 		return f.text("type") == "cluster" && !f.is("quorate")
 	})
 }
@@ -329,11 +329,7 @@ func unwrap(body []byte) (data json.RawMessage, fault string) {
 		return nil, fmt.Sprintf("the answer has more than %d bytes", maxAnswer)
 	}
 	var envelope fields
-	read := json.Unmarshal
-	if json.Valid(body) {
-		read = decode
-	}
-	if err := read(body, &envelope); err != nil {
+	if err := json.Unmarshal(body, &envelope); err != nil {
 		return nil, "the answer is not from Proxmox VE: " + err.Error()
 	}
 	data, found := envelope["data"]
