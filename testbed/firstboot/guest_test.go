@@ -24,7 +24,7 @@ type cloudConfig struct {
 	Hostname string
 	Preserve bool   `yaml:"preserve_hostname"`
 	Hosts    string `yaml:"manage_etc_hosts"`
-	User     string
+	User     struct{ Name string }
 	Keys     []string `yaml:"ssh_authorized_keys"`
 	Update   bool     `yaml:"package_update"`
 	Packages []string
@@ -90,7 +90,7 @@ func TestLawGuestsReadWhatProfilesHold(t *testing.T) {
 		var user cloudConfig
 		decode(t, files[firstboot.UserData], &user)
 		dir := "/etc/rancher/" + string(p.Kind)
-		if user.Hostname != m.Name || user.User != p.User || !slices.Equal(user.Keys, p.SSHKeys) || !slices.Equal(user.Packages, p.Packages) ||
+		if user.Hostname != m.Name || user.User.Name != p.User || !slices.Equal(user.Keys, p.SSHKeys) || !slices.Equal(user.Packages, p.Packages) ||
 			!user.Update || user.Files[0].Path != dir+"/config.yaml" || user.Files[0].Permissions != "0600" {
 			t.Fatalf("user-data is read as %+v", user)
 		}
