@@ -52,7 +52,7 @@ var heard struct {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if run := flag.Lookup("test.run").Value.String(); run == "" && !race.On && !testing.Short() {
+	if run := flag.Lookup("test.run").Value.String(); (run == "" || run == ".") && !race.On && !testing.Short() {
 		heard.codes = map[string]int{}
 	}
 	status := m.Run()

@@ -283,8 +283,10 @@ func TestScenes(t *testing.T) {
 				}
 			}
 			heard.Lock()
-			for code, n := range said {
-				heard.codes[code] += n
+			if heard.codes != nil {
+				for code, n := range said {
+					heard.codes[code] += n
+				}
 			}
 			heard.Unlock()
 			for _, wrong := range l.wrong {
