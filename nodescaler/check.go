@@ -50,15 +50,11 @@ func (v Violation) String() string {
 // policy: no limit is exceeded, only our own and existing objects are touched, and no pod is
 // harmed. A plan with violations must not be executed. Actions are checked in order, each against
 // the state that the earlier ones leave.
-func Check(s *Snapshot, p Plan) []Violation {
-	if len(p.Actions) == 0 { // as most plans are: the snapshot need not be indexed for it
+func Check(x *Index, p Plan) []Violation {
+	if len(p.Actions) == 0 { // as most plans are
 		return nil
 	}
-	c := newChecker(s)
-	// An order does not depend on pods.
-	if slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Kind != Buy }) {
-		c.x.indexPods()
-	}
+	c := newChecker(x)
 	for i := range p.Actions {
 		c.at = i
 		c.action(&p.Actions[i])
@@ -83,14 +79,14 @@ type checker struct {
 	pods     map[string]*Pod
 }
 
-func newChecker(s *Snapshot) *checker {
+func newChecker(x *Index) *checker {
 	c := &checker{
-		x:    newIndex(s),
+		x:    x,
 		done: map[[2]string]bool{}, orders: map[string]bool{}, exist: map[string]int{}, live: map[string]int{},
 		free: map[string]pricing.Resources{}, cordoned: map[string]bool{}, budgets: map[string]int{},
 	}
-	for i := range s.Machines {
-		c.orders[s.Machines[i].Order] = true
+	for i := range x.Snapshot.Machines {
+		c.orders[x.Snapshot.Machines[i].Order] = true
 	}
 	c.paid = c.x.Paid()
 	for _, p := range c.x.Pools {
@@ -99,7 +95,7 @@ func newChecker(s *Snapshot) *checker {
 	for _, h := range c.x.Hosts {
 		c.free[h.Name] = h.Free
 	}
-	for _, b := range s.Budgets {
+	for _, b := range x.Budgets {
 		if left, ok := c.budgets[b.Workload]; !ok || b.Allowed < left {
 			c.budgets[b.Workload] = b.Allowed
 		}

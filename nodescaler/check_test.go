@@ -208,14 +208,14 @@ func TestCheck(t *testing.T) {
 				tt.world(s)
 			}
 			var got []string
-			for _, v := range Check(s, Plan{Actions: tt.plan}) {
+			for _, v := range Check(NewIndex(s), Plan{Actions: tt.plan}) {
 				got = append(got, v.Code)
 				if v.Text == "" || v.Action < 0 || v.Action >= len(tt.plan) {
 					t.Errorf("violation says too little: %+v", v)
 				}
 			}
 			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Errorf("violations (-want +got):\n%s%v", d, Check(s, Plan{Actions: tt.plan}))
+				t.Errorf("violations (-want +got):\n%s%v", d, Check(NewIndex(s), Plan{Actions: tt.plan}))
 			}
 		})
 	}
@@ -223,12 +223,12 @@ func TestCheck(t *testing.T) {
 
 func TestCheckLooksAtContentsAndNotAtOrder(t *testing.T) {
 	s, plan := yard(), Plan{Actions: []Action{buy("5", "pve1"), buy("6", "pve1"), on(Cordon, "w-2"), evict("ns/a-1", "w-2"), giveBack("w-2")}}
-	want := Check(s, plan)
+	want := Check(NewIndex(s), plan)
 	slices.Reverse(s.Machines)
 	slices.Reverse(s.Nodes)
 	slices.Reverse(s.Pods)
 	slices.Reverse(s.Hosts)
-	if d := cmp.Diff(want, Check(s, plan)); d != "" || len(want) == 0 {
+	if d := cmp.Diff(want, Check(NewIndex(s), plan)); d != "" || len(want) == 0 {
 		t.Errorf("%v: %s", want, d)
 	}
 }

@@ -75,22 +75,25 @@ type NodeLoad struct {
 	Crowd Crowd
 }
 
-// NewIndex indexes the snapshot.
+// NewIndex indexes the snapshot. There is one for each observation, which is handed on.
 func NewIndex(s *Snapshot) *Index {
-	x := newIndex(s)
-	x.indexPods()
-	return x
-}
-
-// newIndex indexes all but the pods, of which there are by far the most.
-func newIndex(s *Snapshot) *Index {
 	x := &Index{Snapshot: s, rates: map[pricing.Placed]pricing.Rate{}, fixed: map[string]pricing.Rate{}}
 	x.indexMachines()
 	x.indexNodes()
 	x.indexPools()
 	x.seeExtras()
 	x.indexHosts()
+	x.indexPods()
 	return x
+}
+
+// setPods puts other pods into the snapshot. Nothing else in the index depends on them.
+func (x *Index) setPods(pods []Pod) {
+	x.Snapshot.Pods, x.Pending, x.ruled = pods, nil, false
+	for i := range x.loads {
+		x.loads[i].Used, x.loads[i].Crowd = Used{}, nil
+	}
+	x.indexPods()
 }
 
 // sorted returns pointers into list in the order of their names.
@@ -393,6 +396,12 @@ func (x *Index) Book() *pricing.Book {
 func (x *Index) Away(host string) bool {
 	h := x.Host(host)
 	return h != nil && !h.Online
+}
+
+// Dark reports whether the node's machine is on a host that is known to be off line.
+func (x *Index) Dark(n *Node) bool {
+	m := x.Machine(n.Machine)
+	return m != nil && x.Away(m.Host)
 }
 
 // Live reports whether a machine in this phase is, or will be, a node without being woken.

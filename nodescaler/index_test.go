@@ -125,7 +125,7 @@ func TestANodeOfAMachinesNameIsTakenForIts(t *testing.T) {
 		t.Fatalf("node of w-1 is %+v", n)
 	}
 	plan := Plan{Actions: []Action{{Kind: Return, Machine: "w-1", Reasons: why}}}
-	if v := Check(s, plan); len(v) == 0 {
+	if v := Check(NewIndex(s), plan); len(v) == 0 {
 		t.Error("its machine may be deleted under it")
 	}
 }
@@ -175,10 +175,10 @@ func BenchmarkIndex1000Nodes(b *testing.B) {
 }
 
 func BenchmarkCheck1000Nodes(b *testing.B) {
-	s := manyNodes()
+	x := NewIndex(manyNodes())
 	plan := Plan{Actions: []Action{{Kind: Cordon, Node: "w-0001", Reasons: []Reason{{}}}, {Kind: Evict, Node: "w-0001", Pod: "app0001/00", Reasons: []Reason{{}}}}}
 	for b.Loop() {
-		if v := Check(s, plan); len(v) > 0 {
+		if v := Check(x, plan); len(v) > 0 {
 			b.Fatal(v)
 		}
 	}

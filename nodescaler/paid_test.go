@@ -71,7 +71,7 @@ func TestOrdersAreHeldAgainstTheLimitOneByOne(t *testing.T) {
 			all = append(all, pricing.Placed{Shape: shape, Host: host})
 			over[i] = s.Limit > 0 && s.Prices.Total(all, s.Now) > s.Limit
 		}
-		faults := nodescaler.Check(s, plan)
+		faults := nodescaler.Check(nodescaler.NewIndex(s), plan)
 		for i := range plan.Actions {
 			reported := slices.ContainsFunc(faults, func(v nodescaler.Violation) bool {
 				return v.Action == i && v.Code == nodescaler.OrderOverLimit

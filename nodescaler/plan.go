@@ -9,11 +9,11 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Policy is the node half of an autoscaling policy. Decide depends on nothing but s and the
-// policy's own memory, must not modify s, and must be safe to forget: a policy restarted
-// between two calls may be slower to give capacity back, never faster.
+// Policy is the node half of an autoscaling policy. Decide depends on nothing but what x indexes
+// and the policy's own memory, must not modify either x or its snapshot, and must be safe to
+// forget: a policy restarted between two calls may be slower to give capacity back, never faster.
 type Policy interface {
-	Decide(s *Snapshot) Plan
+	Decide(x *Index) Plan
 }
 
 // Plan is what should be done now, in order, and why; Reasons also say why nothing is.

@@ -177,7 +177,7 @@ func TestPodsThatWaitBesideRoomAreNotHelped(t *testing.T) {
 					s.Pods = append(s.Pods, p)
 				}
 				before := s.Pods
-				u.Mark(s)
+				u.Mark(NewIndex(s))
 				last := &s.Pods[len(s.Pods)-1]
 				if got := last.Unhelped != ""; got != w.marked {
 					t.Fatalf("step %d, %+v: marked %t", i, w, got)
@@ -203,7 +203,7 @@ func TestPodsThatAreNotHelpedAreTriedEverLessOften(t *testing.T) {
 		s := &Snapshot{Now: began.Add(at)}
 		s.Nodes = []Node{{Name: "n", Ready: true, Allocatable: pricing.Resources{CPU: 4000, Memory: pricing.GiB}}}
 		s.Pods = []Pod{{Workload: "ns/a", Pod: podscaler.Pod{Name: "ns/a-1"}, Requests: pricing.Resources{CPU: 500}, Unschedulable: true}}
-		u.Mark(s)
+		u.Mark(NewIndex(s))
 		switch marked := s.Pods[0].Unhelped != ""; {
 		case marked && since.IsZero():
 			since = s.Now

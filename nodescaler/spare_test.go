@@ -120,7 +120,7 @@ func TestCheckOfSpares(t *testing.T) {
 				c.world(s)
 			}
 			var got []string
-			for _, v := range Check(s, Plan{Actions: c.plan}) {
+			for _, v := range Check(NewIndex(s), Plan{Actions: c.plan}) {
 				got = append(got, v.Code)
 			}
 			if d := cmp.Diff(c.want, got); d != "" {

@@ -3,6 +3,7 @@ package nodescaler
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -43,8 +44,9 @@ const (
 	longestUnhelped = 4 * time.Hour
 )
 
-// Mark has the snapshot say of which pods that is so now.
-func (u *Unhelped) Mark(s *Snapshot) {
+// Mark has the snapshot say of which pods that is so now, and the index too.
+func (u *Unhelped) Mark(x *Index) {
+	s := x.Snapshot
 	// No step for a long time, or a jump of the clock.
 	if passed := s.Now.Sub(u.last); passed < 0 || passed > unhelpedAfter {
 		u.waits = nil
@@ -54,9 +56,9 @@ func (u *Unhelped) Mark(s *Snapshot) {
 	}
 	u.last = s.Now
 	waiting := u.see(s)
-	var x *Index
 	var domains *Domains
-	marked, looked := false, map[*unhelped]bool{}
+	var pods []Pod // as they are marked
+	looked := map[*unhelped]bool{}
 	for _, i := range waiting {
 		p := &s.Pods[i]
 		w := u.waits[p.Name]
@@ -69,18 +71,20 @@ func (u *Unhelped) Mark(s *Snapshot) {
 			u.classes[w.class] = c
 		}
 		if !s.Now.Before(c.until) && s.Now.Sub(w.since) >= unhelpedAfter && !looked[c] {
-			if looked[c] = true; x == nil {
-				x = NewIndex(s)
+			if looked[c] = true; domains == nil {
 				domains = NewDomains(x)
 			}
 			c.look(x, domains, p, w.since)
 		}
 		if s.Now.Before(c.until) {
-			if !marked {
-				s.Pods, marked = append([]Pod(nil), s.Pods...), true
+			if pods == nil {
+				pods = slices.Clone(s.Pods) // they are the owner's
 			}
-			s.Pods[i].Unhelped = c.why
+			pods[i].Unhelped = c.why
 		}
+	}
+	if pods != nil {
+		x.setPods(pods)
 	}
 }
 

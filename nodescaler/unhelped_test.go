@@ -28,7 +28,7 @@ func (w *ward) at(minute float64, change ...func(*Snapshot)) bool {
 	for _, c := range change {
 		c(s)
 	}
-	w.Mark(s)
+	w.Mark(NewIndex(s))
 	return s.Pods[0].Unhelped != ""
 }
 

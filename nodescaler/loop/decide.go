@@ -56,6 +56,7 @@ type decider struct {
 	step *Step
 
 	snap          nodescaler.Snapshot
+	x             *nodescaler.Index // of snap, made once
 	machinesKnown bool
 	offered       []nodescaler.Pool // Intent.Offered, with what they refuse
 	// The first sight of the cluster, and of the machines, is only looked at.
@@ -90,10 +91,10 @@ func (d *decider) see() {
 	}
 	d.index()
 	m.gaps.see(o.Time, cs.Replicas, d.alive, cs.Failing)
-	m.helped.Mark(&d.snap)
+	m.helped.Mark(d.x)
 	if len(in.Quotas) > 0 && d.machinesKnown {
 		if d.newMachines && !m.recalled {
-			m.ordered.recall(&d.snap)
+			m.ordered.recall(d.x)
 			m.recalled = true
 		}
 		d.snap.Ordered = m.ordered.count(o.Time)
@@ -140,7 +141,8 @@ func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodesca
 }
 
 func (d *decider) index() {
-	d.lost = lostNodes(&d.snap)
+	d.x = nodescaler.NewIndex(&d.snap)
+	d.lost = lostNodes(d.x)
 	d.byWorkload, d.alive = make(map[string][]int, len(d.o.Cluster.Replicas)), make(map[string]int, len(d.o.Cluster.Replicas))
 	for i := range d.snap.Pods {
 		p := &d.snap.Pods[i]
@@ -162,7 +164,7 @@ func (d *decider) index() {
 // machines decides on machines, for the pods that were just decided on.
 func (d *decider) machines() {
 	if d.Nodes != nil && d.machinesKnown && !d.newMachines && !d.newCluster {
-		d.step.Plan = d.refuse(d.Nodes.Decide(&d.snap))
+		d.step.Plan = d.refuse(d.Nodes.Decide(d.x))
 		d.step.Plan.Unplaced = d.unoffered(d.step.Plan.Unplaced)
 		d.unplanned()
 	}
@@ -195,16 +197,12 @@ func (d *decider) leaving() {
 	if !is || !e.Empties() || !d.machinesKnown {
 		return
 	}
-	var x *nodescaler.Index
 	for i := range d.step.Workloads {
 		ws := &d.step.Workloads[i]
 		if ws.Decision == nil || ws.Decision.To >= ws.Decision.From || ws.Held != nil {
 			continue
 		}
-		if x == nil {
-			x = nodescaler.NewIndex(&d.snap)
-		}
-		ws.Leaving = append([]string{}, nodescaler.Leaving(x, ws.Workload, ws.Decision.From-ws.Decision.To)...)
+		ws.Leaving = append([]string{}, nodescaler.Leaving(d.x, ws.Workload, ws.Decision.From-ws.Decision.To)...)
 	}
 }
 
@@ -213,7 +211,7 @@ func (d *decider) leaving() {
 func (d *decider) refuse(p nodescaler.Plan) nodescaler.Plan {
 	for {
 		bad := map[int]bool{}
-		for _, v := range nodescaler.Check(&d.snap, p) {
+		for _, v := range nodescaler.Check(d.x, p) {
 			a := &p.Actions[v.Action]
 			d.step.problem(CodePlanRefused, fmt.Sprintf("%s %s: %s: %s", a.Kind, cmp.Or(a.Pod, a.Machine, a.Node, a.Order), v.Code, v.Text))
 			bad[v.Action] = true
@@ -252,7 +250,7 @@ func (d *decider) cost(wl *podscaler.Workload) podscaler.Cost {
 // answer as it is.
 func (d *decider) predict() pricing.Rate {
 	if d.predictedOf != len(d.snap.Future) {
-		d.predicted, d.predictedOf = nodepolicy.Predict(&d.snap), len(d.snap.Future)
+		d.predicted, d.predictedOf = nodepolicy.Predict(d.x), len(d.snap.Future)
 	}
 	return d.predicted
 }

@@ -107,7 +107,7 @@ func (f podsSay) Desired(v *podscaler.View) podscaler.Recommendation { return f(
 
 type nodesSay func(*nodescaler.Snapshot) nodescaler.Plan
 
-func (f nodesSay) Decide(s *nodescaler.Snapshot) nodescaler.Plan { return f(s) }
+func (f nodesSay) Decide(x *nodescaler.Index) nodescaler.Plan { return f(x.Snapshot) }
 
 func replicas(n int) podsSay {
 	return func(v *podscaler.View) podscaler.Recommendation {

@@ -50,7 +50,7 @@ func BenchmarkMillionReplicas(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					p := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: policy}))(b)
-					p.Decide(s)
+					p.Decide(nodescaler.NewIndex(s))
 				}
 			})
 		}
@@ -65,7 +65,7 @@ func TestAMillionReplicasAreANumber(t *testing.T) {
 			s := million(5, replicas)
 			return testing.AllocsPerRun(1, func() {
 				p := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: policy}))(t)
-				if plan := p.Decide(s); len(plan.Actions) != 6 {
+				if plan := p.Decide(nodescaler.NewIndex(s)); len(plan.Actions) != 6 {
 					t.Errorf("%d machines are ordered, want the 6 that the pool may still have", len(plan.Actions))
 				}
 			})

@@ -27,16 +27,15 @@ func (o *ordered) note(namespaces []string, at time.Time) {
 }
 
 // recall works out what was ordered before the start.
-func (o *ordered) recall(s *nodescaler.Snapshot) {
-	x := nodescaler.NewIndex(s)
+func (o *ordered) recall(x *nodescaler.Index) {
 	for _, m := range x.Machines {
 		n := x.NodeOf(m.Name)
-		if n == nil || s.Now.Sub(m.Created) >= time.Hour {
+		if n == nil || x.Now.Sub(m.Created) >= time.Hour {
 			continue
 		}
 		var namespaces []string
 		for _, p := range n.Pods {
-			if !p.Daemon && s.QuotaOf(p.Namespace()) != nil {
+			if !p.Daemon && x.QuotaOf(p.Namespace()) != nil {
 				namespaces = append(namespaces, p.Namespace())
 			}
 		}

@@ -86,10 +86,10 @@ func TestWhatIsRecalledOfOrders(t *testing.T) {
 			c.change(h)
 		}
 		var o ordered
-		o.recall(&nodescaler.Snapshot{
+		o.recall(nodescaler.NewIndex(&nodescaler.Snapshot{
 			Now: t0, Machines: h.machines.Machines, Nodes: h.state.Nodes, Pods: h.state.Pods, Prices: pricing.DefaultBook(),
 			Quotas: []nodescaler.Quota{{Namespace: "shop", Orders: 9}},
-		})
+		}))
 		var got []string
 		for _, f := range o {
 			got = append(got, f.namespace)

@@ -129,9 +129,14 @@ func (d *decider) share(all []asked) {
 	if !d.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.bid.Known }) {
 		return
 	}
-	known := d.snap
-	known.Pools = slices.Concat(d.snap.Pools, d.offered)
-	x := nodescaler.NewIndex(&known)
+	x := d.x
+	if len(d.offered) > 0 {
+		// Policies must not plan for the pools that cluster-autoscaler orders from, so that these
+		// are in a snapshot of their own, with its own index.
+		known := d.snap
+		known.Pools = slices.Concat(d.snap.Pools, d.offered)
+		x = nodescaler.NewIndex(&known)
+	}
 	asks := d.asks(all)
 	places := nodescaler.Share(x, asks)
 	if held := func(a asked) bool { return a.Held != nil }; slices.ContainsFunc(all, held) {
@@ -148,7 +153,7 @@ func (d *decider) share(all []asked) {
 		}
 	}
 	for i := range all {
-		if len(known.Pools) == 0 {
+		if len(x.Pools) == 0 {
 			places[i].Most, places[i].Why = asks[i].Most, noPool
 		}
 		if all[i].view != nil {
@@ -198,18 +203,11 @@ func (d *decider) podsOf(workload string) []podscaler.Pod {
 
 // lostNodes are the nodes whose pods do not answer: their host is away, or they were ready once and
 // have become silent.
-func lostNodes(s *nodescaler.Snapshot) map[string]bool {
-	hosts, machines := map[string]bool{}, map[string]bool{} // that are away
-	for i := range s.Hosts {
-		hosts[s.Hosts[i].Name] = !s.Hosts[i].Online
-	}
-	for i := range s.Machines {
-		machines[s.Machines[i].Name] = hosts[s.Machines[i].Host]
-	}
+func lostNodes(x *nodescaler.Index) map[string]bool {
 	lost := map[string]bool{}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		if machines[n.Machine] || !n.Ready && !n.Starting(s.Now, nodescaler.NodeStartup) {
+	for i := range x.Snapshot.Nodes {
+		n := &x.Snapshot.Nodes[i]
+		if x.Dark(n) || !n.Ready && !n.Starting(x.Now, nodescaler.NodeStartup) {
 			lost[n.Name] = true
 		}
 	}

@@ -23,9 +23,9 @@ func withSpares(most int) sparing {
 	return sparing{New(r)}
 }
 
-func (s sparing) Decide(seen *nodescaler.Snapshot) nodescaler.Plan {
-	s.See(seen, 3*time.Minute)
-	plan := s.Scan(nodescaler.NewIndex(seen))
-	plan.LookAgain = seen.Now.Add(1)
+func (s sparing) Decide(x *nodescaler.Index) nodescaler.Plan {
+	s.See(x.Snapshot, 3*time.Minute)
+	plan := s.Scan(x)
+	plan.LookAgain = x.Now.Add(1)
 	return plan
 }

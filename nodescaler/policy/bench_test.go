@@ -74,7 +74,7 @@ func benchmark(b *testing.B, name string, s *nodescaler.Snapshot) {
 	var plan nodescaler.Plan
 	for b.Loop() {
 		s.Now = s.Now.Add(10 * time.Second)
-		plan = p.Decide(s)
+		plan = p.Decide(nodescaler.NewIndex(s))
 	}
 	b.ReportMetric(float64(len(plan.Actions)), "actions")
 }

@@ -119,15 +119,16 @@ func newJoint(c Joint) *joint {
 func (j *joint) Empties() bool { return true }
 
 // Decide scans, and learns from what it sees and does.
-func (j *joint) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+func (j *joint) Decide(x *nodescaler.Index) nodescaler.Plan {
+	s := x.Snapshot
 	j.see(s)
 	j.planner.See(s, j.lead())
 	plan := nodescaler.Plan{Unplaced: j.unplaced}
 	if !s.Now.Equal(j.last) {
 		was := j.planner.Idle()
-		plan = j.planner.Scan(nodescaler.NewIndex(s))
+		plan = j.planner.Scan(x)
 		j.last, j.unplaced = s.Now, plan.Unplaced
-		j.learn(s, was, &plan)
+		j.learn(x, was, &plan)
 	}
 	plan.LookAgain = s.Now.Add(1) // the next step
 	return plan
@@ -154,7 +155,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 
 // learn notes for how long machines were not needed: those that are needed again, and, by the next
 // order, those that were given back.
-func (j *joint) learn(s *nodescaler.Snapshot, was map[string]time.Time, p *nodescaler.Plan) {
+func (j *joint) learn(x *nodescaler.Index, was map[string]time.Time, p *nodescaler.Plan) {
 	drained := map[string]bool{}
 	for i := range p.Actions {
 		switch a := &p.Actions[i]; a.Kind {
@@ -168,7 +169,7 @@ func (j *joint) learn(s *nodescaler.Snapshot, was map[string]time.Time, p *nodes
 				continue
 			}
 			if n := len(j.gone); n > 0 {
-				j.idles.Add(s.Now.Sub(j.gone[n-1]))
+				j.idles.Add(x.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
 		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
@@ -181,33 +182,22 @@ func (j *joint) learn(s *nodescaler.Snapshot, was map[string]time.Time, p *nodes
 	if idle == nil {
 		return // the cluster is not trusted, and nothing was looked at
 	}
-	works := working(s)
+	works := working(x)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := idle[name]; !still && works[name] && !drained[name] && j.planner.Asked(name) {
-			j.idles.Add(s.Now.Sub(was[name]))
+			j.idles.Add(x.Now.Sub(was[name]))
 		}
 	}
 }
 
 // working are the nodes that can be seen to be needed or not: those of which it is known how they
 // are, and that are not being emptied because they were not.
-func working(s *nodescaler.Snapshot) map[string]bool {
-	away := map[string]bool{}
-	for i := range s.Hosts {
-		away[s.Hosts[i].Name] = !s.Hosts[i].Online
-	}
-	dark := map[string]bool{}
-	for i := range s.Machines {
-		dark[s.Machines[i].Name] = away[s.Machines[i].Host]
-	}
-	held := map[string]bool{} // pools of which no machine is looked at
-	for i := range s.Pools {
-		held[s.Pools[i].Name] = s.Pools[i].HeldDown != nil
-	}
+func working(x *nodescaler.Index) map[string]bool {
 	works := map[string]bool{}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		works[n.Name] = n.Ready && !n.Draining && !dark[n.Machine] && !held[n.Pool]
+	for i := range x.Snapshot.Nodes {
+		n := &x.Snapshot.Nodes[i]
+		p := x.Pool(n.Pool) // of one that is held no machine is looked at
+		works[n.Name] = n.Ready && !n.Draining && !x.Dark(n) && (p == nil || p.HeldDown == nil)
 	}
 	return works
 }

@@ -145,7 +145,7 @@ func TestWhichNodesCanBeSeenToBeNeeded(t *testing.T) {
 		{name: "its pool is not to grow", change: sample.HeldUp, want: true},
 	} {
 		w := sample.New().Node("w-1", "pve1").Change(c.change)
-		if got := working(&w.Snapshot)["w-1"]; got != c.want {
+		if got := working(nodescaler.NewIndex(&w.Snapshot))["w-1"]; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}

@@ -57,8 +57,9 @@ func (l *life) live(t sample.Fatal, p nodescaler.Policy, d time.Duration) (done 
 		l.arrive()
 		l.control()
 		l.schedule()
-		plan := p.Decide(&l.Snapshot)
-		if v := nodescaler.Check(&l.Snapshot, plan); len(v) > 0 {
+		x := nodescaler.NewIndex(&l.Snapshot)
+		plan := p.Decide(x)
+		if v := nodescaler.Check(x, plan); len(v) > 0 {
 			t.Fatalf("the plan breaks the rules: %v", v)
 		}
 		done = append(done, sample.Lines(plan)...)

@@ -112,14 +112,14 @@ type pending struct {
 }
 
 // Decide polls when the interval is over.
-func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+func (p *pending) Decide(x *nodescaler.Index) nodescaler.Plan {
 	interval := time.Duration(p.cfg.PollInterval)
-	if since := s.Now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < interval {
+	if since := x.Now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < interval {
 		return nodescaler.Plan{LookAgain: p.last.Add(interval), Unplaced: p.unplaced}
 	}
 	first := p.last.IsZero()
-	p.last = s.Now
-	d := planner.NewDraft(nodescaler.NewIndex(s))
+	p.last = x.Now
+	d := planner.NewDraft(x)
 	if t, ok := newPoll(&p.cfg, d); ok {
 		t.grow()
 		if first {
@@ -132,7 +132,7 @@ func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 		d.ParkAll("a pool and a shape that the settings of the node policy pending name", d.Plan.Reasons[len(d.Plan.Reasons)-1])
 		d.NoteUnplaced(nil, nil)
 	}
-	d.Plan.LookAgain = s.Now.Add(interval)
+	d.Plan.LookAgain = x.Now.Add(interval)
 	p.unplaced = d.Plan.Unplaced
 	return d.Plan
 }

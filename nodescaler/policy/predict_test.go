@@ -21,7 +21,7 @@ func TestPredictionIsWhatWouldBeOrderedNow(t *testing.T) {
 		"two machines are needed":     {sample.New().Several(2, "a", "", 1700, 100), 2 * one},
 		"replicas to come count, too": {future, one},
 	} {
-		if got := Predict(&c.world.Snapshot); got != c.want {
+		if got := Predict(nodescaler.NewIndex(&c.world.Snapshot)); got != c.want {
 			t.Errorf("%s: %s an hour, want %s", name, got, c.want)
 		}
 	}

@@ -269,10 +269,11 @@ type helped struct {
 	nodescaler.Unhelped
 }
 
-func (h *helped) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
-	seen := *s
-	h.Mark(&seen)
-	return h.Policy.Decide(&seen)
+func (h *helped) Decide(x *nodescaler.Index) nodescaler.Plan {
+	seen := *x.Snapshot
+	marked := nodescaler.NewIndex(&seen)
+	h.Mark(marked)
+	return h.Policy.Decide(marked)
 }
 
 // Nine pods wait for what no machine has: a volume that is not bound, a constraint that is not known here.
@@ -294,7 +295,7 @@ func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 			hours, said := time.Duration(0), 0
 			for end := l.Now.Add(6 * time.Hour); l.Now.Before(end); l.Now = l.Now.Add(step) {
 				l.arrive()
-				plan := p.Decide(&l.Snapshot)
+				plan := p.Decide(nodescaler.NewIndex(&l.Snapshot))
 				for _, a := range plan.Actions {
 					l.do(a)
 				}

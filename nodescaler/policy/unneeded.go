@@ -130,21 +130,20 @@ type unneeded struct {
 }
 
 // Decide scans when the interval is over, or when something waits that cannot wait so long.
-func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+func (u *unneeded) Decide(x *nodescaler.Index) nodescaler.Plan {
 	interval := time.Duration(u.cfg.ScanInterval)
-	passed := s.Now.Sub(u.last)
+	passed := x.Now.Sub(u.last)
 	due := passed < 0 || passed >= interval // the first is long after no time at all
 	if !due && !u.cfg.FrequentLoopsEnabled {
 		return u.between(interval)
 	}
-	x := nodescaler.NewIndex(s)
 	if !due && !u.early(x) {
 		return u.between(interval)
 	}
-	u.last = s.Now
+	u.last = x.Now
 	plan := u.planner.Scan(x)
 	u.remember(x, plan)
-	plan.LookAgain = s.Now.Add(interval)
+	plan.LookAgain = x.Now.Add(interval)
 	u.unplaced = plan.Unplaced
 	return plan
 }

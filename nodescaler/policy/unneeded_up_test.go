@@ -18,7 +18,7 @@ func TestOrdersNameTheirPods(t *testing.T) {
 	})
 	for _, s := range []*nodescaler.Snapshot{fleet(), &beside.Snapshot} {
 		named := map[string]int{}
-		plan := build(t, Spec{Policy: "joint"}).Decide(s)
+		plan := build(t, Spec{Policy: "joint"}).Decide(nodescaler.NewIndex(s))
 		for i := range plan.Actions {
 			a := &plan.Actions[i]
 			if a.Kind == nodescaler.Buy && len(a.Pods) == 0 {
@@ -59,7 +59,7 @@ func TestWhatIsOnItsWayIsNotOrderedAgain(t *testing.T) {
 		p := build(t, spec)
 		for look := range 3 {
 			s := w.At(time.Duration(look) * time.Minute)
-			for i, a := range p.Decide(s).Actions {
+			for i, a := range p.Decide(nodescaler.NewIndex(s)).Actions {
 				if look > 0 {
 					t.Errorf("%s: order %d of look %d is for %v", spec.Policy, i+1, look+1, a.Pods)
 				}

@@ -35,7 +35,7 @@ func TestANewPodsClaimsHaveTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := p.Decide(&w.Snapshot)
+		plan := p.Decide(nodescaler.NewIndex(&w.Snapshot))
 		if len(plan.Unplaced) != reasons || len(plan.Actions) > 0 {
 			t.Errorf("after %s: %v, and %v", age, plan.Unplaced, plan.Actions)
 		}
@@ -135,7 +135,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan := p.Decide(&c.world.Snapshot)
+			plan := p.Decide(nodescaler.NewIndex(&c.world.Snapshot))
 			if len(plan.Unplaced) != 1 {
 				t.Fatalf("%d reasons, of %+v", len(plan.Unplaced), plan)
 			}
@@ -152,7 +152,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 			if u.Count != 1 || len(u.Pods) != 1 || u.Coming != 0 {
 				t.Errorf("%d pods, %v, %d to come", u.Count, u.Pods, u.Coming)
 			}
-			if again := p.Decide(c.world.At(1)); !cmp.Equal(again.Unplaced, plan.Unplaced) {
+			if again := p.Decide(nodescaler.NewIndex(c.world.At(1))); !cmp.Equal(again.Unplaced, plan.Unplaced) {
 				t.Errorf("between two scans: %+v", again.Unplaced)
 			}
 		})
@@ -168,7 +168,7 @@ func TestPodsWithoutAPlaceAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := p.Decide(&w.Snapshot)
+		plan := p.Decide(nodescaler.NewIndex(&w.Snapshot))
 		if len(plan.Unplaced) != 1 {
 			t.Fatalf("%s: %+v", name, plan.Unplaced)
 		}
@@ -192,7 +192,7 @@ func TestPodsThatAreHelpedAreNotUnplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan := p.Decide(&w.Snapshot); len(plan.Unplaced) > 0 && !(policy == "pending" && name == "on a node") { // it does not look at nodes
+			if plan := p.Decide(nodescaler.NewIndex(&w.Snapshot)); len(plan.Unplaced) > 0 && !(policy == "pending" && name == "on a node") { // it does not look at nodes
 				t.Errorf("%s, %s: %+v", policy, name, plan.Unplaced)
 			}
 		}
@@ -217,7 +217,7 @@ func TestPendingSaysWhyPodsHaveNoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		var is []string
-		for _, u := range p.Decide(&c.world.Snapshot).Unplaced {
+		for _, u := range p.Decide(nodescaler.NewIndex(&c.world.Snapshot)).Unplaced {
 			is = append(is, u.Why.Code)
 		}
 		if !slices.Equal(is, c.want) {
@@ -272,7 +272,7 @@ func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, count := p.Decide(&w.Snapshot), 0
+	plan, count := p.Decide(nodescaler.NewIndex(&w.Snapshot)), 0
 	for _, u := range plan.Unplaced {
 		if count += u.Count; u.Why.Code != nodescaler.PoolAtMax {
 			t.Errorf("%+v", u)

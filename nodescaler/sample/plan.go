@@ -21,17 +21,27 @@ type Fatal interface {
 func Decide(t Fatal, p nodescaler.Policy, s *nodescaler.Snapshot) nodescaler.Plan {
 	t.Helper()
 	before := Copy(s)
-	plan := p.Decide(s)
+	x := nodescaler.NewIndex(s)
+	plan := p.Decide(x)
 	if !reflect.DeepEqual(before, s) { // cmp would take most of the time that the laws take
 		t.Fatalf("the snapshot was written to: %s", cmp.Diff(before, s))
 	}
-	if v := nodescaler.Check(s, plan); len(v) > 0 {
+	fresh := nodescaler.NewIndex(s)
+	if !reflect.DeepEqual(lists(fresh), lists(x)) { // what is asked after the policy reads it too
+		t.Fatalf("the index was written to")
+	}
+	if v := nodescaler.Check(fresh, plan); len(v) > 0 {
 		t.Fatalf("the plan breaks the rules: %v\n%v", v, Lines(plan))
 	}
 	if !plan.LookAgain.After(s.Now) {
 		t.Fatalf("look again at %v, now is %v", plan.LookAgain, s.Now)
 	}
 	return plan
+}
+
+// lists are all lists of an index.
+func lists(x *nodescaler.Index) []any {
+	return []any{x.Pools, x.Hosts, x.Machines, x.Spares, x.Nodes, x.Pending}
 }
 
 // LookedAt is the policy after its first look, in which it only orders.

@@ -17,12 +17,12 @@ import (
 // nothing back.
 type buyer struct{ left int }
 
-func (b *buyer) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+func (b *buyer) Decide(x *nodescaler.Index) nodescaler.Plan {
 	var p nodescaler.Plan
 	for ; b.left > 0; b.left-- {
 		p.Actions = append(p.Actions, nodescaler.Action{
-			Kind: nodescaler.Buy, Order: nodescaler.OrderID(s.Now, b.left), Pool: "web", Shape: &s.Pools[0].Shapes[0],
-			Host: s.Hosts[b.left%len(s.Hosts)].Name, Reasons: []nodescaler.Reason{{Code: nodescaler.PodsPending, Text: "pods wait"}},
+			Kind: nodescaler.Buy, Order: nodescaler.OrderID(x.Now, b.left), Pool: "web", Shape: &x.Pools[0].Shapes[0],
+			Host: x.Hosts[b.left%len(x.Hosts)].Name, Reasons: []nodescaler.Reason{{Code: nodescaler.PodsPending, Text: "pods wait"}},
 		})
 	}
 	return p

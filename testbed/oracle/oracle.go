@@ -230,9 +230,9 @@ type nodes struct{ *Schedule }
 
 // Decide buys what will be needed by the time it has booted, and drains what no one needs
 // until a new one would have.
-func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
-	d := draft{x: nodescaler.NewIndex(s), left: map[string]int{}}
-	for _, b := range s.Budgets {
+func (p nodes) Decide(x *nodescaler.Index) nodescaler.Plan {
+	d := draft{x: x, left: map[string]int{}}
+	for _, b := range x.Budgets {
 		d.left[b.Workload] = b.Allowed
 	}
 	have, waiting := 0, 0
@@ -254,7 +254,7 @@ func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 			d.empty(n)
 		}
 	}
-	want := p.wanted(s.Now.Sub(p.start), have, waiting)
+	want := p.wanted(x.Now.Sub(p.start), have, waiting)
 	d.buy(want - have)
 	d.drain(have - want)
 	return d.plan

@@ -29,7 +29,7 @@ func (w *world) planFor(nodes []*corev1.Node, pods []*corev1.Pod) ([]machine, er
 		room := pricing.Resources{CPU: 1_000_000_000, Memory: 1_000_000 * pricing.GiB}
 		s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: zone, Room: room}, Online: true})
 	}
-	plan := joint.Decide(&s)
+	plan := joint.Decide(nodescaler.NewIndex(&s))
 	var machines []machine
 	for i := range plan.Actions {
 		a := &plan.Actions[i]

@@ -79,7 +79,8 @@ func (g *grower) Desired(v *podscaler.View) podscaler.Recommendation {
 	return podscaler.Recommendation{Known: true, Replicas: v.Replicas + 1 - 2*(v.Now.Minute()/10%2)}
 }
 
-func (g *grower) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+func (g *grower) Decide(x *nodescaler.Index) nodescaler.Plan {
+	s := x.Snapshot
 	waiting, coming := 0, 0
 	for i := range s.Pods {
 		if s.Pods[i].Unschedulable {

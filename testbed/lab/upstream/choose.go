@@ -89,7 +89,7 @@ func (s *scan) wanted(g *group) (n int, err error) {
 		n := &snapshot.Nodes[i]
 		n.Cordoned, n.Draining = n.Cordoned || n.Draining, false
 	}
-	plan := policy.Decide(snapshot)
+	plan := policy.Decide(nodescaler.NewIndex(snapshot))
 	return bought(&plan), nil
 }
 

@@ -144,7 +144,7 @@ func (c *Client) Once(ctx context.Context) (ordered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	plan := c.policy.Decide(s.snapshot(chosen))
+	plan := c.policy.Decide(nodescaler.NewIndex(s.snapshot(chosen)))
 	for _, r := range plan.Reasons {
 		c.cfg.Log("%s: %s", r.Code, r.Text)
 	}
