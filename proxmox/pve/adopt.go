@@ -47,7 +47,8 @@ func (f *Fleet) adopt(ctx context.Context) {
 		w := &work{Fleet: f, p: p, host: c.guest.Host, seen: c.guest, now: f.cfg.Now()}
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
-			Host: c.guest.Host, VMID: c.guest.VMID, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
+			Host: c.guest.Host, VMID: c.guest.VMID, Created: m.Created,
+			making: making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
 		}
 		f.adoptOne(ctx, w, c.looks)
 	}

@@ -24,6 +24,9 @@ type Intent struct {
 	VMID    int           `json:"vmid"`
 	Created time.Time     `json:"created"` // when the order was accepted
 	Why     string        `json:"why,omitempty"`
+	// Cluster is the UID that stands in the mark of the machine's notes; empty where the mark is of before there
+	// was one.
+	Cluster string `json:"cluster,omitempty"`
 	// ProviderID is what the node will carry, planned with the order: once told it stays, whatever
 	// becomes of the pool's configuration. What the node does carry takes its place.
 	ProviderID string `json:"providerID,omitempty"`
@@ -32,24 +35,52 @@ type Intent struct {
 
 	Step  Step      `json:"step"`
 	Since time.Time `json:"since"` // it is at this step
-	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
-	// others' machines, whatever becomes of the pool's configuration; empty is unknown.
-	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
-	PVEPool string          `json:"pvePool,omitempty"`
 	// Task is what the machine waits for.
 	Task *Task `json:"task,omitempty"`
-	// Asked is when the clone was first asked for; zero is never.
-	Asked time.Time `json:"asked,omitzero"`
 	// Last is the last task that ended; its log may explain a failure.
 	Last string `json:"last,omitempty"`
-	// MAC is that of the first interface, which the clone was given.
-	MAC string `json:"mac,omitempty"`
+	// Joined is when it was first seen as a node; zero is never.
+	Joined time.Time `json:"joined,omitzero"`
+
+	making
+	leaving
+	sparing
+	failing
+}
+
+// making is what a machine was made with and of, or was found to be. Whatever becomes of the pool's
+// configuration, it stays what the machine is recognised and judged by.
+type making struct {
+	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
+	// others' machines; empty is unknown.
+	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
+	PVEPool string          `json:"pvePool,omitempty"`
+	// Asked is when the clone was first asked for; zero is never.
+	Asked time.Time `json:"asked,omitzero"`
 	// Spent are VMIDs that turned out to be strangers'.
 	Spent []int `json:"spent,omitempty"`
+	// MAC is that of the first interface, which the clone was given.
+	MAC string `json:"mac,omitempty"`
 	// Disc is the volume of the first-boot disc, from before it is uploaded until it is gone.
 	Disc     string `json:"disc,omitempty"`
 	DiscHost string `json:"discHost,omitempty"`
+	// Devices are the drives that it was configured with, with their volumes, and what it has of its host's; empty is
+	// unknown.
+	Devices map[string]string `json:"devices,omitempty"`
+	// Settings and Original are digests of what of the pool's configuration it was made with, and of the
+	// template that it was cloned from; empty is unknown.
+	Settings string `json:"settings,omitempty"`
+	Original string `json:"original,omitempty"`
+	// Recipe is a digest of the pool's configuration: failures under another one say nothing.
+	Recipe string `json:"recipe,omitempty"`
+	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and
+	// was never ours to boot.
+	Adopted bool `json:"adopted,omitempty"`
+	Running bool `json:"running,omitempty"`
+}
 
+// leaving is how a machine goes, from when it is given back until its VMID may be used again.
+type leaving struct {
 	// Returned is when the machine was given back; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
 	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
@@ -61,19 +92,17 @@ type Intent struct {
 	Frozen    time.Time `json:"frozen,omitzero"`
 	Silent    bool      `json:"silent,omitempty"`
 	Resumed   time.Time `json:"resumed,omitzero"`
-	// Devices are the drives that it was configured with, with their volumes, and what it has of its host's; empty is
-	// unknown.
-	Devices map[string]string `json:"devices,omitempty"`
 	// Exit is what was done to delete it, or to stop it as a spare.
 	Exit Exit `json:"exit,omitempty"`
-	// Failed is why the machine will never join.
-	Failed   *nodescaler.Reason `json:"failed,omitempty"`
-	FailedAt time.Time          `json:"failedAt,omitzero"`
-	// Held is why the machine is not touched any more, until a person has looked at it.
-	Held  *nodescaler.Reason `json:"held,omitempty"`
-	Hints []string           `json:"hints,omitempty"` // what may explain a failure
-	// Joined is when it was first seen as a node; zero is never.
-	Joined time.Time `json:"joined,omitzero"`
+	// Gone is when the machine was proved to be no more. The intent stays for the cool-down of
+	// its VMID, and for what it says about its pool.
+	Gone time.Time `json:"gone,omitzero"`
+	// NodeGone says that the node object is gone too.
+	NodeGone bool `json:"nodeGone,omitempty"`
+}
+
+// sparing is how a machine is kept as a spare, and started again.
+type sparing struct {
 	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it is
 	// none; whoever finds it set sees to it that the machine is stopped. Woken is when it was last started
 	// from being one, and Rejoined when it was a node again after that.
@@ -83,26 +112,18 @@ type Intent struct {
 	Rejoined time.Time `json:"rejoined,omitzero"`
 	// Misses counts the times in a row that it could not be started again.
 	Misses int `json:"misses,omitempty"`
-	// Settings and Original are digests of what of the pool's configuration it was made with, and of the
-	// template that it was cloned from; empty is unknown.
-	Settings string `json:"settings,omitempty"`
-	Original string `json:"original,omitempty"`
-	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and
-	// was never ours to boot.
-	Adopted bool `json:"adopted,omitempty"`
-	Running bool `json:"running,omitempty"`
-	// Cluster is the UID that stands in the mark of the machine's notes; empty where the mark is of before there
-	// was one.
-	Cluster string `json:"cluster,omitempty"`
-	// Gone is when the machine was proved to be no more. The intent stays for the cool-down of
-	// its VMID, and for what it says about its pool.
-	Gone time.Time `json:"gone,omitzero"`
-	// NodeGone says that the node object is gone too.
-	NodeGone bool `json:"nodeGone,omitempty"`
-	// Recipe is a digest of the pool's configuration: failures under another one say nothing.
-	Recipe string `json:"recipe,omitempty"`
+}
+
+// failing is why a machine is no use, or is not touched.
+type failing struct {
+	// Failed is why the machine will never join.
+	Failed   *nodescaler.Reason `json:"failed,omitempty"`
+	FailedAt time.Time          `json:"failedAt,omitzero"`
 	// Pardoned failures do not count any more.
-	Pardoned bool `json:"pardoned,omitempty"`
+	Pardoned bool     `json:"pardoned,omitempty"`
+	Hints    []string `json:"hints,omitempty"` // what may explain a failure
+	// Held is why the machine is not touched any more, until a person has looked at it.
+	Held *nodescaler.Reason `json:"held,omitempty"`
 }
 
 // Step is how far a machine has come in being made.
@@ -177,11 +198,11 @@ func (i Intent) clone() Intent {
 
 // pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
 // its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
-func (i *Intent) pvePools(p *settings.Pool) []string {
-	if i.PVEPool == "" || i.PVEPool == p.PVEPool {
+func (m *making) pvePools(p *settings.Pool) []string {
+	if m.PVEPool == "" || m.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}
 	}
-	return []string{i.PVEPool, p.PVEPool}
+	return []string{m.PVEPool, p.PVEPool}
 }
 
 // phase is the intent in the loop's words.

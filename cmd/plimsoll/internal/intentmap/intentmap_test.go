@@ -135,11 +135,12 @@ func (s *server) serve(t must.Test) (typedv1.ConfigMapInterface, func()) {
 }
 
 func intent(order string, note int) pve.Intent {
-	return pve.Intent{
+	i := pve.Intent{
 		Order: order, Pool: "web", Name: "web-" + order, Shape: pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}, Host: "pve1", VMID: 1000 + note,
-		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: pve.StepCloned, Spent: []int{note},
-		Failed: &nodescaler.Reason{Code: pve.CodeJoinTimeout, Text: "it is no node"},
+		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: pve.StepCloned,
 	}
+	i.Spent, i.Failed = []int{note}, &nodescaler.Reason{Code: pve.CodeJoinTimeout, Text: "it is no node"}
+	return i
 }
 
 func claim(t *testing.T, maps typedv1.ConfigMapInterface, holder string) *Map {
@@ -256,21 +257,25 @@ func TestFullConfigMapIsRefusedBeforeTheServerDoes(t *testing.T) {
 func fleetIntent(n int) pve.Intent {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
 	order := fmt.Sprintf("mtim7pc0-%04d", n)
-	return pve.Intent{
+	i := pve.Intent{
 		Order: order, Pool: "workers", Name: "workers-" + order, Shape: pricing.Shape{Name: "medium", CPU: 4000, Memory: 8 * pricing.GiB, Disk: 40 * pricing.GiB},
 		Host: "pve1", VMID: 1000 + n, Created: at, Why: strings.Repeat("x", 200), ProviderID: fmt.Sprint("proxmox://home/", 1000+n),
-		Step: pve.StepTidied, Since: at, VMIDs: placement.VMIDs{First: 1000, Last: 2999}, PVEPool: "plimsoll", Asked: at, Joined: at, MAC: "BC:24:11:00:11:22",
-		Last:     "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:imgdel:1000@local:plimsoll@pve!fleet:",
-		Settings: "0123456789ab", Original: "9000@0123456789012345678901234567890123456789", Recipe: "0123456789ab",
+		Step: pve.StepTidied, Since: at, Joined: at,
+		Last: "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:imgdel:1000@local:plimsoll@pve!fleet:",
 	}
+	i.VMIDs, i.PVEPool, i.Asked, i.MAC = placement.VMIDs{First: 1000, Last: 2999}, "plimsoll", at, "BC:24:11:00:11:22"
+	i.Settings, i.Original, i.Recipe = "0123456789ab", "9000@0123456789012345678901234567890123456789", "0123456789ab"
+	return i
 }
 
 // ordered is the intent as it is when the order is taken.
 func ordered(i pve.Intent) pve.Intent {
-	return pve.Intent{
+	was := pve.Intent{
 		Order: i.Order, Pool: i.Pool, Name: i.Name, Shape: i.Shape, Host: i.Host, VMID: i.VMID, Created: i.Created, Why: i.Why,
-		ProviderID: i.ProviderID, Step: pve.StepOrdered, Since: i.Since, Settings: i.Settings, Recipe: i.Recipe,
+		ProviderID: i.ProviderID, Step: pve.StepOrdered, Since: i.Since,
 	}
+	was.Settings, was.Recipe = i.Settings, i.Recipe
+	return was
 }
 
 // destroyed is the intent while its machine is destroyed, when it says most.
