@@ -25,6 +25,8 @@ type Plan struct {
 	// Unplaced are the pods without a place on any node, machine in flight or new order, sorted by
 	// workload and reason.
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
+	// Advice is what would pay for itself and its settings do not allow, by pool.
+	Advice map[string]Reason `json:"advice,omitempty"`
 	// LookAgain is the latest time of the next decision; zero for the next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
 }

@@ -65,6 +65,7 @@ const (
 // Why machines are kept as spares, woken or let go.
 const (
 	SparesPay      = "SparesPay"      // how many spares pay for themselves
+	SparesAdvised  = "SparesAdvised"  // spares would have paid for themselves, and none may be kept
 	OrderCancelled = "OrderCancelled" // a machine that was ordered has not begun and is not needed
 	SpareOrdered   = "SpareOrdered"   // a machine is ordered to become a spare
 	SpareMade      = "SpareMade"      // a machine ordered as a spare has joined; it is stopped

@@ -37,6 +37,9 @@ const (
 	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says of the first of them
 	// why, and what change would help.
 	ConditionPodsUnplaced = "PodsUnplaced" // VMPool
+	// ConditionSparesAdvised is True while spares would have paid for themselves within the last day, and the
+	// configuration keeps none.
+	ConditionSparesAdvised = "SparesAdvised" // VMPool
 	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
 	// been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler

@@ -604,7 +604,8 @@ type VMPoolStatus struct {
 	// The last plan that had something to do for the pool.
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
-	// What holds of the object: Ready, Conflicted, Paused, CapacityPending, PodsUnplaced and MachinesHeld.
+	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced, MachinesHeld and
+	// SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -1,6 +1,9 @@
 package planner
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,10 +24,13 @@ import (
 // is expected back, and a machine that is not needed any more goes as soon as what it takes to
 // have it back is saved: with spares less is held, and less is ordered.
 
-// Spared is the settings of spares.
+// Spared is the settings of spares. With neither Most nor BudgetPercent none is kept.
 type Spared struct {
-	// Most is how many spares each pool may have; 0 keeps none.
+	// Most is how many spares each pool may have; 0 with a budget leaves it to that.
 	Most int `json:"most" yaml:"most"`
+	// BudgetPercent is what a pool's spares may cost, in percent of what the most machines cost that
+	// the pool had within a day. It allows one spare for each of those at most; 0 is no budget.
+	BudgetPercent float64 `json:"budgetPercent" yaml:"budgetPercent"`
 	// Worth is what a minute is worth in which pods wait for a machine, in minutes of that
 	// machine's price.
 	Worth float64 `json:"worth" yaml:"worth"`
@@ -32,7 +38,34 @@ type Spared struct {
 
 // DefaultSpared keeps none: they count against a pool's limit and take its storage, which is for
 // its owner to grant.
-func DefaultSpared() Spared { return Spared{Most: 0, Worth: 30} }
+func DefaultSpared() Spared { return Spared{Worth: 30} }
+
+// autoBudget is the budget that "auto" is short for.
+const autoBudget = 5
+
+// Keeps reports whether any spares may be kept.
+func (c *Spared) Keeps() bool { return c.Most > 0 || c.BudgetPercent > 0 }
+
+// UnmarshalText reads "auto".
+func (c *Spared) UnmarshalText(text []byte) error {
+	if string(text) != "auto" {
+		return fmt.Errorf(`must be "auto" or a block of settings, was %q`, text)
+	}
+	c.BudgetPercent = autoBudget
+	return nil
+}
+
+// UnmarshalJSON reads "auto", or settings over those that there are.
+func (c *Spared) UnmarshalJSON(data []byte) error {
+	var word string
+	if json.Unmarshal(data, &word) == nil {
+		return c.UnmarshalText([]byte(word))
+	}
+	type fields Spared
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return d.Decode((*fields)(c))
+}
 
 const (
 	// spareMemory is how far back is looked for what spares would have saved.
@@ -54,12 +87,20 @@ type keeper struct {
 	lead    time.Duration
 	starts  nodescaler.Recent
 	uses    []use
+	sizes   []size
 	wanted  map[string]time.Time // orders and wakes that pods wait for, by order, not seen yet
 	tried   since                // machines that were to be woken
 	gave    since                // spares that made way, until they are gone
 	// Of machines that are to become spares: since when their nodes are closed, and since when
 	// they are no nodes that are ready.
 	closed, dark since
+}
+
+// size is the most machines that a pool had within an hour.
+type size struct {
+	hour     time.Time
+	pool     string
+	machines int
 }
 
 // use is an order that pods waited for.
@@ -82,6 +123,7 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 	}
 	k.lead = lead
 	k.uses = slices.DeleteFunc(k.uses, func(u use) bool { return s.Now.Sub(u.at) > spareMemory })
+	k.measure(s)
 	for order, at := range k.wanted {
 		if s.Now.Sub(at) > spareRest {
 			delete(k.wanted, order)
@@ -114,6 +156,53 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 	maps.DeleteFunc(k.gave, func(name string, at time.Time) bool { return !there[name] || s.Now.Sub(at) > spareRest })
 }
 
+// measure notes how many machines pools have that are not spares.
+func (k *keeper) measure(s *nodescaler.Snapshot) {
+	k.sizes = slices.DeleteFunc(k.sizes, func(z size) bool { return s.Now.Sub(z.hour) > spareMemory })
+	now := map[string]int{}
+	for i := range s.Machines {
+		if m := &s.Machines[i]; m.Phase.Live() && !m.Kept() {
+			now[m.Pool]++
+		}
+	}
+	for i := range k.sizes {
+		if z := &k.sizes[i]; z.hour.Equal(s.Now.Truncate(time.Hour)) {
+			z.machines = max(z.machines, now[z.pool])
+			delete(now, z.pool)
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(now)) {
+		k.sizes = append(k.sizes, size{s.Now.Truncate(time.Hour), pool, now[pool]})
+	}
+}
+
+// peak is the most machines that the pool had within a day.
+func (k *keeper) peak(pool string) (n int) {
+	for i := range k.sizes {
+		if z := &k.sizes[i]; z.pool == pool {
+			n = max(n, z.machines)
+		}
+	}
+	return n
+}
+
+// most is how many spares the pool may have whose machines cost the rate each, and whose spares
+// cost a disk. A burst of load is taken to need no more machines than the pool has had.
+func (k *keeper) most(pool string, rate, disk pricing.Rate) int {
+	if k.cfg.BudgetPercent <= 0 {
+		return k.cfg.Most
+	}
+	n := max(k.peak(pool), 1)
+	if k.cfg.Most > 0 {
+		n = min(n, k.cfg.Most)
+	}
+	if disk > 0 {
+		budget := k.cfg.BudgetPercent / 100 * float64(max(k.peak(pool), 1)) * float64(rate)
+		n = min(n, int(budget/float64(disk)))
+	}
+	return n
+}
+
 // rank is the place that an order has in its burst: of those made within the time that one takes.
 func (k *keeper) rank(pool string, at time.Time) int {
 	rank := 1
@@ -139,12 +228,19 @@ func (k *keeper) sooner() time.Duration { return max(k.lead-k.start(), 0) }
 // saved is what the k-th spare would have saved within a day: how often it would have been woken,
 // with what is assumed of the time that was not seen.
 func (k *keeper) saved(pool string, nth int, now time.Time) (times float64) {
-	unseen := spareMemory - min(now.Sub(k.started), spareMemory)
-	times = float64(unseen) / float64(spareMemory)
+	unseen := spareMemory - k.seen(now)
+	return float64(unseen)/float64(spareMemory) + float64(k.waits(pool, nth))
+}
+
+// seen is for how much of the last day orders were seen.
+func (k *keeper) seen(now time.Time) time.Duration { return min(now.Sub(k.started), spareMemory) }
+
+// waits is how many orders that pods waited for the k-th spare would have been woken for.
+func (k *keeper) waits(pool string, nth int) (n int) {
 	for i := range k.uses {
 		if u := &k.uses[i]; u.pool == pool && u.rank == nth {
-			times++
+			n++
 		}
 	}
-	return times
+	return n
 }

@@ -118,6 +118,73 @@ func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
 	}
 }
 
+// With a budget a pool may have as many spares as it had machines, and as the budget pays.
+func TestABudgetSaysHowManySparesThereMayBe(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		spared   Spared
+		machines []int // an hour apart
+		disk     pricing.Rate
+		want     int
+	}{
+		{"no budget and none", Spared{}, []int{4}, 10, 0},
+		{"no budget", Spared{Most: 3}, []int{1}, 100, 3},
+		{"one is allowed to a pool that had none", Spared{BudgetPercent: 5}, nil, 50, 1},
+		{"but not beyond the budget", Spared{BudgetPercent: 5}, nil, 51, 0},
+		{"as many as there are", Spared{BudgetPercent: 5}, []int{3}, 16, 3},
+		{"as many as there were", Spared{BudgetPercent: 5}, []int{2, 5, 1}, 16, 5},
+		{"as the budget pays", Spared{BudgetPercent: 2}, []int{2, 5, 1}, 25, 4},
+		{"as may be", Spared{Most: 2, BudgetPercent: 5}, []int{4}, 16, 2},
+		{"what was more than a day ago is past", Spared{BudgetPercent: 5}, append([]int{9}, make([]int, 25)...), 16, 1},
+		{"disks that cost nothing", Spared{BudgetPercent: 5}, []int{2}, 0, 2},
+	} {
+		k := newKeeper(c.spared)
+		for i, n := range c.machines {
+			w := sample.New()
+			for j := range n {
+				w.Machine("w-"+string(rune('1'+j)), "pve1", nodescaler.Joined)
+			}
+			k.see(w.Spare("w-s", "pve2").At(time.Duration(i)*time.Hour), time.Minute)
+		}
+		if got := k.most("w", 1000, c.disk); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// Where no spares may be kept, it is said what they would have saved.
+func TestSparesAreAdvised(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		uses  map[int]int // by rank
+		after time.Duration
+		want  string
+	}{
+		{"pods waited", map[int]int{1: 3, 2: 1}, 2 * time.Hour, "pods waited for 4 machines within 2h0m0s: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"pods waited for more machines than the pool has had", map[int]int{1: 2, 2: 2, 3: 2}, 2 * time.Hour, "pods waited for 4 machines within 2h0m0s: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"too little is known", map[int]int{1: 9}, 59 * time.Minute, ""},
+		{"no pod waited", nil, 2 * time.Hour, ""},
+		{"they waited too seldom", map[int]int{1: 1}, 24 * time.Hour, ""},
+	} {
+		w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(1, "a", "w-1", 600, 100).Several(1, "b", "w-2", 600, 100)
+		if c.name == "they waited too seldom" {
+			w.Dear(pricing.Unit)
+		} else {
+			w.Dear(pricing.Unit / 10000)
+		}
+		p := withSpares(0)
+		sample.LookedAt(t, p, w)
+		for rank, n := range c.uses {
+			for range n {
+				p.keep.uses = append(p.keep.uses, use{at: sample.Noon, pool: "w", shape: sample.Small, rank: rank})
+			}
+		}
+		if got := sample.Decide(t, p, w.At(c.after)).Advice["w"].Text; got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 // What would have saved something is remembered for a day, and what came of nothing for some
 // minutes.
 func TestWhatIsRememberedOfSpares(t *testing.T) {

@@ -20,7 +20,7 @@ type spares struct {
 // hasten lets machines that will be stashed go as soon as what it takes to have them back is
 // saved. One whose node is not ready will not be.
 func (t *spares) hasten(unneeded []candidate) {
-	if t.keep == nil || t.keep.cfg.Most == 0 {
+	if t.keep == nil || !t.keep.cfg.Keeps() {
 		return
 	}
 	left := map[string]int{}
@@ -43,7 +43,7 @@ func (t *spares) hasten(unneeded []candidate) {
 // stashes keeps a machine that was emptied, if it is as good a spare as any and one is wanting.
 func (t *spares) stashes(n *nodescaler.NodeLoad) bool {
 	p := t.X.Pool(n.VM.Pool)
-	if t.keep == nil || t.keep.cfg.Most == 0 || p == nil || t.first || !n.Ready || n.VM.Phase != nodescaler.Joined || n.VM.Drifted != "" {
+	if t.keep == nil || !t.keep.cfg.Keeps() || p == nil || t.first || !n.Ready || n.VM.Phase != nodescaler.Joined || n.VM.Drifted != "" {
 		return false
 	}
 	s := t.stockOf(p)
@@ -68,8 +68,10 @@ func (t *spares) tend(spending bool) {
 	for i := range t.X.Pools {
 		p := &t.X.Pools[i]
 		s := t.stockOf(p)
-		if t.keep.cfg.Most > 0 {
+		if t.keep.cfg.Keeps() {
 			t.Plan.Reasons = append(t.Plan.Reasons, s.why)
+		} else {
+			t.advise(p)
 		}
 		if t.first || p.HeldDown != nil { // what was to become a spare could not be stopped
 			continue

@@ -75,13 +75,13 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	}
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.X.SpareRate(shape), t.X.Rate(shape, "")
-	cost := disk.For(spareMemory)
-	w := worth{pays: k.cfg.Most}
+	cost, most := disk.For(spareMemory), k.most(p.Name, rate, disk)
+	w := worth{pays: most}
 	if w.pays > 0 {
 		w.allowed = t.allowed(p, t.firstHost(p))
 	}
 	var last string
-	for n := 1; n <= k.cfg.Most; n++ {
+	for n := 1; n <= most; n++ {
 		times := k.saved(p.Name, n, t.X.Now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
 		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
@@ -98,6 +98,33 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	}
 	w.why = Because(nodescaler.SparesPay, "%s of pool %s pay%s", Plural(w.pays, "spare"), p.Name, last)
 	return w
+}
+
+// advise says what spares would have saved where none may be kept, if they would have paid. Nothing
+// is assumed of the time that was not seen.
+func (t *stocks) advise(p *nodescaler.PoolSize) {
+	k, seen := t.keep, t.keep.seen(t.X.Now)
+	if len(p.Shapes) == 0 || seen < time.Hour {
+		return
+	}
+	shape := t.spareShape(p)
+	disk, rate := t.X.SpareRate(shape), t.X.Rate(shape, "")
+	spares, waits := 0, 0
+	for n := 1; n <= k.peak(p.Name); n++ {
+		times := k.waits(p.Name, n)
+		if value := rate.For(time.Duration(float64(times) * k.cfg.Worth * float64(k.sooner()))); times == 0 || value < disk.For(seen) {
+			break
+		}
+		spares, waits = n, waits+times
+	}
+	if spares == 0 {
+		return
+	}
+	if t.Plan.Advice == nil {
+		t.Plan.Advice = map[string]nodescaler.Reason{}
+	}
+	t.Plan.Advice[p.Name] = Because(nodescaler.SparesAdvised, "pods waited for %s within %s: %s, for %s/h of disk, would have had each machine ready %s sooner (spares: auto)",
+		Plural(waits, "machine"), seen.Round(time.Minute), Plural(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
 }
 
 func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {

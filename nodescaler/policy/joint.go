@@ -68,6 +68,7 @@ func (c *Joint) Validate() error {
 	f.notNegative("rebuy", c.Rebuy)
 	f.must(c.Drains >= 1, "drains", "at least 1", c.Drains)
 	f.must(c.Spares.Most >= 0, "spares.most", "0 or more", c.Spares.Most)
+	f.must(c.Spares.BudgetPercent >= 0 && c.Spares.BudgetPercent <= 100, "spares.budgetPercent", "0 to 100", c.Spares.BudgetPercent)
 	f.must(c.Spares.Worth > 0 && c.Spares.Worth <= 1e6, "spares.worth", "above 0 and at most 1000000", c.Spares.Worth)
 	return f.err()
 }

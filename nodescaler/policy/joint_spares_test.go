@@ -298,6 +298,7 @@ func TestAPoolWithoutShapesHasNoSpares(t *testing.T) {
 
 func TestSparesAreValidated(t *testing.T) {
 	for _, c := range []struct{ most, worth, want string }{
+		{`0, "budgetPercent": 101`, "30", "joint.spares.budgetPercent: must be 0 to 100, was 101"},
 		{"-1", "30", "joint.spares.most: must be 0 or more, was -1"},
 		{"1", "0", "joint.spares.worth: must be above 0 and at most 1000000, was 0"},
 	} {
@@ -313,8 +314,13 @@ func TestSparesAreValidated(t *testing.T) {
 	if err := j.UnmarshalJSON([]byte(`{"spares": {"most": 2}}`)); err != nil || j.Spares != (planner.Spared{Most: 2, Worth: 30}) {
 		t.Errorf("%+v, %v", j.Spares, err)
 	}
-	if err := j.UnmarshalJSON([]byte(`{"spares": {"least": 2}}`)); err == nil {
-		t.Error("a key that is none is accepted")
+	for _, bad := range []string{`{"spares": {"least": 2}}`, `{"spares": "many"}`} {
+		if err := j.UnmarshalJSON([]byte(bad)); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	if err := j.UnmarshalJSON([]byte(`{"spares": "auto"}`)); err != nil || j.Spares != (planner.Spared{BudgetPercent: 5, Worth: 30}) {
+		t.Errorf("%+v, %v", j.Spares, err)
 	}
 }
 

@@ -288,6 +288,7 @@ func anySpec(t *rapid.T, name string) Spec {
 	u.EnforceNodeGroupMinSize = rapid.Bool().Draw(t, "min")
 	j := DefaultJoint()
 	j.Spares.Most, j.Spares.Worth = rapid.IntRange(0, 4).Draw(t, "spares"), sample.OneOf(t, "worth", 0.1, 30, 1000)
+	j.Spares.BudgetPercent = sample.OneOf(t, "budget", 0, 1, 5.0)
 	return Spec{Policy: name, Pending: &p, Unneeded: &u, Joint: &j}
 }
 
@@ -603,15 +604,20 @@ func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, w := anySpec(t, "joint"), anyWorld(t)
 		p := build(t, spec)
-		at := time.Duration(0)
+		at, peak := time.Duration(0), map[string]int{}
 		for range rapid.IntRange(2, 6).Draw(t, "steps") {
 			at += sample.OneOf(t, "step", 5*time.Second, time.Minute, time.Hour)
 			s := w.At(at)
-			kept, ordered, others := map[string]int{}, map[string]int{}, 0
+			kept, had, ordered, others := map[string]int{}, map[string]int{}, map[string]int{}, 0
 			for i := range s.Machines {
 				if m := &s.Machines[i]; m.Kept() && m.Drifted == "" {
 					kept[m.Pool]++
+				} else if !m.Kept() && m.Phase.Live() {
+					had[m.Pool]++
 				}
+			}
+			for pool, n := range had {
+				peak[pool] = max(peak[pool], n)
 			}
 			plan := sample.Decide(t, p, s)
 			for _, a := range plan.Actions {
@@ -623,8 +629,12 @@ func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 				}
 			}
 			for pool, n := range ordered {
-				if kept[pool]+n > spec.Joint.Spares.Most {
-					t.Fatalf("%d spares of pool %s are ordered with %d there, of at most %d:%s", n, pool, kept[pool], spec.Joint.Spares.Most, sample.Reasons(plan))
+				most := spec.Joint.Spares.Most
+				if auto := max(peak[pool], 1); spec.Joint.Spares.BudgetPercent > 0 && (most == 0 || auto < most) {
+					most = auto
+				}
+				if kept[pool]+n > most {
+					t.Fatalf("%d spares of pool %s are ordered with %d there, of at most %d:%s", n, pool, kept[pool], most, sample.Reasons(plan))
 				}
 			}
 			if len(ordered) > 0 && others > 0 {

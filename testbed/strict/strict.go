@@ -174,7 +174,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, path, v.Elem())
-	case readsText(v.Type()):
+	case readsText(v.Type()) && !(n.Kind == yaml.MappingNode && hasKeys(v.Type())):
 		d.text(n, path, v)
 	default:
 		d.kind(n, path, v)
@@ -210,6 +210,9 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 func readsText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
+
+// hasKeys reports whether a type may also be written as a block: the text is short for one.
+func hasKeys(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }
 
 // text hands a single value to a type that reads its own text.
 func (d *decoder) text(n *yaml.Node, path string, v reflect.Value) {

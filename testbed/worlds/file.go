@@ -22,6 +22,7 @@ const Title = "Worlds that are drawn at random, one from each seed"
 const (
 	against = "hpa60"
 	about   = "joint"
+	spared  = "joint-auto" // with spares
 	// clairvoyant knows the load. It is there where it can be.
 	clairvoyant = "clairvoyant"
 )
@@ -148,6 +149,7 @@ func (w *world) rows(p func(string, ...any)) {
 	}
 	p("  - name: predictive\n    pods: {policy: predictive, runPeriod: 15s, behavior: {preset: v2}, predictive: {period: 15s, profile: {learned: {%s}}, cpu: {averageUtilization: %d}}}\n    nodes: *pending", profile, target(60))
 	p("  - name: %s\n    pods: {policy: joint, runPeriod: 5s}\n    nodes: {policy: joint}", about)
+	p("  - name: %s\n    pods: {policy: joint, runPeriod: 5s}\n    nodes: {policy: joint, joint: {spares: auto}}", spared)
 	if len(w.services) == 1 && len(w.machines) == 1 && len(w.faults) == 0 && w.services[0].curve.Max() >= leastLevel {
 		p("  - {name: %s, clairvoyant: true}", clairvoyant)
 	}
@@ -191,5 +193,5 @@ func Policies() []string {
 	for _, n := range hpas {
 		out = append(out, fmt.Sprintf("hpa%d", n))
 	}
-	return append(out, "predictive", about, clairvoyant)
+	return append(out, "predictive", about, spared, clairvoyant)
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ func machines(root *Node, s *loop.Step) {
 			label = "why not"
 		}
 		reasons(n.Add(label, ""), s.Plan.Reasons)
+	}
+	for _, pool := range slices.Sorted(maps.Keys(s.Plan.Advice)) {
+		n.Add("advice for pool "+pool, s.Plan.Advice[pool].Text)
 	}
 	// A policy that is asked at every step wants to be asked at once, which says nothing.
 	if wait := s.Plan.LookAgain.Sub(s.Time).Round(time.Second); wait > 0 {

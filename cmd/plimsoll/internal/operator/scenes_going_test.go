@@ -104,6 +104,11 @@ var spareScenes = []scene{
 		says: []string{pve.CodeWoken, pve.CodeNotWoken},
 	},
 	{
+		name: "spares would pay and none may be kept", nodes: nodepolicy.Spec{Policy: "joint"}, services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 70 * time.Minute,
+		acts: []act{fault(0, "slow clone by=3m"), scaled(20*time.Minute, "web", 3), scaled(40*time.Minute, "web", 1), scaled(50*time.Minute, "web", 3)},
+		says: []string{nodescaler.SparesAdvised},
+	},
+	{
 		name: "a spare is not what it would be now", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
 		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" })},
 		says: []string{nodescaler.SpareDrifted},

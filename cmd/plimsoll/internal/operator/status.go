@@ -35,6 +35,7 @@ const (
 	reasonAboveTarget    = "AboveTarget"    // it is not
 	reasonNotMeasured    = "NotMeasured"    // that is not known
 	reasonNothingPending = "NothingPending" // everything has room
+	reasonNoneAdvised    = "NoneAdvised"    // no spares would have paid that are not kept
 	reasonAllPlaced      = "AllPlaced"      // no pod waits that no machine would help
 	reasonMachinesComing = "MachinesComing" // machines are on their way
 	reasonNoMachines     = "NoMachines"     // and none is

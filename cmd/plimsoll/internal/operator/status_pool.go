@@ -47,6 +47,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		c.machinesHeld(held)
 		if p.ours() {
 			c.unplaced(s)
+			c.spares(s, p.object.Name)
 		}
 	}
 	if r, is := f.braked[p.object.Name]; is {
@@ -56,6 +57,15 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 	}
 	p.ready(c, f)
 	return st
+}
+
+// spares states whether spares would pay that the configuration does not allow.
+func (c conditions) spares(s *loop.Step, pool string) {
+	if advice, is := s.Plan.Advice[pool]; is {
+		c.set(v1alpha1.ConditionSparesAdvised, metav1.ConditionTrue, advice.Code, "%s", advice.Text)
+	} else if planned(s) {
+		c.set(v1alpha1.ConditionSparesAdvised, metav1.ConditionFalse, reasonNoneAdvised, "no more spares than may be kept would have paid for themselves")
+	}
 }
 
 // machines counts the pool's machines, and adds up what they cost.
