@@ -197,6 +197,7 @@ func (l *life) orderedFor(namespace string) (n int) {
 // Append is the journal: every record is looked at.
 func (l *life) Append(s *loop.Step) error {
 	l.last = *s
+	l.take()
 	hear(s)
 	for i := range s.Plan.Actions {
 		if o := actionOutcome(s, i); o != nil && o.Held == nil {
@@ -296,7 +297,7 @@ func (l *life) ordered(a *nodescaler.Action, o *loop.Outcome) {
 // scales checks that a workload does not grow beyond the quota of its namespace. What others
 // scale may.
 func (l *life) scales(s *service, to int) {
-	if to <= s.replicas || len(l.cfg.Quotas) == 0 || l.stale > 0 {
+	if to <= s.replicas || len(l.cfg.Quotas) == 0 || l.stale > 0 || l.api != nil && l.sim.Now().Before(l.api.blurred) {
 		return
 	}
 	all := to

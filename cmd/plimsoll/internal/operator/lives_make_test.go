@@ -78,6 +78,9 @@ func newLife(seed uint64) (*life, error) {
 	if err := l.settle(); err != nil {
 		return nil, err
 	}
+	if viaAPI(seed) {
+		return l, l.newAPI()
+	}
 	return l, l.start()
 }
 
@@ -86,7 +89,7 @@ func (l *life) client(user, id string, through http.RoundTripper) (*pveapi.Clien
 	return pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006", "https://pve2:8006"}, Insecure: true, Transport: through,
 		Token: func() (string, error) { return token, nil }, Now: l.sim.Now,
-		Wait: func(_ context.Context, d time.Duration) error { l.sim.Advance(d); return nil },
+		Wait: func(_ context.Context, d time.Duration) error { l.advance(d); return nil },
 	})
 }
 
@@ -198,13 +201,19 @@ var townSizes = []string{"", "", "  rightsize: {}\n", "  rightsize: {mode: InPla
 // start has the process that leads begin a term, as after a restart: of what it knew only its
 // intents are left.
 func (l *life) start() (err error) {
-	l.ctx, l.end = context.WithCancel(context.Background())
+	if l.api == nil {
+		l.ctx, l.end = context.WithCancel(context.Background())
+	}
 	l.boughtFor = map[string][]time.Time{}
-	l.fleet, err = pve.NewFleet(pve.FleetConfig{
+	cfg := pve.FleetConfig{
 		Client: l.leads.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Parallel: 1, Nodes: l.listed, LastLook: l.lastLook,
 		RemoveNode: l.removeNode, Now: l.now, Rand: rand.New(rand.NewPCG(l.seed, uint64(l.sim.Now().Unix()))), Intents: l.leads.intents,
 		Report: l.reported,
-	})
+	}
+	if l.api != nil {
+		l.leads.seat.ports(&l.cfg, &cfg)
+	}
+	l.fleet, err = pve.NewFleet(cfg)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type town struct {
 	stale                 int                  // how old a picture the API shows
 	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
 	recent                map[string]time.Time // until when an event of a kind is recent
+	meeting               sync.Mutex
 	met                   map[meeting]int
 	// said is how often an action was done, a condition stated or an event sent.
 	said map[string]int
