@@ -61,10 +61,10 @@ var apiFaults = map[string]func(*rand.Rand) kubesim.Faults{
 	"API writes fail": func(r *rand.Rand) kubesim.Faults { return kubesim.Faults{Errors: r.Float64()} },
 }
 
-// apiEventsOf draws what happens at the API server.
-func apiEventsOf(seed uint64) (all []event) {
-	rng := rand.New(rand.NewPCG(seed, 6))
-	kinds := slices.Sorted(maps.Keys(apiHappenings))
+// moreEventsOf draws what happens besides, of kinds that not every life meets.
+func moreEventsOf(seed, stream uint64, of map[string]func(*life, *rand.Rand)) (all []event) {
+	rng := rand.New(rand.NewPCG(seed, stream))
+	kinds := slices.Sorted(maps.Keys(of))
 	some := slices.DeleteFunc(kinds, func(string) bool { return rng.IntN(3) > 0 })
 	for range 4 + rng.IntN(12) {
 		if len(some) > 0 {
@@ -82,6 +82,8 @@ func (l *life) happens(e event) {
 		l.api.meets(r, e.kind, fault(r))
 	case apiHappenings[e.kind] != nil:
 		apiHappenings[e.kind](l, r)
+	case providerHappenings[e.kind] != nil:
+		providerHappenings[e.kind](l, r)
 	default:
 		happenings[e.kind](l, r)
 	}

@@ -31,8 +31,8 @@ type (
 		asks                  pricing.Resources
 	}
 	nodeFace struct {
-		ready, cordoned, draining, held bool
-		since                           int64
+		ready, cordoned, draining, marked, held bool
+		since                                   int64
 	}
 	serviceFace struct{ replicas, pods, updated, allowed int }
 )
@@ -141,7 +141,7 @@ func (a *apiServer) put(apiVersion, kind string, o raw) {
 }
 
 func (a *apiServer) showNode(n *townNode, now time.Time) {
-	is := nodeFace{ready: n.Ready, cordoned: n.Cordoned, draining: n.Draining, held: now.Before(a.holding[n.Name]), since: n.ready.Unix()}
+	is := nodeFace{ready: n.Ready, cordoned: n.Cordoned, draining: n.Draining, marked: n.marked, held: now.Before(a.holding[n.Name]), since: n.ready.Unix()}
 	key := "nodes " + n.Name
 	was, there := a.faces[key].(nodeFace)
 	if there && was == is {
@@ -160,6 +160,9 @@ func (a *apiServer) showNode(n *townNode, now time.Time) {
 			at(o, "spec")["unschedulable"] = true
 		} else {
 			delete(at(o, "spec"), "unschedulable")
+		}
+		if delete(at(o, "spec"), "taints"); n.marked {
+			at(o, "spec")["taints"] = []any{raw{"key": taintOfAutoscaler, "effect": "NoSchedule"}}
 		}
 		if !n.Draining {
 			delete(at(o, "metadata", "annotations"), "plimsoll.dev/draining")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
@@ -15,9 +16,10 @@ type process struct {
 	name    string
 	client  *pveapi.Client
 	intents pve.Intents
-	left    int   // requests until it loses the lease; 0 is never
-	drops   bool  // it does not get the answer to the last of them
-	seat    *seat // of Kubernetes, if there is an API server
+	server  *provider.Server // for cluster-autoscaler, if there is one
+	left    int              // requests until it loses the lease; 0 is never
+	drops   bool             // it does not get the answer to the last of them
+	seat    *seat            // of Kubernetes, if there is an API server
 }
 
 // RoundTrip makes a request to Proxmox VE, after the last of which the term ends.

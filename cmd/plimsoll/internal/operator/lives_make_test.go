@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -142,6 +143,12 @@ spec:
 	if err != nil {
 		return err
 	}
+	if viaProvider(l.seed) {
+		p.Spec.ScaledBy, l.cfg.Provider = v1alpha1.ScaledByClusterAutoscaler, true
+		if err := l.newAutoscaler(); err != nil {
+			return err
+		}
+	}
 	l.pools[p.Name], l.most = p, int(p.Spec.Max)
 	if rng.IntN(2) == 0 { // hosts cost something, too
 		l.books["default"] = &v1alpha1.PriceBook{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "book"}}
@@ -213,6 +220,11 @@ func (l *life) start() (err error) {
 	if l.api != nil {
 		l.leads.seat.ports(&l.cfg, &cfg)
 	}
+	if l.autoscaler != nil {
+		if err := l.leads.offer(&l.cfg); err != nil {
+			return err
+		}
+	}
 	l.fleet, err = pve.NewFleet(cfg)
 	if err != nil {
 		return err
@@ -231,6 +243,14 @@ func (l *life) reported(e pve.Event) {
 		l.ids[e.VMID] = e.Machine
 	}
 	switch e.Code {
+	case pve.CodeOrderAccepted:
+		if l.autoscaler != nil { // else the journal says so
+			l.orders[strings.TrimPrefix(e.Machine, "aa-")] = true
+		}
+	case pve.CodeReturned:
+		if l.autoscaler != nil {
+			l.ends[e.Machine] = true
+		}
 	case pve.CodeMachineFailed, pve.CodeJoinTimeout, pve.CodePoolAtMax, pve.CodeUnfinished:
 		l.ends[e.Machine] = true
 	}

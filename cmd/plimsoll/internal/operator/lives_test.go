@@ -46,31 +46,32 @@ var (
 
 type life struct {
 	*town
-	seed      uint64
-	cfg       Config
-	term      *term
-	fleet     *pve.Fleet
-	person    *pveapi.Client
-	processes []*process
-	leads     *process // the one that holds the lease
-	separate  bool     // each process has intents of its own
-	ctx       context.Context
-	end       func()        // of the term
-	ahead     time.Duration // of the clock that the process has
-	quiet     bool
-	errands   []errand        // what a person still has to do
-	leftOver  []string        // what the last search for orphans said
-	down      time.Time       // until when there is no process
-	theirs    map[int]bool    // machines that people have taken, or made
-	named     map[string]bool // those that people have taken, by the names that they had
-	stopped   map[int]bool    // machines that people have stopped
-	mayNot    time.Time       // when no machine could be ordered for a pod that waited
-	most      int             // machines of the pool, by the greatest maximum there was
-	ids       map[int]string  // machines' names
-	api       *apiServer      // nil if the town is all that there is of Kubernetes
-	telling   sync.Mutex      // API servers are asked several things at once
-	log       []string
-	wrong     []string
+	seed       uint64
+	cfg        Config
+	term       *term
+	fleet      *pve.Fleet
+	person     *pveapi.Client
+	processes  []*process
+	leads      *process // the one that holds the lease
+	separate   bool     // each process has intents of its own
+	ctx        context.Context
+	end        func()        // of the term
+	ahead      time.Duration // of the clock that the process has
+	quiet      bool
+	errands    []errand        // what a person still has to do
+	leftOver   []string        // what the last search for orphans said
+	down       time.Time       // until when there is no process
+	theirs     map[int]bool    // machines that people have taken, or made
+	named      map[string]bool // those that people have taken, by the names that they had
+	stopped    map[int]bool    // machines that people have stopped
+	mayNot     time.Time       // when no machine could be ordered for a pod that waited
+	most       int             // machines of the pool, by the greatest maximum there was
+	ids        map[int]string  // machines' names
+	autoscaler *autoscaler     // nil if the product scales the pool itself
+	api        *apiServer      // nil if the town is all that there is of Kubernetes
+	telling    sync.Mutex      // API servers are asked several things at once
+	log        []string
+	wrong      []string
 
 	// What the journal says: its last record, when machines were bought and returned, the orders,
 	// which machines go (an event may say that, too), and the orders of this process by namespace.
@@ -100,7 +101,10 @@ func eventsOf(seed uint64) (all []event) {
 		all = append(all, event{time.Duration(rng.Int64N(int64(troubleFor))), some[rng.IntN(len(some))], rng.Uint64()})
 	}
 	if viaAPI(seed) {
-		all = append(all, apiEventsOf(seed)...)
+		all = append(all, moreEventsOf(seed, 6, apiHappenings)...)
+	}
+	if viaProvider(seed) {
+		all = append(all, moreEventsOf(seed, 8, providerHappenings)...)
 	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
@@ -132,8 +136,8 @@ func (l *life) faultAt(at time.Time, format string, args ...any) {
 // live lets a life pass, with these events, and returns what was wrong.
 func (l *life) live(events []event) []string {
 	defer l.close()
-	pace := pace
-	for at := time.Duration(0); at < troubleFor+calmFor && !l.isWrong(); at += pace {
+	calm := false
+	for at := time.Duration(0); at < troubleFor+calmFor && !l.isWrong(); {
 		l.take()
 		for len(events) > 0 && events[0].at <= at {
 			l.note("EVENT %s", events[0])
@@ -141,13 +145,11 @@ func (l *life) live(events []event) []string {
 			l.happens(events[0])
 			events = events[1:]
 		}
-		if at == troubleFor {
+		if at >= troubleFor && !calm {
+			calm = true
 			l.calm()
-			pace = calmPace
 		}
-		if at == troubleFor+quietAfter {
-			pace, l.quiet = quietPace, true
-		}
+		l.quiet = at >= troubleFor+quietAfter
 		if at >= troubleFor {
 			l.heed()
 			l.runErrands()
@@ -162,14 +164,32 @@ func (l *life) live(events []event) []string {
 			}
 			l.term.sweeping.Wait()
 		}
+		if l.autoscaler != nil {
+			if err := l.autoscaler.scan(); err != nil && at > troubleFor+calmFor/2 {
+				l.fault("cluster-autoscaler fails in calm times: %v", err)
+			}
+		}
 		l.take()
 		l.passOn()
-		l.rest(t0.Add(at + pace))
+		at += l.pace(calm)
+		l.rest(t0.Add(at))
 	}
 	if !l.isWrong() {
 		l.inOrder()
 	}
 	return l.wrong
+}
+
+// pace is how long it is until the next step. Pods that move do not wait for a quiet one, for a
+// kubelet takes seconds.
+func (l *life) pace(calm bool) time.Duration {
+	switch {
+	case !calm || l.moving():
+		return pace
+	case !l.quiet:
+		return calmPace
+	}
+	return quietPace
 }
 
 // rest lets the fleet work until a time.
@@ -216,6 +236,9 @@ func (l *life) calm() {
 	if l.api != nil {
 		l.api.calm()
 	}
+	if l.autoscaler != nil {
+		l.autoscaler.lost = 0
+	}
 	l.pods = slices.DeleteFunc(l.pods, func(p *townPod) bool { return p.odd != nil })
 	l.stale, l.blind, l.refuses, l.stuck, l.down, l.leads.left = 0, false, false, false, time.Time{}, 0
 	for _, a := range l.autoscalers {
@@ -226,7 +249,7 @@ func (l *life) calm() {
 		p.Spec.Mode = v1alpha1.ModePoolActive
 	}
 	for _, n := range l.nodes {
-		n.Cordoned = n.Draining
+		n.Cordoned = n.Draining || n.marked
 	}
 	for _, v := range l.machines() {
 		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" {

@@ -48,9 +48,12 @@ var happenings = map[string]func(*life, *rand.Rand){
 
 	"process restarts": func(l *life, r *rand.Rand) {
 		if l.api != nil {
-			one(r, l.api.seats).restart(r.IntN(2) == 0)
+			p := one(r, l.processes)
+			p.server = nil
+			p.seat.restart(r.IntN(2) == 0)
 			return
 		}
+		l.leads.server = nil
 		l.down = l.sim.Now().Add(time.Duration(r.IntN(180)) * time.Second)
 		if err := l.start(); err != nil {
 			l.fault("it does not start again: %v", err)
