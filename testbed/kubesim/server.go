@@ -192,6 +192,11 @@ func (s *Server) Apply(manifest string) error {
 	if err := yaml.Unmarshal([]byte(manifest), &raw); err != nil {
 		return err
 	}
+	return s.Put(raw)
+}
+
+// Put creates or replaces an object, which the server keeps.
+func (s *Server) Put(raw map[string]any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tables {

@@ -1,16 +1,8 @@
 package upstream_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"path"
-
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
-	"github.com/plimsoll/plimsoll/grpc/provider"
 )
 
 // life is that of a process which dies at a moment: the n-th time that it asks the cluster something, or that it
@@ -107,30 +99,4 @@ func (m mortalFile) Append(data []byte) error {
 		panic(death{})
 	}
 	return m.logFile.Append(data)
-}
-
-// inProcess calls a provider without a connection, so that what happens in a call happens to the caller.
-type inProcess struct{ server *provider.Server }
-
-// Invoke makes a call, with copies of what goes in and comes out as if both had been sent.
-func (c inProcess) Invoke(ctx context.Context, method string, in, out any, _ ...grpc.CallOption) error {
-	for _, m := range externalgrpc.CloudProvider_ServiceDesc.Methods {
-		if m.MethodName != path.Base(method) {
-			continue
-		}
-		answer, err := m.Handler(c.server, ctx, func(into any) error {
-			proto.Merge(into.(proto.Message), in.(proto.Message))
-			return nil
-		}, nil)
-		if err == nil {
-			proto.Merge(out.(proto.Message), answer.(proto.Message))
-		}
-		return err
-	}
-	return fmt.Errorf("no such method: %s", method)
-}
-
-// NewStream is not called: the contract has no streams.
-func (inProcess) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, fmt.Errorf("the contract has no streams")
 }

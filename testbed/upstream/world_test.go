@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -246,7 +247,7 @@ func (w *world) startProvider() {
 	server := must.Get(provider.New(w.provider))(w.t)
 	w.server = server
 	if w.life != nil {
-		w.autoscaler = &autoscaler{w.t, externalgrpc.NewCloudProviderClient(inProcess{server})}
+		w.autoscaler = &autoscaler{w.t, externalgrpc.NewCloudProviderClient(upstream.InProcess{Server: server})}
 		return
 	}
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(w.t)

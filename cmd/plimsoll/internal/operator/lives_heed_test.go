@@ -107,6 +107,6 @@ func (l *life) do(e errand) (err error) {
 	default:
 		return fmt.Errorf("no such command: %s", e.command)
 	}
-	l.sim.Advance(5 * time.Second) // it waits for its task
+	l.advance(5 * time.Second) // it waits for its task
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -197,6 +198,7 @@ func (l *life) orderedFor(namespace string) (n int) {
 // Append is the journal: every record is looked at.
 func (l *life) Append(s *loop.Step) error {
 	l.last = *s
+	l.take()
 	hear(s)
 	for i := range s.Plan.Actions {
 		if o := actionOutcome(s, i); o != nil && o.Held == nil {
@@ -231,12 +233,21 @@ func (l *life) Append(s *loop.Step) error {
 			l.note("%s %s", s.ID, done.Outcome)
 		}
 		if d := ws.Decision; d != nil && d.To != d.From {
-			if l.note("%s %s %d to %d", s.ID, ws.Workload, d.From, d.To); len(d.Reasons) == 0 {
+			if l.note("%s %s %d to %d: %s", s.ID, ws.Workload, d.From, d.To, texts(d.Reasons)); len(d.Reasons) == 0 {
 				l.fault("%s: %s has no reason", s.ID, ws.Workload)
 			}
 		}
 	}
 	return nil
+}
+
+// texts are what reasons say.
+func texts(reasons []podscaler.Reason) string {
+	all := make([]string, len(reasons))
+	for i := range reasons {
+		all[i] = reasons[i].Text
+	}
+	return strings.Join(all, "; ")
 }
 
 // explained checks that a step's record has all that was done to the cluster in it, and notes
@@ -296,7 +307,7 @@ func (l *life) ordered(a *nodescaler.Action, o *loop.Outcome) {
 // scales checks that a workload does not grow beyond the quota of its namespace. What others
 // scale may.
 func (l *life) scales(s *service, to int) {
-	if to <= s.replicas || len(l.cfg.Quotas) == 0 || l.stale > 0 {
+	if to <= s.replicas || len(l.cfg.Quotas) == 0 || l.stale > 0 || l.api != nil && l.sim.Now().Before(l.api.blurred) {
 		return
 	}
 	all := to

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
@@ -15,12 +16,17 @@ type process struct {
 	name    string
 	client  *pveapi.Client
 	intents pve.Intents
-	left    int  // requests until it loses the lease; 0 is never
-	drops   bool // it does not get the answer to the last of them
+	server  *provider.Server // for cluster-autoscaler, if there is one
+	left    int              // requests until it loses the lease; 0 is never
+	drops   bool             // it does not get the answer to the last of them
+	seat    *seat            // of Kubernetes, if there is an API server
 }
 
 // RoundTrip makes a request to Proxmox VE, after the last of which the term ends.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p.catchUp(); req.Method != http.MethodGet {
+		p.take()
+	}
 	if p.leads != p || p.ctx.Err() != nil {
 		p.fault("%s sends %s %s, and does not lead", p.name, req.Method, req.URL.Path)
 	}
@@ -43,6 +49,10 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 // passOn has the other process lead when the lease was lost, soon.
 func (l *life) passOn() {
 	if l.ctx.Err() == nil {
+		return
+	}
+	if l.api != nil {
+		l.api.passOn()
 		return
 	}
 	for _, p := range l.processes {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,6 +79,9 @@ func newLife(seed uint64) (*life, error) {
 	if err := l.settle(); err != nil {
 		return nil, err
 	}
+	if viaAPI(seed) {
+		return l, l.newAPI()
+	}
 	return l, l.start()
 }
 
@@ -86,7 +90,7 @@ func (l *life) client(user, id string, through http.RoundTripper) (*pveapi.Clien
 	return pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006", "https://pve2:8006"}, Insecure: true, Transport: through,
 		Token: func() (string, error) { return token, nil }, Now: l.sim.Now,
-		Wait: func(_ context.Context, d time.Duration) error { l.sim.Advance(d); return nil },
+		Wait: func(_ context.Context, d time.Duration) error { l.advance(d); return nil },
 	})
 }
 
@@ -138,6 +142,12 @@ spec:
 `), p)
 	if err != nil {
 		return err
+	}
+	if viaProvider(l.seed) {
+		p.Spec.ScaledBy, l.cfg.Provider = v1alpha1.ScaledByClusterAutoscaler, true
+		if err := l.newAutoscaler(); err != nil {
+			return err
+		}
 	}
 	l.pools[p.Name], l.most = p, int(p.Spec.Max)
 	if rng.IntN(2) == 0 { // hosts cost something, too
@@ -198,13 +208,24 @@ var townSizes = []string{"", "", "  rightsize: {}\n", "  rightsize: {mode: InPla
 // start has the process that leads begin a term, as after a restart: of what it knew only its
 // intents are left.
 func (l *life) start() (err error) {
-	l.ctx, l.end = context.WithCancel(context.Background())
+	if l.api == nil {
+		l.ctx, l.end = context.WithCancel(context.Background())
+	}
 	l.boughtFor = map[string][]time.Time{}
-	l.fleet, err = pve.NewFleet(pve.FleetConfig{
+	cfg := pve.FleetConfig{
 		Client: l.leads.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Parallel: 1, Nodes: l.listed, LastLook: l.lastLook,
 		RemoveNode: l.removeNode, Now: l.now, Rand: rand.New(rand.NewPCG(l.seed, uint64(l.sim.Now().Unix()))), Intents: l.leads.intents,
 		Report: l.reported,
-	})
+	}
+	if l.api != nil {
+		l.leads.seat.ports(&l.cfg, &cfg)
+	}
+	if l.autoscaler != nil {
+		if err := l.leads.offer(&l.cfg); err != nil {
+			return err
+		}
+	}
+	l.fleet, err = pve.NewFleet(cfg)
 	if err != nil {
 		return err
 	}
@@ -222,6 +243,14 @@ func (l *life) reported(e pve.Event) {
 		l.ids[e.VMID] = e.Machine
 	}
 	switch e.Code {
+	case pve.CodeOrderAccepted:
+		if l.autoscaler != nil { // else the journal says so
+			l.orders[strings.TrimPrefix(e.Machine, "aa-")] = true
+		}
+	case pve.CodeReturned:
+		if l.autoscaler != nil {
+			l.ends[e.Machine] = true
+		}
 	case pve.CodeMachineFailed, pve.CodeJoinTimeout, pve.CodePoolAtMax, pve.CodeUnfinished:
 		l.ends[e.Machine] = true
 	}

@@ -19,11 +19,20 @@ type meeting struct{ event, call string }
 const recently = 5 * time.Minute
 
 func (w *town) meet(call string, at time.Time) {
+	w.meeting.Lock()
+	defer w.meeting.Unlock()
 	for kind, until := range w.recent {
 		if at.Before(until) {
 			w.met[meeting{kind, call}]++
 		}
 	}
+}
+
+// begins notes that an event of a kind is recent until then.
+func (w *town) begins(kind string, until time.Time) {
+	w.meeting.Lock()
+	defer w.meeting.Unlock()
+	w.recent[kind] = until
 }
 
 // kindOfCall is a path without its names.

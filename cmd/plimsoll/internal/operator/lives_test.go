@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -45,29 +46,32 @@ var (
 
 type life struct {
 	*town
-	seed      uint64
-	cfg       Config
-	term      *term
-	fleet     *pve.Fleet
-	person    *pveapi.Client
-	processes []*process
-	leads     *process // the one that holds the lease
-	separate  bool     // each process has intents of its own
-	ctx       context.Context
-	end       func()        // of the term
-	ahead     time.Duration // of the clock that the process has
-	quiet     bool
-	errands   []errand        // what a person still has to do
-	leftOver  []string        // what the last search for orphans said
-	down      time.Time       // until when there is no process
-	theirs    map[int]bool    // machines that people have taken, or made
-	named     map[string]bool // those that people have taken, by the names that they had
-	stopped   map[int]bool    // machines that people have stopped
-	mayNot    time.Time       // when no machine could be ordered for a pod that waited
-	most      int             // machines of the pool, by the greatest maximum there was
-	ids       map[int]string  // machines' names
-	log       []string
-	wrong     []string
+	seed       uint64
+	cfg        Config
+	term       *term
+	fleet      *pve.Fleet
+	person     *pveapi.Client
+	processes  []*process
+	leads      *process // the one that holds the lease
+	separate   bool     // each process has intents of its own
+	ctx        context.Context
+	end        func()        // of the term
+	ahead      time.Duration // of the clock that the process has
+	quiet      bool
+	errands    []errand        // what a person still has to do
+	leftOver   []string        // what the last search for orphans said
+	down       time.Time       // until when there is no process
+	theirs     map[int]bool    // machines that people have taken, or made
+	named      map[string]bool // those that people have taken, by the names that they had
+	stopped    map[int]bool    // machines that people have stopped
+	mayNot     time.Time       // when no machine could be ordered for a pod that waited
+	most       int             // machines of the pool, by the greatest maximum there was
+	ids        map[int]string  // machines' names
+	autoscaler *autoscaler     // nil if the product scales the pool itself
+	api        *apiServer      // nil if the town is all that there is of Kubernetes
+	telling    sync.Mutex      // API servers are asked several things at once
+	log        []string
+	wrong      []string
 
 	// What the journal says: its last record, when machines were bought and returned, the orders,
 	// which machines go (an event may say that, too), and the orders of this process by namespace.
@@ -96,6 +100,12 @@ func eventsOf(seed uint64) (all []event) {
 	for range 6 + rng.IntN(24) {
 		all = append(all, event{time.Duration(rng.Int64N(int64(troubleFor))), some[rng.IntN(len(some))], rng.Uint64()})
 	}
+	if viaAPI(seed) {
+		all = append(all, moreEventsOf(seed, 6, apiHappenings)...)
+	}
+	if viaProvider(seed) {
+		all = append(all, moreEventsOf(seed, 8, providerHappenings)...)
+	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
 }
@@ -106,6 +116,8 @@ func (l *life) now() time.Time { return l.sim.Now().Add(l.ahead) }
 func (l *life) note(format string, args ...any) { l.noteAt(l.sim.Now(), format, args...) }
 
 func (l *life) noteAt(at time.Time, format string, args ...any) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
 	l.log = append(l.log, fmt.Sprintf("%8s ", at.Sub(t0).Round(time.Second))+fmt.Sprintf(format, args...))
 }
 
@@ -114,6 +126,8 @@ func (l *life) fault(format string, args ...any) { l.faultAt(l.sim.Now(), format
 func (l *life) faultAt(at time.Time, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	l.noteAt(at, "WRONG: %s", what)
+	l.telling.Lock()
+	defer l.telling.Unlock()
 	if len(l.wrong) < 5 {
 		l.wrong = append(l.wrong, what)
 	}
@@ -121,48 +135,68 @@ func (l *life) faultAt(at time.Time, format string, args ...any) {
 
 // live lets a life pass, with these events, and returns what was wrong.
 func (l *life) live(events []event) []string {
-	defer l.sim.Close()
-	pace := pace
-	for at := time.Duration(0); at < troubleFor+calmFor && len(l.wrong) == 0; at += pace {
+	defer l.close()
+	calm := false
+	for at := time.Duration(0); at < troubleFor+calmFor && !l.isWrong(); {
+		l.take()
 		for len(events) > 0 && events[0].at <= at {
 			l.note("EVENT %s", events[0])
-			l.recent[events[0].kind] = t0.Add(at + recently)
-			happenings[events[0].kind](l, rand.New(rand.NewPCG(events[0].n, 4)))
+			l.begins(events[0].kind, t0.Add(at+recently))
+			l.happens(events[0])
 			events = events[1:]
 		}
-		if at == troubleFor {
+		if at >= troubleFor && !calm {
+			calm = true
 			l.calm()
-			pace = calmPace
 		}
-		if at == troubleFor+quietAfter {
-			pace, l.quiet = quietPace, true
-		}
+		l.quiet = at >= troubleFor+quietAfter
 		if at >= troubleFor {
 			l.heed()
 			l.runErrands()
 		}
 		l.pass()
+		l.show()
 		l.always()
-		if !l.sim.Now().Before(l.down) {
+		if l.works() {
+			l.catchUp()
 			if err := l.term.step(l.ctx, l.now().Round(0), false); err != nil && at > troubleFor+calmFor/2 {
 				l.fault("a step in calm times fails: %v", err)
 			}
 			l.term.sweeping.Wait()
-			l.passOn()
 		}
-		l.rest(t0.Add(at + pace))
+		if l.autoscaler != nil {
+			if err := l.autoscaler.scan(); err != nil && at > troubleFor+calmFor/2 {
+				l.fault("cluster-autoscaler fails in calm times: %v", err)
+			}
+		}
+		l.take()
+		l.passOn()
+		at += l.pace(calm)
+		l.rest(t0.Add(at))
 	}
-	if len(l.wrong) == 0 {
+	if !l.isWrong() {
 		l.inOrder()
 	}
 	return l.wrong
+}
+
+// pace is how long it is until the next step. Pods that move do not wait for a quiet one, for a
+// kubelet takes seconds.
+func (l *life) pace(calm bool) time.Duration {
+	switch {
+	case !calm || l.moving():
+		return pace
+	case !l.quiet:
+		return calmPace
+	}
+	return quietPace
 }
 
 // rest lets the fleet work until a time.
 func (l *life) rest(until time.Time) {
 	for l.sim.Now().Before(until) {
 		pause := until.Sub(l.sim.Now())
-		if !l.sim.Now().Before(l.down) {
+		if l.passOn(); l.works() {
 			_ = l.fleet.Tick(l.ctx)
 			l.passOn()
 			pause = max(l.fleet.Pause(), tickPace)
@@ -171,14 +205,40 @@ func (l *life) rest(until time.Time) {
 			}
 			pause = min(pause, until.Sub(l.sim.Now()))
 		}
-		l.sim.Advance(max(time.Millisecond, pause))
+		l.advance(max(time.Millisecond, pause))
 	}
+}
+
+// works reports whether there is a process that leads.
+func (l *life) works() bool { return l.ctx.Err() == nil && !l.sim.Now().Before(l.down) }
+
+func (l *life) isWrong() bool {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	return len(l.wrong) > 0
+}
+
+// close ends a life.
+func (l *life) close() {
+	if l.api != nil {
+		l.api.calm()
+		for _, s := range l.api.seats {
+			s.stop()
+		}
+	}
+	l.sim.Close()
 }
 
 // calm ends all faults, and people want what they wanted at first.
 func (l *life) calm() {
 	l.note("CALM")
 	l.sim.Heal()
+	if l.api != nil {
+		l.api.calm()
+	}
+	if l.autoscaler != nil {
+		l.autoscaler.lost = 0
+	}
 	l.pods = slices.DeleteFunc(l.pods, func(p *townPod) bool { return p.odd != nil })
 	l.stale, l.blind, l.refuses, l.stuck, l.down, l.leads.left = 0, false, false, false, time.Time{}, 0
 	for _, a := range l.autoscalers {
@@ -189,7 +249,7 @@ func (l *life) calm() {
 		p.Spec.Mode = v1alpha1.ModePoolActive
 	}
 	for _, n := range l.nodes {
-		n.Cordoned = n.Draining
+		n.Cordoned = n.Draining || n.marked
 	}
 	for _, v := range l.machines() {
 		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" {
@@ -222,7 +282,7 @@ func TestLives(t *testing.T) {
 		group.Go(func() {
 			for seed := range seeds {
 				events := eventsOf(seed)
-				l, wrong := relive(seed, events)
+				l, wrong := relive(t, seed, events)
 				mu.Lock()
 				for m, n := range l.met {
 					met[m] += n
@@ -232,7 +292,7 @@ func TestLives(t *testing.T) {
 				}
 				mu.Unlock()
 				if len(wrong) > 0 {
-					events, l = shrink(seed, events, wrong)
+					events, l = shrink(t, seed, events, wrong)
 					t.Errorf("seed %d, %s: %s\nevents: %v\n%s", seed, l.cfg.Nodes.Policy, strings.Join(l.wrong, "\n"), events, strings.Join(l.log, "\n"))
 				}
 			}
@@ -275,7 +335,19 @@ func TestALifeOfOddPodsAndHostsThatAreAway(t *testing.T) {
 	}
 }
 
-func relive(seed uint64, events []event) (*life, []string) {
+// relive has a life pass, in a bubble of its own if it has an API server.
+func relive(t *testing.T, seed uint64, events []event) (l *life, wrong []string) {
+	if !viaAPI(seed) {
+		return relived(seed, events)
+	}
+	synctest.Test(t, func(*testing.T) {
+		time.Sleep(t0.Sub(time.Now()))
+		l, wrong = relived(seed, events)
+	})
+	return l, wrong
+}
+
+func relived(seed uint64, events []event) (*life, []string) {
 	l, err := newLife(seed)
 	if err != nil {
 		return &life{town: &town{}, wrong: []string{err.Error()}}, []string{err.Error()}
@@ -284,12 +356,12 @@ func relive(seed uint64, events []event) (*life, []string) {
 }
 
 // shrink removes events as long as something goes wrong, for a while.
-func shrink(seed uint64, events []event, wrong []string) ([]event, *life) {
+func shrink(t *testing.T, seed uint64, events []event, wrong []string) ([]event, *life) {
 	end := time.Now().Add(30 * time.Second)
-	last, _ := relive(seed, events)
+	last, _ := relive(t, seed, events)
 	for i := 0; i < len(events) && time.Now().Before(end); {
 		fewer := slices.Delete(slices.Clone(events), i, i+1)
-		if l, still := relive(seed, fewer); len(still) > 0 {
+		if l, still := relive(t, seed, fewer); len(still) > 0 {
 			events, last, wrong = fewer, l, still
 			continue
 		}

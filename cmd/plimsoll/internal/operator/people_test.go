@@ -29,6 +29,9 @@ var happenings = map[string]func(*life, *rand.Rand){
 	"node deleted": func(l *life, r *rand.Rand) { // its kubelet makes it anew
 		if len(l.nodes) > 0 {
 			n := one(r, l.nodes)
+			if l.api != nil {
+				l.api.forget("nodes", n.Name)
+			}
 			n.Draining, n.Cordoned, n.ready = false, false, l.sim.Now().Add(30*time.Second)
 			for _, p := range l.pods {
 				if p.node == n.Name {
@@ -44,6 +47,13 @@ var happenings = map[string]func(*life, *rand.Rand){
 	},
 
 	"process restarts": func(l *life, r *rand.Rand) {
+		if l.api != nil {
+			p := one(r, l.processes)
+			p.server = nil
+			p.seat.restart(r.IntN(2) == 0)
+			return
+		}
+		l.leads.server = nil
 		l.down = l.sim.Now().Add(time.Duration(r.IntN(180)) * time.Second)
 		if err := l.start(); err != nil {
 			l.fault("it does not start again: %v", err)
@@ -52,6 +62,11 @@ var happenings = map[string]func(*life, *rand.Rand){
 	"lead passes": func(l *life, r *rand.Rand) { l.leads.left, l.leads.drops = 1+r.IntN(40), r.IntN(2) == 0 },
 	"clock jumps": func(l *life, r *rand.Rand) {
 		l.ahead += time.Duration(r.IntN(7200)-1800) * time.Second
+		if l.api != nil {
+			for _, s := range l.api.seats {
+				s.client.Ahead(l.ahead)
+			}
+		}
 		for _, orders := range l.boughtFor { // what was ordered later than now was ordered now
 			for i := range orders {
 				if orders[i].After(l.now()) {
@@ -105,7 +120,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 			if _, err := l.person.Stop(ctx, v.Host, v.ID, true); err != nil {
 				return err
 			}
-			l.sim.Advance(5 * time.Second)
+			l.advance(5 * time.Second)
 			_, err := l.person.Destroy(ctx, v.Host, v.ID, true)
 			return err
 		})

@@ -56,6 +56,7 @@ type town struct {
 	stale                 int                  // how old a picture the API shows
 	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
 	recent                map[string]time.Time // until when an event of a kind is recent
+	meeting               sync.Mutex
 	met                   map[meeting]int
 	// said is how often an action was done, a condition stated or an event sent.
 	said map[string]int
@@ -89,8 +90,10 @@ type townPod struct {
 
 type townNode struct {
 	nodescaler.Node
-	vmid  int
-	ready time.Time
+	vmid   int
+	ready  time.Time
+	lost   time.Time // since when it is not ready; zero if it is
+	marked bool      // by cluster-autoscaler, which is about to delete it
 }
 
 func (n *townNode) isReady(now time.Time, running map[string]bool) bool {
@@ -121,6 +124,9 @@ var townShapes = map[string]pricing.Shape{
 	"4": {Name: "large", CPU: 4 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB},
 }
 
+// lostFor is how long pods stay on a node that is not ready, as Kubernetes has it.
+const lostFor = 5 * time.Minute
+
 // pass has kubelets, controllers and the scheduler do their work.
 func (w *town) pass() {
 	now := w.sim.Now()
@@ -134,8 +140,17 @@ func (w *town) pass() {
 	}
 	there := map[string]*townNode{}
 	for _, n := range w.nodes {
-		n.Ready = n.isReady(now, w.running)
+		if n.Ready = n.isReady(now, w.running); n.Ready {
+			n.lost = time.Time{}
+		} else if n.lost.IsZero() {
+			n.lost = now
+		}
 		there[n.Name] = n
+	}
+	for _, p := range w.pods { // those of a node that is lost for long are replaced
+		if n := there[p.node]; n != nil && !n.lost.IsZero() && now.Sub(n.lost) > lostFor && p.ends.IsZero() {
+			p.ends = now
+		}
 	}
 	w.pods = slices.DeleteFunc(w.pods, func(p *townPod) bool {
 		n := there[p.node]
@@ -233,6 +248,21 @@ func (w *town) fits(n *townNode, p *townPod, size pricing.Resources) bool {
 	return size.CPU <= n.Allocatable.CPU && size.Memory <= n.Allocatable.Memory
 }
 
+// moving reports whether a pod is about to start or to go.
+func (w *town) moving() bool {
+	now := w.sim.Now()
+	return slices.ContainsFunc(w.pods, func(p *townPod) bool {
+		n := w.node(p.node)
+		switch {
+		case n == nil:
+			return p.node == "" && !p.refused
+		case !n.Ready:
+			return false
+		}
+		return !p.ends.IsZero() || now.Before(p.starts)
+	})
+}
+
 // ready are the pods of a service that serve.
 func (w *town) ready(s *service) (n int) {
 	now := w.sim.Now()
@@ -273,6 +303,9 @@ func (w *town) picture() loop.ClusterState {
 			ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{ProviderID: n.ProviderID},
 			Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.SystemUUID}},
 		})
+		if n.marked {
+			node.Taints = []nodescaler.Taint{{Key: taintOfAutoscaler, Effect: "NoSchedule"}}
+		}
 		s.Nodes = append(s.Nodes, node)
 	}
 	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -384,18 +417,29 @@ func (w *town) Evict(ctx context.Context, pod string) error {
 	if err := w.write(ctx, "evict"); err != nil {
 		return err
 	}
+	goes, err := w.evict(pod)
+	if goes {
+		w.did = append(w.did, "evict "+pod)
+	}
+	return err
+}
+
+// taintOfAutoscaler is what cluster-autoscaler marks nodes with that it is about to delete.
+const taintOfAutoscaler = "ToBeDeletedByClusterAutoscaler"
+
+// evict asks a pod to go, if its budget allows that, and reports whether it goes.
+func (w *town) evict(pod string) (goes bool, err error) {
 	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
 	if i < 0 {
-		return nil
+		return false, nil
 	}
 	p := w.pods[i]
 	if w.stuck || w.serves(p, w.sim.Now()) && w.ready(p.of) <= p.of.available {
 		w.meet("evict, budget", w.sim.Now())
-		return loop.ErrBudget
+		return false, loop.ErrBudget
 	}
 	p.ends = w.sim.Now().Add(time.Duration(2+w.rng.IntN(28)) * time.Second)
-	w.did = append(w.did, "evict "+pod)
-	return nil
+	return true, nil
 }
 
 func (w *town) Run(ctx context.Context) error                             { <-ctx.Done(); return nil }
