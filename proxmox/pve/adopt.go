@@ -49,6 +49,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
 			Host: c.guest.Host, VMID: c.guest.VMID, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
 		}
+		readMade(config.Description, &w.i)
 		f.adoptOne(ctx, w, c.looks)
 	}
 	f.mu.Lock()
