@@ -105,3 +105,14 @@ const (
 	ActivityElsewhere = "ActivityElsewhere" // pods wait or machines change elsewhere
 	JustStarted       = "JustStarted"       // the policy has just started
 )
+
+// Why a machine that works is replaced, or not yet.
+const (
+	MachineDrifted     = "MachineDrifted"     // the pool's settings changed since it was made
+	MachineExpired     = "MachineExpired"     // the machine is older than its pool lets it become
+	ReplacementOrdered = "ReplacementOrdered" // a machine is ordered to replace another
+	ReplacementAwaited = "ReplacementAwaited" // the machine stays until its replacement is ready
+	ReplacementBlocked = "ReplacementBlocked" // no replacement can be made
+	NodeBudgetSpent    = "NodeBudgetSpent"    // as many machines of the pool go as its budgets allow
+	NodePinned         = "NodePinned"         // an annotation of the node keeps it
+)

@@ -68,6 +68,8 @@ type Pool struct {
 	// selectors can be matched before a node exists.
 	Labels map[string]string
 	Taints []Taint
+	// Disruption is what may end machines that work.
+	Disruption Disruption `json:",omitzero"`
 }
 
 // Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each
@@ -178,6 +180,8 @@ type Node struct {
 	Cordoned bool
 	Draining bool
 	Joined   time.Time
+	// Pinned is why the node's machine is not to go while it works: an annotation of its owner.
+	Pinned string `json:",omitempty"`
 }
 
 // NodeStartup is how long a new node may be not ready, because its network comes up last.

@@ -141,6 +141,21 @@ func (f *cronField) value(s string) (int, error) {
 // String returns the expression as it was written.
 func (c Cron) String() string { return c.text }
 
+// MarshalText writes the expression.
+func (c Cron) MarshalText() ([]byte, error) { return []byte(c.text), nil }
+
+// UnmarshalText reads an expression, as ParseCron does.
+func (c *Cron) UnmarshalText(text []byte) (err error) {
+	*c, err = ParseCron(string(text))
+	return err
+}
+
+// Last returns when the expression came last in a time zone, at t or before it.
+func (c *Cron) Last(t time.Time, zone *time.Location) (time.Time, bool) {
+	m, ok := c.last(t, zone)
+	return m.at, ok
+}
+
 // IsZero reports whether there is no expression.
 func (c Cron) IsZero() bool { return c.minute == 0 }
 

@@ -330,7 +330,7 @@ func (c clusterNodes) list(ctx context.Context) ([]pve.Node, error) {
 func nodeWords(all []kube.Node) []pve.Node {
 	words := make([]pve.Node, len(all))
 	for i, n := range all {
-		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined, ReadySince: n.ReadySince}
+		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined, ReadySince: n.ReadySince, Version: n.Version}
 	}
 	return words
 }

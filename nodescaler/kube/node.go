@@ -47,7 +47,7 @@ func shortNode(n *corev1.Node) *node {
 		Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
 		Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), Extra: extras(n.Status.Allocatable), PodSlots: slots(n),
 		Ready:    kept.ready && n.DeletionTimestamp == nil,
-		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time,
+		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time, Pinned: keptBy(n.Annotations),
 	}
 	for _, t := range n.Spec.Taints {
 		switch {
@@ -60,6 +60,19 @@ func shortNode(n *corev1.Node) *node {
 		}
 	}
 	return kept
+}
+
+// annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and cluster-autoscaler's.
+var annotationsOfNodes = []string{"plimsoll.dev/do-not-disrupt", annotationDoNotDisrupt, "cluster-autoscaler.kubernetes.io/scale-down-disabled"}
+
+// keptBy says which of them does; empty is none.
+func keptBy(annotations map[string]string) string {
+	for _, a := range annotationsOfNodes {
+		if annotations[a] == "true" {
+			return "annotated " + a + `: "true"`
+		}
+	}
+	return ""
 }
 
 // readyByKubelet reports whether the kubelet says so, and is heard, and since when it does.

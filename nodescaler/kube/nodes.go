@@ -25,6 +25,7 @@ type Node struct {
 	Ready      bool
 	Joined     time.Time
 	ReadySince time.Time // when Ready last became true; zero where that is not known
+	Version    string    // of its kubelet
 }
 
 // Nodes reads and deletes nodes, and looks at what is on them, without copies.
@@ -74,7 +75,7 @@ func describe(n *corev1.Node) Node {
 	ready, since := readyByKubelet(n)
 	return Node{
 		Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		Labels: n.Labels, Ready: ready, ReadySince: since, Joined: n.CreationTimestamp.Time,
+		Labels: n.Labels, Ready: ready, ReadySince: since, Joined: n.CreationTimestamp.Time, Version: n.Status.NodeInfo.KubeletVersion,
 	}
 }
 

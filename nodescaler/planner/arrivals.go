@@ -47,7 +47,7 @@ func (t *arrivals) due() []dueMachine {
 
 // fill puts a pod onto a machine that is not there yet.
 func (t *arrivals) fill(machine string, p *nodescaler.Pod) {
-	if t.Tenants != nil {
+	if t.Tenants != nil || t.fills {
 		t.filled[machine] = t.filled[machine].With(p)
 		t.places.crowds[machine] = t.places.crowds[machine].With(p)
 	}
@@ -58,10 +58,12 @@ func (t *arrivals) fill(machine string, p *nodescaler.Pod) {
 func (t *arrivals) boughtFor(o *packing.Offer, b *bundle) {
 	a := &t.Plan.Actions[len(t.Plan.Actions)-1]
 	a.Pods = b.names
-	if t.Tenants == nil {
+	switch {
+	case t.Tenants != nil:
+		a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
+	case !t.fills:
 		return
 	}
-	a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
 	name := a.Machine
 	if name == "" {
 		name = nodescaler.MachineName(a.Pool, a.Order)

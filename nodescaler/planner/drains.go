@@ -91,6 +91,8 @@ func (t *drainer) carryOn() {
 		}
 	}
 	t.drains = drains
+	maps.DeleteFunc(t.ends, func(node string, _ nodescaler.Reason) bool { _, on := drains[node]; return !on })
+	maps.DeleteFunc(t.unended, func(_ string, at time.Time) bool { return t.X.Now.Sub(at) > endAgain })
 }
 
 // leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is
@@ -134,6 +136,9 @@ func (t *drainer) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
 		return
 	}
 	t.undrained = t.X.Now
+	if _, ends := t.ends[n.Name]; ends {
+		t.unended[n.Name] = t.X.Now
+	}
 	delete(t.idle, n.Name)
 }
 
@@ -144,6 +149,10 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		return
 	}
 	t.deleted = t.X.Now
+	if why, ends := t.ends[n.Name]; ends {
+		t.Return(n.VM, why, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+		return
+	}
 	if t.spares.stashes(n) {
 		return
 	}
@@ -154,6 +163,9 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 // or with pods that were and are still there.
 func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 	limit := time.Duration(t.rules.MaxPodEvictionTime)
+	if _, ends := t.ends[n.Name]; ends {
+		limit = max(limit, endWithin)
+	}
 	told := !slices.ContainsFunc(n.Held(), func(p *nodescaler.Pod) bool { return !p.Terminating })
 	if told {
 		limit += time.Duration(t.rules.MaxGracefulTermination)
@@ -220,7 +232,8 @@ func (t *drainer) candidates(kept findings) []candidate {
 	t.unasked = map[string]bool{}
 	for i := range t.X.Nodes {
 		n := &t.X.Nodes[i]
-		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining {
+		_, ends := t.ends[n.Name]
+		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining || ends {
 			continue
 		}
 		used, held := t.utilisation(n), t.Stays(n.VM)
@@ -232,6 +245,8 @@ func (t *drainer) candidates(kept findings) []candidate {
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:
 			kept.add(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+		case n.Pinned != "":
+			kept.add(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
 		case t.Spare[n.VM.Pool] < 1:
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
@@ -339,9 +354,18 @@ func (t *drainer) rested() bool {
 func (t *drainer) close(list []candidate, limit int, kept findings) int {
 	closed := 0
 	for _, c := range list {
-		switch {
-		case closed >= max(limit, 0):
+		cause := nodescaler.Underutilized
+		if len(c.Held()) == 0 {
+			cause = nodescaler.Empty
+		}
+		if closed >= max(limit, 0) {
 			kept.add(nodescaler.ParallelLimit, "%s waits, since as many nodes are on their way out as may be at once", c.Name)
+			continue
+		}
+		spent := t.spend(c.VM.Pool, cause)
+		switch {
+		case spent != nil:
+			kept.add(spent.Code, "%s waits: %s", c.Name, spent.Text)
 		case !t.Reserve(c.VM.Pool):
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", c.Name, c.VM.Pool)
 		default:

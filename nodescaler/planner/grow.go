@@ -20,6 +20,7 @@ type grower struct {
 	arrivals *arrivals
 	likings  *preferring
 	awaited  map[string]bool // nodes and machines that pods were placed on
+	all      []packing.Offer // that may be ordered in this scan
 }
 
 // grow places the pods that wait, and orders the cheapest machines for those that no node can
@@ -27,6 +28,7 @@ type grower struct {
 func (t *grower) grow() bool {
 	wants := (&demand{t.turn}).wanted()
 	offers := t.offers()
+	t.all = offers
 	if len(wants) > 0 {
 		t.NoteRefused()
 		wants = t.narrow(wants, offers, t.arrivals.due())
@@ -48,7 +50,7 @@ func (t *grower) grow() bool {
 func (t *grower) cancel() {
 	unawaited := since{}
 	for _, m := range t.coming {
-		if m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Kept() || t.awaited[m.Name] {
+		if m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Kept() || t.awaited[m.Name] || t.replacing[m.Name] {
 			continue
 		}
 		over := t.X.Now.Sub(unawaited.keep(t.unawaited, m.Name, t.X.Now))

@@ -14,6 +14,9 @@ type turn struct {
 	places *places
 	coming []*nodescaler.Machine // expected to become nodes
 	busy   int                   // nodes and machines on their way out
+	// fills has the places on machines that are coming kept for those that were planned onto them.
+	fills bool
+	going map[string]*going // by pool; nil until it is asked for
 }
 
 // memory is since when things are as they are. All of it may be forgotten: every clock then starts
@@ -36,6 +39,12 @@ type memory struct {
 	// packing may find no places on them for the same pods once more.
 	meant    map[string]string
 	backoffs map[string]*backoff
+	// ends is why nodes are emptied that are needed; of the others it is that they are not.
+	ends map[string]nodescaler.Reason
+	// unended is when the drains of such nodes failed.
+	unended map[string]time.Time
+	// replacing are the nodes that wait for what replaces them, and the machines that they wait for.
+	replacing map[string]bool
 }
 
 // since is when something was first seen to be so, by name; what is so no more is dropped.

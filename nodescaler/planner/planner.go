@@ -22,7 +22,7 @@ type Planner struct {
 
 // New is one that has seen nothing yet. At its first scan it only looks and orders.
 func New(r Rules) *Planner {
-	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}}}
+	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
 	}
@@ -54,6 +54,7 @@ type scan struct {
 	watch   *watcher
 	grower  *grower
 	drainer *drainer
+	disrupt *disrupter
 	spares  *spares
 }
 
@@ -66,7 +67,8 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	u.repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}
-	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, spares: s}
+	e := &disrupter{turn: u, grower: g, drainer: d, kept: findings{}, closed: map[string]func(){}}
+	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, disrupt: e, spares: s}
 }
 
 func (t *scan) run() {
@@ -83,6 +85,9 @@ func (t *scan) run() {
 		t.grower.cancel()
 	}
 	t.drainer.carryOn()
+	if !ordered && !t.first {
+		ordered = t.disrupt.run()
+	}
 	t.spares.tend(ordered || t.spares.cleared)
 	if ordered {
 		t.added = t.X.Now

@@ -208,6 +208,8 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 		r = Because(held.Code, "%s stays: %s", l.Name, held.Text)
 	case t.s.x.Away(l.VM.Host):
 		r = Because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
+	case l.Pinned != "":
+		r = Because(nodescaler.NodePinned, "%s stays: it is %s", l.Name, l.Pinned)
 	case known && above < 1:
 		r = Because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
 	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):

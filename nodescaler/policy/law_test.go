@@ -53,9 +53,10 @@ func drawWorld(t *rapid.T, disguised bool) *sample.World {
 			Name: fmt.Sprintf("w%d", i), Shapes: sample.OneOf(t, "shapes", []pricing.Shape{sample.Small}, []pricing.Shape{sample.Large, sample.Small}),
 			Reserved: pricing.Resources{CPU: 200, Memory: 512 * pricing.MiB}, PodSlots: sample.OneOf(t, "slots", 0, 4),
 			Min: rapid.IntRange(0, 2).Draw(t, "min"), Max: rapid.IntRange(2, 9).Draw(t, "max"),
-			Hosts:  sample.OneOf(t, "pool hosts", nil, []string{"pve1", "pve2"}),
-			Labels: sample.OneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
-			Taints: sample.OneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
+			Hosts:      sample.OneOf(t, "pool hosts", nil, []string{"pve1", "pve2"}),
+			Labels:     sample.OneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
+			Taints:     sample.OneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
+			Disruption: sample.OneOf(t, "disruption", nodescaler.Disruption{}, nodescaler.Disruption{Drift: nodescaler.DriftReplace, ExpireAfter: nodescaler.Duration(70 * time.Minute)}),
 		})
 		if rarely(t, "closed") {
 			w.Pools[i].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "its machines failed"}

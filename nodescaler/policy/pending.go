@@ -553,6 +553,8 @@ func (t *poll) startDrain() {
 			t.Note(why.Code, "%s stays: %s", n.Name, why.Text)
 		case n.Cordoned:
 			t.Note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+		case n.Pinned != "":
+			t.Note(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
 		case pinned >= 0:
 			t.Note(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned)
 		default:

@@ -50,6 +50,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 			Host: c.guest.Host, VMID: c.guest.VMID, Created: m.Created,
 			making: making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
 		}
+		readMade(config.Description, &w.i)
 		f.adoptOne(ctx, w, c.looks)
 	}
 	f.mu.Lock()

@@ -71,6 +71,8 @@ type making struct {
 	// template that it was cloned from; empty is unknown.
 	Settings string `json:"settings,omitempty"`
 	Original string `json:"original,omitempty"`
+	// Version is what the pool's join profile had installed; empty is what was in the template, or unknown.
+	Version string `json:"version,omitempty"`
 	// Recipe is a digest of the pool's configuration: failures under another one say nothing.
 	Recipe string `json:"recipe,omitempty"`
 	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and

@@ -49,6 +49,37 @@ func (m mark) String() string {
 	return text
 }
 
+// How a machine was made is a line of its own: programs that know the mark and not this line still know the machine.
+const madePrefix = "plimsoll-made:v1"
+
+// madeLine is how a machine was made, for whoever finds it without its intent; empty if that is not known.
+func madeLine(i *Intent) string {
+	if i.Settings == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s settings=%s original=%s version=%s", madePrefix, i.Settings, i.Original, i.Version)
+}
+
+// readMade finds that in a machine's notes. What is not understood is not known.
+func readMade(notes string, into *Intent) {
+	for line := range strings.Lines(notes) {
+		fields := strings.Fields(strings.Trim(line, " `\t\r\n"))
+		if len(fields) == 0 || fields[0] != madePrefix {
+			continue
+		}
+		for _, field := range fields[1:] {
+			switch key, value, _ := strings.Cut(field, "="); key {
+			case "settings":
+				into.Settings = value
+			case "original":
+				into.Original = value
+			case "version":
+				into.Version = value
+			}
+		}
+	}
+}
+
 // readMark finds the mark in a machine's notes. A machine with two has been tampered with.
 func readMark(notes string) (m mark, ok bool) {
 	for line := range strings.Lines(notes) {

@@ -31,7 +31,11 @@ func notes(i *Intent, owner string, s stage, price string) string {
 	}
 	text := []rune(b.String())
 	m := mark{Owner: owner, Order: i.Order, Pool: i.Pool, Shape: i.Shape.Name, VMID: i.VMID, Created: i.Created, Stage: s, Cluster: i.Cluster}
-	return string(text[:min(len(text), maxNotes)]) +
+	made := ""
+	if line := madeLine(i); line != "" {
+		made = "\n\n`" + line + "`"
+	}
+	return string(text[:min(len(text), maxNotes)]) + made +
 		"\n\nPlimsoll destroys it when it is not needed any more. To keep it, take it out of its resource pool, or change this line:\n\n`" + m.String() + "`\n"
 }
 

@@ -178,21 +178,23 @@ func (v *view) original(p *settings.Pool, host string) string {
 }
 
 // drift says in what a machine differs from what its pool would make now. What cannot be read now has not
-// changed; of a machine of which it was not kept how it was made, nobody knows.
+// changed, and a machine of which it was not kept how it was made, or in a way that is not known any more,
+// does not differ. Nor does one whose owner has upgraded it to what its pool would install.
 func (f *Fleet) drift(m *tracked) string {
 	p := f.pools[m.Pool]
 	if p == nil {
 		return ""
 	}
+	version, node := p.Join.Install.Version, f.view.match.node[m.Name]
 	switch now := f.view.original(p, m.Host); {
-	case m.Settings == "":
-		return "how it was made is not known"
-	case m.Settings != f.settingsOf(p, m.Host):
+	case settings.Differs(m.Settings, f.settingsOf(p, m.Host)):
 		return "the settings of pool " + p.Name + " are others than it was made with"
 	case !slices.Contains(p.Shapes, m.Shape):
 		return "pool " + p.Name + " has its shape " + m.Shape.Name + " no more"
 	case m.Original != "" && now != "" && m.Original != now:
 		return fmt.Sprintf("template %d was changed since it was cloned", p.Template.On(m.Host))
+	case m.Version != "" && version != "" && m.Version != version && node.Version != "" && node.Version != version:
+		return fmt.Sprintf("pool %s installs %s, and its node runs %s", p.Name, version, node.Version)
 	}
 	return ""
 }

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
@@ -19,14 +22,21 @@ func (p *Pool) Recipe() string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 }
 
+// madeBy is the version of what Made digests. A change of that needs another one, or an upgrade
+// would have all machines differ from what their pools would make now.
+const madeBy = "2"
+
 // Made is a digest of what of the pool's configuration makes its machines what they are, on a host.
-// How many there may be, where, and how long things may take is none of it, nor is the token to join with,
-// which a machine that has joined needs no more.
+// How many there may be, where, how long things may take, what is counted on of a machine and how it is
+// tagged is none of it. Nor are the token to join with, which a machine that has joined needs no more, and
+// the version that is installed, which the owner of a node may change there.
 func (p *Pool) Made(host string) string {
 	own := *p
 	own.Template = placement.Template{VMID: p.Template.On(host)}
 	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, placement.VMIDs{}, placement.Rules{}, ISO{}
 	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
+	own.Reserved, own.PodSlots, own.Resources, own.Tags, own.Disruption = pricing.Resources{}, 0, nil, nil, nodescaler.Disruption{}
+	own.Join.Install.Version = ""
 	data, err := json.Marshal(&own)
 	if err != nil { // a pool holds nothing that has no JSON
 		panic(err)
@@ -34,5 +44,12 @@ func (p *Pool) Made(host string) string {
 	for _, file := range []firstboot.Secret{p.Join.CloudConfig, p.Join.UserDataTemplate, p.Join.Registries} {
 		data = fmt.Appendf(data, "\n%d %s", len(file), string(file))
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+	return madeBy + ":" + fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+}
+
+// Differs reports whether two digests of Made are known to be of different settings: those of different
+// versions are not.
+func Differs(made, now string) bool {
+	by, _, versioned := strings.Cut(made, ":")
+	return versioned && by == madeBy && made != now
 }

@@ -65,6 +65,9 @@ type Pool struct {
 	// ISO is where first-boot discs are kept; pools whose join profile needs none leave it out.
 	ISO ISO `json:"iso,omitzero"`
 
+	// Disruption is what may end machines that work; the zero value is nothing but need.
+	Disruption nodescaler.Disruption `json:"disruption,omitzero"`
+
 	// ShutdownGrace is how long a guest may take to shut down before it is stopped; 0 is a minute.
 	ShutdownGrace nodescaler.Duration `json:"shutdownGrace,omitempty" strict:"nonzero"`
 	// JoinTimeout is how long a started machine may take to become a node; 0 is 15 minutes.
@@ -213,6 +216,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
 		Min: c.Min, Max: c.Max, Hosts: c.Hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
+		Disruption: c.Disruption,
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -164,6 +165,7 @@ func (p *Pool) check(f Faults) {
 	p.checkNode(f)
 	p.Guest.check(f.at("guest"))
 	p.checkJoin(f)
+	checkDisruption(&p.Disruption, f.at("disruption"))
 	f.Must(pveName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
 	f.Must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
 	for i, t := range p.Tags {
@@ -265,6 +267,34 @@ func checkPlacement(p *placement.Rules, f Faults) {
 	f.Must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)
 	f.Must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.MemoryRatio)
 	f.Must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
+}
+
+func checkDisruption(d *nodescaler.Disruption, f Faults) {
+	f.Must(slices.Contains([]nodescaler.Drift{"", nodescaler.DriftKeep, nodescaler.DriftReplace}, d.Drift), "drift", "be Keep or Replace", string(d.Drift))
+	f.Must(d.ExpireAfter == 0 || d.ExpireAfter >= minExpireAfter, "expireAfter", "be at least "+minExpireAfter.String()+", or nothing", d.ExpireAfter)
+	for i := range d.Budgets {
+		b, at := &d.Budgets[i], f.index("budgets", i)
+		for j, r := range b.Reasons {
+			at.Must(slices.Contains(nodescaler.Causes, r), fmt.Sprintf("reasons[%d]", j), "be one of "+causes(), string(r))
+		}
+		if b.Schedule.IsZero() {
+			at.Must(b.Duration == 0, "duration", "be left out without schedule", b.Duration)
+			at.Must(b.TimeZone.Location == nil, "timeZone", "be left out without schedule", b.TimeZone)
+			continue
+		}
+		at.Must(b.Duration > 0, "duration", "be there beside schedule, above 0", b.Duration)
+	}
+}
+
+// minExpireAfter keeps machines from being made all the time.
+const minExpireAfter = nodescaler.Duration(time.Hour)
+
+func causes() string {
+	var all []string
+	for _, c := range nodescaler.Causes {
+		all = append(all, string(c))
+	}
+	return strings.Join(all, ", ")
 }
 
 // checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has

@@ -1,0 +1,336 @@
+package planner
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Machines that work and are to go all the same: too old, or not what their pool would make now.
+// Each is a candidate, and all candidates are ranked together. A candidate whose pods have places
+// elsewhere is drained. For one whose pods have none the cheapest machines are ordered, and it is
+// drained once they are ready. Nothing of that is remembered: which machines were ordered for it
+// shows in where its pods would go.
+
+const (
+	// endAgain is how long a node is left alone that could not be drained.
+	endAgain = 10 * time.Minute
+	// endWithin is how long its pods may take to be evicted. A disruption budget of pods lets them
+	// go one by one, each once the one before is ready elsewhere.
+	endWithin = 15 * time.Minute
+)
+
+// going counts the machines of a pool that have joined, and those of them on their way out.
+type going struct{ all, out int }
+
+// outgoing counts them, by pool. A node that is not ready is as good as on its way out.
+func (t *turn) outgoing() map[string]*going {
+	if t.going != nil {
+		return t.going
+	}
+	t.going = map[string]*going{}
+	for i := range t.X.Pools {
+		t.going[t.X.Pools[i].Name] = &going{}
+	}
+	for _, m := range t.X.Machines {
+		g, n := t.going[m.Pool], t.X.AnyNodeOf(m.Name)
+		if g == nil || m.Kept() || m.Phase != nodescaler.Joined && (m.Phase != nodescaler.Deleting || n == nil) {
+			continue
+		}
+		_, begun := t.drains[m.Name]
+		if n != nil {
+			_, begun = t.drains[n.Name]
+		}
+		g.all++
+		if m.Phase == nodescaler.Deleting || n == nil || n.Draining || begun || !n.Ready {
+			g.out++
+		}
+	}
+	return t.going
+}
+
+// spend takes one from the pool's budgets for a cause, or says why not.
+func (t *turn) spend(pool string, cause nodescaler.Cause) *nodescaler.Reason {
+	p, g := t.X.Pool(pool), t.outgoing()[pool]
+	if p == nil || g == nil {
+		return nil
+	}
+	limit, by := p.Disruption.Limit(cause, t.X.Now, g.all)
+	if by != nil && g.out >= limit {
+		r := Because(nodescaler.NodeBudgetSpent, "%d of pool %s's %s are on their way out or not ready, and a budget of %s allows %d for reason %s now",
+			g.out, pool, Plural(g.all, "machine"), by.Nodes, limit, cause)
+		return &r
+	}
+	g.out++
+	return nil
+}
+
+// disrupter ends machines that work.
+type disrupter struct {
+	*turn
+	grower  *grower
+	drainer *drainer
+	kept    findings
+	closed  map[string]func() // reopens a candidate's node
+}
+
+// ending is a candidate.
+type ending struct {
+	*nodescaler.NodeLoad
+	cause nodescaler.Cause
+	why   nodescaler.Reason
+	cost  float64
+}
+
+// run drains candidates, or orders what replaces them, and reports whether it ordered anything.
+func (t *disrupter) run() bool {
+	list := t.candidates()
+	t.fills = t.fills || len(list) > 0
+	was := t.replacing
+	t.replacing = map[string]bool{}
+	slices.SortStableFunc(list, func(a, b ending) int {
+		begun := func(e ending) int { return b2i(!was[e.Name]) }
+		return cmp.Or(
+			begun(a)-begun(b),
+			slices.Index(nodescaler.Causes, a.cause)-slices.Index(nodescaler.Causes, b.cause),
+			cmp.Compare(a.cost, b.cost), a.VM.Created.Compare(b.VM.Created))
+	})
+	for _, c := range list { // their pods are to go where they can stay
+		t.closed[c.Name] = t.places.close(c.Node)
+	}
+	before := t.Bought
+	for i := range list {
+		t.end(&list[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.closed)) {
+		t.closed[name]()
+	}
+	t.conclude(t.kept, "machine")
+	return t.Bought > before
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// candidates are the machines that are to go and may.
+func (t *disrupter) candidates() (list []ending) {
+	for i := range t.X.Nodes {
+		n := &t.X.Nodes[i]
+		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.VM.Kept() || n.Draining || t.begun(n.Name) {
+			continue
+		}
+		p := t.X.Pool(n.VM.Pool)
+		if p == nil {
+			continue
+		}
+		cause, why := p.Disruption.Ends(n.VM, t.X.Now)
+		if why == nil {
+			continue
+		}
+		if keeps := t.keeps(n); keeps != nil {
+			t.kept.add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
+			continue
+		}
+		list = append(list, ending{NodeLoad: n, cause: cause, why: *why, cost: cost(n)})
+	}
+	return list
+}
+
+func (t *disrupter) begun(node string) bool { _, is := t.drains[node]; return is }
+
+// keeps says why a machine stays that works and is to go, or nil.
+func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
+	var r nodescaler.Reason
+	held, failed := t.Stays(n.VM), t.unended[n.Name]
+	switch {
+	case held != nil:
+		return held
+	case t.X.Away(n.VM.Host):
+		r = Because(nodescaler.HostOffline, "its host %s is away", n.VM.Host)
+	case n.Pinned != "":
+		r = Because(nodescaler.NodePinned, "its node is %s", n.Pinned)
+	case n.Cordoned:
+		r = Because(nodescaler.NodeCordoned, "its node was cordoned by another client")
+	case !n.Ready:
+		r = Because(nodescaler.NodeNotReady, "its node is not ready")
+	case !failed.IsZero() && t.X.Now.Sub(failed) < endAgain:
+		r = Because(nodescaler.CoolingDown, "its drain failed %s ago, less than %s", t.X.Now.Sub(failed), endAgain)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// cost is what moving the pods of a node costs: one for each pod, more for those of a high
+// priority, and less for those of a low one.
+func cost(n *nodescaler.NodeLoad) (sum float64) {
+	const most, unit = 10, 1 << 25 // of a pod, as Karpenter weighs them
+	for _, p := range n.Held() {
+		sum += min(max(1+float64(p.Priority)/unit, -most), most)
+	}
+	return sum
+}
+
+// end drains a candidate if its pods have places, or orders these.
+func (t *disrupter) end(c *ending) {
+	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
+		t.kept.add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
+		return
+	}
+	if spent := t.spend(c.VM.Pool, c.cause); spent != nil {
+		t.kept.add(spent.Code, "%s, but stays for now: %s", c.why.Text, spent.Text)
+		return
+	}
+	to, blocked := t.drainer.leave(c.NodeLoad)
+	switch {
+	case blocked != nil && blocked.Code != nodescaler.NoPlaceElsewhere:
+		t.block(c, blocked.Code, blocked.Text)
+	case blocked == nil && t.spared(c.VM.Pool):
+		t.drain(c, to)
+	case blocked == nil:
+		t.refill(c)
+	default:
+		t.replace(c, blocked)
+	}
+}
+
+// spared reports whether the pool has its minimum of nodes that are ready without one, and takes
+// that one.
+func (t *disrupter) spared(pool string) bool {
+	ready := 0
+	for i := range t.X.Nodes {
+		if n := &t.X.Nodes[i]; n.VM != nil && n.VM.Pool == pool && n.Ready && !n.Draining && !t.begun(n.Name) {
+			ready++
+		}
+	}
+	return ready > t.X.Pool(pool).Min && t.Reserve(pool)
+}
+
+// drain closes a candidate's node and begins to empty it.
+func (t *disrupter) drain(c *ending, to []string) {
+	delete(t.closed, c.Name) // it stays closed
+	where := "nothing on it has to move"
+	if len(to) > 0 {
+		where = "its pods have places on " + Some("node", to)
+	}
+	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
+	t.drainer.leaving(c.NodeLoad, 1)
+	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeDraining, "%s is to be emptied: %s", c.Name, where))
+	t.Evict(c.NodeLoad)
+}
+
+// await keeps a candidate until what replaces it is ready, and that for it.
+func (t *disrupter) await(c *ending, what string) {
+	t.replacing[c.Name] = true
+	t.Reserve(c.VM.Pool)
+	t.kept.add(nodescaler.ReplacementAwaited, "%s; it stays until %s", c.why.Text, what)
+}
+
+// refill orders a machine for a pool that would have fewer than its minimum without the candidate.
+func (t *disrupter) refill(c *ending) {
+	pool := c.VM.Pool
+	for _, m := range t.coming {
+		if m.Pool == pool && !m.Kept() && !t.replacing[m.Name] {
+			t.replacing[m.Name] = true
+			t.await(c, m.Name+" is ready")
+			return
+		}
+	}
+	may := slices.DeleteFunc(slices.Clone(t.grower.all), func(o packing.Offer) bool { return o.Pool != pool || !t.grower.mayBuy(o) })
+	if len(may) > 0 {
+		o := Least(may, func(o packing.Offer) int64 { return int64(o.Rate) })
+		if o.Host = t.grower.spread(o, nil); t.grower.mayBuy(o) && t.Affords(o.Shape, o.Host) {
+			t.Buy(pool, o.Shape, o.Host, Because(nodescaler.ReplacementOrdered, "it replaces %s, without which pool %s has fewer than its minimum", c.Name, pool), c.why)
+			t.await(c, "a machine that is ordered for it is ready")
+			return
+		}
+	}
+	t.block(c, nodescaler.ReplacementBlocked, "pool "+pool+" would have fewer than its minimum, and no more machines can be made")
+}
+
+// replace orders the cheapest machines for the pods that have no place, unless such are on their
+// way. While none can be made, other candidates take the pods in, so that one machine goes and
+// leaves its place to another.
+func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
+	moving := t.drainer.toMove(c.NodeLoad)
+	wants := make([]want, len(moving))
+	for i, p := range moving {
+		wants[i] = want{item: p.Name, pod: p, expected: true}
+		t.places.domains.Put(p, c.Node, -1)
+	}
+	narrowed := t.narrow(wants, t.grower.all, t.grower.arrivals.due())
+	r := packing.Solve(t.grower.problem(narrowed, t.grower.all))
+	for _, p := range moving {
+		t.places.domains.Put(p, c.Node, 1)
+	}
+	nowhere := slices.IndexFunc(r.Placements, func(p packing.Placement) bool { return p.Bin == "" && p.Purchase < 0 })
+	switch {
+	case len(narrowed) < len(wants):
+		t.crowd(c, blocked.Text)
+	case nowhere >= 0:
+		t.crowd(c, r.Placements[nowhere].Text)
+	case len(r.Purchases) == 0:
+		t.hold(r)
+		t.grower.place(narrowed, r)
+		t.await(c, "its pods have places on machines that are coming")
+	default:
+		t.order(c, narrowed, r)
+	}
+}
+
+// hold keeps the machines that are coming and that the packing puts pods on.
+func (t *disrupter) hold(r packing.Result) {
+	for i := range r.Placements {
+		if bin := r.Placements[i].Bin; bin != "" {
+			t.replacing[bin] = true
+		}
+	}
+}
+
+// order orders what the packing has.
+func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
+	before, bought := len(t.Plan.Actions), t.Bought
+	t.hold(r)
+	t.grower.settle(wants, r, nil)
+	if t.Bought == bought {
+		t.block(c, nodescaler.ReplacementBlocked, "no machine can be ordered for its pods now")
+		return
+	}
+	for i := before; i < len(t.Plan.Actions); i++ {
+		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
+			a.Reasons = append([]nodescaler.Reason{Because(nodescaler.ReplacementOrdered, "it takes in pods of %s, which is to go", c.Name), c.why}, a.Reasons...)
+		}
+	}
+	t.await(c, "what is ordered for its pods is ready")
+}
+
+// crowd moves the pods onto other candidates, where nothing can be made for them.
+func (t *disrupter) crowd(c *ending, why string) {
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.closed)), func(name string) bool { return name == c.Name })
+	for _, name := range others {
+		t.closed[name]()
+	}
+	to, blocked := t.drainer.leave(c.NodeLoad)
+	for _, name := range others {
+		t.closed[name] = t.places.close(t.X.Node(name).Node)
+	}
+	if blocked == nil && t.spared(c.VM.Pool) {
+		t.drain(c, to)
+		return
+	}
+	t.block(c, nodescaler.ReplacementBlocked, why)
+}
+
+// block says what keeps a candidate, whose pool's budgets may be spent on others.
+func (t *disrupter) block(c *ending, code, why string) {
+	t.outgoing()[c.VM.Pool].out--
+	t.kept.add(code, "%s, but stays: %s", c.why.Text, why)
+}

@@ -1,0 +1,264 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// replaces has the first pool's machines replaced that drifted, and as many at once as a budget
+// says.
+func replaces(budgets ...nodescaler.NodeBudget) func(*sample.World) {
+	return func(w *sample.World) {
+		w.Pools[0].Disruption = nodescaler.Disruption{Drift: nodescaler.DriftReplace, Budgets: budgets}
+	}
+}
+
+// drifted changes the machines of that name.
+func drifted(names ...string) func(*sample.World) {
+	return func(w *sample.World) {
+		for i := range w.Machines {
+			if slices.Contains(names, w.Machines[i].Name) {
+				sample.Drifted(&w.Machines[i])
+			}
+		}
+	}
+}
+
+// lately is a machine that was ordered a minute ago.
+func lately(m *nodescaler.Machine) {
+	m.Created, m.Since = sample.Noon.Add(-time.Minute), sample.Noon.Add(-time.Minute)
+}
+
+func nodes(n int) nodescaler.NodeBudget {
+	return nodescaler.NodeBudget{Nodes: nodescaler.NodeCount{N: n}}
+}
+
+func onSchedule(t *testing.T, n int, cron string, d time.Duration) nodescaler.NodeBudget {
+	c, err := podscaler.ParseCron(cron)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := nodes(n)
+	b.Schedule, b.Duration = c, nodescaler.Duration(d)
+	return b
+}
+
+// full is a world of n nodes each of which holds one pod that no other has room for.
+func full(n int) *sample.World {
+	w := sample.New()
+	for i := range n {
+		name := fmt.Sprintf("w-%d", i+1)
+		w.Node(name, fmt.Sprintf("pve%d", i%3+1)).Pod(fmt.Sprintf("p-%d", i+1), name, 1500, 500)
+	}
+	return w
+}
+
+// What is done about machines that are to be replaced, named as Karpenter's suites name theirs
+// where they have the same.
+func TestMachinesAreReplaced(t *testing.T) {
+	tests := []struct {
+		name    string
+		world   *sample.World
+		change  []func(*sample.World)
+		want    []string
+		reasons []string
+	}{
+		{name: "drift is ignored unless it is asked for", world: full(1), change: []func(*sample.World){drifted("w-1")}},
+		{name: "a drifted node is replaced", world: full(1), change: []func(*sample.World){replaces(), drifted("w-1")},
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.ReplacementOrdered, nodescaler.MachineDrifted, nodescaler.ReplacementAwaited}},
+		{name: "an empty drifted node goes without a replacement", world: sample.New().Node("w-1", "pve1"), change: []func(*sample.World){replaces(), drifted("w-1")},
+			want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineDrifted}},
+		{name: "a node whose pods fit elsewhere goes without a replacement", world: full(1).Node("w-2", "pve2"), change: []func(*sample.World){replaces(), drifted("w-1")},
+			want: []string{"Cordon w-1", "Evict p-1"}},
+		{name: "pods do not move to another drifted node", world: full(1).Node("w-2", "pve2").Pod("q", "w-2", 100, 100), change: []func(*sample.World){replaces(nodes(1)), drifted("w-1", "w-2")},
+			want: []string{"Buy w small pve3"}, reasons: []string{nodescaler.NodeBudgetSpent}},
+		{name: "one machine replaces two", world: sample.New().Node("w-1", "pve1").Pod("p", "w-1", 800, 100).Node("w-2", "pve2").Pod("q", "w-2", 900, 100),
+			change: []func(*sample.World){replaces(nodes(2)), drifted("w-1", "w-2")}, want: []string{"Buy w small pve3"}},
+		{name: "a replacement that is coming is awaited", world: full(1).Machine("w-2", "pve2", nodescaler.Booting, lately), change: []func(*sample.World){replaces(), drifted("w-1")},
+			reasons: []string{nodescaler.ReplacementAwaited}},
+		{name: "the first budget is a tenth, rounded up", world: full(3), change: []func(*sample.World){replaces(), drifted("w-1", "w-2", "w-3")},
+			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.NodeBudgetSpent}},
+		{name: "a budget of two", world: full(3), change: []func(*sample.World){replaces(nodes(2)), drifted("w-1", "w-2", "w-3")},
+			want: []string{"Buy w small pve1", "Buy w small pve2"}},
+		{name: "a budget of none", world: full(1), change: []func(*sample.World){replaces(nodes(0)), drifted("w-1")}, reasons: []string{nodescaler.NodeBudgetSpent}},
+		{name: "the lowest budget counts", world: full(3), change: []func(*sample.World){replaces(nodes(3), nodes(1)), drifted("w-1", "w-2")},
+			want: []string{"Buy w small pve1"}},
+		{name: "a budget for another reason", world: full(1), change: []func(*sample.World){
+			replaces(nodescaler.NodeBudget{Reasons: []nodescaler.Cause{nodescaler.Empty}}), drifted("w-1")},
+			want: []string{"Buy w small pve2"}},
+		{name: "a closed window", world: full(1), change: []func(*sample.World){replaces(onSchedule(t, 0, "0 9 * * *", 4*time.Hour)), drifted("w-1")},
+			reasons: []string{nodescaler.NodeBudgetSpent}},
+		{name: "after the window", world: full(1), change: []func(*sample.World){replaces(onSchedule(t, 0, "0 9 * * *", 2*time.Hour)), drifted("w-1")},
+			want: []string{"Buy w small pve2"}},
+		{name: "a node that is not ready spends the budget", world: full(1).Node("w-2", "pve2", sample.NotReady), change: []func(*sample.World){replaces(nodes(1)), drifted("w-1")},
+			reasons: []string{nodescaler.NodeBudgetSpent}},
+		{name: "do-not-disrupt on a pod", world: sample.New().Node("w-1", "pve1").Pod("p", "w-1", 100, 100, pinned), change: []func(*sample.World){replaces(), drifted("w-1")},
+			reasons: []string{nodescaler.PodPinned}},
+		{name: "do-not-disrupt on a node", world: sample.New().Node("w-1", "pve1", func(n *nodescaler.Node) { n.Pinned = "annotated" }), change: []func(*sample.World){replaces(), drifted("w-1")},
+			reasons: []string{nodescaler.NodePinned}},
+		{name: "a disruption budget that lets no pod go", world: full(1), change: []func(*sample.World){replaces(), drifted("w-1"), func(w *sample.World) {
+			w.Budgets = []nodescaler.Budget{{Workload: "ns/app"}}
+		}}, reasons: []string{nodescaler.BudgetExhausted}},
+		{name: "a node that another client cordoned", world: sample.New().Node("w-1", "pve1", cordoned), change: []func(*sample.World){replaces(), drifted("w-1")},
+			reasons: []string{nodescaler.NodeCordoned}},
+		{name: "the pool's minimum is kept meanwhile", world: sample.New().Node("w-1", "pve1"), change: []func(*sample.World){replaces(), drifted("w-1"), func(w *sample.World) { w.Pools[0].Min = 1 }},
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.ReplacementOrdered}},
+		{name: "and awaited", world: sample.New().Node("w-1", "pve1").Machine("w-2", "pve2", nodescaler.Ordered, lately), change: []func(*sample.World){replaces(), drifted("w-1"), func(w *sample.World) { w.Pools[0].Min = 1 }},
+			reasons: []string{nodescaler.ReplacementAwaited}},
+		{name: "a pool at its maximum", world: full(1), change: []func(*sample.World){replaces(), drifted("w-1"), func(w *sample.World) { w.Pools[0].Max = 1 }},
+			reasons: []string{nodescaler.ReplacementBlocked}},
+		{name: "a pool at its maximum whose other nodes have room", world: full(1).Node("w-2", "pve2"), change: []func(*sample.World){
+			replaces(nodes(1)), drifted("w-1", "w-2"), func(w *sample.World) {
+				w.Pools[0].Max = 2
+				w.Pod("q", "w-2", 200, 100)
+			}}, want: []string{"Cordon w-1", "Evict p-1"}},
+		{name: "a paused pool", world: full(1), change: []func(*sample.World){replaces(), drifted("w-1"), sample.HeldDown}, reasons: []string{"Paused"}},
+		{name: "pods that wait come first", world: full(1).Pod("q", "", 1500, 100), change: []func(*sample.World){replaces(), drifted("w-1")},
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.PodsPending}},
+		{name: "too old", world: full(1), change: []func(*sample.World){func(w *sample.World) {
+			w.Pools[0].Disruption.ExpireAfter = nodescaler.Duration(time.Hour)
+		}}, want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.MachineExpired}},
+		{name: "not too old", world: full(1), change: []func(*sample.World){func(w *sample.World) {
+			w.Pools[0].Disruption.ExpireAfter = nodescaler.Duration(2 * time.Hour)
+		}}},
+	}
+	for _, c := range tests {
+		for _, policy := range []string{"unneeded", "joint"} {
+			t.Run(c.name+"/"+policy, func(t *testing.T) {
+				for _, change := range c.change {
+					change(c.world)
+				}
+				p := sample.LookedAt(t, build(t, Spec{Policy: policy}), c.world)
+				c.change = nil // for the next policy
+				got := sample.Decide(t, p, c.world.At(15*time.Second))
+				sample.Expect(t, got, c.want, c.reasons...)
+			})
+		}
+	}
+}
+
+// Budgets limit what goes for other reasons, too.
+func TestBudgetsLimitWhatIsNotNeeded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*sample.World)
+		want   int
+	}{
+		{"no budgets", func(*sample.World) {}, 3},
+		{"one", replaces(nodes(1)), 1},
+		{"none that are empty", replaces(nodescaler.NodeBudget{Reasons: []nodescaler.Cause{nodescaler.Empty}}), 0},
+		{"none that are underutilized", replaces(nodescaler.NodeBudget{Reasons: []nodescaler.Cause{nodescaler.Underutilized}}, nodes(2)), 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := sample.New().Change(func(w *sample.World) { w.Node("w-1", "pve1").Node("w-2", "pve2").Node("w-3", "pve3") }).Change(c.change)
+			p := sample.LookedAt(t, build(t, Spec{Policy: "unneeded"}), w)
+			sample.Decide(t, p, w.At(15*time.Second))
+			if got := sample.Lines(sample.Decide(t, p, w.At(30*time.Minute))); len(got) != c.want {
+				t.Errorf("got %v, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Whatever the fleet: all machines that drifted are replaced in the end, no more nodes are on their
+// way out than the budget allows, and then nothing is done any more. A pod that the scheduler puts
+// elsewhere than was planned may have another wait for a machine, and for no longer than that.
+func TestDriftedFleetsAreReplaced(t *testing.T) {
+	for _, name := range []string{"unneeded", "joint"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
+			l.Pools[0].Max, l.Pools[0].Min = 40, rapid.IntRange(0, 3).Draw(t, "min")
+			for i := range l.Hosts {
+				l.Hosts[i].Room = sample.Small.Resources().Times(16)
+			}
+			for _, size := range []string{"300", "700", "1100"} {
+				l.wanted["ns/app"+size] = rapid.IntRange(0, 5).Draw(t, size)
+			}
+			p := build(t, Spec{Policy: name})
+			l.live(t, p, 90*time.Minute)
+			old := map[string]bool{}
+			for i := range l.Machines {
+				if rapid.Bool().Draw(t, "drifted") {
+					sample.Drifted(&l.Machines[i])
+					old[l.Machines[i].Name] = true
+				}
+			}
+			limit := rapid.IntRange(1, 3).Draw(t, "limit")
+			replaces(nodes(limit))(&l.World)
+			done := l.renew(t, p, old, limit)
+			if rest := l.live(t, p, 40*time.Minute); name == "unneeded" && len(rest) > 0 {
+				t.Fatalf("once all are replaced by %v: %v", done, rest)
+			}
+		}))
+	}
+}
+
+// renew lives until the old machines are gone.
+func (l *life) renew(t sample.Fatal, p nodescaler.Policy, old map[string]bool, limit int) (done []string) {
+	waits, end := map[string]int{}, l.Now.Add(12*time.Hour)
+	there := func(m nodescaler.Machine) bool { return old[m.Name] }
+	for slices.ContainsFunc(l.Machines, there) {
+		done = append(done, l.live(t, p, step)...)
+		out, names := 0, l.waiting()
+		for i := range l.Nodes {
+			if l.Nodes[i].Draining {
+				out++
+			}
+		}
+		for _, pod := range names {
+			waits[pod]++
+			if waits[pod] > 9 {
+				t.Fatalf("%s waits for more than 3 minutes: %v", pod, done)
+			}
+		}
+		if out > limit {
+			t.Fatalf("%d nodes are on their way out, want %d at most: %v", out, limit, done)
+		}
+		if l.Now.After(end) {
+			t.Fatalf("after half a day %v are not replaced: %v", old, done)
+		}
+	}
+	return done
+}
+
+// A drain that fails is given up, and the next machine has its turn.
+func TestAnEndThatFailsIsNotTriedAtOnce(t *testing.T) {
+	w := full(2).Node("w-3", "pve3").Change(replaces(nodes(1))).Change(drifted("w-1", "w-2"))
+	p := sample.LookedAt(t, build(t, Spec{Policy: "unneeded"}), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Cordon w-1", "Evict p-1"})
+	sample.Draining(&w.Nodes[0])
+	w.Pods[0].Terminating = true
+	sample.Expect(t, sample.Decide(t, p, w.At(20*time.Minute)), nil)
+	sample.Expect(t, sample.Decide(t, p, w.At(26*time.Minute)), []string{"Uncordon w-1"}, nodescaler.DrainTimedOut)
+	w.Nodes[0].Draining, w.Nodes[0].Cordoned, w.Pods[0].Terminating = false, false, false
+	sample.Expect(t, sample.Decide(t, p, w.At(27*time.Minute)), []string{"Cordon w-2", "Evict p-2"}, nodescaler.CoolingDown)
+}
+
+// What replaces a machine may be cheaper, and may be a spare.
+func TestReplacementsAreTheCheapest(t *testing.T) {
+	w := sample.New()
+	w.Pools[0].Shapes = []pricing.Shape{sample.Large, sample.Small}
+	for i := range w.Hosts {
+		w.Hosts[i].Room = sample.Large.Resources().Times(4)
+	}
+	w.Node("w-1", "pve1").Pod("p", "w-1", 500, 100)
+	w.Machines[0].Shape = sample.Large
+	w.Change(replaces()).Change(drifted("w-1"))
+	p := sample.LookedAt(t, build(t, Spec{Policy: "joint"}), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Buy w small pve2"})
+
+	j := DefaultJoint()
+	j.Spares.Most = 1
+	w = full(1).Spare("w-9", "pve2").Change(replaces()).Change(drifted("w-1"))
+	p = sample.LookedAt(t, build(t, Spec{Policy: "joint", Joint: &j}), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Wake w-9"}, nodescaler.ReplacementOrdered)
+}
