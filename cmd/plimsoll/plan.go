@@ -126,6 +126,9 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
+	if err := checkPending(&cfg.Nodes, site.Pools); err != nil {
+		return nil, nil, cli.Misconfigured(ask.config, err)
+	}
 	if err := errors.Join(append(site.Limit.check(), site.Quotas.check()...)...); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
