@@ -7,8 +7,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -161,6 +163,43 @@ type Autoscaler struct {
 	Command string
 	// Buffers has it keep room for CapacityBuffers.
 	Buffers bool
+	// Machines are the most that all pools may have, Clones how many are made at a time, and
+	// CloneTime is what one takes.
+	Machines, Clones int
+	CloneTime        time.Duration
+}
+
+// lead is what a machine may take that waits for no other: cluster-autoscaler's own default.
+const lead = 15 * time.Minute
+
+// ProvisionTime is how long the last machine of the largest order may take to become a node.
+func (a *Autoscaler) ProvisionTime() string {
+	waves := (a.Machines + a.Clones - 1) / a.Clones
+	return short(lead + time.Duration(waves)*a.CloneTime)
+}
+
+// short is a duration without parts that are 0.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+var minorRelease = regexp.MustCompile(`:v1\.(\d+)\.`)
+
+// FrequentLoops is whether the image's release surely knows the flag: with an unknown one it ends.
+func (a *Autoscaler) FrequentLoops() bool {
+	found := minorRelease.FindStringSubmatch(a.Image)
+	if found == nil {
+		return false
+	}
+	minor, err := strconv.Atoi(found[1])
+	return err == nil && minor >= 31
 }
 
 // UsualAutoscaler is cluster-autoscaler beside Plimsoll where it is installed as its manifests have it.
@@ -168,6 +207,7 @@ func UsualAutoscaler() Autoscaler {
 	return Autoscaler{
 		Namespace: "kube-system", Image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1", Address: "plimsoll.plimsoll.svc:8086",
 		Expander: "grpc", ExpanderAddress: "plimsoll.plimsoll.svc:8087", Secret: "plimsoll-provider-client", Timeout: "10s",
+		Machines: 10, Clones: 2, CloneTime: 2 * time.Minute,
 	}
 }
 

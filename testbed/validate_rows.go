@@ -41,6 +41,7 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 			e.validatePair(f, path+".pods", p)
 		}
 		p.validateNodes(f, path+".nodes")
+		e.validatePending(f, path+".nodes.pending.pool", p)
 		e.validateSpares(f, path+".spares", p)
 	}
 }
@@ -196,6 +197,24 @@ func (p *Policy) validateNodes(f *Faults, path string) {
 	}
 	_, err := nodepolicy.New(p.Nodes.spec)
 	f.Under(path, err)
+}
+
+// validatePending wants the policy pending to know which pool it orders from: else it would order
+// nothing for the whole of the trial, and its row would look like a result.
+func (e *Experiment) validatePending(f *Faults, path string, p *Policy) {
+	if p.Nodes == nil || !strings.EqualFold(p.Nodes.Policy, "pending") {
+		return
+	}
+	is, names := "", []string{}
+	if said := p.Nodes.spec.Pending; said != nil {
+		is = said.Pool
+	}
+	for i := range e.Pools {
+		names = append(names, e.Pools[i].Name)
+	}
+	if is != "" || len(names) > 1 {
+		f.OneOf(path, is, names)
+	}
 }
 
 // validateScaledBy wants machines that cluster-autoscaler decides on to be decided on as it does, and by nobody else.

@@ -132,7 +132,7 @@ func fault(ts *testscript.TestScript, neg bool, args []string) {
 func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 	read := 0
 	for _, call := range clusterOf(ts).Calls() {
-		if strings.HasPrefix(call.User, "plimsoll@pve") {
+		if strings.HasPrefix(call.User, "plimsoll@pve") || strings.HasPrefix(call.User, "reader@pve") {
 			if read++; call.Method != "GET" {
 				ts.Fatalf("it has done %s %s", call.Method, call.Path)
 			}

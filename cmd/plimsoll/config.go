@@ -39,6 +39,8 @@ type siteFile struct {
 	planning bool
 	// examining takes it for whatever parts may run, for the verb that looks whether they could.
 	examining bool
+	// reach is how a verb that only looks reaches the cluster; nil is as run does.
+	reach *kubeAccess
 	// offline leaves the files that it names alone, for verbs that make no call.
 	offline bool
 }

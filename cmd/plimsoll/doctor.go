@@ -26,45 +26,70 @@ type doctorAnswer struct {
 }
 
 func newDoctorCommand(env *cli.Env) *cobra.Command {
-	var (
-		file   string
-		format output
-	)
+	var ask examining
 	cmd := &cobra.Command{
 		Use:   "doctor --config FILE",
 		Short: "Check that machines can be made, and how to fix what prevents it",
 		Long: "Check everything that Plimsoll needs to make machines on Proxmox VE: the connection, the cluster, the token's\n" +
 			"rights, templates, storages, networks, pools and machines. Each fault comes with the command or the line that\n" +
-			"fixes it. The doctor only reads. If the file names no pools, it checks those of the cluster's VMPools.\n\n" +
+			"fixes it. The doctor only reads. If the file names no pools, it checks the VMPools of the file that --pools names,\n" +
+			"or else those of the cluster.\n\n" +
 			"Exits with 1 if something must be fixed first, with 3 if the configuration file is wrong, and with 4 if no\n" +
 			"endpoint answers. Warnings are no failure.",
 		Example: "  plimsoll doctor --config site.yaml\n" +
+			"  plimsoll doctor --config plimsoll.yaml --pools vmpools.yaml\n" +
 			"  plimsoll doctor --config site.yaml -o json | jq '.checks[] | select(.status == \"fail\")'",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
-			return examine(cmd.Context(), env, file, format)
+			return ask.examine(cmd.Context(), env)
 		},
 	}
-	addConfig(cmd, &file)
-	addOutput(cmd, &format)
+	addConfig(cmd, &ask.file)
+	addPools(cmd, &ask.pools)
+	addKubeconfig(cmd, &ask.kube)
+	addOutput(cmd, &ask.format)
 	return cmd
 }
 
+// examining is what the doctor is asked.
+type examining struct {
+	file, pools string
+	kube        kubeAccess
+	format      output
+}
+
+// read reads the site, with pools from the file, from manifests or from the cluster.
+func (ask *examining) read(ctx context.Context, env *cli.Env) (*siteFile, []doctor.Check, error) {
+	if ask.pools != "" {
+		site, err := readSiteWithPools(env, ask.file, ask.pools, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		site.reach = &ask.kube
+		pools := site.Pools
+		site.Pools = nil
+		var checks []doctor.Check
+		for i := range pools {
+			checks = append(checks, site.describe(pools[i].Name, &pools[i], nil, "edit "+ask.pools)...)
+		}
+		return site, checks, nil
+	}
+	site, err := readFor(env, ask.file, &siteFile{parts: []string{partProvider}, examining: true, reach: &ask.kube})
+	if err != nil || !site.inCluster() {
+		return site, nil, err
+	}
+	checks, err := (&running{site}).poolsInCluster(ctx)
+	return site, checks, err
+}
+
 // examine makes all checks and prints them.
-func examine(ctx context.Context, env *cli.Env, file string, format output) error {
-	// As the provider does: with pools in the file, or with those that the cluster describes.
-	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true})
+func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
+	site, known, err := ask.read(ctx, env)
 	if err != nil {
 		return err
-	}
-	var known []doctor.Check
-	if site.inCluster() {
-		if known, err = (&running{site}).poolsInCluster(ctx); err != nil {
-			return err
-		}
 	}
 	known = append(site.checks(), known...)
 	connection := site.connection()
@@ -72,7 +97,7 @@ func examine(ctx context.Context, env *cli.Env, file string, format output) erro
 	examiner := doctor.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
 	report, err := examiner.Examine(ctx)
 	if report == nil {
-		return cli.Misconfigured(file, err)
+		return cli.Misconfigured(ask.file, err)
 	}
 	report.Checks = append(report.Checks, site.Provider.checks()...)
 	report.Checks = append(report.Checks, (&running{site}).handOffInCluster(ctx)...)
@@ -80,7 +105,7 @@ func examine(ctx context.Context, env *cli.Env, file string, format output) erro
 		OK: report.Count(doctor.OK), Warn: report.Count(doctor.Warn), Fail: report.Count(doctor.Fail), Skipped: report.Count(doctor.Skipped),
 		Checks: report.Checks,
 	}
-	if printed := format.print(env.Stdout, answer, answer.table); printed != nil {
+	if printed := ask.format.print(env.Stdout, answer, answer.table); printed != nil {
 		return printed
 	}
 	switch {

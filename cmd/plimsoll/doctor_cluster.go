@@ -15,36 +15,51 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// poolsInCluster puts the pools that VMPools describe into a site whose file leaves them to the cluster. What is
-// wrong with one of them is a check: the others are examined all the same.
+// poolsInCluster puts the pools that VMPools describe into a site whose file leaves them to the
+// cluster. A fault of one of them is a check: the others are examined all the same. So is a cluster
+// without the kind, or none at all: Proxmox VE is examined before anything is installed.
 func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
-	all, err := s.listPools(ctx)
-	if err != nil {
-		return nil, err
+	described := func(status doctor.Status, text string, fix ...string) []doctor.Check {
+		return []doctor.Check{{ID: doctor.GroupPools + ".described", Status: status, Text: text, Mend: fix}}
 	}
-	if len(all) == 0 {
-		return []doctor.Check{{ID: doctor.GroupPools + ".described", Status: doctor.Warn, Text: "there is no VMPool: no machine will ever be made"}}, nil
+	all, err := s.listPools(ctx)
+	switch {
+	case errors.Is(err, errNoCluster):
+		return described(doctor.Warn, "VMPools are not checked: "+err.Error(),
+			"plimsoll doctor --pools FILE, with their manifests, or --kubeconfig FILE, for those in the cluster"), nil
+	case errors.Is(err, errNoKind):
+		return described(doctor.Warn, "VMPools are not checked: "+err.Error(),
+			"install the chart plimsoll-crds, or apply what 'plimsoll manifests crds' prints", "plimsoll doctor --pools FILE, with their manifests"), nil
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
+		return described(doctor.Warn, "there is no VMPool: no machine will ever be made"), nil
 	}
 	var checks []doctor.Check
 	for i := range all {
-		name, mend := all[i].Name, "kubectl edit vmpool "+all[i].Name
 		p, err := resources.Pool(&all[i])
-		if err == nil {
-			mend = "put the file into " + s.folder + ", or into the secret that is mounted there"
-			err = p.Join.Read(func(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) })
-		}
-		if err == nil {
-			s.Pools = append(s.Pools, p)
-			continue
-		}
-		checks = append(checks, doctor.Check{
-			ID: doctor.GroupPools + ".described", Subject: name, Status: doctor.Fail, Mend: []string{mend},
-			Text: fmt.Sprintf("VMPool %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")),
-		})
+		checks = append(checks, s.describe(all[i].Name, &p, err, "kubectl edit vmpool "+all[i].Name)...)
 	}
 	return checks, nil
+}
+
+// describe takes a pool into the site with the files that it names, or says what is wrong with it.
+func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string) []doctor.Check {
+	if err == nil {
+		fix = "put the file into " + s.folder + ", or into the secret that is mounted there"
+		err = p.Join.Read(func(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) })
+	}
+	if err == nil {
+		s.Pools = append(s.Pools, *p)
+		return nil
+	}
+	return []doctor.Check{{
+		ID: doctor.GroupPools + ".described", Subject: name, Status: doctor.Fail, Mend: []string{fix},
+		Text: fmt.Sprintf("VMPool %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")),
+	}}
 }
 
 // handOffInCluster looks whether what is expected could be made known as the file says. Where it says nothing, that
@@ -68,6 +83,9 @@ func (s *running) handOffInCluster(ctx context.Context) []doctor.Check {
 	return []doctor.Check{c}
 }
 
+// errNoKind is why there are no VMPools to list.
+var errNoKind = errors.New("the cluster does not know the kind VMPool")
+
 // listPools asks the API server for all VMPools.
 func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	cfg, err := s.rest()
@@ -82,7 +100,7 @@ func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	data, err := client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, errors.New("the cluster does not know VMPools: install the chart plimsoll-crds, or apply what 'plimsoll manifests crds' prints")
+		return nil, errNoKind
 	case err != nil:
 		return nil, cli.WithCode(cli.ExitUnreachable, fmt.Errorf("list VMPools: %w", err))
 	}

@@ -20,6 +20,14 @@ import (
 // kubeAccess is how a verb that only reads reaches a cluster.
 type kubeAccess struct{ file, context string }
 
+// beside is the access with the configuration file's kubeconfig, where no flag names one.
+func (k kubeAccess) beside(site *siteFile) *kubeAccess {
+	if k.file == "" && site.Kubeconfig != "" {
+		k.file = site.beside(site.Kubeconfig)
+	}
+	return &k
+}
+
 // addKubeconfig gives a command the flags that kubectl has.
 func addKubeconfig(cmd *cobra.Command, into *kubeAccess) {
 	cmd.Flags().StringVar(&into.file, "kubeconfig", "", "the kubeconfig `file` (default: as kubectl finds it, or the pod's own account)")
@@ -47,12 +55,18 @@ func (k *kubeAccess) config(env *cli.Env) (cfg *rest.Config, cluster string, err
 		if looked := rules.Precedence; len(looked) > 0 {
 			rule = "must lead to a cluster, and there is none in " + strings.Join(looked, ", ")
 		}
-		return nil, "", cli.WithHint("give --kubeconfig", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %s", rule)))
+		return nil, "", cli.WithHint("give --kubeconfig", cli.WithCode(cli.ExitConfig, noKubeconfig("kubeconfig: "+rule)))
 	case err != nil:
 		return nil, "", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	return cfg, cluster, nil
 }
+
+// noKubeconfig says where no kubeconfig was found. It is errNoCluster.
+type noKubeconfig string
+
+func (e noKubeconfig) Error() string        { return string(e) }
+func (e noKubeconfig) Is(target error) bool { return target == errNoCluster }
 
 // patience is how long a verb waits for a cluster, all in all.
 const patience = time.Minute

@@ -23,6 +23,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		demoverb.New,
 		newDoctorCommand,
 		newExplainCommand,
+		newInitCommand,
 		newLimitsCommand,
 		newManifestsCommand,
 		newPVECommand,

@@ -27,6 +27,7 @@ func newManifestsCommand(env *cli.Env) *cobra.Command {
 
 func newManifestsClusterAutoscalerCommand(env *cli.Env) *cobra.Command {
 	v, usual := deploy.Autoscaler{}, deploy.UsualAutoscaler()
+	var pools string
 	cmd := &cobra.Command{
 		Use:   "cluster-autoscaler",
 		Short: "Print upstream's cluster-autoscaler with Plimsoll as its provider",
@@ -43,6 +44,9 @@ Cluster-autoscaler reads its files once: restart it after a rotation.`,
 				_, port, _ := splitAddress(usual.ExpanderAddress)
 				v.ExpanderAddress = net.JoinHostPort(host, strconv.Itoa(port))
 			}
+			if err := sizeClones(env, cmd, pools, &v); err != nil {
+				return err
+			}
 			v.Command = pveapi.Shell(append([]string{"plimsoll"}, env.Args...)...)
 			return v.Print(env.Stdout)
 		},
@@ -56,8 +60,31 @@ Cluster-autoscaler reads its files once: restart it after a rotation.`,
 		"where Plimsoll's expander is reached; not given, the host of --address and this port")
 	cli.AddFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
 	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
+	cmd.Flags().StringVar(&pools, "pools", "", "a `file` of manifests whose VMPools say how many machines there may be, in place of --machines")
+	cli.AddFlag(cmd, &v.Machines, atLeastOne, "machines", "number", strconv.Itoa(usual.Machines), "how many machines all pools may have: all may be ordered at once")
+	cli.AddFlag(cmd, &v.Clones, atLeastOne, "clones-per-storage", "number", strconv.Itoa(usual.Clones), "clones at a time, as clonesPerStorage of Plimsoll's configuration")
+	cli.AddFlag(cmd, &v.CloneTime, cli.Positive(cli.ParseDuration), "clone-time", "duration", "2m", "what a clone takes: seconds if linked, minutes if full")
 	cli.AddFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")
 	return cmd
+}
+
+// sizeClones takes the number of machines from VMPools, if a file of them is named.
+func sizeClones(env *cli.Env, cmd *cobra.Command, file string, v *deploy.Autoscaler) error {
+	switch {
+	case file == "":
+		return nil
+	case cmd.Flags().Changed("machines"):
+		return cli.SeeHelp(cmd, cli.Misused("--machines: must be absent beside --pools, was %d", v.Machines))
+	}
+	pools, err := poolsBeside(env, &siteFile{}, "", file)
+	if err != nil {
+		return err
+	}
+	v.Machines = 0
+	for i := range pools {
+		v.Machines += pools[i].Max
+	}
+	return nil
 }
 
 var (

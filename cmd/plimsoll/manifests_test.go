@@ -78,6 +78,29 @@ func TestExpanderIsAskedWhereItIsServed(t *testing.T) {
 	}
 }
 
+// The last machine of the largest order waits for the clones of all others, and is not given up.
+func TestProvisionTimeAllowsForTheQueueOfClones(t *testing.T) {
+	pools := "apiVersion: plimsoll.dev/v1alpha1\nkind: VMPool\nmetadata: {name: web}\nspec: {shapes: [{name: small, cpu: 2, memory: 4GiB}], max: 60, " +
+		"template: {vmid: 9000}, pvePool: k8s, vmids: {first: 5000, last: 5199}, join: {kind: custom, providerID: {scheme: uuid}}}\n"
+	for want, flags := range map[string][]string{
+		"25m":    nil,
+		"1h15m":  {"--pools", "vmpools.yaml"},
+		"17m":    {"--machines", "12", "--clone-time", "20s"},
+		"15m50s": {"--machines", "9", "--clones-per-storage", "2", "--clone-time", "10s"},
+	} {
+		stdout, stderr, code := inProcess(t, fstest.MapFS{"vmpools.yaml": {Data: []byte(pools)}}, append([]string{"manifests", "cluster-autoscaler"}, flags...)...)
+		if code != cli.ExitDone || !strings.Contains(stdout, "            - --max-node-provision-time="+want+"\n") {
+			t.Errorf("%v: exit %d, want %s: %s%s", flags, code, want, stderr, stdout)
+		}
+	}
+	for image, want := range map[string]bool{"cluster-autoscaler:v1.36.1": true, "cluster-autoscaler:v1.30.7": false, "cluster-autoscaler@sha256:ab": false} {
+		stdout, _, _ := inProcess(t, nil, "manifests", "cluster-autoscaler", "--image", image)
+		if got := strings.Contains(stdout, "- --frequent-loops-enabled=true"); got != want {
+			t.Errorf("%s: frequent loops %v, want %v", image, got, want)
+		}
+	}
+}
+
 // checkCloudConfig reads the file as cluster-autoscaler does.
 func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 	t.Helper()
@@ -111,7 +134,10 @@ func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 			for _, resource := range r.Resources {
 				verbs := slices.Clone(r.Verbs)
 				slices.Sort(verbs)
-				got[group+"/"+resource] = strings.Join(verbs, " ")
+				key := group + "/" + resource
+				verbs = append(verbs, strings.Fields(got[key])...)
+				slices.Sort(verbs)
+				got[key] = strings.Join(slices.Compact(verbs), " ")
 			}
 		}
 	}
@@ -126,6 +152,7 @@ func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 		want[read] = "get list watch"
 	}
 	if buffers {
+		want["/pods"] = "create get list watch" // a dry run
 		want["autoscaling.x-k8s.io/capacitybuffers"], want["autoscaling.x-k8s.io/capacitybuffers/status"] = "get list watch", "patch update"
 		want["/resourcequotas"], want["apps/deployments"], want["/podtemplates"] = "get list watch", "get list watch", "create get list update watch"
 		want["apps/deployments/scale"], want["apps/replicasets/scale"], want["apps/statefulsets/scale"] = "get", "get", "get"

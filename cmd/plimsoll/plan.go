@@ -31,7 +31,7 @@ const planLong = `Say what Plimsoll would do in a cluster as it is now, and what
 nodes and pods must be readable, and nothing is asked of Proxmox VE.
 
 Replicas are those that the WorkloadAutoscalers lead to, whatever their modes are. Machines are bought for pods that fit
-nowhere, after the VMPools; without any, after the pools of the file that --config names. Machines are returned whose
+nowhere, after the VMPools; without any, after the pools of the files that --config and --pools name. Machines are returned whose
 pods fit on the others. Everything is taken to have been for long as it is now: what only waits for time to pass, such as
 a stabilization window, is taken to have waited.`
 
@@ -48,6 +48,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 	addKubeconfig(cmd, &ask.kube)
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
 	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools, node policy and, without --kubeconfig, kubeconfig")
+	addPools(cmd, &ask.pools)
 	addOutput(cmd, &ask.format)
 	return cmd
 }
@@ -56,6 +57,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 type planQuestion struct {
 	kube           kubeAccess
 	prices, config string
+	pools          string // a file of VMPools
 	format         output
 }
 
@@ -108,18 +110,23 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 			return nil, nil, err
 		}
 		cfg.PriceBook = cmp.Or(site.PriceBook, cfg.PriceBook)
-		for i := range site.Pools {
-			seen.Pools = append(seen.Pools, site.Pools[i].Words())
-		}
 		if seen.Prices == nil && site.Prices != nil {
 			seen.Prices, seen.from = site.Prices, ask.config
 		}
 	}
-	seen.site = site
-	if ask.kube.file == "" && site.Kubeconfig != "" {
-		ask.kube.file = site.beside(site.Kubeconfig)
+	if seen.site = site; ask.pools != "" {
+		if site.Pools, err = poolsBeside(env, site, ask.config, ask.pools); err != nil {
+			return nil, nil, err
+		}
 	}
+	for i := range site.Pools {
+		seen.Pools = append(seen.Pools, site.Pools[i].Words())
+	}
+	ask.kube = *ask.kube.beside(site)
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
+		return nil, nil, cli.Misconfigured(ask.config, err)
+	}
+	if err := checkPending(&cfg.Nodes, site.Pools); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
 	if err := errors.Join(append(site.Limit.check(), site.Quotas.check()...)...); err != nil {

@@ -69,7 +69,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	addConfig(cmd, &ask.file)
-	cmd.Flags().StringVar(&ask.pools, "pools", "", "a `file` of manifests whose VMPools are the pools, where the configuration file has none")
+	addPools(cmd, &ask.pools)
 	cli.AddFlag(cmd, &ask.release, doctor.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
@@ -100,7 +100,7 @@ func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, 
 // site is what the rights are for.
 func (ask *pveSetup) site(env *cli.Env) (*siteFile, error) {
 	if ask.pools != "" {
-		return readSiteWithPools(env, ask.file, ask.pools)
+		return readSiteWithPools(env, ask.file, ask.pools, true)
 	}
 	site, err := readSite(env, ask.file, true)
 	if err != nil && strings.Contains(err.Error(), " pools: must be set") {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
@@ -16,11 +18,22 @@ import (
 )
 
 // readSiteWithPools reads a configuration file without pools, and the VMPools of a file of manifests in their place.
-func readSiteWithPools(env *cli.Env, file, manifests string) (*siteFile, error) {
-	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true, offline: true})
+func readSiteWithPools(env *cli.Env, file, manifests string, offline bool) (*siteFile, error) {
+	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true, offline: offline})
 	if err != nil {
 		return nil, err
 	}
+	site.Pools, err = poolsBeside(env, site, file, manifests)
+	return site, err
+}
+
+// addPools gives a command the flag that names a file of VMPools.
+func addPools(cmd *cobra.Command, into *string) {
+	cmd.Flags().StringVar(into, "pools", "", "a `file` of manifests whose VMPools are the pools, where the configuration file has none")
+}
+
+// poolsBeside reads the VMPools of manifests, beside a configuration file that must have none.
+func poolsBeside(env *cli.Env, site *siteFile, file, manifests string) ([]settings.Pool, error) {
 	if len(site.Pools) > 0 {
 		return nil, cli.Misconfigured(file, pricing.NewFault("pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))))
 	}
@@ -28,10 +41,11 @@ func readSiteWithPools(env *cli.Env, file, manifests string) (*siteFile, error) 
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--pools: %w", err))
 	}
-	if site.Pools, err = poolsOf(data); err != nil {
+	pools, err := poolsOf(data)
+	if err != nil {
 		return nil, cli.Misconfigured(manifests, err)
 	}
-	return site, nil
+	return pools, nil
 }
 
 // poolsOf are the VMPools among manifests, as the API server would have let them in. Other objects are passed over.

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -196,6 +197,22 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 		}
 	}
 	return spec, errors.Join(faults...)
+}
+
+// checkPending refuses the policy pending where it could not know which pool it orders from. Of
+// VMPools in the cluster each step says so.
+func checkPending(spec *nodepolicy.Spec, pools []settings.Pool) error {
+	if spec.Policy != "pending" || len(pools) == 0 || spec.Pending.Pool == "" && len(pools) == 1 {
+		return nil
+	}
+	var names []string
+	for i := range pools {
+		names = append(names, pools[i].Name)
+	}
+	if slices.Contains(names, spec.Pending.Pool) {
+		return nil
+	}
+	return pricing.NewFault("nodes.pending.pool", fmt.Sprintf("must be one of %s, for policy pending orders from one pool, was %q", strings.Join(names, ", "), spec.Pending.Pool))
 }
 
 // others names a block of settings of another policy than the default one, if there is one.

@@ -189,6 +189,10 @@ func (s *running) groups() []provider.Pool {
 
 // rest is how the cluster is reached.
 func (s *running) rest() (*rest.Config, error) {
+	if s.reach != nil {
+		cfg, _, err := s.reach.beside(s.siteFile).config(s.env)
+		return cfg, err
+	}
 	var cfg *rest.Config
 	var err error
 	if s.Kubeconfig != "" {

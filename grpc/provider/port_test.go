@@ -25,6 +25,7 @@ type port struct {
 	room     int // how many more orders are taken
 	down     error
 	next     int
+	unseen   bool // since the last look
 }
 
 func (p *port) List(context.Context) (loop.MachineState, error) {
@@ -38,6 +39,9 @@ func (p *port) Create(_ context.Context, o loop.Order) error {
 	defer p.mu.Unlock()
 	if slices.ContainsFunc(p.machines, func(m nodescaler.Machine) bool { return m.Order == o.ID }) {
 		return nil // told twice
+	}
+	if p.unseen {
+		return fmt.Errorf("%w: Frozen: LookFailed", loop.ErrUnseen)
 	}
 	if p.room == 0 {
 		return fmt.Errorf("%w: no host has room", loop.ErrRefused)

@@ -125,9 +125,12 @@ func (s *Server) order(ctx context.Context, v *view, g *group, n int) error {
 			continue
 		}
 		code := codes.ResourceExhausted
-		if !errors.Is(err, loop.ErrRefused) { // then there may be a machine all the same
+		switch {
+		case !errors.Is(err, loop.ErrRefused): // then there may be a machine all the same
 			code = codes.Unavailable
 			taken = append(taken, nodescaler.MachineName(g.pool.Name, id))
+		case errors.Is(err, loop.ErrUnseen): // an outage that began after the last look
+			code = codes.Unavailable
 		}
 		return status.Errorf(code, "order %d of %d: %s", i+1, n, errors.Join(err, s.takeBack(ctx, taken)))
 	}

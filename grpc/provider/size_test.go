@@ -89,6 +89,18 @@ func TestOrderThatIsRefusedHalfwayIsTakenBack(t *testing.T) {
 	}
 }
 
+// An outage that began after the last look backs no group off: it passes.
+func TestOrderThatMeetsAnOutageIsUnavailable(t *testing.T) {
+	s, p := made(t, nil)
+	p.unseen = true
+	if got := status.Code(increase(t, s, groupOf(t, s, "workers.small"), 3)); got != codes.Unavailable {
+		t.Errorf("%s, want Unavailable", got)
+	}
+	if len(p.machines) != 0 {
+		t.Errorf("%d machines are left of it", len(p.machines))
+	}
+}
+
 func TestShapesOfAPoolShareItsMaximum(t *testing.T) {
 	s, _ := made(t, nil)
 	if err := increase(t, s, groupOf(t, s, "workers.small"), 4); err != nil {

@@ -19,6 +19,9 @@ var ErrRefused = errors.New("order refused")
 // ErrPoolRefused is ErrRefused where the pool takes no order now, of any shape on any host.
 var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
 
+// ErrUnseen is ErrRefused where no order is taken because the machines cannot be seen now.
+var ErrUnseen = fmt.Errorf("%w while the machines cannot be seen", ErrRefused)
+
 // Act carries a step out, in order, and records what came of each part. After a failure with a
 // node or machine, the rest of the plan for it is left to the next step.
 func (p *Ports) Act(ctx context.Context, step *Step) {

@@ -259,6 +259,10 @@ var diseases = []disease{
 		k.site.Pools[0].Join = firstboot.Profile{Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeK3s}}
 	}},
 	{name: "a template does not say that it has an agent", cluster: func(c *pvesim.Config) { delete(c.VMs[0].Config, "agent") }},
+	{name: "a template names no type of CPU", cluster: func(c *pvesim.Config) { delete(c.VMs[0].Config, "cpu") },
+		says: []string{"warn templates.cpu: machines of pool web get the CPU type kvm64", "> pools[0].guest.cpuType: x86-64-v2-AES"}},
+	{name: "a template names an old type of CPU", cluster: func(c *pvesim.Config) { c.VMs[0].Config["cpu"] = "cputype=qemu64,flags=+aes" },
+		says: []string{"warn templates.cpu: machines of pool web get the CPU type qemu64"}},
 	{name: "a template is on local storage", cluster: func(c *pvesim.Config) {
 		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
 	}, healed: false, infect: func(k *clinic) {
@@ -267,7 +271,7 @@ var diseases = []disease{
 	}},
 	{name: "templates are on two hosts of three", cluster: func(c *pvesim.Config) {
 		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
-		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1"}})
+		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1", "cpu": "host"}})
 	}, infect: func(k *clinic) {
 		k.site.Pools[0].Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
 		for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {

@@ -38,7 +38,7 @@ func furnished(t testing.TB, release string, changes ...func(*pvesim.Config)) *p
 		},
 		VMs: []pvesim.VM{{
 			ID: 9000, Host: "pve1", Template: true, Storage: "ceph", Disk: 10 << 30,
-			Config: map[string]string{"name": "golden", "ide2": "ceph:cloudinit", "agent": "1"},
+			Config: map[string]string{"name": "golden", "ide2": "ceph:cloudinit", "agent": "1", "cpu": "x86-64-v2-AES"},
 		}},
 		Times: timing.Machine{Clone: timing.Range{Min: 2e9, Max: 4e9}, Boot: timing.Range{Min: 5e9, Max: 9e9}, Delete: timing.Range{Min: 1e9, Max: 2e9}},
 	}

@@ -71,6 +71,7 @@ func (e *examination) examineFit(i int, p *settings.Pool, t *templateFound) {
 	}
 	e.examineSeed(p, t)
 	e.examineAgent(i, p, t)
+	e.examineCPU(i, p, t)
 	e.examineTraits(p, t)
 }
 
@@ -101,8 +102,7 @@ func (e *examination) examineSeed(p *settings.Pool, t *templateFound) {
 // examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
 // seen before a machine runs.
 func (e *examination) examineAgent(i int, p *settings.Pool, t *templateFound) {
-	first, named := pveapi.Properties(t.config.Raw["agent"])
-	on := cmp.Or(first, named["enabled"]) == "1"
+	on := t.config.Agent()
 	switch {
 	case p.Guest.Agent && !on:
 		e.add(Warn, "templates.agent", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --agent 1 (on %s), if qemu-guest-agent is installed in it", t.vmid, t.host)},
@@ -110,6 +110,22 @@ func (e *examination) examineAgent(i int, p *settings.Pool, t *templateFound) {
 	case p.Guest.Agent:
 		e.ok("templates.agent", about(p, t.vmid), "the guest agent is switched on in template %d", t.vmid)
 	}
+}
+
+// oldCPUs are types without the instructions of x86-64-v2, which many current images are built for.
+var oldCPUs = []string{"kvm32", "kvm64", "qemu32", "qemu64"}
+
+// examineCPU looks whether machines have a CPU that current images run on. A template that names
+// none has kvm64: only the web interface has another default.
+func (e *examination) examineCPU(i int, p *settings.Pool, t *templateFound) {
+	is := cmp.Or(p.Guest.CPUType, t.config.CPUType(), "kvm64")
+	if !slices.Contains(oldCPUs, is) {
+		return
+	}
+	e.add(Warn, "templates.cpu", about(p, t.vmid), []string{
+		e.site.KeyOf(i) + ".guest.cpuType: x86-64-v2-AES",
+		fmt.Sprintf("qm set %d --cpu x86-64-v2-AES (on %s)", t.vmid, t.host),
+	}, "machines of pool %s get the CPU type %s, without the instructions of x86-64-v2: many current system and container images do not run on it", p.Name, is)
 }
 
 // examineTraits notes what clones inherit and do not keep.

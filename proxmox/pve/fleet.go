@@ -271,7 +271,7 @@ func refusal(is error, reasons []nodescaler.Reason) *Refusal {
 	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; "), is: is}
 }
 
-// Refusal is why an order was not taken. It wraps loop.ErrRefused, or loop.ErrPoolRefused.
+// Refusal is why an order was not taken. It wraps loop.ErrRefused, or one of those that do.
 type Refusal struct {
 	Reasons []nodescaler.Reason
 	text    string
@@ -326,10 +326,10 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	now := f.cfg.Now()
 	if r := f.view.blind(now); r != nil {
-		return nil, refused(*r)
+		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{*r})
 	}
 	if r := f.view.frozen; r != nil {
-		return nil, refused(reason(CodeFrozen, "%s: %s", r.Code, r.Text))
+		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(CodeFrozen, "%s: %s", r.Code, r.Text)})
 	}
 	if r := f.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)

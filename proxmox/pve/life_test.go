@@ -120,6 +120,9 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 			if !errors.As(err, &r) || !errors.Is(err, loop.ErrRefused) || r.Reasons[0].Code != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
+			if unseen := errors.Is(err, loop.ErrUnseen); unseen != (c.want == CodeFrozen) {
+				t.Errorf("unseen: %v, of %v", unseen, err)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package pveapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -82,6 +83,18 @@ func (v *VMConfig) BootDisk() string {
 		}
 	}
 	return ""
+}
+
+// CPUType is the type of CPU that a machine is started with; empty is the server's default, kvm64.
+func (v *VMConfig) CPUType() string {
+	first, named := Properties(v.Raw["cpu"])
+	return cmp.Or(first, named["cputype"])
+}
+
+// Agent reports whether the configuration says that the guest agent is installed.
+func (v *VMConfig) Agent() bool {
+	first, named := Properties(v.Raw["agent"])
+	return cmp.Or(first, named["enabled"]) == "1"
 }
 
 // The server's defaults, for keys that are not set.

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+)
+
+const initLong = `Read a Proxmox VE cluster and a Kubernetes cluster, and write the first files of an installation: plimsoll.yaml,
+vmpools.yaml with a VMPool, and pricebook.yaml with a PriceBook. Every choice has its reason in a comment. Nothing is
+changed in either cluster.
+
+The token needs to read, and no more: the role PVEAuditor on /. Choices with several options are asked for on a terminal;
+elsewhere, and with --yes, the first option is taken. A flag answers its question.`
+
+// initQuestion is what the init verb is asked.
+type initQuestion struct {
+	kube                           kubeAccess
+	endpoints, prints              []string
+	tokenFile, caFile, out         string
+	owner, currency, perKWh, watts string
+	answers                        map[string]*string
+	yes, force                     bool
+}
+
+// initAnswers are the flags that answer questions.
+var initAnswers = []struct{ name, noun, usage string }{
+	{"template", "VMID", "the template to clone"},
+	{"bridge", "bridge", "the bridge of the machines"},
+	{"iso-storage", "storage", "where first-boot discs are kept"},
+	{"join", "kind", "how machines join: rke2, k3s, talos or custom"},
+}
+
+func newInitCommand(env *cli.Env) *cobra.Command {
+	ask := initQuestion{answers: map[string]*string{}}
+	cmd := &cobra.Command{
+		Use:   "init --endpoint URL --token-file FILE",
+		Short: "Write the first configuration, from what Proxmox VE and the cluster have",
+		Long:  initLong,
+		Example: "  pveum user token add root@pam init --privsep 1 && pveum acl modify / --tokens 'root@pam!init' --roles PVEAuditor   # on a host\n" +
+			"  plimsoll init --endpoint https://pve1.example:8006 --token-file reader\n" +
+			"  plimsoll init --endpoint https://pve1.example:8006 --token-file reader --fingerprint C0:FF:... --template 9000 --yes --out site",
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.RequireFlags(cmd, "endpoint", "token-file"); err != nil {
+				return err
+			}
+			return ask.answer(cmd.Context(), env)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&ask.endpoints, "endpoint", nil, "hosts of the Proxmox VE cluster, `https://HOST:8006`")
+	f.StringVar(&ask.tokenFile, "token-file", "", "a `file` with an API token that may read, user@realm!name=value")
+	f.StringSliceVar(&ask.prints, "fingerprint", nil, "the SHA-256 `fingerprints` of the hosts' certificates, as pvenode cert info shows them")
+	f.StringVar(&ask.caFile, "ca-file", "", "a `file` with the authority of the hosts' certificates, in place of fingerprints")
+	addKubeconfig(cmd, &ask.kube)
+	f.StringVar(&ask.owner, "owner", "", "the `name` of this installation (default: that of the Proxmox VE cluster)")
+	for _, a := range initAnswers {
+		ask.answers[a.name] = f.String(a.name, "", fmt.Sprintf("%s, a `%s`", a.usage, a.noun))
+	}
+	f.StringVar(&ask.currency, "currency", "EUR", "the `name` of the money")
+	f.StringVar(&ask.perKWh, "price-per-kwh", "0.30", "the `price` of a kilowatt-hour")
+	f.StringVar(&ask.watts, "watts", "40", "the `watts` that a host draws")
+	f.StringVar(&ask.out, "out", ".", "the `folder` to write to")
+	f.BoolVar(&ask.yes, "yes", false, "ask nothing: take the first option")
+	f.BoolVar(&ask.force, "force", false, "replace files that are there")
+	return cmd
+}
+
+// answer reads both clusters, makes the choices and writes the files.
+func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
+	if err := ask.checkFolder(env); err != nil {
+		return err
+	}
+	p := &starter.Proposal{
+		Endpoints: ask.endpoints, Fingerprints: ask.prints, CAFile: ask.caFile,
+		Currency: ask.currency, PerKWh: ask.perKWh, Watts: ask.watts,
+	}
+	if err := ask.readProxmox(ctx, env, &p.Seen); err != nil {
+		return err
+	}
+	if err := ask.readNodes(ctx, env, &p.Seen); err != nil {
+		return err
+	}
+	if p.Owner = ask.owner; p.Owner == "" {
+		p.Owner = starter.Owner(p.Name)
+	}
+	if err := p.Propose(ask.choose(env)); err != nil {
+		return err
+	}
+	files, err := p.Files()
+	if err != nil {
+		return err
+	}
+	if err := checkProposed(env, files); err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := filepath.Join(ask.out, file.Name)
+		write := func(w io.Writer) error { _, err := w.Write(file.Text); return err }
+		if err := writeFile(env, name, write); err != nil {
+			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--out: %w", err))
+		}
+		fmt.Fprintln(env.Stderr, "wrote", name)
+	}
+	return ask.next(env, p)
+}
+
+// checkFolder refuses to write over files, before anything is asked.
+func (ask *initQuestion) checkFolder(env *cli.Env) error {
+	for _, name := range []string{starter.ConfigFile, starter.PoolsFile, starter.PricesFile} {
+		path := filepath.Join(ask.out, name)
+		if _, err := env.Stat(path); !ask.force && !errors.Is(err, fs.ErrNotExist) {
+			return cli.WithHint("give --force, or another folder with --out", cli.WithCode(cli.ExitConfig, fmt.Errorf("--out: %s is there already", path)))
+		}
+	}
+	return nil
+}
+
+// choose answers questions: by flags, or else on a terminal, or else by the first option.
+func (ask *initQuestion) choose(env *cli.Env) func(starter.Question) (string, error) {
+	lines := bufio.NewScanner(env.Stdin)
+	return func(q starter.Question) (string, error) {
+		if given := *ask.answers[q.Key]; given != "" {
+			if !slices.Contains(q.Options, given) {
+				return "", cli.WithCode(cli.ExitUsage, fmt.Errorf("--%s: must be one of %s, was %q", q.Key, strings.Join(q.Options, ", "), given))
+			}
+			return given, nil
+		}
+		if ask.yes || !env.HasKeys || len(q.Options) == 1 {
+			return q.Options[0], nil
+		}
+		for {
+			fmt.Fprintf(env.Stderr, "%s (%s) [%s]: ", q.Text, strings.Join(q.Options, ", "), q.Options[0])
+			if !lines.Scan() {
+				return "", errors.Join(lines.Err(), errors.New("interrupted: no answer"))
+			}
+			switch line := strings.TrimSpace(lines.Text()); {
+			case line == "":
+				return q.Options[0], nil
+			case slices.Contains(q.Options, line):
+				return line, nil
+			}
+		}
+	}
+}
+
+// checkProposed holds the files to the rules of those who read them, before they are written.
+func checkProposed(env *cli.Env, files []starter.File) error {
+	inside := *env
+	inside.ReadFile = func(name string) ([]byte, error) {
+		for _, f := range files {
+			if f.Name == name {
+				return f.Text, nil
+			}
+		}
+		return nil, fs.ErrNotExist
+	}
+	if _, err := readSiteWithPools(&inside, starter.ConfigFile, starter.PoolsFile, true); err != nil {
+		return err
+	}
+	book, err := readPrices(&inside, "prices", starter.PricesFile)
+	if err != nil {
+		return err
+	}
+	if err := book.Validate(); err != nil {
+		return cli.Misconfigured(starter.PricesFile, err)
+	}
+	return nil
+}
+
+// next says what comes after the files.
+func (ask *initQuestion) next(env *cli.Env, p *starter.Proposal) error {
+	at := func(name string) string { return pveapi.Shell(filepath.Join(ask.out, name)) }
+	storage := ""
+	if !p.Full {
+		storage = " --storage " + pveapi.Shell(p.Template.Storage)
+	}
+	release := ""
+	if strings.HasPrefix(p.Release, "8") {
+		release = " --release 8"
+	}
+	config, pools := at(starter.ConfigFile), at(starter.PoolsFile)
+	_, err := fmt.Fprintf(env.Stdout, `Read the files, then:
+  plimsoll pve setup --config %s --pools %s%s%s
+  plimsoll doctor --config %s --pools %s
+  plimsoll plan --config %s --pools %s --prices %s
+`, config, pools, storage, release, config, pools, config, pools, at(starter.PricesFile))
+	return err
+}

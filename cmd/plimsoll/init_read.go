@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+)
+
+// readProxmox reads what there is on Proxmox VE.
+func (ask *initQuestion) readProxmox(ctx context.Context, env *cli.Env, seen *starter.Seen) error {
+	token := &tokenFile{env: env, name: ask.tokenFile}
+	if _, err := token.read(); err != nil {
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--token-file: %w", err))
+	}
+	c := pveapi.Connection{
+		Endpoints: ask.endpoints, Token: token.read, Fingerprint: strings.Join(ask.prints, ","), Now: env.Now,
+	}
+	if ask.caFile != "" {
+		var err error
+		if c.CA, err = env.ReadFile(ask.caFile); err != nil {
+			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
+		}
+	}
+	client, err := pveapi.Connect(c)
+	if err != nil {
+		return cli.WithCode(cli.ExitUsage, fmt.Errorf("--%w", err))
+	}
+	defer client.Close()
+	status, err := client.ClusterStatus(ctx)
+	if pveapi.Is(err, pveapi.Certificate) {
+		return untrusted(ctx, ask.endpoints[0], err)
+	}
+	if err != nil {
+		return cli.WithCode(cli.ExitUnreachable, err)
+	}
+	version, err := client.Version(ctx)
+	if err != nil {
+		return cli.WithCode(cli.ExitUnreachable, err)
+	}
+	seen.Name, seen.Release = status.Name, version.Version
+	return readInventory(ctx, client, &status, seen)
+}
+
+// untrusted says which fingerprint a host shows. The token was not sent to it.
+func untrusted(ctx context.Context, endpoint string, err error) error {
+	shown, ok := pveapi.ShownFingerprint(err)
+	if !ok {
+		certificate, failed := pveapi.CertificateOf(ctx, endpoint)
+		if failed != nil {
+			return cli.WithCode(cli.ExitUnreachable, err)
+		}
+		shown = pveapi.FingerprintOf(certificate)
+	}
+	return cli.WithHint("compare it with what 'pvenode cert info' shows on that host, and give --fingerprint "+shown,
+		cli.WithCode(cli.ExitConfig, fmt.Errorf("--fingerprint: must be that of a host's certificate, which shows %s", shown)))
+}
+
+// readInventory reads hosts, machines, templates, storages and bridges, of hosts that are online.
+func readInventory(ctx context.Context, client *pveapi.Client, status *pveapi.ClusterStatus, seen *starter.Seen) error {
+	all, err := client.Resources(ctx)
+	if err != nil {
+		return cli.WithCode(cli.ExitUnreachable, err)
+	}
+	for _, n := range status.Nodes {
+		if !n.Online {
+			continue
+		}
+		h := starter.Host{Name: n.Name}
+		for _, r := range all {
+			if r.Type == "node" && r.Node == n.Name && r.MaxCPU != nil && r.MaxMem != nil {
+				h.CPUs, h.Memory = int(*r.MaxCPU), pricing.Bytes(*r.MaxMem)
+			}
+		}
+		if err := readHost(ctx, client, len(seen.Hosts) == 0, n.Name, seen); err != nil {
+			return err
+		}
+		seen.Hosts = append(seen.Hosts, h)
+	}
+	for _, r := range all {
+		if r.VMID != 0 {
+			seen.VMIDs = append(seen.VMIDs, r.VMID)
+		}
+		if r.Type != "qemu" || r.Template == nil || !*r.Template {
+			continue
+		}
+		t, err := readTemplate(ctx, client, &r)
+		if err != nil {
+			return cli.WithCode(cli.ExitUnreachable, err)
+		}
+		seen.Templates = append(seen.Templates, t)
+	}
+	return nil
+}
+
+// readHost reads a host's storages and bridges. Of the bridges those remain that all hosts have.
+func readHost(ctx context.Context, client *pveapi.Client, first bool, host string, seen *starter.Seen) error {
+	stores, err := client.Storages(ctx, host)
+	if err != nil {
+		return cli.WithCode(cli.ExitUnreachable, err)
+	}
+	for _, s := range stores {
+		i := slices.IndexFunc(seen.Storages, func(o starter.Storage) bool { return o.Name == s.Name })
+		if i < 0 {
+			i = len(seen.Storages)
+			seen.Storages = append(seen.Storages, starter.Storage{Name: s.Name, Type: s.Type, Shared: s.Shared, Content: s.Content})
+		}
+		if s.Active && s.Enabled {
+			seen.Storages[i].Hosts = append(seen.Storages[i].Hosts, host)
+		}
+	}
+	networks, err := client.Networks(ctx, host)
+	if err != nil {
+		return cli.WithCode(cli.ExitUnreachable, err)
+	}
+	var names []string
+	for _, n := range networks {
+		names = append(names, n.Name)
+	}
+	if first {
+		seen.Bridges = names
+		return nil
+	}
+	seen.Bridges = slices.DeleteFunc(seen.Bridges, func(b string) bool { return !slices.Contains(names, b) })
+	return nil
+}
+
+// readTemplate reads what clones of a template would have from it.
+func readTemplate(ctx context.Context, client *pveapi.Client, r *pveapi.Resource) (starter.Template, error) {
+	config, err := client.Config(ctx, r.Node, r.VMID)
+	if err != nil {
+		return starter.Template{}, err
+	}
+	t := starter.Template{VMID: r.VMID, Name: config.Name, Host: r.Node, CPU: config.CPUType(), Agent: config.Agent()}
+	if disk, ok := config.Disks[config.BootDisk()]; ok {
+		t.Storage, t.Disk = disk.Storage, pricing.Bytes(disk.Size)
+	}
+	_, card := pveapi.Properties(config.Raw["net0"])
+	t.Bridge, t.VLAN = card["bridge"], card["tag"]
+	return t, nil
+}
+
+// readNodes reads the nodes of the Kubernetes cluster.
+func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *starter.Seen) error {
+	if *ask.answers["join"] != "" && ask.kube == (kubeAccess{}) {
+		return nil // it is said what the cluster runs
+	}
+	reach, _, err := ask.kube.config(env)
+	if err != nil {
+		return cli.WithHint("give --kubeconfig, or say by --join what the cluster runs", err)
+	}
+	client, err := typedv1.NewForConfig(reach)
+	if err != nil {
+		return cli.WithCode(cli.ExitConfig, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list, err := client.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return unread(err)
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		node := starter.Node{
+			Name: n.Name, Version: n.Status.NodeInfo.KubeletVersion, OS: n.Status.NodeInfo.OSImage,
+			ProviderID: n.Spec.ProviderID, ControlPlane: costs.ControlPlane(n.Labels),
+		}
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP {
+				node.Address = cmp.Or(node.Address, a.Address)
+			}
+		}
+		seen.Nodes = append(seen.Nodes, node)
+	}
+	return nil
+}

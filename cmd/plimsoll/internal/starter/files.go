@@ -1,0 +1,202 @@
+package starter
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+// The names of the files.
+const (
+	ConfigFile = "plimsoll.yaml"
+	PoolsFile  = "vmpools.yaml"
+	PricesFile = "pricebook.yaml"
+)
+
+// File is a file that is proposed.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Files are the proposal as files, each choice with its reason.
+func (p *Proposal) Files() ([]File, error) {
+	var files []File
+	for _, f := range []struct{ name, text string }{{ConfigFile, configText}, {PoolsFile, poolsText}, {PricesFile, pricesText}} {
+		t, err := template.New(f.name).Funcs(template.FuncMap{
+			"list": list, "q": func(s string) string { return fmt.Sprintf("%q", s) }, "line": line,
+		}).Parse(f.text)
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		if err := t.Execute(&b, p); err != nil {
+			return nil, err
+		}
+		files = append(files, File{f.name, b.Bytes()})
+	}
+	return files, nil
+}
+
+// list is a YAML list of texts on one line.
+func list(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, t := range texts {
+		quoted[i] = fmt.Sprintf("%q", t)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// line is text from elsewhere that goes into a comment.
+func line(text string) string { return strings.Trim(fmt.Sprintf("%q", text), `"`) }
+
+// Others are the names of templates that were not chosen.
+func (p *Proposal) Others() string {
+	var all []string
+	for _, t := range p.Templates {
+		if t.VMID != p.Template.VMID {
+			all = append(all, fmt.Sprintf("%d (%s)", t.VMID, line(t.Name)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// TemplateShared is whether the template's storage is shared.
+func (p *Proposal) TemplateShared() bool { return p.storage(p.Template.Storage).Shared }
+
+// Host is the first host of known size, from which capacity is priced.
+func (p *Proposal) Host() Host {
+	for _, h := range p.Hosts {
+		if h.CPUs > 0 {
+			return h
+		}
+	}
+	return Host{Name: "unknown", CPUs: 8, Memory: 32 << 30}
+}
+
+// HostGiB is that host's memory in GiB.
+func (p *Proposal) HostGiB() int { return max(1, int(p.Host().Memory>>30)) }
+
+const configText = `# The configuration of Plimsoll, proposed by 'plimsoll init' from Proxmox VE {{.Release}}. It holds no pools:
+# those are VMPools, in vmpools.yaml.
+
+# Names this installation in tags and notes of its machines. Two on one cluster need two names.
+owner: {{q .Owner}}
+
+# Hosts of one Proxmox VE cluster, in the order they are tried. Add others, so that one may be down:
+# the cluster has{{range .Hosts}} {{.Name}}{{end}}.
+endpoints: {{list .Endpoints}}
+{{if .CAFile}}
+# The authority that the hosts' certificates are signed by.
+caFile: {{q .CAFile}}
+{{else if .Fingerprints}}
+# The SHA-256 fingerprints of their certificates, as 'pvenode cert info' shows them on each host.
+fingerprints: {{list .Fingerprints}}
+{{end}}
+# Plimsoll's own token, not the one that init read with: 'plimsoll pve setup' prints the commands
+# that make it. One line, plimsoll@pve!plimsoll=VALUE.
+tokenFile: token
+`
+
+const poolsText = `# The machines that Plimsoll may make, proposed by 'plimsoll init'. Apply it with kubectl.
+apiVersion: plimsoll.dev/v1alpha1
+kind: VMPool
+metadata: {name: workers}
+spec:
+  # Observe shows what would be done, in status and events. Active does it.
+  mode: Observe
+
+  # {{if .TemplateShared}}On storage {{.Template.Storage}}, which all hosts share: any host can clone it.{{else if .ByHost}}On local storage: each host clones its own template named {{line .Template.Name}}.{{else if .Pinned}}On storage {{.Template.Storage}}, which only {{.Pinned}} has: other hosts need templates of their own (byHost).{{else}}On storage {{.Template.Storage}} of the only host.{{end}}
+{{- with .Others}}
+  # Other templates: {{.}}.{{end}}
+{{- if .ByHost}}
+  template:
+    byHost: { {{- range $i, $t := .ByHost}}{{if $i}}, {{end}}{{$t.Host}}: {{$t.VMID}}{{end -}} }
+{{- else}}
+  template: {vmid: {{.Template.VMID}}} # {{line .Template.Name}}
+{{- end}}
+{{- if .Pinned}}
+  placement: {hosts: [{{.Pinned}}]}
+{{- end}}
+{{- if .Full}}
+  # Storage {{.Template.Storage}} cannot make linked clones.
+  clone: full
+{{- else}}
+  # Shares the template's disk: made in moments, on the template's storage.
+  clone: linked
+{{- end}}
+
+  # {{if eq .Bridge .Template.Bridge}}The template's bridge.{{else}}Not the template's bridge{{with .Template.Bridge}}, {{.}}{{end}}.{{end}} Every host has it.
+  bridge: {{q .Bridge}}
+{{- with .Template.VLAN}}
+  vlan: {{.}} # as the template
+{{- end}}
+
+  # The sizes that machines may have{{if gt (len .Hosts) 0}}: each fits into half of the smallest host{{end}}. The disk holds the template's.
+  shapes:
+{{- range .Shapes}}
+    - {name: {{.Name}}, cpu: {{.CPU}}, memory: {{.MemoryGiB}}GiB, disk: {{.Disk}}GiB}
+{{- end}}
+  # As many of the smallest as half of the hosts' memory holds, and at most 10.
+  max: {{.Max}}
+
+  # VMIDs for this pool alone: the first range from 5000 on in which none is taken.
+  vmids: {first: {{.First}}, last: {{.Last}}}
+  # The resource pool that rights hang on. 'plimsoll pve setup' prints the command that makes it.
+  pvePool: plimsoll
+
+  guest:
+{{- if .CPUType}}
+    # The template names {{if .Template.CPU}}{{.Template.CPU}}{{else}}no CPU type, so that machines get kvm64{{end}}: many current images do not run on it.
+    cpuType: {{.CPUType}}
+{{- else}}
+    # The CPU type is the template's, {{line .Template.CPU}}.
+{{- end}}
+    # {{if .Template.Agent}}The template says that qemu-guest-agent is in it: shutdown asks it.{{else}}The template does not switch the guest agent on.{{end}}
+    agent: {{.Template.Agent}}
+
+  # Where first-boot discs are kept: {{if .ISO.Shared}}all hosts share it{{else}}every host has one of this name{{end}}.
+  iso: {storage: {{q .ISO.Name}}}
+
+  # {{line .Join.Why}}.
+{{- with .Join.Region}}
+  region: {{q .}} # as in the nodes' provider ids
+{{- end}}
+  join:
+    kind: {{.Join.Kind}}
+{{- with .Join.Servers}}
+    # The control plane{{if eq (index . 0) "SERVER"}} was not seen: write the address of a server or load balancer{{end}}. A load balancer's address survives the loss of a server.
+    servers: {{list .}}
+{{- end}}
+{{- if or (eq .Join.Kind "rke2") (eq .Join.Kind "k3s")}}
+    # A file with the agents' own token: server/agent-token on a server, not the servers' token.
+    tokenFile: join-token
+{{- with .Join.Version}}
+    # The version that the control plane runs. With 'from: template' it is in the template.
+    install: {from: script, version: {{q .}}}
+{{- end}}
+{{- else}}
+    # {{if eq .Join.Kind "talos"}}A worker's machine configuration, as talosctl gen config writes it.{{else}}User-data that joins the node, such as a cloud-config with kubeadm join.{{end}}
+    userDataFile: user-data
+{{- end}}
+    # What the nodes' provider ids look like{{if eq .Join.Scheme .Join.Kind}}, as {{.Join.Kind}} sets them{{end}}.
+    providerID: {scheme: {{.Join.Scheme}}}
+`
+
+const pricesText = `# What machines cost, proposed by 'plimsoll init'. Replace watts, tariff and hardware by your own:
+# 'plimsoll price --book pricebook.yaml' shows the working.
+apiVersion: plimsoll.dev/v1alpha1
+kind: PriceBook
+metadata: {name: default}
+spec:
+  currency: {{q .Currency}}
+  derived:
+    pricePerKWh: {{q .PerKWh}} # --price-per-kwh
+    wattsPerHost: {{q .Watts}} # --watts: what a host draws on average; a guess until it is measured
+    # What host {{.Host.Name}} has to give, as Proxmox VE says.
+    hostVCPU: {{.Host.CPUs}}
+    hostMemory: {{.HostGiB}}GiB
+    vCPUSharePercent: 50 # the vCPUs bear half, memory the rest
+  # hardwarePrice and amortiseMonths below derived add what the hosts were bought for.
+`

@@ -1,0 +1,77 @@
+package starter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// first takes the first option of every question.
+func first(q Question) (string, error) { return q.Options[0], nil }
+
+func seen(change func(*Seen)) *Proposal {
+	p := &Proposal{Owner: "home", Currency: "EUR", PerKWh: "0.3", Watts: "40", Seen: Seen{
+		Hosts:     []Host{{"pve1", 8, 32 << 30}, {"pve2", 4, 16 << 30}},
+		Storages:  []Storage{{"local", "dir", false, []string{"iso"}, []string{"pve1", "pve2"}}, {"lvm", "lvmthin", false, []string{"images"}, []string{"pve1", "pve2"}}},
+		Bridges:   []string{"vmbr0", "vmbr1"},
+		Templates: []Template{{VMID: 9001, Name: "k8s", Host: "pve2", Storage: "lvm"}, {VMID: 9000, Name: "k8s", Host: "pve1", Storage: "lvm", Bridge: "vmbr1", VLAN: "30", CPU: "host", Disk: 30 << 30}},
+		VMIDs:     []int{100, 5150, 9000, 9001},
+		Nodes:     []Node{{Name: "w", Version: "v1.34.1+k3s1"}},
+	}}
+	change(&p.Seen)
+	return p
+}
+
+func TestChoicesFollowWhatThereIs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Seen)
+		says   []string
+	}{
+		{"a template for each host", func(*Seen) {}, []string{
+			"  template:\n    byHost: {pve1: 9000, pve2: 9001}\n", "  bridge: \"vmbr1\"\n  vlan: 30 # as the template\n", "  clone: linked\n",
+			"    # The CPU type is the template's, host.\n", "    - {name: small, cpu: 2, memory: 4GiB, disk: 30GiB}\n    - {name: medium,",
+			"  vmids: {first: 5000, last: 5099}\n", "  iso: {storage: \"local\"}\n", "  max: 6\n",
+			"    # The control plane was not seen: write the address of a server or load balancer.",
+		}},
+		{"one host can clone", func(s *Seen) { s.Templates[0].Name = "other" }, []string{"  placement: {hosts: [pve1]}\n", "# Other templates: 9001 (other).\n"}},
+		{"thick LVM", func(s *Seen) { s.Storages[1].Type = "lvm" }, []string{"  # Storage lvm cannot make linked clones.\n  clone: full\n"}},
+		{"a small host", func(s *Seen) { s.Hosts[1].CPUs = 2 }, []string{"disk: 30GiB}\n  # As many"}},
+		{"VMIDs are taken", func(s *Seen) { s.VMIDs = []int{5000, 5199} }, []string{"  vmids: {first: 5200, last: 5299}\n"}},
+		{"a name that steers YAML", func(s *Seen) { s.Templates[1].Name = "k8s\nmode: Active" }, []string{`template: {vmid: 9000} # k8s\nmode: Active`}},
+	} {
+		p := seen(c.change)
+		if err := p.Propose(first); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		files, err := p.Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(string(files[1].Text), says) {
+				t.Errorf("%s: %q is not in\n%s", c.name, says, files[1].Text)
+			}
+		}
+	}
+}
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	for want, change := range map[string]func(*Seen){
+		"there is no template":                  func(s *Seen) { s.Templates = nil },
+		"there is no bridge":                    func(s *Seen) { s.Bridges = nil },
+		"there is no storage with content iso ": func(s *Seen) { s.Storages[0].Hosts = []string{"pve1"} },
+	} {
+		if err := seen(change).Propose(first); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestOwnersAreNamesThatMachinesMayBear(t *testing.T) {
+	for cluster, want := range map[string]string{"Home Lab": "homelab", "": "home", "Ü": "home", strings.Repeat("a", 40): strings.Repeat("a", 32)} {
+		if got := Owner(cluster); got != want {
+			t.Errorf("%q: %q, want %q", cluster, got, want)
+		}
+	}
+}
