@@ -232,6 +232,7 @@ func (d *Demand) validate(f *Faults, path string) {
 	f.Must(d.Spread >= 0 && d.Spread < 1, path+".spread", "must be from 0% to below 100%", d.Spread)
 	f.Must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or left out", d.Tail)
 	f.Must(d.Tail == 0 || d.Spread == 0, path+".spread", "must be 0% with a tail", d.Spread)
+	f.Must(d.Wait >= 0, path+".wait", "must not be negative", d.Wait)
 }
 
 func (c *CostTarget) validate(f *Faults, path string) {

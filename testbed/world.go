@@ -206,7 +206,7 @@ func (p *Pool) forNodes(most int) nodescaler.Pool {
 func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 	s := sim.Workload{
 		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Extra: pricing.AmountsOf(w.Resources), Quota: w.Quota, Concurrency: w.Concurrency,
-		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread), Tail: w.Demand.Tail},
+		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread), Tail: w.Demand.Tail, Wait: w.Demand.Wait},
 		Balance: w.Balance, Selector: w.Selector, Priority: w.Priority, Unavailable: w.Unavailable,
 		Grace: w.Grace, Load: j.Load, Window: w.SLO.Window,
 		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),

@@ -8,11 +8,14 @@ import (
 
 // Demand is the CPU time of one request: even between Mean×(1-Spread) and Mean×(1+Spread), or, with a
 // Tail, by the law of Pareto with that exponent, under which few requests take most of the time. The
-// lower the exponent, the heavier the tail; at 1 there would be no mean.
+// lower the exponent, the heavier the tail; at 1 there would be no mean. Wait is the mean of how long
+// the request waits besides for something that is not its pod's, such as a database, which is
+// distributed exponentially.
 type Demand struct {
 	Mean   time.Duration
 	Spread float64
 	Tail   float64
+	Wait   time.Duration
 }
 
 // Draw takes the CPU seconds of one request.
@@ -26,6 +29,14 @@ func (d Demand) Draw(rng *rand.Rand) float64 {
 		return s
 	}
 	return s * (1 + d.Spread*(2*rng.Float64()-1))
+}
+
+// DrawWait takes the seconds that one request waits.
+func (d Demand) DrawWait(rng *rand.Rand) float64 {
+	if d.Wait == 0 {
+		return 0
+	}
+	return d.Wait.Seconds() * rng.ExpFloat64()
 }
 
 // Balance is how a request finds its pod.

@@ -20,15 +20,16 @@ func TestLawPodsAgreeWithPlainProcessorSharing(t *testing.T) {
 		limit := rapid.IntRange(1, 6).Draw(t, "slots")
 		quota := rapid.SampledFrom([]float64{0.25, 0.5, 1, 2.5}).Draw(t, "quota")
 		n := rapid.IntRange(1, 25).Draw(t, "requests")
-		arrivals, needs := make([]float64, n), make([]float64, n)
+		arrivals, needs, waits := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i := range n {
+			waits[i] = float64(max(rapid.IntRange(-300, 300).Draw(t, "wait"), 0)) / 1000
 			arrivals[i] = float64(rapid.IntRange(0, 2000).Draw(t, "at")) / 1000
 			needs[i] = float64(rapid.IntRange(1, 300).Draw(t, "need")) / 1000
 		}
 		sort.Float64s(arrivals)
 		pod := New[int](quota, limit, 0)
-		got := serve(&pod, arrivals, needs)
-		want := servePlainly(arrivals, needs, limit, quota)
+		got := serve(&pod, arrivals, needs, func(i int) float64 { return waits[i] })
+		want := servePlainly(arrivals, needs, waits, limit, quota)
 		for i := range n {
 			if math.Abs(got[i]-want[i]) > 1e-6 {
 				t.Fatalf("request %d ends at %.9f, want %.9f", i, got[i], want[i])
@@ -45,33 +46,45 @@ func TestLawPodsAgreeWithPlainProcessorSharing(t *testing.T) {
 }
 
 // serve lets the real pod do it.
-func serve(p *Pod[int], arrivals, needs []float64) (ends []float64) {
+func serve(p *Pod[int], arrivals, needs []float64, waits func(int) float64) (ends []float64) {
 	ends = make([]float64, len(needs))
 	leave := func(until time.Duration) {
 		for at, busy := p.Due(); busy && at <= until; at, busy = p.Due() {
-			ends[p.Finish(at)] = at.Seconds()
+			if i, out := p.Finish(at); out {
+				ends[i] = at.Seconds()
+			}
 		}
 	}
 	for i := range arrivals {
 		at := time.Duration(arrivals[i] * 1e9)
 		leave(at)
-		p.Accept(at, needs[i], i)
+		p.Accept(at, needs[i], waits(i), i)
 	}
 	leave(math.MaxInt64)
 	return ends
 }
 
-func servePlainly(arrivals, needs []float64, limit int, quota float64) []float64 {
-	left := slices.Clone(needs)
+func servePlainly(arrivals, needs, waits []float64, limit int, quota float64) []float64 {
+	left, away := slices.Clone(needs), slices.Clone(waits)
 	ends := make([]float64, len(needs))
-	var in []int // being served or waiting, in order of arrival
+	var in []int // being served, away or waiting for a slot, in order of arrival
 	now, next := 0.0, 0
 	for next < len(arrivals) || len(in) > 0 {
-		serving := in[:min(limit, len(in))]
+		slots := in[:min(limit, len(in))]
+		var serving []int
+		for _, r := range slots {
+			if left[r] > 0 {
+				serving = append(serving, r)
+			}
+		}
 		rate := min(1, quota/float64(len(serving)))
 		at, first := math.Inf(1), -1
-		for i, r := range serving {
-			if end := now + left[r]/rate; end < at-1e-12 {
+		for i, r := range slots {
+			end := now + away[r]
+			if left[r] > 0 {
+				end = now + left[r]/rate
+			}
+			if end < at-1e-12 {
 				at, first = end, i
 			}
 		}
@@ -79,8 +92,12 @@ func servePlainly(arrivals, needs []float64, limit int, quota float64) []float64
 		if arriving {
 			at = arrivals[next]
 		}
-		for _, r := range serving {
-			left[r] -= (at - now) * rate
+		for _, r := range slots {
+			if left[r] > 0 {
+				left[r] -= (at - now) * rate
+			} else {
+				away[r] -= at - now
+			}
 		}
 		now = at
 		if arriving {
@@ -88,7 +105,12 @@ func servePlainly(arrivals, needs []float64, limit int, quota float64) []float64
 			next++
 			continue
 		}
-		ends[in[first]] = now
+		r := in[first]
+		if done := left[r] > -1e-9 && left[r] < 1e-9 && away[r] > 0 && waits[r] == away[r]; done {
+			left[r] = 0 // it has had its CPU
+			continue
+		}
+		ends[r] = now
 		in = slices.Delete(in, first, first+1)
 	}
 	return ends
@@ -122,7 +144,7 @@ func TestMeanTimesAreThoseOfTheory(t *testing.T) {
 			}
 			pod := New[int](1, c.slots, 0)
 			sum := 0.0
-			for i, end := range serve(&pod, arrivals, needs) {
+			for i, end := range serve(&pod, arrivals, needs, func(int) float64 { return 0 }) {
 				sum += end - arrivals[i]
 			}
 			if got := sum / n; math.Abs(got/c.want-1) > 0.03 {
@@ -135,7 +157,7 @@ func TestMeanTimesAreThoseOfTheory(t *testing.T) {
 func TestDroppedRequestsComeBackInOrderAndUseNoMoreCPU(t *testing.T) {
 	p := New[int](1, 2, 0)
 	for i := range 4 {
-		p.Accept(0, 1, i)
+		p.Accept(0, 1, 0, i)
 	}
 	if got := p.Drop(time.Second); !slices.Equal(got, []int{0, 1, 2, 3}) {
 		t.Errorf("dropped %v", got)
@@ -220,7 +242,7 @@ func TestAHeavyTailKeepsItsMeanAndItsLaw(t *testing.T) {
 
 func TestAPodThatIsResizedKeepsWhatItHasDone(t *testing.T) {
 	pod := New[int](1, 8, 0)
-	pod.Accept(0, 2, 1)
+	pod.Accept(0, 2, 0, 1)
 	pod.Resize(time.Second, .5)
 	if due, _ := pod.Due(); due != 3*time.Second {
 		t.Errorf("a second of work at half a core is done at %s, want 3s", due)

@@ -72,7 +72,7 @@ type Workload struct {
 	GoalQuantile float64
 }
 
-// Demand is the CPU time of one request.
+// Demand is the CPU time of one request, and how long it waits besides.
 type Demand = serving.Demand
 
 // Balance is how a request finds its pod.
@@ -190,6 +190,7 @@ func (w *Workload) validate(f *findings) {
 	must(w.Demand.Spread >= 0 && w.Demand.Spread < 1, "demand.spread", "from 0 to below 1", w.Demand.Spread)
 	must(w.Demand.Tail == 0 || w.Demand.Tail > 1, "demand.tail", "0 or greater than 1", w.Demand.Tail)
 	must(w.Demand.Tail == 0 || w.Demand.Spread == 0, "demand.spread", "0 with a tail", w.Demand.Spread)
+	must(w.Demand.Wait >= 0, "demand.wait", "0 or greater", w.Demand.Wait)
 	must(w.Balance == LeastOfTwo || w.Balance == AtRandom, "balance", fmt.Sprintf("%s or %s", LeastOfTwo, AtRandom), w.Balance)
 	must(w.Unavailable >= 0, "unavailable", "0 or more", w.Unavailable)
 	must(w.Grace >= 0, "grace", "0 or more", w.Grace)

@@ -18,7 +18,7 @@ type server struct {
 	id    int
 	svc   *service
 	pod   *pod
-	due   time.Duration // the next end of a request
+	due   time.Duration // when the next request is to be moved on
 	place int           // in the world's departures; -1 when idle
 }
 
@@ -27,16 +27,16 @@ func newServer(id int, svc *service, p *pod, now time.Duration) *server {
 }
 
 // accept takes a request in, or lets it wait.
-func (s *server) accept(now time.Duration, need float64, r request) {
-	s.Accept(now, need, r)
+func (s *server) accept(now time.Duration, need, wait float64, r request) {
+	s.Accept(now, need, wait, r)
 	s.plan()
 }
 
-// finish takes out the request whose end is due, and lets the next waiting one in.
-func (s *server) finish(now time.Duration) request {
-	r := s.Finish(now)
+// finish moves on the request that is due, and reports whether it is out.
+func (s *server) finish(now time.Duration) (r request, out bool) {
+	r, out = s.Finish(now)
 	s.plan()
-	return r
+	return r, out
 }
 
 // drop takes every request out, unserved.

@@ -45,7 +45,8 @@ func (s *service) send(now time.Duration, user int32) {
 		return
 	}
 	s.stats.inFlight++
-	srv.accept(now, s.cfg.Demand.Draw(s.demand), request{now, user})
+	d := &s.cfg.Demand
+	srv.accept(now, d.Draw(s.demand), d.DrawWait(s.demand), request{now, user})
 }
 
 func (s *service) pick() *server {
@@ -55,9 +56,12 @@ func (s *service) pick() *server {
 	return serving.Pick(s.ready, s.cfg.Balance, s.balance)
 }
 
-// depart ends the request of srv that is due.
+// depart moves on the request of srv that is due.
 func (s *service) depart(now time.Duration, srv *server) {
-	r := srv.finish(now)
+	r, out := srv.finish(now)
+	if !out {
+		return
+	}
 	s.stats.inFlight--
 	s.stats.done(now, r.start)
 	s.users.answered(now, r.user)

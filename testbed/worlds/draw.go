@@ -23,6 +23,7 @@ const (
 	leastScrape, mostScrape   = 5 * time.Second, 2 * time.Minute
 	leastPods, mostPods       = 2, 40 // that an HPA at 60 % needs at the peak of one workload
 	leastThink, mostThink     = 100 * time.Millisecond, 10 * time.Second
+	leastWait, mostWait       = 1, 20 // times the CPU that a request takes
 
 	// Requests are what takes time to simulate. The load is in cores, and how long a request takes
 	// is drawn from what keeps their number between these: the more cores, the longer.
@@ -85,6 +86,7 @@ type service struct {
 	cpu, quota  pricing.MilliCPU
 	pods        float64 // that an HPA at 60 % needs at the peak
 	demand      time.Duration
+	wait        time.Duration // of a request, for something else than CPU; 0 of most
 	spread      float64
 	tail        float64
 	concurrency int
@@ -158,6 +160,7 @@ func (w *world) add(name string, kind sim.Kind, of float64) {
 		s.spread = math.Round(d.even(0, 80)) / 100
 	}
 	s.concurrency = max(int(math.Ceil(float64(s.quota)/1000)), int(d.log(1, 65)))
+	s.elsewhere(newDice(w.seed, name+" wait"))
 	if s.quantile = 90; d.under(0.3) {
 		s.quantile = 95
 	}
@@ -191,7 +194,18 @@ func (s *service) speed() float64 { return min(1, float64(s.quota)/1000) }
 
 // alone is how long one takes then.
 func (s *service) alone() time.Duration {
-	return time.Duration(float64(s.demand) / s.speed())
+	return time.Duration(float64(s.demand)/s.speed()) + s.wait
+}
+
+// elsewhere draws whether requests wait for something else, as a database, and for how long. Pods
+// then take at least as many at a time as keep their CPU busy.
+func (s *service) elsewhere(d dice) {
+	if !d.under(0.2) {
+		return
+	}
+	times := d.log(leastWait, mostWait)
+	s.wait = (time.Duration(times * float64(s.demand))).Round(time.Millisecond)
+	s.concurrency = max(s.concurrency, int(math.Ceil(d.log(1, 4)*(1+times)*float64(s.quota)/1000)))
 }
 
 // request draws what a request takes. Where even the longest are too many, there are fewer pods.

@@ -32,7 +32,8 @@ func TestWorldsAreWithinTheirRanges(t *testing.T) {
 			within("a request's CPU", leastService.Seconds(), mostService.Seconds(), w.Demand.Mean.Seconds())
 			alone := w.Demand.Mean.Seconds() / min(1, float64(w.Quota)/1000)
 			within("a lone request", 0, 1.1*slowest.Seconds(), alone)
-			within("the target, in lone requests,", 1.99, 10.01, w.SLO.Target.Seconds()/alone)
+			within("the target, in lone requests,", 1.99, 10.01, w.SLO.Target.Seconds()/(alone+w.Demand.Wait.Seconds()))
+			within("slots, in those that keep the CPU busy,", 0.99, 65*mostPod, float64(w.Concurrency)/(float64(w.Quota)/1000)/(1+w.Demand.Wait.Seconds()/w.Demand.Mean.Seconds()))
 			within("the window, in scrapes,", 4, 1e9, float64(w.SLO.Window/e.Signals.MetricsEvery))
 			requests += most(e, w)
 		}
@@ -61,7 +62,7 @@ func most(e *testbed.Experiment, w *testbed.Workload) float64 {
 	n := mean(l.Level, e.Duration) * e.Duration.Seconds()
 	switch l.Kind {
 	case sim.Sleep:
-		return n / (l.Think.Seconds() + w.Demand.Mean.Seconds()/min(1, float64(w.Quota)/1000))
+		return n / (l.Think.Seconds() + w.Demand.Mean.Seconds()/min(1, float64(w.Quota)/1000) + w.Demand.Wait.Seconds())
 	case sim.Pace:
 		return n / l.Think.Seconds()
 	default:
@@ -112,10 +113,11 @@ func TestAllKindsOfWorldsAreDrawn(t *testing.T) {
 		count(bytes.Contains(File(seed), []byte("clairvoyant: true")), "clairvoyant")
 		count(!w.warm, "cold")
 		count(w.scraped, "scraped")
+		count(s.wait > 0, "waiting")
 	}
 	for _, what := range []string{
 		"steady", "ramp", "spike", "day", "noise", "on/off", "open", "sleep", "pace", "mixed", "faults", "two shapes", "tail", "long lead", "short lead",
-		"short requests", "long requests", "small pods", "large pods", "large machines", "clairvoyant", "cold", "scraped",
+		"short requests", "long requests", "small pods", "large pods", "large machines", "clairvoyant", "cold", "scraped", "waiting",
 	} {
 		if n[what] < all/20 {
 			t.Errorf("%s: %d of %d worlds", what, n[what], all)

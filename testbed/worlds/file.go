@@ -121,11 +121,14 @@ func (w *world) signals() string {
 func (s *service) write(p func(string, ...any), w *world, own bool) {
 	p("  - name: default/%s", s.name)
 	p("    requests: {cpu: %dm, memory: %dMB}\n    quota: %dm\n    concurrency: %d", s.cpu, max(50, s.cpu/2), s.quota, s.concurrency)
+	demand := fmt.Sprintf("mean: %s, spread: %.0f%%", s.demand, 100*s.spread)
 	if s.tail > 0 {
-		p("    demand: {mean: %s, spread: 0%%, tail: %g}", s.demand, s.tail)
-	} else {
-		p("    demand: {mean: %s, spread: %.0f%%}", s.demand, 100*s.spread)
+		demand += fmt.Sprintf(", tail: %g", s.tail)
 	}
+	if s.wait > 0 {
+		demand += fmt.Sprintf(", wait: %s", s.wait)
+	}
+	p("    demand: {%s}", demand)
 	p("    balance: %s\n    replicas: {min: 1, max: %d, start: %d}\n    unavailable: %d\n    grace: 30s", w.balance, s.max, s.start, s.unavailable)
 	p("    slo: {p: %dth, target: %s, window: %s}", s.quantile, s.target, s.window)
 	if own {
@@ -163,6 +166,9 @@ func (w *world) String() string {
 		size := fmt.Sprintf("±%.0f %%", 100*s.spread)
 		if s.tail > 0 {
 			size = "tail " + strconv.FormatFloat(s.tail, 'g', -1, 64)
+		}
+		if s.wait > 0 {
+			size += fmt.Sprintf(" + %s elsewhere", s.wait)
 		}
 		who := string(s.kind)
 		if s.think > 0 {

@@ -120,7 +120,7 @@ func (p *Plane) enter(app string) (*application, *call, Answer) {
 		return a, nil, failed(http.StatusServiceUnavailable, "UF", "pod %s is on a node that does not run", pod.obs.name)
 	}
 	c := &call{start: now, done: make(chan Answer, 1)}
-	pod.Accept(now, pod.obs.behavior.demand.Draw(a.demands), c)
+	pod.Accept(now, pod.obs.behavior.demand.Draw(a.demands), 0, c)
 	pod.arm(now)
 	return a, c, Answer{Pod: pod.obs.name}
 }

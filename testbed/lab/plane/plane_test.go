@@ -37,7 +37,8 @@ func TestPodsInRealTimeObeyTheLaw(t *testing.T) {
 		took, want := make([]time.Duration, n), make([]time.Duration, n)
 		leave := func(until time.Duration) {
 			for at, busy := twin.Due(); busy && at <= until; at, busy = twin.Due() {
-				want[twin.Finish(at)] += at
+				i, _ := twin.Finish(at)
+				want[i] += at
 			}
 		}
 		var users sync.WaitGroup
@@ -45,7 +46,7 @@ func TestPodsInRealTimeObeyTheLaw(t *testing.T) {
 			time.Sleep(time.Duration(arrivals.ExpFloat64() * float64(110*time.Millisecond)))
 			now := p.now()
 			leave(now)
-			twin.Accept(now, demand.Draw(demands), i)
+			twin.Accept(now, demand.Draw(demands), 0, i)
 			want[i] = -now
 			users.Go(func() {
 				sent := time.Now()
