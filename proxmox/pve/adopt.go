@@ -48,7 +48,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
 			Host: c.guest.Host, VMID: c.guest.VMID, Created: m.Created,
-			making: making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
+			Making: Making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
 		}
 		readMade(config.Description, &w.i)
 		f.adoptOne(ctx, w, c.looks)

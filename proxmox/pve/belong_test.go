@@ -134,7 +134,7 @@ func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
 
 // What is held, and for what, by whose a machine is and how it was found.
 func TestMachinesThatNothingStops(t *testing.T) {
-	found := Intent{Step: StepStarted, Pool: "web", Cluster: homeCluster, making: making{Adopted: true, Running: true}}
+	found := Intent{Step: StepStarted, Pool: "web", Cluster: homeCluster, Making: Making{Adopted: true, Running: true}}
 	but := func(change func(*Intent)) Intent { i := found; change(&i); return i }
 	for _, c := range []struct {
 		name string

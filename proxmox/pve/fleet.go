@@ -353,7 +353,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, making: making{Recipe: f.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, sparing: sparing{Keep: a.Keep},
+		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: f.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)

@@ -39,7 +39,7 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 }
 
 // cramped reports whether the machine failed for lack of room.
-func (f *failing) cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }
+func (f *Failing) cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }
 
 // successes are when machines last joined, by pool.
 func (ro *roster) successes() map[string]time.Time {

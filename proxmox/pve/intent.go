@@ -42,15 +42,15 @@ type Intent struct {
 	// Joined is when it was first seen as a node; zero is never.
 	Joined time.Time `json:"joined,omitzero"`
 
-	making
-	leaving
-	sparing
-	failing
+	Making
+	Leaving
+	Sparing
+	Failing
 }
 
-// making is what a machine was made with and of, or was found to be. Whatever becomes of the pool's
+// Making is what a machine was made with and of, or was found to be. Whatever becomes of the pool's
 // configuration, it stays what the machine is recognised and judged by.
-type making struct {
+type Making struct {
 	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
 	// others' machines; empty is unknown.
 	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
@@ -81,8 +81,8 @@ type making struct {
 	Running bool `json:"running,omitempty"`
 }
 
-// leaving is how a machine goes, from when it is given back until its VMID may be used again.
-type leaving struct {
+// Leaving is how a machine goes, from when it is given back until its VMID may be used again.
+type Leaving struct {
 	// Returned is when the machine was given back; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
 	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
@@ -103,8 +103,8 @@ type leaving struct {
 	NodeGone bool `json:"nodeGone,omitempty"`
 }
 
-// sparing is how a machine is kept as a spare, and started again.
-type sparing struct {
+// Sparing is how a machine is kept as a spare, and started again.
+type Sparing struct {
 	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it is
 	// none; whoever finds it set sees to it that the machine is stopped. Woken is when it was last started
 	// from being one, and Rejoined when it was a node again after that.
@@ -116,8 +116,8 @@ type sparing struct {
 	Misses int `json:"misses,omitempty"`
 }
 
-// failing is why a machine is no use, or is not touched.
-type failing struct {
+// Failing is why a machine is no use, or is not touched.
+type Failing struct {
 	// Failed is why the machine will never join.
 	Failed   *nodescaler.Reason `json:"failed,omitempty"`
 	FailedAt time.Time          `json:"failedAt,omitzero"`
@@ -200,7 +200,7 @@ func (i Intent) clone() Intent {
 
 // pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
 // its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
-func (m *making) pvePools(p *settings.Pool) []string {
+func (m *Making) pvePools(p *settings.Pool) []string {
 	if m.PVEPool == "" || m.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}
 	}

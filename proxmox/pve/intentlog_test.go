@@ -59,7 +59,7 @@ func TestLogKeepsWhatMemoryKeeps(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				err = errors.Join(twin.Remove(order), log.Remove(order))
 			} else {
-				i := Intent{Order: order, VMID: n, making: making{Spent: []int{n}}}
+				i := Intent{Order: order, VMID: n, Making: Making{Spent: []int{n}}}
 				err = errors.Join(twin.Put(i), log.Put(i))
 			}
 			if err != nil {

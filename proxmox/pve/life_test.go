@@ -610,10 +610,10 @@ func TestPoolHealth(t *testing.T) {
 		return f
 	}
 	failed := func(after time.Duration) Intent {
-		return Intent{failing: failing{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}}
+		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}}
 	}
 	full := func(after time.Duration) Intent {
-		return Intent{failing: failing{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}}
+		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}}
 	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
 	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}

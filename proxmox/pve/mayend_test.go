@@ -17,7 +17,7 @@ func ender(change func(*tracked)) *work {
 	for i := range 20 {
 		m := &tracked{Intent: Intent{
 			Order: itoa(i), Pool: "web", Name: "web-" + itoa(i), Step: StepJoined, Cluster: homeCluster,
-			Joined: now.Add(-time.Hour), leaving: leaving{Returned: now.Add(-time.Minute)},
+			Joined: now.Add(-time.Hour), Leaving: Leaving{Returned: now.Add(-time.Minute)},
 		}}
 		f.machines[m.Order] = m
 	}

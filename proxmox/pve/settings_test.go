@@ -31,7 +31,7 @@ func aWork(change func(*settings.Pool, *pveapi.VMConfig)) *work {
 	f := &Fleet{cfg: FleetConfig{Owner: "home", Rand: rand.New(rand.NewPCG(1, 1))}}
 	return &work{Fleet: f, book: pricing.DefaultBook(), p: &p, conf: c, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), i: Intent{
 		Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", Shape: p.Shapes[0], Host: "pve1", VMID: 1001,
-		making:  making{Disc: "local:iso/plimsoll-home--web-mtim7pc0-0.iso", MAC: "BC:24:11:00:00:01"},
+		Making:  Making{Disc: "local:iso/plimsoll-home--web-mtim7pc0-0.iso", MAC: "BC:24:11:00:00:01"},
 		Created: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "PodsPending: 3 pods wait",
 	}}
 }

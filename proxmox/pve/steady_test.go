@@ -123,7 +123,7 @@ func TestClockThatGoesBackCorrectsWhatLiesAhead(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
 	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }}, roster: roster{map[string]*tracked{}}}
-	f.machines["a"] = &tracked{Intent: Intent{Created: past, leaving: leaving{Returned: ahead}}}
+	f.machines["a"] = &tracked{Intent: Intent{Created: past, Leaving: Leaving{Returned: ahead}}}
 	f.taken = map[int]time.Time{1: past, 2: ahead}
 	f.observe()
 	if m := f.machines["a"]; m.unsaved || !m.Returned.Equal(ahead) || !f.taken[2].Equal(ahead) {
