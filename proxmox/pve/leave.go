@@ -86,7 +86,7 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 		case v == unproved:
 			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
-			w.retry(m, reason(CodeRetry, "VM %d is locked (%s)", m.VMID, c.Lock+status.Lock), "if no task works on it any more: qm unlock "+itoa(m.VMID))
+			w.locked(cmp.Or(c.Lock, status.Lock))
 		case status.HAManaged && w.cfg.HA == settings.HAWait:
 			w.impede(m, reason(CodeHAManaged, "somebody put VM %d under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.pause(m, longPause)
@@ -98,6 +98,20 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 		}
 	})
 	return stop
+}
+
+// lockedFor is how long a machine may be locked without that being told. A task that was killed, as
+// by a host that went down, leaves its lock for ever.
+const lockedFor = 10 * time.Minute
+
+// locked waits for whoever has locked the machine.
+func (w *work) locked(by string) {
+	m := w.m
+	why := reason(CodeRetry, "VM %d is locked (%s)", m.VMID, by)
+	if m.problem.Code == CodeLocked || m.problem == why && w.since(m.since) >= lockedFor {
+		why.Code = CodeLocked
+	}
+	w.retry(m, why, "if no task works on it any more: qm unlock "+itoa(m.VMID))
 }
 
 // halt lets a guest shut down that was a node, and stops all others and those that did not go.

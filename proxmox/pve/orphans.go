@@ -323,15 +323,20 @@ func (f *Fleet) needed(name string) bool {
 // maxUnseen is how many VMIDs are asked about for one report.
 const maxUnseen = 256
 
+// freeFor is how long a VMID that nobody had is not asked about again. What is found in this way is
+// only told, and a range has hundreds of them.
+const freeFor = time.Hour
+
 // unseenMachines asks about the VMIDs of our ranges that nobody is known to have. A clone that was
 // killed half way is in no pool, and a token that may see the pool only does not see it.
 func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
 	f.mu.Lock()
 	var ids []int
-	known := f.knownIDs()
+	known, now := f.knownIDs(), f.cfg.Now()
+	maps.DeleteFunc(f.free, func(_ int, at time.Time) bool { return now.Sub(at).Abs() >= freeFor })
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
-			if f.view.seen.Guests[id] == nil && !known[id] {
+			if _, free := f.free[id]; !free && f.view.seen.Guests[id] == nil && !known[id] {
 				ids = append(ids, id)
 			}
 		}
@@ -345,11 +350,23 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 		if err != nil {
 			return all, append(unknown, fmt.Sprintf("VMIDs from %d: %v", id, err))
 		}
-		if !free && !f.sees(id) {
+		if free {
+			f.noteFree(id, now)
+		} else if !f.sees(id) {
 			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: somebody else's machine, or what is left of a clone"})
 		}
 	}
 	return all, unknown
+}
+
+// noteFree notes that nobody has a VMID.
+func (f *Fleet) noteFree(id int, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.free == nil {
+		f.free = map[int]time.Time{}
+	}
+	f.free[id] = now
 }
 
 // sees reports whether it is known by now who has a VMID: a clone of ours may have begun since it was asked about.

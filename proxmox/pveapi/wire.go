@@ -321,12 +321,23 @@ func notUnderstood(method string) Class {
 	return Unanswered
 }
 
+// bareData is the data of an answer that has nothing else, as that of every list has: it is read
+// once less. If anything follows the data, what is between the braces is no JSON.
+func bareData(body []byte) (json.RawMessage, bool) {
+	data, first := bytes.CutPrefix(body, []byte(`{"data":`))
+	data, last := bytes.CutSuffix(data, []byte("}"))
+	return bytes.TrimSpace(data), first && last && json.Valid(data)
+}
+
 // unwrap returns the data of an answer, or why its body is not what every good answer is: an
 // object with data in it. Without this, a proxy's page in place of the answer to an order would
 // count as done.
 func unwrap(body []byte) (data json.RawMessage, fault string) {
 	if len(body) > maxAnswer {
 		return nil, fmt.Sprintf("the answer has more than %d bytes", maxAnswer)
+	}
+	if data, bare := bareData(body); bare {
+		return data, ""
 	}
 	var envelope fields
 	if err := json.Unmarshal(body, &envelope); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -163,6 +164,9 @@ func same(a, b map[string]any) bool {
 }
 
 func equal(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
 	x, err := json.Marshal(a)
 	y, other := json.Marshal(b)
 	return err == nil && other == nil && string(x) == string(y)

@@ -28,7 +28,7 @@ import (
 // Such a life is in a bubble whose clock is that of the emulated Proxmox VE.
 
 // viaAPI reports whether a life has an API server.
-func viaAPI(seed uint64) bool { return rand.New(rand.NewPCG(seed, 5)).IntN(8) == 0 }
+func viaAPI(seed uint64) bool { return rand.New(rand.NewPCG(seed, 5)).IntN(20) == 0 }
 
 // apiServer is the API server of a life.
 type apiServer struct {

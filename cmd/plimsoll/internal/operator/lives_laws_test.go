@@ -138,7 +138,7 @@ func (l *life) placed() {
 // taken count as well.
 func (l *life) mayOrder() bool {
 	state, err := l.fleet.List(context.Background())
-	if err != nil || len(state.Machines)+l.unlisted(&state) >= int(l.pools["aa"].Spec.Max) {
+	if err != nil || len(state.Machines)+l.unlisted(&state) >= int(l.pools["aa"].Spec.Max) || l.backsOff() {
 		return false
 	}
 	if len(l.cfg.Quotas) > 0 {
@@ -166,6 +166,14 @@ func (l *life) mayOrder() bool {
 		dear = max(dear, l.book().Rate(townShapes["4"], h, at)+l.book().HostRate(h, at))
 	}
 	return l.book().Total(all, at)+dear <= l.cfg.Limit
+}
+
+// backsOff reports whether no machine is ordered since others failed, which people did to them:
+// for up to half an hour, as cluster-autoscaler does it.
+func (l *life) backsOff() bool {
+	return l.sim.Now().Before(t0.Add(troubleFor+30*time.Minute)) && slices.ContainsFunc(l.last.Plan.Reasons, func(r nodescaler.Reason) bool {
+		return r.Code == nodescaler.PoolBackingOff
+	})
 }
 
 // unlisted are machines that this process does not list: another process has made them, or a person
@@ -317,8 +325,22 @@ func (l *life) scales(s *service, to int) {
 		}
 	}
 	if q := l.cfg.Quotas[0]; all > q.Replicas {
-		l.fault("%s is scaled from %d to %d: namespace %s has %d replicas then, of at most %d", s.name, s.replicas, to, q.Namespace, all, q.Replicas)
+		l.fault("%s is scaled from %d to %d: namespace %s has %d replicas then, of at most %d: %s", s.name, s.replicas, to, q.Namespace, all, q.Replicas, l.counts())
 	}
+}
+
+// counts are the replicas and the pods of all services.
+func (l *life) counts() (text string) {
+	for _, s := range l.services {
+		stay := 0
+		for _, p := range l.pods {
+			if p.of == s && p.ends.IsZero() {
+				stay++
+			}
+		}
+		text += fmt.Sprintf("%s %d replicas, %d pods, %d ready; ", s.name, s.replicas, stay, l.ready(s))
+	}
+	return text
 }
 
 // inOrder is what holds once all has been calm for long.
@@ -353,9 +375,10 @@ func (l *life) inOrder() {
 			l.fault("at the end %s has %d replicas", s.name, s.replicas)
 		}
 	}
-	// SLOCost under a cap of cost is known to swing between two numbers of replicas.
+	// SLOCost under a cap of cost is known to swing between two numbers of replicas. Joint answers
+	// the backlog of a pod that is moved with machines, and unneeded then moves the next one.
 	swings := slices.ContainsFunc(slices.Collect(maps.Values(l.autoscalers)), func(a *v1alpha1.WorkloadAutoscaler) bool {
-		return a.Spec.Policy == "SLOCost"
+		return a.Spec.Policy == "SLOCost" || a.Spec.Policy == "Joint" && (l.cfg.Nodes.Policy == "unneeded" || l.autoscaler != nil)
 	})
 	steady := l.sim.Now().Add(-steadyFor)
 	if !swings && l.bought.After(steady) && l.returned.After(steady) {

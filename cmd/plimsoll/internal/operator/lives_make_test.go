@@ -243,6 +243,8 @@ func (l *life) reported(e pve.Event) {
 		l.ids[e.VMID] = e.Machine
 	}
 	switch e.Code {
+	case pve.CodeLocked:
+		l.leftOver = append(l.leftOver, e.Advice)
 	case pve.CodeOrderAccepted:
 		if l.autoscaler != nil { // else the journal says so
 			l.orders[strings.TrimPrefix(e.Machine, "aa-")] = true

@@ -33,7 +33,7 @@ const (
 	tickPace   = pace / 2         // of the fleet, at least
 	calmPace   = 30 * time.Second // and at first when all is calm
 	quietAfter = 15 * time.Minute // of calm: then steps and ticks are as far apart as
-	quietPace  = time.Minute
+	quietPace  = 90 * time.Second
 	placedIn   = 20 * time.Minute // pods have a place then, from when faults have ended
 	onItsWay   = 5 * time.Minute  // a machine is made or removed
 	steadyFor  = 15 * time.Minute // at the end, in which nothing is both ordered and returned
@@ -59,7 +59,7 @@ type life struct {
 	ahead      time.Duration // of the clock that the process has
 	quiet      bool
 	errands    []errand        // what a person still has to do
-	leftOver   []string        // what the last search for orphans said
+	leftOver   []string        // what events advise, and the search for orphans found
 	down       time.Time       // until when there is no process
 	theirs     map[int]bool    // machines that people have taken, or made
 	named      map[string]bool // those that people have taken, by the names that they had

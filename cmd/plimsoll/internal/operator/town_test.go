@@ -179,11 +179,11 @@ func (w *town) control(s *service, now time.Time) {
 		}
 	}
 	for i := len(stay); i < s.replicas; i++ {
-		w.made++
-		w.pods = append(w.pods, &townPod{name: fmt.Sprintf("%s-%d", s.name, w.made), of: s, created: now, asks: s.asks, version: s.version})
+		w.create(s, now)
 	}
 	if old := w.old(s); old != nil && len(stay) == s.replicas && w.ready(s) == s.replicas {
 		old.ends = now.Add(5 * time.Second)
+		w.create(s, now)
 	}
 	slices.SortStableFunc(stay, func(a, b *townPod) int { // those that go first are first
 		rank := func(p *townPod) int {
@@ -200,6 +200,12 @@ func (w *town) control(s *service, now time.Time) {
 	for i := 0; i < len(stay)-s.replicas; i++ {
 		stay[i].ends = now.Add(5 * time.Second)
 	}
+}
+
+// create makes a pod of a service.
+func (w *town) create(s *service, now time.Time) {
+	w.made++
+	w.pods = append(w.pods, &townPod{name: fmt.Sprintf("%s-%d", s.name, w.made), of: s, created: now, asks: s.asks, version: s.version})
 }
 
 // old is a pod of a service that is of an earlier version, if there is one.
