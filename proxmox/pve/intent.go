@@ -87,7 +87,8 @@ type Intent struct {
 	// template that it was cloned from; empty is unknown.
 	Settings string `json:"settings,omitempty"`
 	Original string `json:"original,omitempty"`
-	// Version is what the pool's join profile had installed; empty is what was in the template, or unknown.
+	// Version is what the pool's join profile had installed; empty is what was in the template, or
+	// unknown.
 	Version string `json:"version,omitempty"`
 	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and
 	// was never ours to boot.
