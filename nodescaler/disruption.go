@@ -145,7 +145,7 @@ func (b *NodeBudget) applies(cause Cause, now time.Time) bool {
 // Ends is why a machine of the pool is to be replaced, or nil.
 func (d *Disruption) Ends(m *Machine, now time.Time) (Cause, *Reason) {
 	if at := d.Expires(m); !at.IsZero() && !now.Before(at) {
-		return Expired, reason(MachineExpired, "%s was made %s ago, and the pool's expireAfter is %s", m.Name, now.Sub(m.Created).Round(time.Second), d.ExpireAfter)
+		return Expired, reason(MachineExpired, "%s is of %s, and its pool's expireAfter is %s", m.Name, m.Created.UTC().Format(time.RFC3339), pricing.Short(time.Duration(d.ExpireAfter)))
 	}
 	if d.Drift == DriftReplace && m.Drifted != "" {
 		return Drifted, reason(MachineDrifted, "%s is not what its pool would make now: %s", m.Name, m.Drifted)

@@ -113,6 +113,6 @@ const (
 	ReplacementOrdered = "ReplacementOrdered" // a machine is ordered to replace another
 	ReplacementAwaited = "ReplacementAwaited" // the machine stays until its replacement is ready
 	ReplacementBlocked = "ReplacementBlocked" // no replacement can be made
-	NodeBudgetSpent    = "NodeBudgetSpent"    // as many machines of the pool go as its budgets allow
+	NodeBudgetSpent    = "NodeBudgetSpent"    // as many machines of the pool go as may
 	NodePinned         = "NodePinned"         // an annotation of the node keeps it
 )

@@ -34,6 +34,9 @@ const (
 	// ConditionMachinesHeld is True while there are machines that nothing takes down: nodes contradict one another or
 	// themselves about them, or something on their disks would be lost. It names them, with what to do.
 	ConditionMachinesHeld = "MachinesHeld" // VMPool
+	// ConditionMachinesOutdated is True while machines are not what their pool would make now, or
+	// older than it lets them become. It names them, and says whether they are replaced.
+	ConditionMachinesOutdated = "MachinesOutdated" // VMPool
 	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says of the first of them
 	// why, and what change would help.
 	ConditionPodsUnplaced = "PodsUnplaced" // VMPool

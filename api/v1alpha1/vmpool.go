@@ -57,6 +57,7 @@ type VMPoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || has(self.clone) && self.clone == 'full'",fieldPath=".storage",messageExpression="'must be left out unless clone is full: a linked clone lies where its template does, was ' + self.storage"
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.clone) && self.clone == 'full'",fieldPath=".format",messageExpression="'must be left out unless clone is full, was ' + self.format"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || !has(self.placement.hosts) || !has(self.template.byHost) || self.placement.hosts.all(h, h in self.template.byHost)",fieldPath=".placement.hosts",messageExpression="'must each have a template in template.byHost, was ' + self.placement.hosts.filter(h, !(h in self.template.byHost))[0]"
+// +kubebuilder:validation:XValidation:rule="!has(self.disruption) || !has(self.scaledBy) || self.scaledBy == 'Plimsoll'",fieldPath=".disruption",message="must not be set with scaledBy ClusterAutoscaler, which decides itself which machines go"
 type VMPoolSpec struct {
 	// Observe neither makes nor deletes a machine, and says in the status what would be done, unless
 	// other pools are Active, which are then planned for without it. Active does it.
@@ -180,6 +181,11 @@ type VMPoolSpec struct {
 	// Where first-boot discs are kept; pools whose join profile needs none leave it out.
 	// +optional
 	ISO *ISO `json:"iso,omitempty"`
+
+	// What may end machines that work: drift, age, and how many may go at once. Not set, machines
+	// come and go by need alone, as many at once as the node policy says.
+	// +optional
+	Disruption *Disruption `json:"disruption,omitempty"`
 
 	// How long a guest may take to shut down before it is stopped. Left out, 1m.
 	// +optional
@@ -587,6 +593,69 @@ type ISO struct {
 	Storage PVEName `json:"storage,omitempty"`
 }
 
+// Disruption is what may end a pool's machines although nothing forces it to. A machine's
+// replacement is ready before its pods are evicted.
+type Disruption struct {
+	// What becomes of machines that are not what the pool would make now, since its template, join
+	// profile, hardware, network or labels changed. Keep leaves them, Replace replaces them. Not
+	// set, Keep.
+	// +optional
+	// +kubebuilder:validation:Enum=Keep;Replace
+	Drift string `json:"drift,omitempty"`
+	// How old machines become, at least 1h: 720h. Machines are replaced up to a tenth earlier, so
+	// that those which were made together do not go together. Not set, they may be of any age.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
+	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// How many machines may be on their way out at once, those included that are not needed. Of the
+	// budgets that apply the lowest counts. Not set, 10%.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Budgets []NodeBudget `json:"budgets,omitempty"`
+}
+
+// NodeBudget is how many machines may be on their way out at once.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(self.duration)",fieldPath=".schedule",messageExpression="'must be there together with duration, was ' + (has(self.schedule) ? self.schedule + ' without it' : 'absent')"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeZone) || has(self.schedule)",fieldPath=".timeZone",messageExpression="'must not be set without schedule, was ' + self.timeZone"
+type NodeBudget struct {
+	// How many: 2, or a part of the pool's machines, rounded up: 10%. Nodes that are not ready
+	// count among those on their way out. 0 lets none go.
+	// +required
+	Nodes NodeCount `json:"nodes"`
+	// What it applies to: Expired, Drifted, Empty and Underutilized machines. Not set, all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:Enum=Expired;Drifted;Empty;Underutilized
+	Reasons []string `json:"reasons,omitempty"`
+	// When it begins to apply, as cron writes it: "0 9 * * 1-5". Not set, it always applies.
+	// +optional
+	Schedule CronTime `json:"schedule,omitempty"`
+	// For how long it applies each time: 8h.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="must be above 0s"
+	Duration Duration `json:"duration,omitempty"`
+	// The time zone of schedule by its IANA name, such as Europe/Berlin. Not set, UTC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// NodeCount is a number of machines, or a part of a pool's in percent.
+//
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:Pattern=`^([0-9]{1,5}|([0-9]{1,2}|100)%)$`
+// +kubebuilder:validation:MaxLength=5
+// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0 && self <= 99999",message="must be from 0 to 99999, or from 0% to 100%"
+type NodeCount string
+
+// UnmarshalJSON reads a number or a text.
+func (c *NodeCount) UnmarshalJSON(data []byte) error { return unmarshal((*string)(c), data) }
+
 // VMPoolStatus is what was seen of a pool, and decided.
 type VMPoolStatus struct {
 	// The generation of the spec that the status is about.
@@ -604,8 +673,8 @@ type VMPoolStatus struct {
 	// The last plan that had something to do for the pool.
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
-	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced, MachinesHeld and
-	// SparesAdvised.
+	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced,
+	// MachinesHeld, MachinesOutdated and SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -62,10 +62,11 @@ func shortNode(n *corev1.Node) *node {
 	return kept
 }
 
-// annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and cluster-autoscaler's.
+// annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and
+// cluster-autoscaler's.
 var annotationsOfNodes = []string{"plimsoll.dev/do-not-disrupt", annotationDoNotDisrupt, "cluster-autoscaler.kubernetes.io/scale-down-disabled"}
 
-// keptBy says which of them does; empty is none.
+// keptBy says which of them does; empty if it may go.
 func keptBy(annotations map[string]string) string {
 	for _, a := range annotationsOfNodes {
 		if annotations[a] == "true" {

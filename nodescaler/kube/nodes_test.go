@@ -162,3 +162,20 @@ func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
 		t.Error("removed a node without an event")
 	}
 }
+
+// Owners keep nodes by the annotations that they know.
+func TestOwnersKeepNodes(t *testing.T) {
+	for annotation, want := range map[string]bool{
+		`plimsoll.dev/do-not-disrupt: "true"`:                           true,
+		`karpenter.sh/do-not-disrupt: "true"`:                           true,
+		`cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"`:  true,
+		`cluster-autoscaler.kubernetes.io/scale-down-disabled: "false"`: false,
+		`cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`:       false,
+	} {
+		key, value, _ := strings.Cut(annotation, ": ")
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: strings.Trim(value, `"`)}}}
+		if got := shortNode(n).said.Pinned; (got != "") != want || want && got != "annotated "+annotation {
+			t.Errorf("%s: got %q", annotation, got)
+		}
+	}
+}

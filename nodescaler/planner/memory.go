@@ -43,7 +43,8 @@ type memory struct {
 	ends map[string]nodescaler.Reason
 	// unended is when the drains of such nodes failed.
 	unended map[string]time.Time
-	// replacing are the nodes that wait for what replaces them, and the machines that they wait for.
+	// replacing are the nodes that wait for what replaces them, and the machines that they wait
+	// for.
 	replacing map[string]bool
 }
 

@@ -169,7 +169,7 @@ func TestBudgetsLimitWhatIsNotNeeded(t *testing.T) {
 	}
 }
 
-// Whatever the fleet: all machines that drifted are replaced in the end, no more nodes are on their
+// In any fleet all machines that drifted are replaced in the end, no more nodes are on their
 // way out than the budget allows, and then nothing is done any more. A pod that the scheduler puts
 // elsewhere than was planned may have another wait for a machine, and for no longer than that.
 func TestDriftedFleetsAreReplaced(t *testing.T) {

@@ -49,10 +49,12 @@ func (m mark) String() string {
 	return text
 }
 
-// How a machine was made is a line of its own: programs that know the mark and not this line still know the machine.
+// How a machine was made is a line of its own: programs that know the mark and not this line still
+// know the machine.
 const madePrefix = "plimsoll-made:v1"
 
-// madeLine is how a machine was made, for whoever finds it without its intent; empty if that is not known.
+// madeLine is how a machine was made, for whoever finds it without its intent; empty if that is not
+// known.
 func madeLine(i *Intent) string {
 	if i.Settings == "" {
 		return ""

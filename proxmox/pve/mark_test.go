@@ -154,3 +154,21 @@ func TestDiscsOfOwnersWhoseNamesContinueEachOther(t *testing.T) {
 		t.Errorf("%s cannot be uploaded as it is", name)
 	}
 }
+
+// How a machine was made is in its notes beside the mark, and programs that do not know the
+// line still read the mark.
+func TestNotesSayHowAMachineWasMade(t *testing.T) {
+	i := Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}
+	text := notes(&i, "home", stageReady, "")
+	if _, ok := readMark(text); !ok {
+		t.Errorf("no mark in %s", text)
+	}
+	var back Intent
+	if readMade(text, &back); back.Settings != i.Settings || back.Original != i.Original || back.Version != i.Version {
+		t.Errorf("got %q, %q and %q from %s", back.Settings, back.Original, back.Version, text)
+	}
+	i.Settings = ""
+	if text := notes(&i, "home", stageReady, ""); strings.Contains(text, madePrefix) {
+		t.Errorf("what is not known is said: %s", text)
+	}
+}

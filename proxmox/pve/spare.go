@@ -178,8 +178,9 @@ func (v *view) original(p *settings.Pool, host string) string {
 }
 
 // drift says in what a machine differs from what its pool would make now. What cannot be read now has not
-// changed, and a machine of which it was not kept how it was made, or in a way that is not known any more,
-// does not differ. Nor does one whose owner has upgraded it to what its pool would install.
+// changed, and a machine of which it was not kept how it was made, or in a way that is not known
+// any more, does not differ. Nor does one whose owner has upgraded it to what its pool would
+// install.
 func (f *Fleet) drift(m *tracked) string {
 	p := f.pools[m.Pool]
 	if p == nil {

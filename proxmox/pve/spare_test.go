@@ -168,6 +168,40 @@ func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
 	}
 }
 
+// A node that its owner upgraded to what the pool installs has not drifted, nor has one of which it
+// is not known how it was made.
+func TestUpgradesInPlaceAreNoDrift(t *testing.T) {
+	for _, c := range []struct {
+		name, made, pool, node string
+		settings               string
+		want                   bool
+	}{
+		{name: "the pool installs another version", made: "v1", pool: "v2", node: "v1", want: true},
+		{name: "its owner has upgraded the node", made: "v1", pool: "v2", node: "v2"},
+		{name: "its owner is ahead of the pool", made: "v1", pool: "v1", node: "v2"},
+		{name: "what the node runs is not known", made: "v1", pool: "v2"},
+		{name: "what was installed is not known", pool: "v2", node: "v1"},
+		{name: "another version of the program made it", settings: "1:0123456789ab"},
+		{name: "how it was made is not known", settings: "unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, name := spareWorld(t)
+			m := w.fleet.named(name)
+			w.fleet.pools[m.Pool].Join.Install.Version = c.pool
+			m.Version = c.made
+			if c.settings != "" {
+				m.Settings = strings.TrimPrefix(c.settings, "unknown")
+			}
+			n := w.fleet.view.match.node[name]
+			n.Version = c.node
+			w.fleet.view.match.node[name] = n
+			if got := w.fleet.drift(m); (got != "") != c.want {
+				t.Errorf("got %q, want any: %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	w, name := spareWorld(t)
 	if _, err := w.root().Start(t.Context(), "pve1", w.fleet.named(name).VMID); err != nil {

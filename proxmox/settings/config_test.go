@@ -94,6 +94,14 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a shape smaller than what is reserved", func(_ *Site, p *Pool) { p.Reserved = pricing.Resources{CPU: 3000} }, `pools[0].shapes[0]: must be larger than what is reserved`},
 		{"min over max", func(_ *Site, p *Pool) { p.Min = 6 }, `pools[0].min: must be at most max, 5, was 6`},
 		{"no max", func(_ *Site, p *Pool) { p.Max = 0 }, `pools[0].max: must be at least 1, was 0`},
+		{"drift that is neither kept nor replaced", func(_ *Site, p *Pool) { p.Disruption.Drift = "Recreate" }, `pools[0].disruption.drift: must be Keep or Replace, was "Recreate"`},
+		{"machines that hardly last", func(_ *Site, p *Pool) { p.Disruption.ExpireAfter = nodescaler.Duration(time.Minute) }, `pools[0].disruption.expireAfter: must be at least 1h0m0s, or nothing, was 1m0s`},
+		{"a budget for no reason", func(_ *Site, p *Pool) {
+			p.Disruption.Budgets = []nodescaler.NodeBudget{{Reasons: []nodescaler.Cause{"Tired"}}}
+		}, `pools[0].disruption.budgets[0].reasons[0]: must be one of Expired, Drifted, Empty, Underutilized, was "Tired"`},
+		{"a window without a beginning", func(_ *Site, p *Pool) {
+			p.Disruption.Budgets = []nodescaler.NodeBudget{{Duration: nodescaler.Duration(time.Hour)}}
+		}, `pools[0].disruption.budgets[0].duration: must not be set without schedule, was 1h0m0s`},
 		{"VMIDs backwards", func(_ *Site, p *Pool) { p.VMIDs = placement.VMIDs{First: 1099, Last: 1000} }, `pools[0].vmids: must run from first to last within 100-999999999, was "1099-1000"`},
 		{"VMIDs below 100", func(_ *Site, p *Pool) { p.VMIDs.First = 99 }, `pools[0].vmids: must run from first to last within 100-999999999, was "99-1099"`},
 		{"fewer VMIDs than machines", func(_ *Site, p *Pool) { p.VMIDs.Last = 1003 }, `pools[0].vmids: must have room for max, 5 machines, was "1000-1003"`},
@@ -266,5 +274,47 @@ func TestPoolsSurviveTheirJSON(t *testing.T) {
 	}
 	if diff := cmp.Diff(p, back, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("%s\n%s", data, diff)
+	}
+}
+
+// What machines are made of is digested alike by every version of the program. If this fails, what
+// is digested has changed, and machines would drift by an upgrade: give madeBy another value.
+func TestMadeIsTheSameInEveryVersion(t *testing.T) {
+	p := aPool().Complete()
+	if got, want := p.Made("pve1"), "2:8e7ea86dd9b0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestMadeDiffers(t *testing.T) {
+	p := aPool().Complete()
+	made := p.Made("pve1")
+	for _, c := range []struct {
+		name   string
+		change func(*Pool)
+		want   bool
+	}{
+		{"limits", func(p *Pool) { p.Min, p.Max, p.VMIDs.Last = 1, 9, 1200 }, false},
+		{"what is counted on", func(p *Pool) { p.Reserved.CPU, p.PodSlots = 100, 50 }, false},
+		{"tags", func(p *Pool) { p.Tags = []string{"blue"} }, false},
+		{"what may end machines", func(p *Pool) { p.Disruption.Drift = nodescaler.DriftReplace }, false},
+		{"the version that is installed", func(p *Pool) { p.Join.Install.Version = "v1.34.1+rke2r1" }, false},
+		{"labels", func(p *Pool) { p.Labels = map[string]string{"disk": "ssd"} }, true},
+		{"the bridge", func(p *Pool) { p.Bridge = "vmbr1" }, true},
+		{"hardware", func(p *Pool) { p.Guest.CPUType = "host" }, true},
+		{"the template", func(p *Pool) { p.Template.VMID = 9001 }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own := p
+			c.change(&own)
+			if got := Differs(made, own.Made("pve1")); got != c.want {
+				t.Errorf("differs: %v, want %v", got, c.want)
+			}
+		})
+	}
+	for _, other := range []string{"", "0123456789ab", "1:0123456789ab", "3:0123456789ab"} {
+		if Differs(other, made) {
+			t.Errorf("%q is of another version and differs", other)
+		}
 	}
 }

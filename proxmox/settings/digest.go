@@ -27,9 +27,9 @@ func (p *Pool) Recipe() string {
 const madeBy = "2"
 
 // Made is a digest of what of the pool's configuration makes its machines what they are, on a host.
-// How many there may be, where, how long things may take, what is counted on of a machine and how it is
-// tagged is none of it. Nor are the token to join with, which a machine that has joined needs no more, and
-// the version that is installed, which the owner of a node may change there.
+// How many there may be, where, how long things may take, what is counted on of a machine and how
+// it is tagged is none of it. Nor are the token to join with, which a machine that has joined needs
+// no more, and the version that is installed, which the owner of a node may change there.
 func (p *Pool) Made(host string) string {
 	own := *p
 	own.Template = placement.Template{VMID: p.Template.On(host)}
@@ -47,8 +47,8 @@ func (p *Pool) Made(host string) string {
 	return madeBy + ":" + fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 }
 
-// Differs reports whether two digests of Made are known to be of different settings: those of different
-// versions are not.
+// Differs reports whether two digests of Made are known to be of different settings: those of
+// different versions are not.
 func Differs(made, now string) bool {
 	by, _, versioned := strings.Cut(made, ":")
 	return versioned && by == madeBy && made != now

@@ -278,8 +278,8 @@ func checkDisruption(d *nodescaler.Disruption, f Faults) {
 			at.Must(slices.Contains(nodescaler.Causes, r), fmt.Sprintf("reasons[%d]", j), "be one of "+causes(), string(r))
 		}
 		if b.Schedule.IsZero() {
-			at.Must(b.Duration == 0, "duration", "be left out without schedule", b.Duration)
-			at.Must(b.TimeZone.Location == nil, "timeZone", "be left out without schedule", b.TimeZone)
+			at.Must(b.Duration == 0, "duration", "not be set without schedule", b.Duration)
+			at.Must(b.TimeZone.Location == nil, "timeZone", "not be set without schedule", b.TimeZone)
 			continue
 		}
 		at.Must(b.Duration > 0, "duration", "be there beside schedule, above 0", b.Duration)

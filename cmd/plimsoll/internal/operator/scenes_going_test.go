@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -138,5 +139,49 @@ var spareScenes = []scene{
 			do: func(l *setting) { l.service("shop/web").replicas = 2 },
 		}},
 		says: []string{nodescaler.SpareTaken},
+	},
+}
+
+// disrupts gives the pool of most scenes a maximum and a block disruption.
+func disrupts(maximum int32, d v1alpha1.Disruption) func(*setting) {
+	return func(l *setting) { l.pools["aa"].Spec.Max, l.pools["aa"].Spec.Disruption = maximum, &d }
+}
+
+// changed has the pool's machines drift.
+func changed(at time.Duration) act {
+	return act{at: at, do: func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" }}
+}
+
+// lifecycleScenes are about machines that work and are to be replaced.
+var lifecycleScenes = []scene{
+	{
+		name: "machines drift and are replaced", services: []*service{deployment("web", 2, 1500, halfGiB)}, long: 30 * time.Minute,
+		before: disrupts(4, v1alpha1.Disruption{Drift: "Replace"}), acts: []act{changed(8 * time.Minute), after(string(nodescaler.Return), func(*setting) {})},
+		says: []string{nodescaler.MachineDrifted, nodescaler.ReplacementOrdered, nodescaler.ReplacementAwaited, nodescaler.NodeBudgetSpent, v1alpha1.ConditionMachinesOutdated, reasonUpToDate},
+	},
+	{
+		name: "a drifted machine is kept unless drift is asked for", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
+		acts: []act{changed(8 * time.Minute)}, says: []string{nodescaler.MachineDrifted},
+	},
+	{
+		name: "machines expire", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 75 * time.Minute,
+		before: disrupts(4, v1alpha1.Disruption{ExpireAfter: "1h"}), acts: []act{after(string(nodescaler.Return), func(*setting) {})},
+		says: []string{nodescaler.MachineExpired},
+	},
+	{
+		name: "a drifted machine has no room for its replacement", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
+		before: disrupts(1, v1alpha1.Disruption{Drift: "Replace"}), acts: []act{changed(8 * time.Minute)}, says: []string{nodescaler.ReplacementBlocked},
+	},
+	{
+		name: "the owner of a drifted node keeps it", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
+		before: func(l *setting) {
+			disrupts(4, v1alpha1.Disruption{Drift: "Replace"})(l)
+			l.sees = func(s *loop.ClusterState) {
+				for i := range s.Nodes {
+					s.Nodes[i].Pinned = `annotated plimsoll.dev/do-not-disrupt: "true"`
+				}
+			}
+		},
+		acts: []act{changed(8 * time.Minute)}, says: []string{nodescaler.NodePinned},
 	},
 }

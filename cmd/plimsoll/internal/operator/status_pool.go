@@ -2,6 +2,8 @@ package operator
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +47,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
 		c.capacity(coming, s.Observed.Pending)
 		c.machinesHeld(held)
+		p.outdated(c, s, f)
 		if p.ours() {
 			c.unplaced(s)
 			c.spares(s, p.object.Name)
@@ -66,6 +69,37 @@ func (c conditions) spares(s *loop.Step, pool string) {
 	} else if planned(s) {
 		c.set(v1alpha1.ConditionSparesAdvised, metav1.ConditionFalse, reasonNoneAdvised, "no more spares than may be kept would have paid for themselves")
 	}
+}
+
+// outdated states which of the pool's machines drifted or expired.
+func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
+	const named = 5
+	kind, all := v1alpha1.ConditionMachinesOutdated, p.words.Disruption
+	all.Drift = nodescaler.DriftReplace
+	var why []nodescaler.Reason
+	for i := range f.machines {
+		m := &f.machines[i]
+		if _, r := all.Ends(m, s.Time); r != nil && m.Pool == p.object.Name && m.Phase == nodescaler.Joined {
+			why = append(why, *r)
+		}
+	}
+	if len(why) == 0 {
+		c.set(kind, metav1.ConditionFalse, reasonUpToDate, "each of its machines is what it would make now")
+		return
+	}
+	slices.SortStableFunc(why, func(a, b nodescaler.Reason) int { return cmp.Compare(a.Code, b.Code) })
+	var texts []string
+	for _, r := range why[:min(len(why), named)] {
+		texts = append(texts, r.Text)
+	}
+	if more := len(why) - named; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	done := "they are replaced as budgets allow"
+	if p.words.Disruption.Drift != nodescaler.DriftReplace && why[0].Code == nodescaler.MachineDrifted {
+		done = "they stay: disruption.drift is " + string(nodescaler.DriftKeep)
+	}
+	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", strings.Join(texts, "; "), done)
 }
 
 // machines counts the pool's machines, and adds up what they cost.
