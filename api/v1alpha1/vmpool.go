@@ -604,7 +604,7 @@ type VMPoolStatus struct {
 	// The last plan that had something to do for the pool.
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
-	// What holds of the object: Ready, Conflicted, Paused, CapacityPending, PodsUnplaced and MachinesHeld.
+	// What holds of the object: Ready, Conflicted, Paused, CapacityPending, PodsUnplaced, MachinesHeld and Braked.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
