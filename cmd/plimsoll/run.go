@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,7 @@ VE hears of it, so that the process may die at any moment: started again, it goe
 				return err
 			}
 			site.warn()
+			collectOften()
 			if site.inCluster() {
 				return site.runInCluster(cmd.Context(), file)
 			}
@@ -74,6 +76,15 @@ VE hears of it, so that the process may die at any moment: started again, it goe
 	addConfig(cmd, &file)
 	cmd.Flags().StringSliceVar(&parts, "components", nil, "what to run: "+strings.Join(components, ", "))
 	return cmd
+}
+
+// collectOften has garbage collected when it is half of what is in use, unless the environment says
+// otherwise. What is known of a large cluster is in use all the time, and little comes and goes
+// beside it: at that size it saves a fifth of the memory and costs hardly any CPU.
+func collectOften() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
 }
 
 // runProvider serves cluster-autoscaler for the pools in the file, until the context is done.

@@ -137,7 +137,7 @@ func (r *clusterRun) connect() error {
 		return cli.WithCode(cli.ExitConfig, err)
 	}
 	r.cluster = &seenCluster{Cluster: cluster}
-	r.usage.Namespaces = r.cluster.scaled
+	r.usage.Namespaces, r.usage.Sized = r.cluster.scaled, r.cluster.sized
 	return nil
 }
 

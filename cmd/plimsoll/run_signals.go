@@ -78,6 +78,21 @@ func (w *seenCluster) scaled() []string {
 	return slices.Compact(names) // they are sorted
 }
 
+// sized are the namespaces with a WorkloadAutoscaler that looks at what containers request.
+func (w *seenCluster) sized() map[string]bool {
+	all, err := w.Autoscalers()
+	if err != nil {
+		return nil // nothing is decided then
+	}
+	sized := map[string]bool{}
+	for _, a := range all {
+		if a.Spec.Rightsize != nil {
+			sized[a.Namespace] = true
+		}
+	}
+	return sized
+}
+
 // signals measures the workloads that have a WorkloadAutoscaler.
 func (r *clusterRun) signals() (operator.Signals, error) {
 	client, host, err := secretReader(r.rest)

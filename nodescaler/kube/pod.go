@@ -46,10 +46,9 @@ type pod struct {
 	// said.
 	prefers []preference
 	devices []deviceUse
-	// containers are what the pod's containers ask for, each by itself, and resize how far the last
-	// change of that has come.
-	containers []rightsize.Container
-	resize     rightsize.ResizeState
+	*common
+	// resize is how far the last change of its containers' requests has come.
+	resize rightsize.ResizeState
 	// mark is whose deletion cost it has.
 	mark mark
 }
@@ -64,7 +63,7 @@ func keepPod(o any) (any, error) {
 
 func shortPod(p *corev1.Pod) *pod {
 	kept := &pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
-	kept.Labels, kept.address = same(p.Labels), p.Status.PodIP
+	kept.address = p.Status.PodIP
 	kept.mark = markOf(p)
 	kept.said = nodescaler.Pod{
 		Pod: podscaler.Pod{
@@ -86,7 +85,9 @@ func shortPod(p *corev1.Pod) *pod {
 	kept.conditions(p)
 	kept.tolerations(p)
 	kept.requests(p)
-	kept.sizes(p)
+	kept.resize = resizeState(p)
+	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p)}).shared()
+	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
 	kept.constraints(p)
 	kept.meant = nodeMeant(p)
 	return kept

@@ -19,23 +19,23 @@ import (
 
 // sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
 // containers of a pod that asks for resources as a whole.
-func (kept *pod) sizes(p *corev1.Pod) {
-	kept.resize = resizeState(p)
+func sizes(p *corev1.Pod) []rightsize.Container {
 	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
-		return
+		return nil
 	}
-	kept.containers = make([]rightsize.Container, len(p.Spec.Containers))
+	all := make([]rightsize.Container, len(p.Spec.Containers))
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		kept.containers[i] = rightsize.Container{
+		all[i] = rightsize.Container{
 			Name: text(c.Name), Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits), Restarts: restarts(c),
 		}
 		for j := range p.Status.ContainerStatuses {
 			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
-				kept.containers[i].OOMStarted, kept.containers[i].OOMEnded = killed(s)
+				all[i].OOMStarted, all[i].OOMEnded = killed(s)
 			}
 		}
 	}
+	return all
 }
 
 // restarts are the resources that a container cannot be given more or less of without a restart.

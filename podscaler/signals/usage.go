@@ -25,6 +25,9 @@ type Usage struct {
 	Host string
 	// Namespaces returns those that matter; all if it is nil or there are many of them.
 	Namespaces func() []string
+	// Sized returns the namespaces in which containers matter; nil keeps those of all. Those of tens
+	// of thousands of pods take more memory than all else that is measured.
+	Sized func() map[string]bool
 	// MaxBytes bounds an answer; 0 is 128 MiB.
 	MaxBytes int64
 
@@ -48,6 +51,10 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 			}
 		}
 	}
+	var sized map[string]bool
+	if u.Sized != nil {
+		sized = u.Sized()
+	}
 	pods, containers := map[string]podscaler.Sample{}, map[string][]podscaler.ContainerUse{}
 	var errs []error
 	for _, path := range paths {
@@ -55,6 +62,9 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 			name := m.Metadata.Namespace + "/" + m.Metadata.Name
 			if s := m.sample(); s.Known {
 				pods[name] = s
+			}
+			if u.Sized != nil && !sized[m.Metadata.Namespace] {
+				return
 			}
 			if all := m.containers(); len(all) > 0 {
 				containers[name] = all
@@ -72,7 +82,8 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 
 // Containers returns what the last reading of Pods told of each pod's containers, by namespace/name, which
 // costs no reading of its own. What was not measured is unknown, and containers that the API does not
-// speak of are not among them. It is only to be read.
+// speak of are not among them, nor are those of namespaces that are not
+// Sized. It is only to be read.
 func (u *Usage) Containers() map[string][]podscaler.ContainerUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()

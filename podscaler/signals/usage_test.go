@@ -74,6 +74,21 @@ func TestContainersAreKnownFromTheSameReading(t *testing.T) {
 	}
 }
 
+// Where the requests of no pod are looked at, nothing is kept of containers.
+func TestContainersOfOtherNamespacesAreNotKept(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(podMetricsPage)) }))
+	t.Cleanup(server.Close)
+	for sized, want := range map[string]int{"shop": 3, "bank": 0} {
+		u := &Usage{Client: server.Client(), Host: server.URL, Sized: func() map[string]bool { return map[string]bool{sized: true} }}
+		if got, err := u.Pods(context.Background()); err != nil || len(got) != 2 {
+			t.Errorf("%v, %v", got, err)
+		}
+		if got := u.Containers(); len(got) != want {
+			t.Errorf("with %s sized, the containers of %d pods are kept, want %d: %v", sized, len(got), want, got)
+		}
+	}
+}
+
 func TestNamespacesAreReadOneByOneUntilThereAreMany(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -602,10 +602,12 @@ func TestTrap15PasswordsAreNotPrinted(t *testing.T) {
 
 // Trap 15: an upload cannot be given up.
 func TestTrap15AnUploadEndsWithItsContext(t *testing.T) {
-	h := newHost(t, func(*http.Request, string) reply { return reply{stall: true} })
-	c := connected(t, []*host{h})
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
+	h := newHost(t, func(*http.Request, string) reply {
+		cancel() // once it has all of it, and does not answer
+		return reply{stall: true}
+	})
+	c := connected(t, []*host{h})
 	if err := ways["upload"](ctx, c); !Is(err, Unanswered) || !errors.Is(err, context.Canceled) {
 		t.Errorf("ours: %v", err)
 	}

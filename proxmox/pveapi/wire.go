@@ -251,7 +251,7 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 		// What follows is another protocol's, and ends with neither the answer nor the context.
 		return res.StatusCode, nil, newError(res, nil)
 	}
-	body, err := readAnswer(res)
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case res.StatusCode >= 300:
 		return res.StatusCode, nil, newError(res, body)
@@ -263,16 +263,6 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 		return res.StatusCode, nil, &Error{Status: res.StatusCode, Message: fault, class: notUnderstood(q.method)}
 	}
 	return res.StatusCode, data, nil
-}
-
-// readAnswer reads a body, into as much memory as is announced, if that is not much.
-func readAnswer(res *http.Response) ([]byte, error) {
-	var b bytes.Buffer
-	if n := res.ContentLength; n > 0 && n <= maxAnswer {
-		b.Grow(int(min(n, 1<<20)) + bytes.MinRead)
-	}
-	_, err := b.ReadFrom(io.LimitReader(res.Body, maxAnswer+1))
-	return b.Bytes(), err
 }
 
 // unreached is a request that never left.
