@@ -127,7 +127,8 @@ func (t *grower) solve(p packing.Problem) packing.Result {
 		return t.posed[i].result
 	}
 	r := packing.Solve(p)
-	p.Hosts, p.Limits, p.Offers = maps.Clone(p.Hosts), maps.Clone(p.Limits), slices.Clone(p.Offers) // they change with orders
+	// Orders change what these are made from.
+	p.Hosts, p.Limits, p.Offers = maps.Clone(p.Hosts), maps.Clone(p.Limits), slices.Clone(p.Offers)
 	t.posing = append(t.posing, solved{p, r})
 	return r
 }
