@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type grower struct {
 // take. It reports whether it ordered any.
 func (t *grower) grow() bool {
 	wants := (&demand{t.turn}).wanted()
+	t.posed, t.posing = t.posing, nil
 	offers := t.offers()
 	t.all = offers
 	if len(wants) > 0 {
@@ -82,7 +84,7 @@ func (t *grower) remind(wants []want) {
 // serve plans for what is wanted.
 func (t *grower) serve(wants []want, offers []packing.Offer) {
 	if t.Tenants == nil {
-		t.settle(wants, packing.Solve(t.problem(wants, offers)), nil)
+		t.settle(wants, t.solve(t.problem(wants, offers)), nil)
 		return
 	}
 	apart := maps.Clone(t.at)
@@ -92,7 +94,7 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		if len(together) == 0 {
 			break
 		}
-		r := packing.Solve(t.problem(together, offers))
+		r := t.solve(t.problem(together, offers))
 		beyond := t.beyond(together, r)
 		if len(beyond) == 0 {
 			t.settle(together, r, nil)
@@ -105,11 +107,32 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		if len(own) == 0 {
 			continue
 		}
-		r := packing.Solve(t.problem(own, offers))
+		r := t.solve(t.problem(own, offers))
 		b := &bill{tenant: t.Tenants.Of(namespace)}
 		b.add(t.arrivals.charges(own, r)[namespace])
 		t.settle(own, r, b)
 	}
+}
+
+// solved is a problem and its result.
+type solved struct {
+	problem packing.Problem
+	result  packing.Result
+}
+
+// solve returns the result of a problem. Pods that may have no machine, as at a limit, pose the
+// same one at every scan, and a search is most of what a scan costs.
+func (t *grower) solve(p packing.Problem) packing.Result {
+	i := slices.IndexFunc(t.posed, func(s solved) bool { return reflect.DeepEqual(&s.problem, &p) })
+	if i >= 0 {
+		t.posing = append(t.posing, t.posed[i])
+		return t.posed[i].result
+	}
+	r := packing.Solve(p)
+	// Orders change what these are made from.
+	p.Hosts, p.Limits, p.Offers = maps.Clone(p.Hosts), maps.Clone(p.Limits), slices.Clone(p.Offers)
+	t.posing = append(t.posing, solved{p, r})
+	return r
 }
 
 // beyond are the namespaces whose quotas the packing exceeds.

@@ -37,8 +37,10 @@ type memory struct {
 	unasked map[string]bool
 	// meant are the machines that pods which wait were planned for when those were ordered. The
 	// packing may find no places on them for the same pods once more.
-	meant    map[string]string
-	backoffs map[string]*backoff
+	meant map[string]string
+	// posed and posing are the problems of the last scan and of this one, solved.
+	posed, posing []solved
+	backoffs      map[string]*backoff
 	// ends is why nodes are emptied that are needed; of the others it is that they are not.
 	ends map[string]nodescaler.Reason
 	// unended is when the drains of such nodes failed.

@@ -66,7 +66,7 @@ const (
 	CodeNodeHoldsPods  = "NodeHoldsPods"  // a machine that is to go has a ready node with pods
 	CodeStrangeDevice  = "StrangeDevice"  // a machine that is to go has a drive or a device that its order did not make
 	CodeLastLookFailed = "LastLookFailed" // what the node of a machine that is to go holds cannot be read
-	CodeLocked         = "Locked"         // a machine that is to be deleted has been locked for long
+	CodeLocked         = "Locked"         // a machine that is to be deleted stays locked
 	CodeProtected      = "Protected"      // a machine that is to be deleted is protected
 	CodeHAManaged      = "HAManaged"      // a machine that is to be deleted is under high availability
 	CodeMoved          = "Moved"          // somebody migrated a machine

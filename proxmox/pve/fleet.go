@@ -121,7 +121,7 @@ type Fleet struct {
 	fresh   map[int]freshling             // VMs that may be in the making by another process
 	shut    map[string]*nodescaler.Reason // pools that are another cluster's
 	noticed map[string]time.Time          // orphans, and since when
-	free    map[int]time.Time             // VMIDs of our ranges that nobody had, and when that was asked
+	free    map[int]time.Time             // VMIDs that were free, and when
 	news    chan struct{}
 	listed  *loop.MachineState // what List tells; nil since something has changed
 }

@@ -100,7 +100,7 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 	return stop
 }
 
-// lockedFor is how long a machine may be locked without that being told. A task that was killed, as
+// lockedFor is how long a machine may be locked without a report. A task that was killed, as
 // by a host that went down, leaves its lock for ever.
 const lockedFor = 10 * time.Minute
 

@@ -10,7 +10,7 @@ import (
 
 // A snapshot locks a machine for a while. The lock of one that was killed stays for ever, and a
 // person is asked to look.
-func TestALockThatStaysIsTold(t *testing.T) {
+func TestALockThatStaysIsReported(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	w.begin()
 	w.run(time.Second)
@@ -23,11 +23,11 @@ func TestALockThatStaysIsTold(t *testing.T) {
 	}
 	w.run(lockedFor - time.Minute)
 	if w.told(CodeLocked) {
-		t.Error("a lock that may end by itself is told")
+		t.Error("a lock that may end by itself is reported")
 	}
 	w.run(3 * time.Minute)
 	if !w.told(CodeLocked) {
-		t.Errorf("a lock that stays is not told\n%s", w.story())
+		t.Errorf("a lock that stays is not reported\n%s", w.story())
 	}
 	if got, want := w.machine(name).Problem, fmt.Sprintf("Locked: VM %d is locked (snapshot)", id); got != want {
 		t.Errorf("the problem is %q, not %q", got, want)
@@ -38,7 +38,7 @@ func TestALockThatStaysIsTold(t *testing.T) {
 	w.until("it is gone", 5*time.Minute, func() bool { return len(w.inRange()) == 0 })
 }
 
-// A VMID that nobody has is not asked about again in the same hour. A clone that was made meanwhile
+// A VMID that is free is not asked about again in the same hour. A clone that was made meanwhile
 // and cannot be seen is found in the next.
 func TestFreeVMIDsAreAskedAboutOnceAnHour(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})

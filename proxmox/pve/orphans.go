@@ -323,8 +323,8 @@ func (f *Fleet) needed(name string) bool {
 // maxUnseen is how many VMIDs are asked about for one report.
 const maxUnseen = 256
 
-// freeFor is how long a VMID that nobody had is not asked about again. What is found in this way is
-// only told, and a range has hundreds of them.
+// freeFor is how long a VMID that was free is not asked about again. What is found in this way is
+// only reported, and a range has hundreds of them.
 const freeFor = time.Hour
 
 // unseenMachines asks about the VMIDs of our ranges that nobody is known to have. A clone that was
@@ -359,7 +359,7 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 	return all, unknown
 }
 
-// noteFree notes that nobody has a VMID.
+// noteFree notes that a VMID is free.
 func (f *Fleet) noteFree(id int, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
