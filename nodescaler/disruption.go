@@ -19,6 +19,8 @@ type Disruption struct {
 	Drift Drift `json:"drift,omitempty"`
 	// ExpireAfter is how old machines become; 0 is no limit.
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// Repair is which nodes are broken.
+	Repair Repair `json:"repair,omitzero"`
 	// Budgets limit how many machines go at once. Of those that apply the lowest counts; without
 	// any it is DefaultNodeBudget.
 	Budgets []NodeBudget `json:"budgets,omitempty"`
@@ -36,8 +38,9 @@ const (
 // Cause is why a machine that works is to go.
 type Cause string
 
-// The causes, in the order in which machines go. The first two replace the machine.
+// The causes, in the order in which machines go. The first three replace the machine.
 const (
+	Unhealthy     Cause = "Unhealthy"
 	Expired       Cause = "Expired"
 	Drifted       Cause = "Drifted"
 	Empty         Cause = "Empty"
@@ -45,7 +48,7 @@ const (
 )
 
 // Causes are all there are.
-var Causes = []Cause{Expired, Drifted, Empty, Underutilized}
+var Causes = []Cause{Unhealthy, Expired, Drifted, Empty, Underutilized}
 
 // NodeBudget is how many of a pool's machines may be on their way out at once, for some causes and
 // at some times.
@@ -101,7 +104,7 @@ func (c *NodeCount) UnmarshalText(text []byte) error {
 
 // IsZero reports whether nothing was asked for: machines come and go by need alone.
 func (d *Disruption) IsZero() bool {
-	return d.Drift == "" && d.ExpireAfter == 0 && len(d.Budgets) == 0
+	return d.Drift == "" && d.ExpireAfter == 0 && len(d.Repair.Conditions) == 0 && len(d.Budgets) == 0
 }
 
 // Limit is how many of a pool's machines may be on their way out at once for a cause, and by which
@@ -142,8 +145,14 @@ func (b *NodeBudget) applies(cause Cause, now time.Time) bool {
 	return came && now.Sub(last) < time.Duration(b.Duration)
 }
 
-// Ends is why a machine of the pool is to be replaced, or nil.
-func (d *Disruption) Ends(m *Machine, now time.Time) (Cause, *Reason) {
+// Ends is why a machine of the pool is to be replaced, or nil. Its node is nil if it does not
+// count.
+func (d *Disruption) Ends(m *Machine, n *Node, now time.Time) (Cause, *Reason) {
+	if n != nil {
+		if why := d.Repair.ails(n, now); why != nil {
+			return Unhealthy, why
+		}
+	}
 	if at := d.Expires(m); !at.IsZero() && !now.Before(at) {
 		return Expired, reason(MachineExpired, "%s is of %s, and its pool's expireAfter is %s", m.Name, m.Created.UTC().Format(time.RFC3339), pricing.Short(time.Duration(d.ExpireAfter)))
 	}

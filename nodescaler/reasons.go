@@ -109,6 +109,8 @@ const (
 // Why a machine that works is replaced, or not yet.
 const (
 	MachineDrifted     = "MachineDrifted"     // the pool's settings changed since it was made
+	MachineUnhealthy   = "MachineUnhealthy"   // a condition of the node says that it is broken
+	RepairHalted       = "RepairHalted"       // too many of the pool's nodes are broken
 	MachineExpired     = "MachineExpired"     // the machine is older than its pool lets it become
 	ReplacementOrdered = "ReplacementOrdered" // a machine is ordered to replace another
 	ReplacementAwaited = "ReplacementAwaited" // the machine stays until its replacement is ready

@@ -180,6 +180,8 @@ type Node struct {
 	Cordoned bool
 	Draining bool
 	Joined   time.Time
+	// Conditions are those by which it says more than that all is well.
+	Conditions []NodeCondition `json:",omitempty"`
 	// Pinned is why the node's machine is not to go while it works: an annotation of its owner.
 	Pinned string `json:",omitempty"`
 }

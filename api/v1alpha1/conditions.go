@@ -37,6 +37,9 @@ const (
 	// ConditionMachinesOutdated is True while machines are not what their pool would make now, or
 	// older than it lets them become. It names them, and says whether they are replaced.
 	ConditionMachinesOutdated = "MachinesOutdated" // VMPool
+	// ConditionRepairHalted is True while too many of the pool's nodes are unhealthy or not ready
+	// for any of them to be replaced for that. Pools without repair have it not.
+	ConditionRepairHalted = "RepairHalted" // VMPool
 	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says of the first of them
 	// why, and what change would help.
 	ConditionPodsUnplaced = "PodsUnplaced" // VMPool

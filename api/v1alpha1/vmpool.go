@@ -607,12 +607,49 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// Which nodes are broken although they are ready, so that their machines are replaced. Not set,
+	// none.
+	// +optional
+	Repair *Repair `json:"repair,omitempty"`
 	// How many machines may be on their way out at once, those included that are not needed. Of the
 	// budgets that apply the lowest counts. Not set, 10%.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Budgets []NodeBudget `json:"budgets,omitempty"`
+}
+
+// Repair is which nodes of a pool are broken although they are ready.
+type Repair struct {
+	// The conditions by which nodes say so, as those of the node problem detector: DiskPressure,
+	// KernelDeadlock, ReadonlyFilesystem. At least one.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []NodeAilment `json:"conditions"`
+	// How many of the pool's nodes may be broken or not ready: 2, or a part, rounded up: 20%. With
+	// more of them none is replaced, and the condition RepairHalted says so. Not set, 20%.
+	// +optional
+	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitempty"`
+}
+
+// NodeAilment is a condition of a node that has its machine replaced.
+type NodeAilment struct {
+	// The type of the condition. Ready is refused: nodes that are not ready are not drained.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:XValidation:rule="self != 'Ready'",message="must not be Ready: pods of a node that is not ready cannot be moved"
+	Type string `json:"type"`
+	// The status that means that the node is broken.
+	// +required
+	// +kubebuilder:validation:Enum="True";"False";Unknown
+	Status string `json:"status"`
+	// How long it must have had that status: 15m.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1m')",message="must be at least 1m"
+	For Duration `json:"for"`
 }
 
 // NodeBudget is how many machines may be on their way out at once.
@@ -624,11 +661,12 @@ type NodeBudget struct {
 	// count among those on their way out. 0 lets none go.
 	// +required
 	Nodes NodeCount `json:"nodes"`
-	// What it applies to: Expired, Drifted, Empty and Underutilized machines. Not set, all.
+	// What it applies to: Unhealthy, Expired, Drifted, Empty and Underutilized machines. Not set,
+	// all.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=4
-	// +kubebuilder:validation:items:Enum=Expired;Drifted;Empty;Underutilized
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:Enum=Unhealthy;Expired;Drifted;Empty;Underutilized
 	Reasons []string `json:"reasons,omitempty"`
 	// When it begins to apply, as cron writes it: "0 9 * * 1-5". Not set, it always applies.
 	// +optional
@@ -674,7 +712,7 @@ type VMPoolStatus struct {
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
 	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced,
-	// MachinesHeld, MachinesOutdated and SparesAdvised.
+	// MachinesHeld, MachinesOutdated, RepairHalted and SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -49,6 +49,13 @@ func shortNode(n *corev1.Node) *node {
 		Ready:    kept.ready && n.DeletionTimestamp == nil,
 		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time, Pinned: keptBy(n.Annotations),
 	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; !usual(c) {
+			kept.said.Conditions = append(kept.said.Conditions, nodescaler.NodeCondition{
+				Type: string(c.Type), Status: string(c.Status), Since: c.LastTransitionTime.Time,
+			})
+		}
+	}
 	for _, t := range n.Spec.Taints {
 		switch {
 		case t.Effect == corev1.TaintEffectPreferNoSchedule:
@@ -60,6 +67,17 @@ func shortNode(n *corev1.Node) *node {
 		}
 	}
 	return kept
+}
+
+// usual reports whether a condition is one that every healthy node has.
+func usual(c *corev1.NodeCondition) bool {
+	switch c.Type {
+	case corev1.NodeReady:
+		return true // that is Ready
+	case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
+		return c.Status == corev1.ConditionFalse
+	}
+	return false
 }
 
 // annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and

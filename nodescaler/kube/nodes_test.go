@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -177,5 +178,19 @@ func TestOwnersKeepNodes(t *testing.T) {
 		if got := shortNode(n).said.Pinned; (got != "") != want || want && got != "annotated "+annotation {
 			t.Errorf("%s: got %q", annotation, got)
 		}
+	}
+}
+
+// Conditions that every healthy node has are not kept.
+func TestConditionsOfNodesAreKept(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)},
+		{Type: "KernelDeadlock", Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(at)},
+	}}}
+	want := []nodescaler.NodeCondition{{Type: "DiskPressure", Status: "True", Since: at}, {Type: "KernelDeadlock", Status: "False", Since: at}}
+	if d := cmp.Diff(want, shortNode(n).said.Conditions); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Machines that work and are to go all the same: too old, or not what their pool would make now.
+// Machines that work and are to go all the same: too old, not what their pool would make now, or
+// with a node that is ready and broken.
 // Each is a candidate, and all candidates are ranked together. A candidate whose pods have places
 // elsewhere is drained. For one whose pods have none the cheapest machines are ordered, and it is
 // drained once they are ready. Nothing of that is remembered: which machines were ordered for it
@@ -76,6 +77,7 @@ type disrupter struct {
 	drainer *drainer
 	kept    findings
 	closed  map[string]func() // reopens a candidate's node
+	halts   map[string]*nodescaler.Reason
 }
 
 // ending is a candidate.
@@ -131,7 +133,11 @@ func (t *disrupter) candidates() (list []ending) {
 		if p == nil {
 			continue
 		}
-		cause, why := p.Disruption.Ends(n.VM, t.X.Now)
+		node := n.Node
+		if r := t.halted(p); r != nil {
+			node = nil
+		}
+		cause, why := p.Disruption.Ends(n.VM, node, t.X.Now)
 		if why == nil {
 			continue
 		}
@@ -142,6 +148,18 @@ func (t *disrupter) candidates() (list []ending) {
 		list = append(list, ending{NodeLoad: n, cause: cause, why: *why, cost: cost(n)})
 	}
 	return list
+}
+
+// halted says, once, why none of the pool's nodes is replaced for being broken, or nil.
+func (t *disrupter) halted(p *nodescaler.PoolSize) *nodescaler.Reason {
+	why, known := t.halts[p.Name]
+	if !known {
+		if why = p.Halted(t.X.Snapshot.Nodes, t.X.Now); why != nil {
+			t.Plan.Reasons = append(t.Plan.Reasons, *why)
+		}
+		t.halts[p.Name] = why
+	}
+	return why
 }
 
 func (t *disrupter) begun(node string) bool { _, is := t.drains[node]; return is }

@@ -131,6 +131,39 @@ func TestMachinesAreReplaced(t *testing.T) {
 			w.Pools[0].Disruption.ExpireAfter = nodescaler.Duration(2 * time.Hour)
 		}}},
 	}
+	broken := func(names ...string) func(*sample.World) {
+		return func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "KernelDeadlock", Status: "True", For: nodescaler.Duration(15 * time.Minute)}}
+			for i := range w.Nodes {
+				if slices.Contains(names, w.Nodes[i].Name) {
+					w.Nodes[i].Conditions = []nodescaler.NodeCondition{{Type: "KernelDeadlock", Status: "True", Since: w.Now.Add(-15 * time.Minute)}}
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		world   *sample.World
+		change  []func(*sample.World)
+		want    []string
+		reasons []string
+	}{
+		{name: "a broken node is replaced", world: full(1), change: []func(*sample.World){broken("w-1")}, want: []string{"Buy w small pve2"},
+			reasons: []string{nodescaler.MachineUnhealthy, nodescaler.ReplacementOrdered}},
+		{name: "a condition that has not lasted", world: full(1), change: []func(*sample.World){broken("w-1"), func(w *sample.World) { w.Nodes[0].Conditions[0].Since = w.Now }}},
+		{name: "a condition of another status", world: full(1), change: []func(*sample.World){broken("w-1"), func(w *sample.World) { w.Nodes[0].Conditions[0].Status = "Unknown" }}},
+		{name: "broken nodes go before those that drifted", world: full(2), change: []func(*sample.World){replaces(nodes(1)), drifted("w-1"), broken("w-2")},
+			want: []string{"Buy w small pve3"}, reasons: []string{nodescaler.MachineUnhealthy, nodescaler.NodeBudgetSpent}},
+		{name: "too many are broken", world: full(3), change: []func(*sample.World){broken("w-1", "w-2")}, reasons: []string{nodescaler.RepairHalted}},
+		{name: "so many may be", world: full(3), change: []func(*sample.World){broken("w-1", "w-2"), func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.MaxUnhealthy = nodescaler.NodeCount{N: 2}
+		}}, want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.MachineUnhealthy}},
+		{name: "one is broken and one not ready", world: full(2).Node("w-3", "pve3", sample.NotReady), change: []func(*sample.World){broken("w-1")}, reasons: []string{nodescaler.RepairHalted}},
+		{name: "while too many are broken, others drift", world: full(3), change: []func(*sample.World){replaces(), broken("w-1", "w-2"), drifted("w-3")},
+			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.RepairHalted, nodescaler.MachineDrifted}},
+	} {
+		tests = append(tests, c)
+	}
 	for _, c := range tests {
 		for _, policy := range []string{"unneeded", "joint"} {
 			t.Run(c.name+"/"+policy, func(t *testing.T) {

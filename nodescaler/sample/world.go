@@ -177,6 +177,7 @@ func Copy(s *nodescaler.Snapshot) *nodescaler.Snapshot {
 	}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
+		n.Conditions = slices.Clone(n.Conditions)
 		n.Labels, n.Taints = maps.Clone(n.Labels), slices.Clone(n.Taints)
 	}
 	for i := range c.Pods {

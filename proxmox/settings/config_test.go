@@ -98,7 +98,13 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"machines that hardly last", func(_ *Site, p *Pool) { p.Disruption.ExpireAfter = nodescaler.Duration(time.Minute) }, `pools[0].disruption.expireAfter: must be at least 1h0m0s, or nothing, was 1m0s`},
 		{"a budget for no reason", func(_ *Site, p *Pool) {
 			p.Disruption.Budgets = []nodescaler.NodeBudget{{Reasons: []nodescaler.Cause{"Tired"}}}
-		}, `pools[0].disruption.budgets[0].reasons[0]: must be one of Expired, Drifted, Empty, Underutilized, was "Tired"`},
+		}, `pools[0].disruption.budgets[0].reasons[0]: must be one of Unhealthy, Expired, Drifted, Empty, Underutilized, was "Tired"`},
+		{"a repair of nodes that are not ready", func(_ *Site, p *Pool) {
+			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "Ready", Status: "False", For: nodescaler.Duration(time.Hour)}}
+		}, `pools[0].disruption.repair.conditions[0].type: must name a condition, and not Ready: pods of a node that is not ready cannot be moved, was "Ready"`},
+		{"a condition without a status", func(_ *Site, p *Pool) {
+			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "KernelDeadlock", For: nodescaler.Duration(time.Second)}}
+		}, `pools[0].disruption.repair.conditions[0].status: must be True, False or Unknown, was ""`},
 		{"a window without a beginning", func(_ *Site, p *Pool) {
 			p.Disruption.Budgets = []nodescaler.NodeBudget{{Duration: nodescaler.Duration(time.Hour)}}
 		}, `pools[0].disruption.budgets[0].duration: must not be set without schedule, was 1h0m0s`},

@@ -272,6 +272,12 @@ func checkPlacement(p *placement.Rules, f Faults) {
 func checkDisruption(d *nodescaler.Disruption, f Faults) {
 	f.Must(slices.Contains([]nodescaler.Drift{"", nodescaler.DriftKeep, nodescaler.DriftReplace}, d.Drift), "drift", "be Keep or Replace", string(d.Drift))
 	f.Must(d.ExpireAfter == 0 || d.ExpireAfter >= minExpireAfter, "expireAfter", "be at least "+minExpireAfter.String()+", or nothing", d.ExpireAfter)
+	for i, a := range d.Repair.Conditions {
+		at := f.index("repair.conditions", i)
+		at.Must(a.Type != "" && a.Type != "Ready", "type", "name a condition, and not Ready: pods of a node that is not ready cannot be moved", a.Type)
+		at.Must(slices.Contains([]string{"True", "False", "Unknown"}, a.Status), "status", "be True, False or Unknown", a.Status)
+		at.Must(a.For >= nodescaler.Duration(time.Minute), "for", "be at least 1m", a.For)
+	}
 	for i := range d.Budgets {
 		b, at := &d.Budgets[i], f.index("budgets", i)
 		for j, r := range b.Reasons {

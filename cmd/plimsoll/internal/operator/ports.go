@@ -69,7 +69,8 @@ type counted struct {
 	state loop.MachineState
 	err   error
 	// machines that nothing takes down, by what is seen of their nodes
-	held map[string]nodescaler.Reason
+	held  map[string]nodescaler.Reason
+	nodes []nodescaler.Node
 }
 
 // linked is a fleet that shows what it lists to whoever reads nodes.

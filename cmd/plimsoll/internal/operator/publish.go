@@ -122,7 +122,7 @@ func kindOf(o client.Object) string {
 }
 
 func (t *term) floor(m *counted) *floor {
-	f := &floor{known: m.err == nil, machines: m.state.Machines, prices: t.prices}
+	f := &floor{known: m.err == nil, machines: m.state.Machines, nodes: m.nodes, prices: t.prices}
 	if m.err != nil {
 		f.why = m.err.Error()
 	}

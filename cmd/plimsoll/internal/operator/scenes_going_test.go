@@ -173,6 +173,22 @@ var lifecycleScenes = []scene{
 		before: disrupts(1, v1alpha1.Disruption{Drift: "Replace"}), acts: []act{changed(8 * time.Minute)}, says: []string{nodescaler.ReplacementBlocked},
 	},
 	{
+		name: "nodes break and are replaced", services: []*service{deployment("web", 2, 1500, halfGiB)}, long: 25 * time.Minute,
+		before: func(l *setting) {
+			disrupts(4, v1alpha1.Disruption{Repair: &v1alpha1.Repair{Conditions: []v1alpha1.NodeAilment{{Type: "KernelDeadlock", Status: "True", For: "2m"}}}})(l)
+			l.sees = func(s *loop.ClusterState) { // all at first, and then the first of them
+				for i := range s.Nodes {
+					since := s.Nodes[i].Joined
+					if age := l.now().Sub(since); since.Before(t0.Add(5*time.Minute)) && (i == 0 || l.now().Before(t0.Add(10*time.Minute))) && age > 2*time.Minute {
+						s.Nodes[i].Conditions = []nodescaler.NodeCondition{{Type: "KernelDeadlock", Status: "True", Since: since}}
+					}
+				}
+			}
+		},
+		acts: []act{after(string(nodescaler.Return), func(*setting) {})},
+		says: []string{nodescaler.RepairHalted, nodescaler.MachineUnhealthy, reasonRepairing},
+	},
+	{
 		name: "the owner of a drifted node keeps it", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
 		before: func(l *setting) {
 			disrupts(4, v1alpha1.Disruption{Drift: "Replace"})(l)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -16,9 +17,10 @@ import (
 
 // floor is what the machine side has to say besides what a step records.
 type floor struct {
-	known    bool                         // the machines were listed
-	why      string                       // why not
-	machines []nodescaler.Machine         // as they were
+	known    bool                 // the machines were listed
+	why      string               // why not
+	machines []nodescaler.Machine // as they were
+	nodes    []nodescaler.Node
 	paused   map[string]nodescaler.Reason // pools that take no orders
 	braked   map[string]nodescaler.Reason // pools of which nothing goes undrained
 	prices   *pricing.Book
@@ -48,6 +50,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		c.capacity(coming, s.Observed.Pending)
 		c.machinesHeld(held)
 		p.outdated(c, s, f)
+		p.repairs(c, f)
 		if p.ours() {
 			c.unplaced(s)
 			c.spares(s, p.object.Name)
@@ -79,7 +82,7 @@ func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
 	var why []nodescaler.Reason
 	for i := range f.machines {
 		m := &f.machines[i]
-		if _, r := all.Ends(m, s.Time); r != nil && m.Pool == p.object.Name && m.Phase == nodescaler.Joined {
+		if _, r := all.Ends(m, nil, s.Time); r != nil && m.Pool == p.object.Name && m.Phase == nodescaler.Joined {
 			why = append(why, *r)
 		}
 	}
@@ -100,6 +103,22 @@ func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
 		done = "they stay: disruption.drift is " + string(nodescaler.DriftKeep)
 	}
 	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", strings.Join(texts, "; "), done)
+}
+
+// repairs states whether nodes that are broken are replaced, in pools that ask for it.
+func (p *pool) repairs(c conditions, f *floor) {
+	kind := v1alpha1.ConditionRepairHalted
+	if len(p.words.Disruption.Repair.Conditions) == 0 {
+		if meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
+			meta.RemoveStatusCondition(c.list, kind)
+		}
+		return
+	}
+	if why := p.words.Halted(f.nodes, c.now); why != nil {
+		c.set(kind, metav1.ConditionTrue, why.Code, "%s", why.Text)
+		return
+	}
+	c.set(kind, metav1.ConditionFalse, reasonRepairing, "machines whose nodes are unhealthy are replaced as budgets allow")
 }
 
 // machines counts the pool's machines, and adds up what they cost.

@@ -137,7 +137,7 @@ func (t *term) ports() *loop.Ports {
 
 // report does what follows from a step, and says what came of it.
 func (t *term) report(ctx context.Context, d *desk, o *loop.Observation, s *loop.Step) error {
-	machines := &counted{state: o.Machines, err: o.MachinesErr, held: nodescaler.Holds(o.Machines.Machines, o.Cluster.Nodes)}
+	machines := &counted{state: o.Machines, err: o.MachinesErr, held: nodescaler.Holds(o.Machines.Machines, o.Cluster.Nodes), nodes: o.Cluster.Nodes}
 	err := t.publish(context.WithoutCancel(ctx), d, s, machines)
 	t.sweep(ctx, d, o.Time)
 	t.Metrics.objects(d, s, machines)

@@ -1,0 +1,70 @@
+package nodescaler
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Repair is which nodes of a pool are broken although they are ready, so that their machines are
+// replaced.
+type Repair struct {
+	// Conditions say so. The first that a node has counts.
+	Conditions []Ailment `json:"conditions,omitempty"`
+	// MaxUnhealthy is how many of the pool's nodes may be broken or not ready. With more of them
+	// none is replaced, for what broke so many would break their replacements. Zero is
+	// DefaultMaxUnhealthy.
+	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitzero"`
+}
+
+// DefaultMaxUnhealthy is a fifth of a pool's nodes.
+var DefaultMaxUnhealthy = NodeCount{N: 20, Percent: true}
+
+// Ailment is a condition of a node that has it replaced once it has lasted for some time.
+type Ailment struct {
+	Type   string   `json:"type" strict:"required"`
+	Status string   `json:"status" strict:"required"` // True, False or Unknown
+	For    Duration `json:"for" strict:"required"`
+}
+
+// NodeCondition is a condition of a node that says more than that all is well.
+type NodeCondition struct {
+	Type, Status string
+	Since        time.Time
+}
+
+// ails is why the node is broken, or nil.
+func (r *Repair) ails(n *Node, now time.Time) *Reason {
+	for i := range r.Conditions {
+		a := &r.Conditions[i]
+		for _, c := range n.Conditions {
+			if c.Type == a.Type && c.Status == a.Status && now.Sub(c.Since) >= time.Duration(a.For) {
+				return reason(MachineUnhealthy, "node %s has condition %s=%s since %s, for %s or more", n.Name, c.Type, c.Status, c.Since.UTC().Format(time.RFC3339), pricing.Short(time.Duration(a.For)))
+			}
+		}
+	}
+	return nil
+}
+
+// Halted is why none of the pool's nodes is replaced for being broken, or nil.
+func (p *Pool) Halted(nodes []Node, now time.Time) *Reason {
+	r := &p.Disruption.Repair
+	all, bad := 0, 0
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Pool != p.Name || n.Machine == "" || n.Starting(now, NodeStartup) {
+			continue
+		}
+		if all++; !n.Ready || r.ails(n, now) != nil {
+			bad++
+		}
+	}
+	most := r.MaxUnhealthy
+	if most == (NodeCount{}) {
+		most = DefaultMaxUnhealthy
+	}
+	if len(r.Conditions) == 0 || bad <= most.Of(all) {
+		return nil
+	}
+	return reason(RepairHalted, "%d of pool %s's %d nodes are unhealthy or not ready, more than its maxUnhealthy of %s: none is replaced for that", bad, p.Name, all, most)
+}
