@@ -369,7 +369,7 @@ var ofReturns = []string{
 	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.MachineHeld, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
 }
 
-// ofUnplaced are reasons of why pods have no place. In the table each has its own line, with what would help.
+// ofUnplaced are reasons of why pods have no place. In the table each has its own line.
 var ofUnplaced = []string{
 	string(packing.NoOffer), string(packing.Refused), string(packing.TooBig), string(packing.PoolFull), string(packing.NoRoom), string(packing.NoResource),
 	nodescaler.NoDomain, nodescaler.PodTooBig, nodescaler.PodExpendable, nodescaler.PodsNotHelped,
@@ -381,7 +381,7 @@ func costOfAll(book *pricing.Book, machines []pricing.Placed, at time.Time) plan
 	return planCost{Machines: len(machines), PerHour: rate, PerMonth: rate.PerMonth()}
 }
 
-// withComing are the pods with those that are decided on and not there yet, as far as there could be room for them.
+// withComing are the pods with those that are decided on, as far as there could be room for them.
 func withComing(s *nodescaler.Snapshot) []nodescaler.Pod {
 	all, x := slices.Clone(s.Pods), nodescaler.NewIndex(s)
 	counts, most := make([]int, len(s.Future)), 0
