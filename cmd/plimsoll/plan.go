@@ -166,6 +166,11 @@ type planAnswer struct {
 	Currency string    `json:"currency"`
 	Now      planCost  `json:"now"`
 	Then     planCost  `json:"then"`
+	// Saved is what is no longer paid once the machines are gone: list price, without bought hardware
+	// and the idle power of hosts that stay on.
+	Saved pricing.Rate `json:"savedPerHour"`
+	// Load is what pods request of all nodes that are priced.
+	Load planLoad `json:"load"`
 	// Limit is what all machines may cost an hour; 0 is no limit.
 	Limit    pricing.Rate   `json:"limitPerHour,omitempty"`
 	Workload []planWorkload `json:"workloads"`
@@ -203,8 +208,26 @@ type planMachine struct {
 	Shape   string              `json:"shape,omitempty"`
 	Host    string              `json:"host,omitempty"`
 	PerHour pricing.Rate        `json:"costPerHour"`
+	Load    planLoad            `json:"load"`
 	PodsTo  []string            `json:"podsFitOn,omitempty"`
 	Why     []nodescaler.Reason `json:"why,omitempty"`
+}
+
+// planLoad is what pods request of a node, and what it has for them.
+type planLoad struct {
+	Requested   pricing.Resources `json:"requested"`
+	Allocatable pricing.Resources `json:"allocatable"`
+}
+
+// columns are its CPU and its memory. Of a machine that is not there yet nothing is requested.
+func (l *planLoad) columns(there bool) (cpu, memory string) {
+	part := func(of func(int64) string, used, all int64) string {
+		if !there {
+			return of(all)
+		}
+		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + inPercent(used, all)
+	}
+	return part(cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(gib, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
 }
 
 // unitPrices are what there is where a cluster has no PriceBook and no file names prices.
@@ -260,17 +283,25 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	gone := map[string]bool{}
 	for _, act := range out.Step.Plan.Actions {
 		if act.Kind == nodescaler.Buy && act.Shape != nil {
-			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Why: act.Reasons})
+			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Load: planLoad{Allocatable: act.Shape.Resources()}, Why: act.Reasons})
 			will = append(will, pricing.Placed{Shape: *act.Shape, Host: act.Host})
 		}
 	}
-	spares := planner.NewSurplus(nodescaler.NewIndex(&s), func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
+	x := nodescaler.NewIndex(&s)
+	spares := planner.NewSurplus(x, func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
 	for _, spare := range spares.List() {
 		m := machineOf(&s, spare.Node)
 		if m == nil {
 			continue
 		}
 		p := planMachine{Name: spare.Node, Pool: m.Pool, Shape: m.Shape.Name, Host: m.Host, PerHour: out.Prices.Rate(m.Shape, m.Host, now), PodsTo: spare.To}
+		if n := x.Node(spare.Node); n != nil {
+			p.Load = planLoad{n.Used.Requests, n.Allocatable}
+			a.Load = planLoad{a.Load.Requested.Plus(p.Load.Requested), a.Load.Allocatable.Plus(p.Load.Allocatable)}
+		}
+		if spare.Kept == nil && m.Pool == "" {
+			spare.Kept = ofNoPool(spare.To)
+		}
 		if spare.Kept != nil {
 			p.Why = []nodescaler.Reason{*spare.Kept}
 		}
@@ -287,12 +318,49 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 		}
 	}
 	a.Now, a.Then = costOfAll(out.Prices, are, now), costOfAll(out.Prices, will, now)
+	a.Saved = saved(out.Prices, s.Machines, gone, now)
 	a.Unplaced = out.Step.Plan.Unplaced
 	for _, r := range out.Step.Plan.Reasons {
-		if !slices.Contains(ofReturns, r.Code) {
+		ofNode := r.Code == nodescaler.PoolUnknown && strings.HasSuffix(r.Text, "left alone")
+		if !ofNode && !slices.Contains(ofReturns, r.Code) {
 			a.Why = append(a.Why, r)
 		}
 	}
+}
+
+// ofNoPool is why a node stays that could go: whoever made its machine has to remove it.
+func ofNoPool(to []string) *nodescaler.Reason {
+	text := "it could go, but is of no VMPool: Plimsoll leaves its machine alone"
+	if len(to) > 0 {
+		text += "; its pods fit on " + strings.Join(to, ", ")
+	}
+	return &nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: text}
+}
+
+// saved is what is no longer paid for machines that are gone. What a host draws and costs besides is
+// saved with the last machine on it alone.
+func saved(book *pricing.Book, machines []nodescaler.Machine, gone map[string]bool, now time.Time) pricing.Rate {
+	var total pricing.Rate
+	left, with := map[string]bool{}, map[string]pricing.Rate{}
+	for i := range machines {
+		m := &machines[i]
+		if !gone[m.Name] {
+			left[m.Host] = true
+			continue
+		}
+		saving := book.Saving(m.Shape, m.Host, now)
+		total += saving.Alone
+		if _, first := with[m.Host]; !first {
+			with[m.Host] += book.HostRate(m.Host, now)
+		}
+		with[m.Host] += saving.WithHost
+	}
+	for host, rate := range with {
+		if !left[host] && host != "" {
+			total += rate
+		}
+	}
+	return total
 }
 
 // ofReturns are reasons of why nodes are not given back. Here each node has its own.
@@ -301,7 +369,7 @@ var ofReturns = []string{
 	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.MachineHeld, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
 }
 
-// ofUnplaced are reasons of why pods have no place. In the table each has its own line, with what would help.
+// ofUnplaced are reasons of why pods have no place. In the table each has its own line.
 var ofUnplaced = []string{
 	string(packing.NoOffer), string(packing.Refused), string(packing.TooBig), string(packing.PoolFull), string(packing.NoRoom), string(packing.NoResource),
 	nodescaler.NoDomain, nodescaler.PodTooBig, nodescaler.PodExpendable, nodescaler.PodsNotHelped,
@@ -313,7 +381,7 @@ func costOfAll(book *pricing.Book, machines []pricing.Placed, at time.Time) plan
 	return planCost{Machines: len(machines), PerHour: rate, PerMonth: rate.PerMonth()}
 }
 
-// withComing are the pods with those that are decided on and not there yet, as far as there could be room for them.
+// withComing are the pods with those that are decided on, as far as there could be room for them.
 func withComing(s *nodescaler.Snapshot) []nodescaler.Pod {
 	all, x := slices.Clone(s.Pods), nodescaler.NewIndex(s)
 	counts, most := make([]int, len(s.Future)), 0
@@ -375,7 +443,7 @@ func (a *planAnswer) table(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Target, p.Mode, number(p.Now), number(p.Wanted), first(p.Why))
 	}
 	if len(a.Buy)+len(a.Return)+len(a.Stay) > 0 {
-		fmt.Fprintf(w, "\nMACHINE\tPOOL\tSHAPE\tHOST\tCOST\tVERDICT\n")
+		fmt.Fprintf(w, "\nMACHINE\tPOOL\tSHAPE\tHOST\tCPU\tMEMORY\tCOST\tVERDICT\n")
 	}
 	for _, m := range a.Buy {
 		a.line(w, m, "+", "buy", first(m.Why))
@@ -389,6 +457,10 @@ func (a *planAnswer) table(w io.Writer) {
 	}
 	for _, m := range a.Stay {
 		a.line(w, m, "", "keep", cmp.Or(first(m.Why), "machines are to be bought"))
+	}
+	if len(a.Return)+len(a.Stay) > 1 {
+		cpu, memory := a.Load.columns(true)
+		fmt.Fprintf(w, "*\t\t\t\t%s\t%s\t%s\trequested of all %s\n", cpu, memory, a.Now.PerHour.Display(a.Currency), explain.Count(len(a.Return)+len(a.Stay), "node"))
 	}
 	if len(a.Unplaced) > 0 {
 		fmt.Fprintf(w, "\nNO PLACE FOR\tREASON\tWHY\n")
@@ -417,6 +489,9 @@ func (a *planAnswer) change() string {
 	by := a.Then.PerHour - a.Now.PerHour
 	month := by.PerMonth()
 	switch {
+	case by < 0 && len(a.Buy) == 0 && a.Saved < -by:
+		return fmt.Sprintf("%s/mo less by list price, of which %s/mo is saved: bought hardware, and hosts that stay on, are paid for all the same",
+			(-month).Display(a.Currency), a.Saved.PerMonth().Display(a.Currency))
 	case by < 0:
 		return fmt.Sprintf("%s/mo less", (-month).Display(a.Currency))
 	case by > 0:
@@ -426,8 +501,9 @@ func (a *planAnswer) change() string {
 }
 
 func (a *planAnswer) line(w io.Writer, m planMachine, sign, verdict, why string) {
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\t%s: %s\n", cmp.Or(m.Name, "(new)"), cmp.Or(m.Pool, "-"), cmp.Or(m.Shape, "-"), cmp.Or(m.Host, "-"),
-		sign, m.PerHour.Display(a.Currency), verdict, why)
+	cpu, memory := m.Load.columns(m.Name != "")
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s: %s\n", cmp.Or(m.Name, "(new)"), cmp.Or(m.Pool, "-"), cmp.Or(m.Shape, "-"), cmp.Or(m.Host, "-"),
+		cpu, memory, sign, m.PerHour.Display(a.Currency), verdict, why)
 }
 
 func number(n *int) string {

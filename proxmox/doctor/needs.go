@@ -58,20 +58,6 @@ type Need struct {
 	Role string `json:"role"`
 }
 
-// The roles that Setup makes.
-const (
-	roleAudit     = "PlimsollAudit"
-	roleMachines  = "PlimsollMachines"
-	roleDisks     = "PlimsollDisks"
-	roleFirstBoot = "PlimsollFirstBoot"
-	roleAgent     = "PlimsollGuestAgent"
-	roleTemplates = "PlimsollTemplates"
-	roleStorage   = "PlimsollStorage"
-	roleISO       = "PlimsollISO"
-	roleNetwork   = "PlimsollNetwork"
-	roleDevices   = "PlimsollDevices"
-)
-
 // bridgePath is where the right to use a bridge hangs. A VLAN is asked for by itself.
 func bridgePath(b pveapi.Bridge) string {
 	path := "/sdn/zones/localnetwork/" + b.Name
@@ -85,10 +71,10 @@ func bridgePath(b pveapi.Bridge) string {
 // known of its templates, by VMID.
 func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts) []Need {
 	all := []Need{{
-		Path: "/", Privileges: []string{"Sys.Audit"}, Role: roleAudit,
+		Path: "/", Privileges: []string{"Sys.Audit"}, Role: pveapi.RoleAudit,
 		Why: "see who belongs to the cluster, and whether there is quorum",
 	}, {
-		Path: "/nodes", Privileges: []string{"Sys.Audit"}, Below: true, Role: roleAudit,
+		Path: "/nodes", Privileges: []string{"Sys.Audit"}, Below: true, Role: pveapi.RoleAudit,
 		Why: "see how much memory and how many processors the hosts have",
 	}}
 	for i := range s.Pools {
@@ -119,20 +105,20 @@ func (n *needs) machines(p *settings.Pool) {
 	need := func(role, key, why string, privileges ...string) {
 		n.add(role, "/pool/"+p.PVEPool, key, why, privileges...)
 	}
-	need(roleMachines, "pvePool", "clone machines into the pool, and delete them", "VM.Allocate")
-	need(roleMachines, "pvePool", "see machines, and that they are in the pool", "VM.Audit", "Pool.Audit")
-	need(roleMachines, "pvePool", "start and stop machines", "VM.PowerMgmt")
-	need(roleMachines, "pvePool", "name machines, mark them as ours and give them the system UUID that they are known by", "VM.Config.Options", "VM.Config.HWType")
-	need(roleMachines, "shapes", "give machines their processors and memory", "VM.Config.CPU", "VM.Config.Memory")
-	need(roleMachines, "bridge", "attach machines to the network", "VM.Config.Network")
+	need(pveapi.RoleMachines, "pvePool", "clone machines into the pool, and delete them", "VM.Allocate")
+	need(pveapi.RoleMachines, "pvePool", "see machines, and that they are in the pool", "VM.Audit", "Pool.Audit")
+	need(pveapi.RoleMachines, "pvePool", "start and stop machines", "VM.PowerMgmt")
+	need(pveapi.RoleMachines, "pvePool", "name machines, mark them as ours and give them the system UUID that they are known by", "VM.Config.Options", "VM.Config.HWType")
+	need(pveapi.RoleMachines, "shapes", "give machines their processors and memory", "VM.Config.CPU", "VM.Config.Memory")
+	need(pveapi.RoleMachines, "bridge", "attach machines to the network", "VM.Config.Network")
 	if slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return s.Disk > 0 }) {
-		need(roleDisks, "shapes", "grow disks to the size of the shape", "VM.Config.Disk")
+		need(pveapi.RoleDisks, "shapes", "grow disks to the size of the shape", "VM.Config.Disk")
 	}
 	if p.Guest.Agent {
-		need(roleAgent, "guest.agent", "ask guests for their addresses", n.release.agentPrivilege())
+		need(pveapi.RoleAgent, "guest.agent", "ask guests for their addresses", n.release.agentPrivilege())
 	}
 	if p.NeedsDisc() {
-		need(roleFirstBoot, "iso.storage", "insert first-boot discs, in place of the template's cloud-init drive where there is one", "VM.Config.CDROM", "VM.Config.Cloudinit")
+		need(pveapi.RoleFirstBoot, "iso.storage", "insert first-boot discs, in place of the template's cloud-init drive where there is one", "VM.Config.CDROM", "VM.Config.Cloudinit")
 	}
 }
 
@@ -146,10 +132,10 @@ func (n *needs) options(p *settings.Pool) {
 	for _, option := range slices.Sorted(maps.Keys(p.Guest.Options)) {
 		key, name := "guest.options."+option, strings.TrimRight(option, "0123456789")
 		if slices.Contains(diskOptions, name) {
-			n.add(roleDisks, "/pool/"+p.PVEPool, key, "set "+option, "VM.Config.Disk")
+			n.add(pveapi.RoleDisks, "/pool/"+p.PVEPool, key, "set "+option, "VM.Config.Disk")
 		}
 		if device := deviceOf(name, p.Guest.Options[option]); device != "" {
-			n.add(roleDevices, "/mapping/"+device, key, "use what is mapped as "+device, "Mapping.Use")
+			n.add(pveapi.RoleDevices, "/mapping/"+device, key, "use what is mapped as "+device, "Mapping.Use")
 		}
 	}
 }
@@ -179,12 +165,12 @@ func deviceOf(name, value string) string {
 // templates are the rights to clone: on the templates, and on the networks that they and their clones
 // are on.
 func (n *needs) templates(p *settings.Pool, parts map[int]pveapi.Parts) {
-	n.add(roleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
+	n.add(pveapi.RoleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
-		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
+		n.add(pveapi.RoleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
 		for _, b := range parts[id].Networks {
 			if b != (pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}) {
-				n.add(roleNetwork, bridgePath(b), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
+				n.add(pveapi.RoleNetwork, bridgePath(b), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
 			}
 		}
 	}
@@ -202,10 +188,10 @@ func (n *needs) storages(p *settings.Pool, parts map[int]pveapi.Parts) {
 		names = slices.Compact(names)
 	}
 	for _, name := range names {
-		n.add(roleStorage, "/storage/"+name, key, "make disks, where there is room", "Datastore.AllocateSpace", "Datastore.Audit")
+		n.add(pveapi.RoleStorage, "/storage/"+name, key, "make disks, where there is room", "Datastore.AllocateSpace", "Datastore.Audit")
 	}
 	if p.NeedsDisc() {
-		n.add(roleISO, "/storage/"+p.ISO.Storage, "iso.storage", "upload first-boot discs, and remove them when machines have joined",
+		n.add(pveapi.RoleISO, "/storage/"+p.ISO.Storage, "iso.storage", "upload first-boot discs, and remove them when machines have joined",
 			"Datastore.AllocateTemplate", "Datastore.Allocate", "Datastore.Audit")
 	}
 }

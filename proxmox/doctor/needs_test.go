@@ -54,6 +54,23 @@ func rights(needs []Need) []string {
 
 var localDisks = map[int]pveapi.Parts{9000: {Storages: []string{"local-lvm"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
+// Whoever follows the advice after a 403 changes the role that setup made.
+func TestAdviceNamesTheRolesThatSetupMakes(t *testing.T) {
+	site := plainSite()
+	p := &site.Pools[0]
+	withDiscs(p, "local")
+	p.Shapes[0].Disk, p.Guest.Agent, p.Guest.Options = 20*pricing.GiB, true, map[string]string{"hostpci0": "mapping=gpu"}
+	for _, n := range Needs(site, Release9, localDisks) {
+		for _, p := range n.Privileges {
+			// A disc storage is seen by its own role.
+			shared := n.Role == pveapi.RoleISO && p == "Datastore.Audit"
+			if got := pveapi.RoleOf(p, n.Path); got != n.Role && !shared {
+				t.Errorf("%s on %s: %s, want %s", p, n.Path, got, n.Role)
+			}
+		}
+	}
+}
+
 func TestRightsAreThoseThatTheConfigurationAsksFor(t *testing.T) {
 	const machines = "Pool.Audit VM.Allocate VM.Audit VM.Config.CPU VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options VM.PowerMgmt"
 	plain := []string{
@@ -193,7 +210,7 @@ func TestNothingButReadingIsGrantedFarAbove(t *testing.T) {
 				path, role := words[3], words[slices.Index(words, "--roles")+1]
 				below := words[slices.Index(words, "--propagate")+1] == "1"
 				high := slices.Contains([]string{"/", "/nodes", "/pool", "/vms", "/storage", "/sdn", "/mapping", "/access"}, path)
-				if high && role != roleAudit || below && path != "/nodes" {
+				if high && role != pveapi.RoleAudit || below && path != "/nodes" {
 					t.Fatalf("too much: %s", c)
 				}
 			}

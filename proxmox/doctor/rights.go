@@ -151,7 +151,7 @@ func (e *rightsExam) grant(lacking []Need) []string {
 // examineMonitor looks for what the upgrade to Proxmox VE 9 does to roles: VM.Monitor is dropped from
 // them without a word, and what it allowed takes VM.GuestAgent.Audit since.
 func (e *rightsExam) examineMonitor() {
-	asks := func(n Need) bool { return n.Role == roleAgent }
+	asks := func(n Need) bool { return n.Role == pveapi.RoleAgent }
 	if e.release < Release9 || !slices.ContainsFunc(e.needs, asks) {
 		return
 	}
@@ -167,7 +167,7 @@ func (e *rightsExam) examineMonitor() {
 			continue // they are the release's own
 		}
 		names := slices.Contains(roles[name], "VM.Monitor")
-		emptied := name == roleAgent && !slices.Contains(roles[name], e.release.agentPrivilege())
+		emptied := name == pveapi.RoleAgent && !slices.Contains(roles[name], e.release.agentPrivilege())
 		if !names && !emptied {
 			continue
 		}
@@ -176,7 +176,7 @@ func (e *rightsExam) examineMonitor() {
 		if lacks {
 			status = Fail
 		}
-		if name == roleAgent {
+		if name == pveapi.RoleAgent {
 			fix = "pveum role modify " + name + " --privs " + e.release.agentPrivilege()
 		}
 		e.add(status, "rights.monitor", name, []string{fix},

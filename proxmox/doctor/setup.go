@@ -106,16 +106,16 @@ func union(a, b []string) []string {
 
 // reasons are what the roles are for.
 var reasons = map[string]string{
-	roleAudit:     "Reading how the cluster and its hosts are: whether there is quorum, and room. On / without what is below it.",
-	roleMachines:  "Cloning, configuring, starting, stopping and deleting machines, in these pools.",
-	roleDisks:     "Growing machines' disks, and settings about disks.",
-	roleFirstBoot: "Inserting first-boot discs into machines, in place of the template's cloud-init drive where there is one.",
-	roleAgent:     "Asking guest agents for their guests' addresses.",
-	roleTemplates: "Cloning the templates.",
-	roleStorage:   "Making disks on the storages, where there is room.",
-	roleISO:       "Uploading first-boot discs, and removing them: Proxmox VE asks for Datastore.Allocate to remove any disc, so give them a storage of their own.",
-	roleNetwork:   "Attaching machines to the networks. A template on another network asks for the right there, too: plimsoll doctor names the line.",
-	roleDevices:   "Using hosts' devices that are mapped for virtual machines.",
+	pveapi.RoleAudit:     "Reading how the cluster and its hosts are: whether there is quorum, and room. On / without what is below it.",
+	pveapi.RoleMachines:  "Cloning, configuring, starting, stopping and deleting machines, in these pools.",
+	pveapi.RoleDisks:     "Growing machines' disks, and settings about disks.",
+	pveapi.RoleFirstBoot: "Inserting first-boot discs into machines, in place of the template's cloud-init drive where there is one.",
+	pveapi.RoleAgent:     "Asking guest agents for their guests' addresses.",
+	pveapi.RoleTemplates: "Cloning the templates.",
+	pveapi.RoleStorage:   "Making disks on the storages, where there is room.",
+	pveapi.RoleISO:       "Uploading first-boot discs, and removing them: Proxmox VE asks for Datastore.Allocate to remove any disc, so give them a storage of their own.",
+	pveapi.RoleNetwork:   "Attaching machines to the networks. A template on another network asks for the right there, too: plimsoll doctor names the line.",
+	pveapi.RoleDevices:   "Using hosts' devices that are mapped for virtual machines.",
 }
 
 func (g grant) block(who pveapi.Account) Block {

@@ -75,7 +75,7 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 	w.done(func() {
 		switch {
 		case v == stranger && w.i.Exit == ExitDestroy:
-			w.gone(m) // ours was destroyed, and somebody has its VMID now
+			w.gone(m, "it was destroyed, and its VMID is another VM's now")
 		case v == stranger || v == doubtful:
 			w.doubt(wrong)
 		case v == unproved && (c.Lock == "clone" || c.Lock == "create"):
@@ -168,7 +168,7 @@ func (w *work) doConfirm(ctx context.Context) {
 			w.upset(err)
 			return
 		}
-		w.gone(w.m)
+		w.gone(w.m, freed)
 	})
 }
 
@@ -194,7 +194,7 @@ func (w *work) doProbe(ctx context.Context) {
 			m.hidden = false
 			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
 		case m.Held != nil && !m.Returned.IsZero():
-			w.gone(m)
+			w.gone(m, freed)
 		default:
 			// There is nothing left to destroy; whoever gives the machine back is done at once.
 			m.Held, m.hidden, m.conf = nil, false, nil

@@ -146,12 +146,15 @@ func (rs *records) erased(m *tracked) {
 	}
 }
 
+// freed is what is said of a machine that was proved to be no more.
+const freed = "its VMID is free"
+
 // gone closes the intent of a machine that is proved to be no more. It stays for the cool-down of
-// its VMID.
-func (rs *records) gone(m *tracked) {
+// its VMID, of which the text says what there is to know.
+func (rs *records) gone(m *tracked, text string) {
 	m.Gone, m.Since, m.Task, m.conf = rs.clock(), rs.clock(), nil, nil
 	m.hidden, m.tries, m.rest, m.Frozen = false, 0, time.Time{}, time.Time{}
-	rs.say(m, reason(CodeGone, "its VMID is free"), "")
+	rs.say(m, reason(CodeGone, "%s", text), "")
 }
 
 // fail says that a machine will never join.

@@ -59,7 +59,7 @@ func (f *Fleet) settleOne(m *tracked) {
 		return
 	}
 	if m.Step == StepOrdered && m.Task == nil && !m.Returned.IsZero() {
-		f.gone(m) // it was never asked for, or proved to be no more
+		f.gone(m, "no machine of this order was made, or none is left of it")
 		return
 	}
 	if g := v.seen.Guests[m.VMID]; g != nil {

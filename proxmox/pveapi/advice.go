@@ -14,7 +14,7 @@ var advice = map[Class]string{
 	Certificate: "compare the fingerprint with the one that the host itself shows (pvenode cert info): " +
 		"another one is a renewed certificate, or somebody in between",
 	NoEndpoint:      "see whether the hosts are up, and whether their port 8006 is reached from here",
-	HostUnreachable: "the other hosts do not reach it: see whether it is up and on the cluster's network",
+	HostUnreachable: "the host is down, off the cluster's network, or its pvedaemon has stopped: systemctl status pvedaemon on that host",
 	NoQuorum:        "the host that was asked has no quorum: see pvecm status and the cluster's network; nothing is changed until it is back",
 	NoHost:          "name a host of the cluster: pvecm nodes",
 	NoPool:          "make the pool: pveum pool add POOL",
@@ -61,9 +61,10 @@ func (e *Error) adviseForbidden() string {
 		return "the token may not do this, and the server does not say what it lacks: plimsoll doctor names it"
 	}
 	privilege, _, _ := strings.Cut(e.Privilege, "|")
-	role := "plimsoll-" + strings.ReplaceAll(privilege, ".", "-")
-	return fmt.Sprintf("the token lacks %s on %s: pveum role add %s --privs %s; pveum acl modify %s --users %s --tokens %s --roles %s",
-		e.Privilege, e.ACLPath, role, privilege, Shell(e.ACLPath),
+	role := RoleOf(privilege, e.ACLPath)
+	return fmt.Sprintf("the token lacks %s on %s: pveum role add %s --privs %s 2>/dev/null || pveum role modify %s --privs %s --append 1; "+
+		"pveum acl modify %s --users %s --tokens %s --roles %s",
+		e.Privilege, e.ACLPath, role, privilege, role, privilege, Shell(e.ACLPath),
 		known(e.user(), "USER@REALM"), known(e.TokenID, "USER@REALM!TOKEN"), role)
 }
 

@@ -263,8 +263,8 @@ func TestAdviceIsTheLineThatMendsIt(t *testing.T) {
 		{
 			Error{Status: 403, Message: "Permission check failed (/storage/local, Datastore.Audit|Datastore.AllocateSpace)", TokenID: testTokenID},
 			"the token lacks Datastore.Audit|Datastore.AllocateSpace on /storage/local: " +
-				"pveum role add plimsoll-Datastore-Audit --privs Datastore.Audit; " +
-				"pveum acl modify /storage/local --users auto@pve --tokens 'auto@pve!t1' --roles plimsoll-Datastore-Audit",
+				"pveum role add PlimsollStorage --privs Datastore.Audit 2>/dev/null || pveum role modify PlimsollStorage --privs Datastore.Audit --append 1; " +
+				"pveum acl modify /storage/local --users auto@pve --tokens 'auto@pve!t1' --roles PlimsollStorage",
 		},
 		{Error{Status: 403, Message: "Permission check failed"}, "the token may not do this, and the server does not say what it lacks: plimsoll doctor names it"},
 		{Error{Status: 403, Message: "Permission check failed (pool 'x' does not exist)"}, "make the pool: pveum pool add POOL"},
@@ -272,8 +272,8 @@ func TestAdviceIsTheLineThatMendsIt(t *testing.T) {
 		{Error{Status: 500, Message: "unable to create image on storage 'fast': No space left on device"}, "make room on storage fast, or name another one: pvesm status"},
 		{
 			Error{Status: 403, Message: "Permission check failed (/pool/a b;`reboot`, VM.Audit)", TokenID: "o'brien@pam!t1"},
-			"the token lacks VM.Audit on /pool/a b;`reboot`: pveum role add plimsoll-VM-Audit --privs VM.Audit; " +
-				"pveum acl modify '/pool/a b;`reboot`' --users 'o'\\''brien@pam' --tokens 'o'\\''brien@pam!t1' --roles plimsoll-VM-Audit",
+			"the token lacks VM.Audit on /pool/a b;`reboot`: pveum role add PlimsollMachines --privs VM.Audit 2>/dev/null || pveum role modify PlimsollMachines --privs VM.Audit --append 1; " +
+				"pveum acl modify '/pool/a b;`reboot`' --users 'o'\\''brien@pam' --tokens 'o'\\''brien@pam!t1' --roles PlimsollMachines",
 		},
 		{Error{Method: "POST", Status: 596}, "it may or may not have been done: look before it is done again"},
 		{Error{Method: "GET", Status: 596}, ""},
