@@ -158,8 +158,8 @@ type OwnLoad struct {
 }
 
 // Demand is the CPU time of one request: even between mean − spread and mean + spread, or, with a
-// tail, by the law of Pareto with that exponent. Wait is the mean of an exponential time for which the
-// request waits besides for something else than its pod's CPU.
+// tail, by the law of Pareto with that exponent. Wait is the mean of an exponential time for which
+// the request waits besides for something else than its pod's CPU.
 type Demand struct {
 	Mean   time.Duration `json:"mean" strict:"required"`
 	Spread Share         `json:"spread" strict:"required"`

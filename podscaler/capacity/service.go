@@ -207,9 +207,6 @@ func (s *Service) Demand() (float64, bool) { return s.demand.value, s.demand.wei
 // it.
 func (s *Service) Measured() bool { return s.demand.weight >= 10 }
 
-// Objective is what response times are to stay below, in seconds.
-func (s *Service) Objective() float64 { return s.objective }
-
 // Quota is the CPU that a pod may have, in cores, as far as it was seen.
 func (s *Service) Quota() float64 { return s.quota.value }
 

@@ -61,12 +61,11 @@ type joint struct {
 	fill                bool
 
 	service *capacity.Service
-	learned time.Time // when it last was
 	past    sights
 	load    *outlook
 	pause   pause
 	pauses  pauses
-	reach   reach
+	guard   guard
 	needs   needs
 	regrets regrets
 	// waiting is whether what is in flight waits for something else than pods' CPU.
@@ -182,7 +181,7 @@ func (p *joint) bid(v *podscaler.View) podscaler.Bid {
 	}
 	s := p.size(v)
 	most := max(v.Workload.Max, v.Replicas)
-	want := min(max(s.now, min(v.Replicas, p.kept(v, s.now))), most)
+	want := min(max(s.now, min(v.Replicas, p.kept(v, &s, s.now))), most)
 	ahead := min(max(want, s.ahead), most)
 	return podscaler.Bid{Known: true, Want: want, Ahead: ahead, Worth: s.worth(ahead)}
 }
@@ -228,8 +227,7 @@ func (p *joint) learn(v *podscaler.View) {
 	seen := p.past.over(measured(v), p.service)
 	p.waiting = seen.Waiting
 	p.service.See(seen)
-	part := p.passed(v)
-	p.reach.see(v.Now, p.service, &seen, part)
+	p.guard.see(v, p.service.Quota(), p.queued(v))
 	if n, counted := v.Window.InFlight.Number(); counted && !p.waiting {
 		p.pause.see(count{v.Now, max(n, 0), number(v.Window.Arrivals), serving(v.Pods)}, p.each())
 	}
@@ -237,16 +235,6 @@ func (p *joint) learn(v *podscaler.View) {
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}
-}
-
-// passed is which part of a window has since the last time that something was learnt; none at the
-// first.
-func (p *joint) passed(v *podscaler.View) (part float64) {
-	if !p.learned.IsZero() {
-		part = min(max(float64(v.Now.Sub(p.learned))/float64(measured(v)), 0), 1)
-	}
-	p.learned = v.Now
-	return part
 }
 
 // inFlight is how many requests are in flight; where that is not measured, what arrivals and

@@ -147,8 +147,11 @@ func (p *pause) estimate() float64 {
 
 // others reports whether requests are taken not to depend on each other.
 func (p *pause) others() bool {
-	return (p.weight > 0 || p.seen > 0) && p.estimate() >= longestPause/4
+	return (p.weight > 0 || p.seen > 0) && p.long()
 }
+
+// long reports whether the pause is so long that what waits passes for requests that come once.
+func (p *pause) long() bool { return p.estimate() >= longestPause/4 }
 
 // each is how many requests a second a full pod gets done; not a number until that was measured.
 func (p *joint) each() float64 {

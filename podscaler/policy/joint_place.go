@@ -27,10 +27,6 @@ const (
 // is paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
-	if most, bound := p.bound(v, &s); bound {
-		r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and at most %d asked for until a queue has been worked off and shown who is in it", s.now, most))
-		s.now, s.later = most, min(s.later, most)
-	}
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming {
 		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
@@ -39,7 +35,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	}
 	s.ahead = max(n, s.later)
 	if n < v.Replicas {
-		if n = p.kept(v, n); n > s.now {
+		if n = p.kept(v, &s, n); n > s.now {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or are not known not to have been",
 				s.now, n, pricing.Short(p.keep)))
 		}
@@ -67,18 +63,6 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	return r
 }
 
-// bound limits what a queue asks for until one has been worked off: it may be of users, who would
-// come back as soon as they are answered, or of requests that come once. Four times what there is
-// room for is enough to find out, and for more than others would need no machine is bought before.
-func (p *joint) bound(v *podscaler.View, s *sizing) (most int, bound bool) {
-	pl := v.Room.Places
-	if pl == nil || p.pause.weight > 0 || s.sure >= 0.5 || !p.queued(v) {
-		return 0, false
-	}
-	most = max(4*pl.Ready, pl.Coming, s.others)
-	return most, s.now > most
-}
-
 // agreed is how many replicas the last runs agree on. For a single one beyond what is paid for
 // neither a queue that one run sees is reason enough, nor one for as long as those that have room
 // already do not serve yet, for they may be enough to work it off, nor the caution of knowing next
@@ -102,22 +86,22 @@ func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 // were needed for a while, and all of them until that is known and what is needed is learnt. While
 // requests are late in a queue none is removed: it would lose those that it holds, of which the
 // oldest pods have most.
-func (p *joint) kept(v *podscaler.View, n int) int {
+func (p *joint) kept(v *podscaler.View, s *sizing, n int) int {
 	most, known := p.needs.most(v.Now, p.keep)
-	if !known || !p.learnt(v).Measured() || p.blind(v) || p.late(v) {
+	if !known || !p.learnt(v).Measured() || p.blind(v) || p.late(v, s.work.rate) {
 		return max(v.Replicas, n)
 	}
 	if p.learns {
 		most = max(most, p.needs.start(v.Now))
 	}
-	return min(max(most, n), max(v.Replicas, n))
+	return min(max(most, n), max(v.Replicas, n), max(p.guard.most(), n))
 }
 
 // late reports whether more requests queue than the objective allows to be in flight. Pods that
 // wait for something else meanwhile hold many requests, and answer them in time.
-func (p *joint) late(v *podscaler.View) bool {
+func (p *joint) late(v *podscaler.View, rate float64) bool {
 	n, _ := inFlight(v)
-	return p.queued(v) && n > p.work(v).rate*v.Workload.SLO.Target.Seconds()
+	return p.queued(v) && n > rate*v.Workload.SLO.Target.Seconds()
 }
 
 // blind reports whether something is unknown that might want more replicas.
@@ -135,8 +119,9 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	if !p.fill {
 		return n
 	}
+	most := max(min(v.Workload.Max, p.guard.most()), n)
 	if pl.Filled > 0 {
-		return min(max(n, pl.Filled), max(v.Workload.Max, n))
+		return min(max(n, pl.Filled), most)
 	}
 	room := pl.Ready
 	if n > room {
@@ -149,7 +134,7 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	case p.perMachine > 0:
 		free %= p.perMachine
 	}
-	return min(n+free, max(v.Workload.Max, n))
+	return min(n+free, most)
 }
 
 // leaves reports whether replicas are given up that have room, or will have it: the machine they
@@ -166,14 +151,14 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		reasons = append(reasons, podscaler.Because(code, format, args...))
 	}
 	holds := fmt.Sprintf("where the p%.4g stays below %.4gms", 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())
-	if p.reach.beyond {
+	if p.guard.beyond() {
 		holds = "at any response time"
 	}
 	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, %s",
 		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
 	if p.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.pause.estimate())
-		if p.pause.estimate() >= longestPause/4 {
+		if p.pause.long() {
 			who = "requests that do not depend on each other, to be worked off within a minute"
 		}
 		add(podscaler.ReasonQueueWorkedOff, "%.4g requests a second of those are the %.4g that wait: %s", s.work.back, s.work.waits, who)
@@ -187,9 +172,13 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if s.floor >= s.now && s.floor > s.model {
 		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, in spite of the model", s.floor, s.work.done)
 	}
-	if p.reach.beyond {
-		add(podscaler.ReasonObjectiveUnreachable, "on pods that are all but idle response times would still be %.3g times the objective: %s. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",
-			p.reach.times, p.reach.why(p.service), 100*guardLoad)
+	if p.guard.beyond() {
+		add(podscaler.ReasonObjectiveUnreachable, "on idle pods response times would have been %.3g times the objective. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",
+			p.guard.times, 100*guardLoad)
+	}
+	if s.wanted > s.now {
+		add(podscaler.ReasonModelUncertain, "%d are wanted, and %d asked for: no more than %d times as many and %d as an HPA at %.0f %% of pods' cpu would have asked for in the last %s",
+			s.wanted, s.now, guardTimes, guardMore, 100*guardLoad, pricing.Short(longKeep))
 	}
 	reasons = append(reasons, p.doubts(v, s)...)
 	if s.sure < 1 {
@@ -251,7 +240,7 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	full, then := 0.0, "hold"
 	if n := serving(v.Pods); n > 0 {
 		full = 100 * s.work.offered / (s.quota * float64(n))
-		if p.reach.beyond || p.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
+		if p.guard.beyond() || p.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
 			then = "do not hold"
 		}
 	}

@@ -45,7 +45,7 @@ func (p *joint) work(v *podscaler.View) work {
 // or for an objective that no number of pods holds, ask for no more pods.
 func (p *joint) queue(v *podscaler.View, w *work) {
 	pause, answer := p.pause.estimate(), capacity.MeanShare*v.Workload.SLO.Target.Seconds()
-	if n, ok := inFlight(v); ok && !p.reach.beyond && !p.waiting {
+	if n, ok := inFlight(v); ok && !p.guard.beyond() && !p.waiting {
 		w.waits = max(n-w.rate*answer, 0)
 	}
 	if g := p.pause.grows; p.pause.others() && g > 0 { // known before the rate over a window shows it
@@ -71,10 +71,10 @@ type sizing struct {
 	ceiling float64 // of the load
 	quota   float64
 	model   int // by the model, for the load now
-	others  int // by the model, for the load now if what waits is no users
 	coming  int // by the forecast, for when a replica comes
 	floor   int // by the CPU alone
-	now     int // the most of them
+	wanted  int // the most of them
+	now     int // and as many of those as the guard allows
 	later   int // by the forecast, for when a machine comes
 	ahead   int // for when a machine comes
 	off     bool
@@ -95,9 +95,9 @@ const (
 	guessedPodLead, guessedMachineLead = 30 * time.Second, 2 * time.Minute
 	// offBy is how far the curve may be off before it is not believed.
 	offBy = 0.6
-	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, and
-	// guardLoad while the model is off: what a careful owner would set an HPA to.
-	floorLoad, guardLoad = 0.85, 0.6
+	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, where the
+	// model is not off.
+	floorLoad = 0.85
 	// queueLoad is that where requests do not depend on each other: their queue grows for as
 	// long as pods are too few.
 	queueLoad = 0.8
@@ -111,27 +111,28 @@ func (p *joint) size(v *podscaler.View) sizing {
 	s := sizing{work: p.work(v), part: p.part(v), quota: svc.Quota(), sure: svc.Confidence()}
 	s.ceiling = svc.Ceiling(s.part) - caution*(1-s.sure)
 	s.off = s.sure > 0.5 && svc.Miss() > offBy
-	guard := floorLoad
+	load := floorLoad
 	if p.pause.others() {
-		guard = queueLoad
-		s.ceiling = min(s.ceiling, guard)
+		load = queueLoad
+		s.ceiling = min(s.ceiling, load)
 	}
-	if p.reach.beyond {
+	if p.guard.beyond() {
 		s.ceiling = guardLoad
 	}
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
-	s.others = ceil(svc.Pods((s.work.rate+s.work.waits/longestPause)*s.work.demand, s.ceiling))
-	if s.off || p.pauses.none || p.reach.beyond {
-		guard = guardLoad
+	if s.off || p.pauses.none || p.guard.beyond() {
+		load = guardLoad
 	}
-	s.floor = ceil(s.work.done / (s.quota * guard))
-	s.now = max(s.model, s.floor, 1)
+	s.floor = p.guard.least(v, s.quota, load)
+	s.wanted = max(s.model, s.floor)
 	s.outlook = p.look(v, s.work.offered)
 	if s.outlook.known {
 		s.coming = ceil(svc.Pods(s.outlook.pod, s.ceiling))
-		s.now = max(s.now, s.coming)
+		s.wanted = max(s.wanted, s.coming)
 		s.later = ceil(svc.Pods(s.outlook.machine, s.ceiling))
 	}
+	most := p.guard.most()
+	s.now, s.later = min(s.wanted, most), min(s.later, most)
 	s.ahead = max(s.later, s.now)
 	return s
 }

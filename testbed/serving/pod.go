@@ -25,7 +25,7 @@ type Pod[T any] struct {
 
 // request is one request in a pod; serving and away are heaps of them by finish.
 type request[T any] struct {
-	finish float64 // the pod's virtual time at which it has its CPU; of one that is away, nanoseconds
+	finish float64 // the pod's virtual time at which it has its CPU; nanoseconds where it is away
 	need   float64 // CPU seconds
 	wait   float64 // seconds that it is away after that
 	of     T
