@@ -87,15 +87,6 @@ func NewIndex(s *Snapshot) *Index {
 	return x
 }
 
-// setPods puts other pods into the snapshot. Nothing else in the index depends on them.
-func (x *Index) setPods(pods []Pod) {
-	x.Snapshot.Pods, x.Pending, x.ruled = pods, nil, false
-	for i := range x.loads {
-		x.loads[i].Used, x.loads[i].Crowd = Used{}, nil
-	}
-	x.indexPods()
-}
-
 // sorted returns pointers into list in the order of their names.
 func sorted[T any](list []T, name func(*T) string) []*T {
 	p := make([]*T, len(list))
@@ -198,7 +189,7 @@ func (x *Index) indexPods() {
 		case x.nominated(p) >= 0:
 			at[i] = x.nominated(p)
 			counts[at[i]], bound = counts[at[i]]+1, bound+1
-		case p.Unhelped == "":
+		case x.NotHelped(p) == "":
 			x.Pending = append(x.Pending, p)
 		}
 	}

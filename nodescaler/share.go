@@ -146,7 +146,7 @@ func (s *sharing) settle() {
 // waiting are the pods that have no node and are none of the asks'.
 func (s *sharing) waiting() (pods []*Pod) {
 	for i, of := range s.of {
-		if p := &s.x.Snapshot.Pods[i]; of < 0 && p.Node == "" && p.Unhelped == "" && !p.goes() {
+		if p := &s.x.Snapshot.Pods[i]; of < 0 && p.Node == "" && s.x.NotHelped(p) == "" && !p.goes() {
 			pods = append(pods, p)
 		}
 	}

@@ -20,6 +20,9 @@ type Snapshot struct {
 	Machines []Machine
 	Nodes    []Node
 	Pods     []Pod
+	// Unhelped says of pending pods, by name, why no machine is ordered for them for now: a node
+	// with room did not help them.
+	Unhelped map[string]string `json:",omitempty"`
 	// Future are replicas already decided on that do not exist as pods yet.
 	Future  []Future
 	Budgets []Budget
@@ -224,11 +227,8 @@ type Pod struct {
 	Priority  int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
-	// Unhelped is why no machine is ordered for the pending pod for now: a node with room did not
-	// help it.
-	Unhelped string `json:",omitempty"`
-	Created  time.Time
-	Selector map[string]string
+	Created       time.Time
+	Selector      map[string]string
 	// Affinity is its required node affinity, or nil. Volumes is that of its volumes and of the
 	// devices that it was allocated.
 	Affinity    Affinity   `json:",omitzero"`

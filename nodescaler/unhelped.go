@@ -57,7 +57,7 @@ func (u *Unhelped) Mark(x *Index) {
 	u.last = s.Now
 	waiting := u.see(s)
 	var domains *Domains
-	var pods []Pod // as they are marked
+	s.Unhelped = nil // it may be the one that the step before made
 	looked := map[*unhelped]bool{}
 	for _, i := range waiting {
 		p := &s.Pods[i]
@@ -77,15 +77,21 @@ func (u *Unhelped) Mark(x *Index) {
 			c.look(x, domains, p, w.since)
 		}
 		if s.Now.Before(c.until) {
-			if pods == nil {
-				pods = slices.Clone(s.Pods) // they are the owner's
+			if s.Unhelped == nil {
+				s.Unhelped = map[string]string{}
 			}
-			pods[i].Unhelped = c.why
+			s.Unhelped[p.Name] = c.why
 		}
 	}
-	if pods != nil {
-		x.setPods(pods)
+	x.Pending = slices.DeleteFunc(x.Pending, func(p *Pod) bool { return s.NotHelped(p) != "" })
+}
+
+// NotHelped says why no machine is ordered for the pod for now; empty if one may be.
+func (s *Snapshot) NotHelped(p *Pod) string {
+	if !p.Unschedulable { // as hardly any pod is
+		return ""
 	}
+	return s.Unhelped[p.Name]
 }
 
 // see notes which pods wait since when, and returns them.

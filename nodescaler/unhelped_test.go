@@ -29,7 +29,7 @@ func (w *ward) at(minute float64, change ...func(*Snapshot)) bool {
 		c(s)
 	}
 	w.Mark(NewIndex(s))
-	return s.Pods[0].Unhelped != ""
+	return s.NotHelped(&s.Pods[0]) != ""
 }
 
 func newWard() *ward { return &ward{began: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }

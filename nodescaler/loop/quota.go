@@ -149,8 +149,9 @@ func (d *decider) unplanned() {
 		}
 	}
 	for i := range d.snap.Pods {
-		if p := &d.snap.Pods[i]; p.Unhelped != "" {
-			why[p.Workload] = &nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Name + ": " + p.Unhelped}
+		p := &d.snap.Pods[i]
+		if not := d.snap.NotHelped(p); not != "" {
+			why[p.Workload] = &nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Name + ": " + not}
 		}
 	}
 	for i := range step.Plan.Held {

@@ -62,9 +62,9 @@ func TestWorkloadsSayWhyNoMachineIsOrdered(t *testing.T) {
 		for _, code := range c.unplaced {
 			d.step.Plan.Unplaced = append(d.step.Plan.Unplaced, nodescaler.Unplaced{Workload: "ns/web", Count: 1, Why: because(code)})
 		}
-		d.snap.Pods = []nodescaler.Pod{{Workload: "ns/other"}, {Workload: "ns/web"}}
+		d.snap.Pods = []nodescaler.Pod{{Workload: "ns/other"}, {Workload: "ns/web", Unschedulable: true}}
 		if c.unhelped {
-			d.snap.Pods[1].Unhelped = "it waits for a volume"
+			d.snap.Unhelped = map[string]string{d.snap.Pods[1].Name: "it waits for a volume"}
 		}
 		if c.held {
 			d.step.Plan.Held = []nodescaler.Held{{Workload: "ns/web", Pods: 1, Why: because("Quota")}}

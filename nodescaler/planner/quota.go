@@ -56,8 +56,9 @@ func (d *Draft) NoteHeld() {
 		quotas.add(h.Why.Code, "no machine is ordered for %s of %s: %s", Plural(h.Pods, "pod"), of, h.Why.Text)
 	}
 	for i := range d.X.Snapshot.Pods {
-		if p := &d.X.Snapshot.Pods[i]; p.Unhelped != "" {
-			unhelped.add(nodescaler.PodsNotHelped, "no machine is ordered for %s: %s", p.Name, p.Unhelped)
+		p := &d.X.Snapshot.Pods[i]
+		if why := d.X.NotHelped(p); why != "" {
+			unhelped.add(nodescaler.PodsNotHelped, "no machine is ordered for %s: %s", p.Name, why)
 		}
 	}
 	d.conclude(quotas, "workload")

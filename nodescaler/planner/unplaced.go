@@ -75,8 +75,9 @@ func (d *Draft) settles(p *nodescaler.Pod) bool {
 // parkUnhelped notes the pods that room did not help.
 func (d *Draft) parkUnhelped() {
 	for i := range d.X.Snapshot.Pods {
-		if p := &d.X.Snapshot.Pods[i]; p.Unhelped != "" {
-			d.Park(p, "what the scheduler says in the pod's events", nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Unhelped})
+		p := &d.X.Snapshot.Pods[i]
+		if why := d.X.NotHelped(p); why != "" {
+			d.Park(p, "what the scheduler says in the pod's events", nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: why})
 		}
 	}
 }

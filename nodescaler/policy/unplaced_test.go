@@ -122,7 +122,9 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 		{"a quota", sample.New().Pod("ns/a", "", 600, 100).Pod("ns/b", "ns-node", 600, 100).Node("ns-node", "pve1").Change(func(w *sample.World) {
 			w.Quotas = []nodescaler.Quota{{Namespace: "ns", Replicas: 1}}
 		}), nodescaler.NamespaceQuota, "namespace ns is at its quota: it would have 2 pods of at most 1", "a higher quota of namespace ns"},
-		{"room that did not help", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Unhelped = "it has waited for 5m0s beside w-1" }), nodescaler.PodsNotHelped,
+		{"room that did not help", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) {
+			w.Unhelped = map[string]string{"a": "it has waited for 5m0s beside w-1"}
+		}), nodescaler.PodsNotHelped,
 			"it has waited for 5m0s beside w-1", "what the scheduler says in the pod's events"},
 		{"a cluster that is not trusted", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) {
 			for i := range 5 {

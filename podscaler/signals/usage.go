@@ -23,10 +23,10 @@ type Usage struct {
 	Client *http.Client
 	// Host is the API server's address.
 	Host string
-	// Namespaces returns those that matter; all if it is nil or there are many of them.
+	// Namespaces returns those that matter; all if it is nil or there are many.
 	Namespaces func() []string
-	// Sized returns the namespaces in which containers matter; nil keeps those of all. Those of tens
-	// of thousands of pods take more memory than all else that is measured.
+	// Sized returns the namespaces in which containers matter; nil keeps those of all. Those of
+	// tens of thousands of pods take more memory than all else that is measured.
 	Sized func() map[string]bool
 	// MaxBytes bounds an answer; 0 is 128 MiB.
 	MaxBytes int64
@@ -80,9 +80,9 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 	return pods, errors.Join(errs...)
 }
 
-// Containers returns what the last reading of Pods told of each pod's containers, by namespace/name, which
-// costs no reading of its own. What was not measured is unknown, and containers that the API does not
-// speak of are not among them, nor are those of namespaces that are not
+// Containers returns what the last reading of Pods said of each pod's containers, by
+// namespace/name, which costs no reading of its own. What was not measured is unknown. Containers
+// that the API does not speak of are not among them, nor are those of namespaces that are not
 // Sized. It is only to be read.
 func (u *Usage) Containers() map[string][]podscaler.ContainerUse {
 	u.mu.Lock()

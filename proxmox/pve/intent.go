@@ -48,11 +48,11 @@ type Intent struct {
 	Failing
 }
 
-// Making is what a machine was made with and of, or was found to be. Whatever becomes of the pool's
-// configuration, it stays what the machine is recognised and judged by.
+// Making is what a machine was made with and of, or was found to be. It stays what the machine is
+// recognised and judged by when the pool's configuration changes.
 type Making struct {
-	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
-	// others' machines; empty is unknown.
+	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They
+	// distinguish it from others' machines; empty is unknown.
 	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
 	PVEPool string          `json:"pvePool,omitempty"`
 	// Asked is when the clone was first asked for; zero is never.
@@ -81,9 +81,9 @@ type Making struct {
 	Running bool `json:"running,omitempty"`
 }
 
-// Leaving is how a machine goes, from when it is given back until its VMID may be used again.
+// Leaving is how a machine goes, from its return until its VMID may be used again.
 type Leaving struct {
-	// Returned is when the machine was given back; zero is not.
+	// Returned is when the machine was returned; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
 	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
 	Forced bool `json:"forced,omitempty"`
