@@ -237,7 +237,7 @@ func (l *life) calm() {
 		l.api.calm()
 	}
 	if l.autoscaler != nil {
-		l.autoscaler.lost = 0
+		l.autoscaler.calm()
 	}
 	l.pods = slices.DeleteFunc(l.pods, func(p *townPod) bool { return p.odd != nil })
 	l.stale, l.blind, l.refuses, l.stuck, l.down, l.leads.left = 0, false, false, false, time.Time{}, 0
