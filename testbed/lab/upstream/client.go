@@ -77,7 +77,7 @@ type memory struct {
 	open      map[string]bool      // groups with an increase that has not come about
 	unseen    map[string]time.Time // since when instances are listed that are no nodes, by id
 	short     map[string]time.Time // since when groups list fewer instances than their target
-	leaving   map[string]bool      // ids of nodes whose deletion was asked for
+	leaving   map[string]time.Time // when the deletion of nodes was asked for, by id
 	backoffs  map[string]*backoff
 	asked     struct{ gpuLabel, gpuTypes bool }
 }
@@ -98,7 +98,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, memory: memory{
 		groupOf: map[string]string{}, templates: map[string]*corev1.Node{}, showed: map[string]time.Time{}, listed: map[string][]*externalgrpc.Instance{},
-		open: map[string]bool{}, unseen: map[string]time.Time{}, short: map[string]time.Time{}, leaving: map[string]bool{}, backoffs: map[string]*backoff{},
+		open: map[string]bool{}, unseen: map[string]time.Time{}, short: map[string]time.Time{}, leaving: map[string]time.Time{}, backoffs: map[string]*backoff{},
 	}}
 	var err error
 	c.policy, err = c.decider()

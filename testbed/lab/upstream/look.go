@@ -243,7 +243,7 @@ func (s *scan) lookAtInstance(ctx context.Context, g *group, i *externalgrpc.Ins
 		return s.options(ctx, g)
 	}
 	of, err := s.groupFor(ctx, placeholder(i.GetId()))
-	if err != nil || of != g.id || i.GetStatus().GetInstanceState() == externalgrpc.InstanceStatus_instanceDeleting || s.leaving[i.GetId()] {
+	if err != nil || of != g.id || i.GetStatus().GetInstanceState() == externalgrpc.InstanceStatus_instanceDeleting || s.leaves(i.GetId()) {
 		return err
 	}
 	since, known := s.unseen[i.GetId()]
@@ -263,12 +263,29 @@ func (s *scan) settle(joined map[string]bool) {
 			delete(s.open, g.id)
 		}
 	}
-	for id := range s.leaving {
+	for id, asked := range s.leaving {
 		listed := slices.ContainsFunc(s.all, func(g *group) bool { return s.lists(g.id, id) })
 		if !joined[id] && !listed {
 			delete(s.leaving, id)
+		} else if s.renewed.After(asked) && s.runs(id) { // the provider keeps it
+			delete(s.leaving, id)
 		}
 	}
+}
+
+// leaves reports whether the deletion of a node was asked for.
+func (s *scan) leaves(id string) bool {
+	_, asked := s.leaving[id]
+	return asked
+}
+
+// runs reports whether an instance is listed as one that runs.
+func (s *scan) runs(id string) bool {
+	return slices.ContainsFunc(s.all, func(g *group) bool {
+		return slices.ContainsFunc(s.listed[g.id], func(i *externalgrpc.Instance) bool {
+			return i.GetId() == id && i.GetStatus().GetInstanceState() == externalgrpc.InstanceStatus_instanceRunning
+		})
+	})
 }
 
 // errOptions is what a group's own options are refused with.

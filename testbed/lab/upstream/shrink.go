@@ -57,7 +57,7 @@ func (s *scan) remove(ctx context.Context, a *nodescaler.Action) error {
 		Id: n.Pool, Nodes: []*externalgrpc.ExternalGrpcNode{s.external(n)},
 	})
 	if err == nil {
-		s.leaving[n.Machine] = true
+		s.leaving[n.Machine] = s.now
 	}
 	return err
 }

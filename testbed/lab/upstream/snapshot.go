@@ -72,7 +72,7 @@ func (s *scan) machines(g *group, p *nodescaler.Pool) []nodescaler.Machine {
 	left := g.target
 	for _, n := range g.nodes {
 		phase := nodescaler.Joined
-		if s.leaving[n.Machine] {
+		if s.leaves(n.Machine) {
 			phase = nodescaler.Deleting
 		} else {
 			left--

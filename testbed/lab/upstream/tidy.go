@@ -37,7 +37,7 @@ func (s *scan) tidy(ctx context.Context) (shrunk bool, err error) {
 	for _, g := range s.all {
 		over := g.target - len(g.nodes) - len(g.coming)
 		for _, n := range g.nodes {
-			if s.leaving[n.Machine] {
+			if s.leaves(n.Machine) {
 				over++
 			}
 		}
@@ -92,7 +92,7 @@ func (s *scan) giveUp(ctx context.Context, g *group) error {
 		return ctx.Err()
 	}
 	for _, i := range going {
-		s.leaving[i.GetId()] = true
+		s.leaving[i.GetId()] = s.now
 	}
 	g.coming, s.open[g.id] = coming, true // the list has changed
 	return s.size(ctx, g)

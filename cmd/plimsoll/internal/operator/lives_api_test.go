@@ -49,7 +49,7 @@ type seat struct {
 	name    string
 	client  *kubesim.Client
 	links   *Links
-	cluster *kube.Cluster // another one after a restart
+	cluster atomic.Pointer[kube.Cluster] // another one after a restart
 	nodes   *kube.Nodes
 	faults  map[string]kubesim.Faults // by what happened
 	calls   int                       // that were looked at
@@ -90,7 +90,9 @@ func (l *life) newAPI() error {
 		p.seat = &seat{apiServer: l.api, name: p.name, links: &Links{}, faults: map[string]kubesim.Faults{}}
 		p.seat.client = l.api.server.Client(p.name, p.seat.sends)
 		l.api.seats = append(l.api.seats, p.seat)
-		if err := p.seat.start(); err != nil {
+	}
+	for _, s := range l.api.seats {
+		if err := s.start(); err != nil {
 			return err
 		}
 	}
@@ -126,22 +128,23 @@ func (l *life) catchUp() {
 }
 
 // start begins a process, which knows nothing of those before.
-func (s *seat) start() (err error) {
+func (s *seat) start() error {
 	cfg := s.client.Config()
 	cfg.Transport = counting{cfg.Transport, s.life}
-	s.cluster, err = kube.New(kube.Config{
+	cluster, err := kube.New(kube.Config{
 		REST: cfg, Mode: kube.Active, Namespace: "plimsoll", Lease: "plimsoll", HandOff: s.cfg.HandOff, Usage: s.apiServer, Machine: s.links.Machine,
 	})
 	if err != nil {
 		return err
 	}
+	s.cluster.Store(cluster)
 	if s.nodes, err = kube.NewNodes(cfg); err != nil {
 		return err
 	}
 	var ctx context.Context
 	ctx, s.end = context.WithCancel(context.Background())
 	s.ended = make(chan struct{})
-	go s.run(ctx, s.cluster)
+	go s.run(ctx, cluster)
 	return nil
 }
 
@@ -218,9 +221,9 @@ func (a *apiServer) passOn() {
 
 // ports has a term read and write through the API.
 func (s *seat) ports(cfg *Config, fleet *pve.FleetConfig) {
-	cfg.Cluster, cfg.Links = apiPort{s.cluster, s.life}, s.links
-	fleet.RemoveNode, fleet.LastLook = s.cluster.RemoveNode, s.nodes.Sight
-	cluster := s.cluster
+	cluster := s.cluster.Load()
+	cfg.Cluster, cfg.Links = apiPort{cluster, s.life}, s.links
+	fleet.RemoveNode, fleet.LastLook = cluster.RemoveNode, s.nodes.Sight
 	fleet.Nodes = func(ctx context.Context) (all []pve.Node, err error) {
 		nodes, err := cluster.Nodes(ctx)
 		for i := range nodes {
@@ -306,7 +309,7 @@ func (s *seat) sends(call kubesim.Call) {
 		s.fault("%s deletes %s %s", s.name, call.Kind, call.Key)
 	}
 	for _, o := range s.seats {
-		if o != s && o.cluster != nil && o.cluster.Leading() {
+		if c := o.cluster.Load(); o != s && c != nil && c.Leading() {
 			s.fault("%s sends %s %s %s while %s leads", s.name, call.Method, call.Kind, call.Key, o.name)
 		}
 	}

@@ -168,12 +168,10 @@ func (l *life) mayOrder() bool {
 	return l.book().Total(all, at)+dear <= l.cfg.Limit
 }
 
-// backsOff reports whether no machine is ordered since others failed, which people did to them:
-// for up to half an hour, as cluster-autoscaler does it.
+// backsOff reports whether no machine is ordered for a while since others failed, as
+// cluster-autoscaler does it: for half an hour at most.
 func (l *life) backsOff() bool {
-	return l.sim.Now().Before(t0.Add(troubleFor+30*time.Minute)) && slices.ContainsFunc(l.last.Plan.Reasons, func(r nodescaler.Reason) bool {
-		return r.Code == nodescaler.PoolBackingOff
-	})
+	return slices.ContainsFunc(l.last.Plan.Reasons, func(r nodescaler.Reason) bool { return r.Code == nodescaler.PoolBackingOff })
 }
 
 // unlisted are machines that this process does not list: another process has made them, or a person

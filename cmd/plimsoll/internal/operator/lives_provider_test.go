@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -87,6 +88,19 @@ func (a *autoscaler) Invoke(ctx context.Context, method string, in, out any, how
 // NewStream is not called: the contract has no streams.
 func (a *autoscaler) NewStream(ctx context.Context, s *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	return upstream.InProcess{}.NewStream(ctx, s, method)
+}
+
+// calm has it get all answers. People delete the nodes of machines that they have removed, for
+// cluster-autoscaler does nothing while too many nodes are not ready.
+func (a *autoscaler) calm() {
+	a.lost = 0
+	a.nodes = slices.DeleteFunc(a.nodes, func(n *townNode) bool {
+		_, there := a.running[n.SystemUUID]
+		if !there {
+			a.note("A PERSON DELETES NODE %s", n.Name)
+		}
+		return !there
+	})
 }
 
 // Observe is the cluster as cluster-autoscaler sees it.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -28,6 +29,11 @@ func spares() nodepolicy.Spec {
 
 // goingScenes are about machines that go, or are to go and stay.
 var goingScenes = []scene{
+	{
+		name: "a pool keeps its minimum", nodes: quick(), objects: strings.Replace(scenePool, "min: 0", "min: 1", 1), services: []*service{deployment("web", 1, 1500, halfGiB)},
+		acts: []act{scaled(2*time.Minute, "web", 0)}, long: 8 * time.Minute,
+		says: []string{nodescaler.PoolAtMin},
+	},
 	{
 		name: "pods come to a machine that is to go", nodes: quick(), services: []*service{deployment("late", 0, 500, halfGiB), deployment("web", 1, 1500, halfGiB)}, long: 12 * time.Minute,
 		acts: []act{
