@@ -45,8 +45,8 @@ type VMPoolList struct {
 	Items           []VMPool `json:"items"`
 }
 
-// VMPoolSpec is a kind of machine. Its keys, but for mode and scaledBy, are those of a pool in the
-// configuration file of plimsoll run, where the pool's name stands in them too. By which policy machines
+// VMPoolSpec is a kind of machine. Its keys, but for mode, scaledBy and disruption, are those of a
+// pool in the configuration file of plimsoll run, where the pool's name stands in them too. By which policy machines
 // are decided on stands in that file: all pools are decided on together, or each would order for the same
 // pods.
 //

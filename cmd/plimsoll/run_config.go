@@ -123,6 +123,9 @@ func (s *siteFile) check(pools []string) []error {
 			faults = append(faults, pricing.NewFault(key+"."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
 		}
 	}
+	for i := range s.Pools {
+		must(s.Pools[i].Disruption.IsZero(), fmt.Sprintf("pools[%d].disruption", i), "absent: cluster-autoscaler decides which machines of these pools go", "there")
+	}
 	if s.Prices != nil {
 		for _, err := range flatten(s.Prices.Validate()) {
 			faults = append(faults, pricing.NewFault("prices."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))

@@ -324,6 +324,7 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	}
 	for i := before; i < len(t.Plan.Actions); i++ {
 		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
+			a.For = nil // no namespace asked for it, and no quota counts it
 			a.Reasons = append([]nodescaler.Reason{Because(nodescaler.ReplacementOrdered, "it takes in pods of %s, which is to go", c.Name), c.why}, a.Reasons...)
 		}
 	}

@@ -295,3 +295,16 @@ func TestReplacementsAreTheCheapest(t *testing.T) {
 	p = sample.LookedAt(t, build(t, Spec{Policy: "joint", Joint: &j}), w)
 	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Wake w-9"}, nodescaler.ReplacementOrdered)
 }
+
+// What replaces a machine is ordered for no namespace: its quota of orders is for what it asks for.
+func TestReplacementsCountForNoQuota(t *testing.T) {
+	w := full(1).Change(replaces()).Change(drifted("w-1"))
+	w.Pods[0].Name, w.Pods[0].Workload = "ns/p-1", "ns/app"
+	w.Quotas, w.Ordered = []nodescaler.Quota{{Namespace: "ns", Orders: 1}}, map[string]int{"ns": 1}
+	p := sample.LookedAt(t, build(t, Spec{Policy: "joint"}), w)
+	plan := sample.Decide(t, p, w.At(15*time.Second))
+	sample.Expect(t, plan, []string{"Buy w small pve2"})
+	if got := plan.Actions[0].For; got != nil {
+		t.Errorf("it is ordered for %v", got)
+	}
+}

@@ -89,6 +89,12 @@ var happenings = map[string]func(*life, *rand.Rand){
 		p.Generation++
 		l.most = max(l.most, int(p.Spec.Max))
 	},
+	"pool's machines drift": func(l *life, r *rand.Rand) {
+		p := l.pools["aa"]
+		p.Spec.Disruption = &v1alpha1.Disruption{Drift: "Replace", Budgets: []v1alpha1.NodeBudget{{Nodes: one(r, []v1alpha1.NodeCount{"1", "50%"})}}}
+		p.Spec.Guest.CPUType = one(r, []string{"host", "x86-64-v2-AES", ""})
+		p.Generation++
+	},
 	"workload paused": func(l *life, r *rand.Rand) {
 		a := l.autoscalers[one(r, l.services).name]
 		a.Annotations = one(r, []map[string]string{nil, {v1alpha1.AnnotationPaused: "true"}, {v1alpha1.AnnotationPausedReplicas: fmt.Sprint(1 + r.IntN(9))}})

@@ -20,6 +20,13 @@ func quick() nodepolicy.Spec {
 	return nodepolicy.Spec{Policy: "unneeded", Unneeded: &c}
 }
 
+// oneByOne takes nodes down as soon, and one at once.
+func oneByOne() nodepolicy.Spec {
+	c := quick()
+	c.Unneeded.MaxEmptyBulkDelete = 1
+	return c
+}
+
 // spares keeps one machine as a spare.
 func spares() nodepolicy.Spec {
 	c := nodepolicy.DefaultJoint()
@@ -97,6 +104,25 @@ var goingScenes = []scene{
 			}),
 		},
 		says: []string{nodescaler.DrainCalledOff},
+	},
+}
+
+// manyScenes are about what happens to many nodes at once.
+var manyScenes = []scene{
+	{
+		name: "many nodes are not needed at once", nodes: oneByOne(), services: []*service{deployment("web", 3, 1500, halfGiB)}, long: 8 * time.Minute,
+		acts: []act{scaled(2*time.Minute, "web", 0)}, says: []string{nodescaler.ParallelLimit},
+	},
+	{
+		name: "no node reports its status", services: []*service{deployment("web", 4, 1500, halfGiB)}, long: 20 * time.Minute,
+		before: func(l *setting) {
+			l.sees = func(s *loop.ClusterState) {
+				for i := range s.Nodes {
+					s.Nodes[i].Ready = s.Nodes[i].Ready && l.now().Before(t0.Add(18*time.Minute))
+				}
+			}
+		},
+		says: []string{nodescaler.ClusterUnhealthy},
 	},
 }
 

@@ -29,7 +29,7 @@ const (
 	reasonStarting       = "Starting"       // nothing was decided yet
 	reasonAsMeasured     = "AsMeasured"     // all signals were measured
 	reasonNoConflict     = "NoConflict"     // nobody else scales it
-	reasonRepairing      = "Repairing"      // few enough nodes are unhealthy for all of them to be replaced
+	reasonRepairing      = "Repairing"      // unhealthy nodes are replaced
 	reasonUpToDate       = "UpToDate"       // each machine is what its pool would make now
 	reasonNotBraked      = "NotBraked"      // no machine waits that is to go without a drain
 	reasonNotPaused      = "NotPaused"      // nobody has paused it
