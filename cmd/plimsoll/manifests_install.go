@@ -92,7 +92,7 @@ func newManifestsKindsCommand(env *cli.Env) *cobra.Command {
 }
 
 func readInstallMode(text string) (string, error) {
-	// Written as in objects and in the configuration file, or in lower case as in the chart's values.
+	// As in objects and in the configuration file, or in lower case.
 	for _, known := range []runMode{runRecommend, runActive} {
 		if lower := strings.ToLower(string(known)); text == string(known) || text == lower {
 			return lower, nil
