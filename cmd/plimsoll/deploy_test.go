@@ -233,7 +233,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 		}
 	}
 
-	with, _, _ := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active")
+	with, _, _ := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "Active")
 	kinds, _, _ := inProcess(t, nil, "manifests", "crds")
 	if !strings.Contains(with, kinds[len("---\n"):]) || strings.Count(kinds, "\nkind: CustomResourceDefinition\n") != 3 {
 		t.Error("the kinds are not printed")
@@ -336,7 +336,7 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 			t.Errorf("it lacks %q", text)
 		}
 	}
-	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--nodes", "cluster-autoscaler"); code != cli.ExitUsage || !strings.Contains(stderr, `--nodes: must be plimsoll but with --mode active, was "cluster-autoscaler"`) {
+	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--nodes", "cluster-autoscaler"); code != cli.ExitUsage || !strings.Contains(stderr, `--nodes: must be plimsoll but with --mode Active, was "cluster-autoscaler"`) {
 		t.Errorf("in mode recommend: exit %d: %s", code, stderr)
 	}
 	files["site.yaml"].Data = []byte(strings.Replace(file, "provider: {", "provider: {names: [a.example], ", 1))
@@ -408,7 +408,7 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", c.file, code, stderr)
 		}
 	}
-	if _, stderr, code := inProcess(t, nil, "manifests", "install", "--config", "a", "--mode", "observe"); code != cli.ExitUsage || !strings.Contains(stderr, `must be one of recommend, active, was "observe"`) {
+	if _, stderr, code := inProcess(t, nil, "manifests", "install", "--config", "a", "--mode", "observe"); code != cli.ExitUsage || !strings.Contains(stderr, `must be one of Recommend, Active, was "observe"`) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if _, stderr, code := inProcess(t, nil, "manifests", "install"); code != cli.ExitUsage {

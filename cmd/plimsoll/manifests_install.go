@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,12 +50,12 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 				return err
 			}
 			if v.nodes == byAutoscaler && v.mode != deploy.Active {
-				return cli.SeeHelp(cmd, cli.Misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, deploy.Active, v.nodes))
+				return cli.SeeHelp(cmd, cli.Misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, runActive, v.nodes))
 			}
 			if acts := v.mode == deploy.Active && v.nodes == byPlimsoll; !acts {
 				for _, flag := range []string{"deletion-costs", "admission-policies"} {
 					if f := cmd.Flags().Lookup(flag); f.Changed {
-						return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, deploy.Active, byPlimsoll, f.Value))
+						return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, runActive, byPlimsoll, f.Value))
 					}
 				}
 			}
@@ -64,7 +63,7 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 		},
 	}
 	addConfig(cmd, &v.config)
-	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", "recommend", "what it may do: recommend (read, and say what it would do) or active")
+	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", string(runRecommend), "what it may do: Recommend (read, and say what it would do) or Active")
 	cli.AddFlag(cmd, &v.nodes, cli.OneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
 		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
 	cli.AddFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
@@ -93,10 +92,13 @@ func newManifestsKindsCommand(env *cli.Env) *cobra.Command {
 }
 
 func readInstallMode(text string) (string, error) {
-	if known := []string{"recommend", "active"}; !slices.Contains(known, text) {
-		return "", fmt.Errorf("must be one of %s, was %q", strings.Join(known, ", "), text)
+	// As in objects and in the configuration file, or in lower case.
+	for _, known := range []runMode{runRecommend, runActive} {
+		if lower := strings.ToLower(string(known)); text == string(known) || text == lower {
+			return lower, nil
+		}
 	}
-	return text, nil
+	return "", fmt.Errorf("must be one of %s, %s, was %q", runRecommend, runActive, text)
 }
 
 // Where pods may be patched, but for namespaces.

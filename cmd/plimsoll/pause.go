@@ -35,8 +35,8 @@ func newPauseCommand(env *cli.Env) *cobra.Command {
 		Use:   "pause WORKLOAD | --pool NAME | --all",
 		Short: "Pause scaling of workloads and pools",
 		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
-done is still decided and said. With --direction, only growing (up) or only shrinking (down) is left. With --replicas, a
-workload is brought to that number, whatever its bounds, and left there.
+done is still decided and said. --direction up pauses growing alone: no replica and no machine is added, and shrinking goes on.
+--direction down pauses shrinking alone. With --replicas, a workload is brought to that number, whatever its bounds, and left there.
 
 A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
 plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.
@@ -59,7 +59,7 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 	}
 	ask.flags(cmd)
 	cli.AddFlag(cmd, &ask.length, cli.Positive(cli.ParseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
-	cli.AddFlag(cmd, &ask.direction, cli.OneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "leave only growing (up) or only shrinking (down)")
+	cli.AddFlag(cmd, &ask.direction, cli.OneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "pause only growing (up: nothing is added) or only shrinking (down: nothing is removed)")
 	cli.AddFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "bring a workload to so many replicas, and leave it there")
 	return cmd
 }

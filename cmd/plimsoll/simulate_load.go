@@ -49,7 +49,7 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 	for _, l := range replay.Synthetics() {
 		names = append(names, l.Name)
 	}
-	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count, - for standard input, or "+strings.Join(names, " or "))
+	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count or of time,rate, or Prometheus' answer to a range query; - for standard input, or "+strings.Join(names, " or "))
 	cli.AddFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
 	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
 	cli.AddFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
@@ -141,6 +141,9 @@ func (q *loadQuestion) open(env *cli.Env, seed uint64) (*recorded, error) {
 			return nil, err
 		}
 		from = bytes.NewReader(data)
+		if load, is, err := readExport(name, data); is {
+			return load, err
+		}
 	}
 	t, err := replay.ReadCSV(name, from)
 	if err != nil {

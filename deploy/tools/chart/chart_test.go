@@ -305,7 +305,7 @@ func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 // What is off unless asked for, and what two replicas need.
 func TestWhatIsRendered(t *testing.T) {
 	plain := []string{
-		"ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
+		"ClusterRole plimsoll-edit", "ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRole plimsoll-view", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
 		"ConfigMap plimsoll", "Deployment plimsoll", "NetworkPolicy plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
 	}
 	acts := []string{
@@ -331,6 +331,27 @@ func TestWhatIsRendered(t *testing.T) {
 		if diff := cmp.Diff(want, render(t, c.values, withMonitoring...).kinds()); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", c.values, diff)
 		}
+	}
+}
+
+// What a site adds to the pod is there, beside what the program needs.
+func TestPodTakesWhatASiteAdds(t *testing.T) {
+	r := render(t, `{components: [podscaler], extraArgs: [--help], extraEnv: [{name: A, value: b}],
+extraVolumes: [{name: ca, emptyDir: {}}], extraVolumeMounts: [{name: ca, mountPath: /ca}],
+hostAliases: [{ip: 10.0.0.11, hostnames: [pve1.example]}], dnsConfig: {searches: [example]}, strategy: {type: Recreate},
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}],
+extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]}`)
+	d := all[*appsv1.Deployment](r)[0]
+	pod := d.Spec.Template.Spec
+	c := pod.Containers[0]
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || len(pod.HostAliases) != 1 || pod.DNSConfig == nil || len(pod.TopologySpreadConstraints) != 1 {
+		t.Errorf("the pod: %+v", d.Spec)
+	}
+	if !slices.Contains(c.Args, "--help") || c.Env[0].Name != "GOMEMLIMIT" || c.Env[1].Name != "A" {
+		t.Errorf("the container: %+v", c)
+	}
+	if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/ca" }) || !slices.Contains(r.kinds(), "ConfigMap more") {
+		t.Errorf("mounts %+v, objects %v", c.VolumeMounts, r.kinds())
 	}
 }
 
@@ -565,8 +586,8 @@ func TestNotesSayWhatToDoNext(t *testing.T) {
 		values       string
 		says, silent []string
 	}{
-		{installations["machines"], []string{"in mode recommend", "helm test plimsoll --namespace plimsoll --logs", "kubectl get plimsoll", "--set mode=active", "install the chart plimsoll-crds", "WARNING: no registry has the image plimsoll.invalid/plimsoll:v0.1.0"}, []string{"API token"}},
-		{installations["active"], []string{"in mode active"}, []string{"no right to change", "--set mode=active", "API token"}},
+		{installations["machines"], []string{"in mode Recommend", "helm test plimsoll --namespace plimsoll --logs", "kubectl get plimsoll", "--set mode=Active", "install the chart plimsoll-crds", "WARNING: no registry has the image plimsoll.invalid/plimsoll:v0.1.0"}, []string{"API token"}},
+		{installations["active"], []string{"in mode Active"}, []string{"no right to change", "--set mode=Active", "API token"}},
 		{`{components: [podscaler], image: {repository: registry.example/plimsoll, tag: v9}}`, []string{"WARNING: the image registry.example/plimsoll:v9 is named by a tag", "set image.digest"}, []string{"no registry"}},
 		{`{components: [podscaler], image: {repository: registry.example/plimsoll, digest: "sha256:` + strings.Repeat("0", 64) + `"}}`, nil, []string{"WARNING"}},
 		{installations["pods"], []string{"kubectl get plimsoll"}, []string{"helm test"}},

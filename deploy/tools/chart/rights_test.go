@@ -3,6 +3,7 @@ package chart
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -39,12 +40,39 @@ func rights(r *rendered, role string) []string {
 func rolesOf(r *rendered) map[string][]rbacv1.PolicyRule {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, c := range all[*rbacv1.ClusterRole](r) {
-		rules["ClusterRole "+c.Name] = c.Rules
+		if !forUsers(c) {
+			rules["ClusterRole "+c.Name] = c.Rules
+		}
 	}
 	for _, o := range all[*rbacv1.Role](r) {
 		rules["Role "+o.Namespace+"/"+o.Name] = o.Rules
 	}
 	return rules
+}
+
+// forUsers reports whether a role is for people: the cluster's own roles take it in.
+func forUsers(c *rbacv1.ClusterRole) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(c.Labels)), func(l string) bool { return strings.Contains(l, "/aggregate-to-") })
+}
+
+// Whoever may edit a namespace may write its WorkloadAutoscalers, and neither pools nor statuses.
+func TestUsersOfANamespaceWriteItsAutoscalers(t *testing.T) {
+	r := render(t, installations["pods"])
+	for _, c := range all[*rbacv1.ClusterRole](r) {
+		if !forUsers(c) {
+			continue
+		}
+		edits := c.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
+		for _, rule := range c.Rules {
+			reads := !slices.ContainsFunc(rule.Verbs, func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) })
+			if edits == reads || edits && !slices.Equal(rule.Resources, []string{"workloadautoscalers"}) {
+				t.Errorf("%s: %+v", c.Name, rule)
+			}
+		}
+	}
+	if got := render(t, `{components: [podscaler], rbac: {aggregate: false}}`).kinds(); slices.Contains(got, "ClusterRole plimsoll-edit") {
+		t.Error("it is there all the same")
+	}
 }
 
 // In mode recommend nothing of anybody else can be written: the part that is read has verbs that read, and the

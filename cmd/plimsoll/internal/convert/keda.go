@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,6 +70,14 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	return spec
 }
 
+// pauses are KEDA's annotations that pause, with those here that do the same.
+var pauses = map[string]struct{ key, value string }{
+	"autoscaling.keda.sh/paused":           {v1alpha1.AnnotationPaused, "true"},
+	"autoscaling.keda.sh/paused-replicas":  {v1alpha1.AnnotationPausedReplicas, ""},
+	"autoscaling.keda.sh/paused-scale-in":  {v1alpha1.AnnotationPaused, v1alpha1.PauseDown},
+	"autoscaling.keda.sh/paused-scale-out": {v1alpha1.AnnotationPaused, v1alpha1.PauseUp},
+}
+
 // giveUp says of what is KEDA's alone why it is lost.
 func giveUp(m tree) {
 	s := m.at("spec")
@@ -83,6 +92,10 @@ func giveUp(m tree) {
 	annotations := m.at("metadata").at("annotations")
 	for _, key := range annotations.keys() {
 		if strings.HasPrefix(key, "autoscaling.keda.sh/") || strings.HasPrefix(key, "scaledobject.keda.sh/") {
+			if here, pause := pauses[key]; pause {
+				annotations.at(key).lose("what is written only recommends; before it is Active, write the annotation %s: \"%s\", or run plimsoll pause", here.key, cmp.Or(here.value, annotations.at(key).text()))
+				continue
+			}
 			annotations.at(key).lose("is for KEDA; what is written only recommends, and mode Paused does not even that")
 		}
 	}

@@ -1,3 +1,8 @@
+{{- /* The mode, written as in objects (Active) or in lower case. */ -}}
+{{- define "plimsoll.mode" -}}
+{{- lower .Values.mode }}
+{{- end }}
+
 {{- define "plimsoll.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
