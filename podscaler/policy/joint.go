@@ -43,6 +43,8 @@ type Joint struct {
 	Keep *podscaler.Duration `json:"keep,omitempty" yaml:"keep,omitempty"`
 	// Fill asks for replicas in room that is paid for and empty; unset is true.
 	Fill *bool `json:"fill,omitempty" yaml:"fill,omitempty"`
+	// Without names one of JointMechanisms that is switched off. Only experiments can set it.
+	Without string `json:"-" yaml:"-"`
 }
 
 func init() {
@@ -73,6 +75,7 @@ type joint struct {
 	// flying is whether requests in flight have ever been measured: some sources lack them.
 	flying     bool
 	perMachine int // replicas that a machine takes, as last seen
+	off        switches
 }
 
 func newJoint(c Joint) (podscaler.Policy, error) {
@@ -88,6 +91,7 @@ func newJoint(c Joint) (podscaler.Policy, error) {
 	f.unless(0 <= p.headroom && p.headroom < 1, "joint.headroom", "must be at least 0 and below 1", p.headroom)
 	f.unless(0 < p.certainty && p.certainty < 1, "joint.certainty", "must be above 0 and below 1", p.certainty)
 	f.unless(p.keep > 0, "joint.keep", "must be above 0", p.keep)
+	f.unless(p.switchOff(c.Without), "without", "must be one of joint's mechanisms", c.Without)
 	return p, f.err()
 }
 
@@ -222,13 +226,16 @@ func (p *joint) learn(v *podscaler.View) {
 	if _, ok := v.Window.InFlight.Number(); ok {
 		p.flying = true
 	}
-	p.pauses.see(v.Now, &v.Window)
+	if !p.off.unpausing {
+		p.pauses.see(v.Now, &v.Window)
+	}
 	p.past.add(v, measured(v))
 	seen := p.past.over(measured(v), p.service)
+	seen.Waiting = seen.Waiting && !p.off.waiting
 	p.waiting = seen.Waiting
 	p.service.See(seen)
 	p.guard.see(v, p.service.Quota(), p.queued(v))
-	if n, counted := v.Window.InFlight.Number(); counted && !p.waiting {
+	if n, counted := v.Window.InFlight.Number(); counted && !p.waiting && !p.off.pause {
 		p.pause.see(count{v.Now, max(n, 0), number(v.Window.Arrivals), serving(v.Pods)}, p.each())
 	}
 	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && !p.pause.others(), p.service.Measured())

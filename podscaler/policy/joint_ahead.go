@@ -200,7 +200,7 @@ func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	if v.Room.MachineLead > 0 {
 		f.machineLead = max(v.Room.MachineLead, f.podLead)
 	}
-	if p.load == nil {
+	if p.load == nil || p.off.forecast {
 		return f
 	}
 	if rise := p.load.climb; rise > 0 {

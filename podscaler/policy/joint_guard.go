@@ -22,6 +22,8 @@ type guard struct {
 	// missed is for how long idle pods would have missed the objective by far, less the time in
 	// which they would not.
 	missed time.Duration
+	off    bool      // it bounds nothing from above
+	never  bool      // it gives up nothing
 	times  float64   // how many times the objective they were at when it was given up
 	since  time.Time // when that was; zero while it is not
 }
@@ -83,7 +85,7 @@ func (g *guard) judge(v *podscaler.View, shown bool, load float64) {
 	default:
 		g.missed = max(g.missed-passed, 0)
 	}
-	if !g.beyond() && g.missed >= missedFor*measured(v) {
+	if !g.never && !g.beyond() && g.missed >= missedFor*measured(v) {
 		g.times, g.since = best, v.Now
 	}
 }
@@ -103,7 +105,7 @@ func (g *guard) least(v *podscaler.View, quota, load float64) int {
 
 // most is how many are asked for at most.
 func (g *guard) most() int {
-	if len(g.counts) == 0 {
+	if g.off || len(g.counts) == 0 {
 		return math.MaxInt32
 	}
 	return guardTimes*g.counts[0].replicas + guardMore

@@ -28,7 +28,7 @@ const (
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
 	n := s.now
-	if pl := v.Room.Places; pl != nil && n > pl.Coming {
+	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.off.agreed {
 		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted; only %d have been wanted for enough runs in a row to buy a machine for", s.now, n))
 		}
@@ -88,10 +88,10 @@ func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 // oldest pods have most.
 func (p *joint) kept(v *podscaler.View, s *sizing, n int) int {
 	most, known := p.needs.most(v.Now, p.keep)
-	if !known || !p.learnt(v).Measured() || p.blind(v) || p.late(v, s.work.rate) {
+	if !known || !p.learnt(v).Measured() || p.blind(v) || p.late(v, s.work.rate) && !p.off.late {
 		return max(v.Replicas, n)
 	}
-	if p.learns {
+	if p.learns && !p.off.start {
 		most = max(most, p.needs.start(v.Now))
 	}
 	return min(max(most, n), max(v.Replicas, n), max(p.guard.most(), n))

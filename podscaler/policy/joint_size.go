@@ -109,8 +109,11 @@ const (
 func (p *joint) size(v *podscaler.View) sizing {
 	svc := p.learnt(v)
 	s := sizing{work: p.work(v), part: p.part(v), quota: svc.Quota(), sure: svc.Confidence()}
-	s.ceiling = svc.Ceiling(s.part) - caution*(1-s.sure)
-	s.off = s.sure > 0.5 && svc.Miss() > offBy
+	s.ceiling = svc.Ceiling(s.part)
+	if !p.off.caution {
+		s.ceiling -= caution * (1 - s.sure)
+	}
+	s.off = s.sure > 0.5 && svc.Miss() > offBy && !p.off.modelOff
 	load := floorLoad
 	if p.pause.others() {
 		load = queueLoad
@@ -123,7 +126,9 @@ func (p *joint) size(v *podscaler.View) sizing {
 	if s.off || p.pauses.none || p.guard.beyond() {
 		load = guardLoad
 	}
-	s.floor = p.guard.least(v, s.quota, load)
+	if s.floor = 1; !p.off.floor {
+		s.floor = p.guard.least(v, s.quota, load)
+	}
 	s.wanted = max(s.model, s.floor)
 	s.outlook = p.look(v, s.work.offered)
 	if s.outlook.known {
