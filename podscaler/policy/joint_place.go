@@ -198,7 +198,7 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 		reasons = append(reasons, podscaler.Because(podscaler.ReasonModelOff, format, args...))
 	}
 	if s.off {
-		add("response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
+		add("response times were off from the model by %.0f %%", 100*p.service.Miss())
 	}
 	if n, ok := inFlight(v); ok && p.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
 		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)

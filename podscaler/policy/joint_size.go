@@ -93,10 +93,9 @@ const (
 	// guessedPodLead and guessedMachineLead are how long replicas and machines take to come until
 	// some have.
 	guessedPodLead, guessedMachineLead = 30 * time.Second, 2 * time.Minute
-	// offBy is how far the curve may be off before it is not believed.
+	// offBy is how far the curve may be off before that is said.
 	offBy = 0.6
-	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, where the
-	// model is not off.
+	// floorLoad is how full of what they may use pods are kept at most by the CPU alone.
 	floorLoad = 0.85
 	// queueLoad is that where requests do not depend on each other: their queue grows for as
 	// long as pods are too few.
@@ -113,7 +112,7 @@ func (p *joint) size(v *podscaler.View) sizing {
 	if !p.off.caution {
 		s.ceiling -= caution * (1 - s.sure)
 	}
-	s.off = s.sure > 0.5 && svc.Miss() > offBy && !p.off.modelOff
+	s.off = s.sure > 0.5 && svc.Miss() > offBy
 	load := floorLoad
 	if p.pause.others() {
 		load = queueLoad
@@ -123,7 +122,7 @@ func (p *joint) size(v *podscaler.View) sizing {
 		s.ceiling = guardLoad
 	}
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
-	if s.off || p.pauses.none || p.guard.beyond() {
+	if p.pauses.none || p.guard.beyond() {
 		load = guardLoad
 	}
 	if s.floor = 1; !p.off.floor {

@@ -4,7 +4,7 @@ import "slices"
 
 // switches are what is switched off, to see what it pays.
 type switches struct {
-	forecast, pause, unpausing, waiting, caution, modelOff, floor, agreed, start, late bool
+	forecast, pause, unpausing, waiting, caution, floor, agreed, start, late bool
 }
 
 // JointMechanism is a part of joint that can be switched off.
@@ -21,7 +21,6 @@ var JointMechanisms = []JointMechanism{
 	{"waiting", "takes requests that wait for something else for no queue", func(p *joint) { p.off.waiting = true }},
 	{"headroom", "keeps response times 4 % below the objective", func(p *joint) { p.headroom = 0 }},
 	{"caution", "keeps pods emptier while little is known", func(p *joint) { p.off.caution = true }},
-	{"model-off", "keeps CPU below 60 % where the model is off", func(p *joint) { p.off.modelOff = true }},
 	{"floor", "the guard's least", func(p *joint) { p.off.floor = true }},
 	{"guard", "the guard's most", func(p *joint) { p.guard.off = true }},
 	{"give-up", "gives up an objective that idle pods would miss", func(p *joint) { p.guard.never = true }},
