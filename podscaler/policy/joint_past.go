@@ -82,9 +82,12 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 		Busiest: last.busiest, Latency: last.latency,
 	}
 	cpu, pods, low, high, slow, fast := 0.0, 0.0, last.pods, last.pods, last.arrivals, last.arrivals
-	queued := 0
+	queued, sampled := 0, 0
 	for _, x := range s {
-		cpu, pods = cpu+x.cpu, pods+float64(x.pods)
+		pods += float64(x.pods)
+		if !math.IsNaN(x.cpu) {
+			cpu, sampled = cpu+x.cpu, sampled+1
+		}
 		low, high = min(low, x.pods), max(high, x.pods)
 		slow, fast = min(slow, x.arrivals), max(fast, x.arrivals)
 		if queues(x.inFlight, x.pods) {
@@ -94,7 +97,7 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	n := float64(len(s))
 	seen.Pods = pods / n
 	span := last.at.Sub(s[0].at)
-	seen.CPU, seen.Completions = cpu/n, last.arrivals
+	seen.CPU, seen.Completions = cpu/float64(sampled), last.arrivals
 	seen.Whole = len(s) > 1 && span >= window*3/4
 	seen.Queued = seen.Whole && queued == len(s)
 	seen.Full = s.full() || last.to.IsZero() && seen.Queued && !last.jammed.IsZero()
@@ -102,6 +105,10 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 		seen.Queued, queued = false, 0
 	}
 	if !seen.Whole {
+		if len(s) > 1 && queued == len(s) && !last.jammed.IsZero() {
+			// What has joined the queue has not been answered, and no CPU was used for it.
+			seen.Completions -= max(last.inFlight-s[0].inFlight, 0) / span.Seconds()
+		}
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
 			// All that came in the window came after the sights began, and what is used is used for
 			// that.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -157,5 +158,18 @@ func shop(cpu pricing.MilliCPU) *podscaler.Workload {
 	return &podscaler.Workload{
 		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: cpu},
 		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
+	}
+}
+
+// In the first minute what joins a queue has not been answered, and the runs before the first
+// sample of CPU say nothing of it.
+func TestAFirstQueueDoesNotMakeRequestsSeemCheap(t *testing.T) {
+	s := sights{
+		{at: start, cpu: math.NaN(), inFlight: 1000, arrivals: 490, pods: 1, jammed: start},
+		{at: start.Add(5 * time.Second), cpu: 0.5, inFlight: 3000, arrivals: 490, pods: 1, jammed: start},
+	}
+	seen := s.over(time.Minute, capacity.NewService(0.6, 0.3))
+	if seen.CPU != 0.5 || seen.Completions != 90 {
+		t.Errorf("pods used %v cores for %v requests a second, want 0.5 for 90", seen.CPU, seen.Completions)
 	}
 }
