@@ -305,6 +305,7 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.store.Remove(o.ID)))
 	}
 	f.machines[o.ID] = m
+	delete(f.free, m.VMID)
 	f.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
 	f.nudge()
 	return nil

@@ -333,7 +333,7 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 	f.mu.Lock()
 	var ids []int
 	known, now := f.knownIDs(), f.cfg.Now()
-	maps.DeleteFunc(f.free, func(_ int, at time.Time) bool { return now.Sub(at).Abs() >= freeFor })
+	maps.DeleteFunc(f.free, func(id int, at time.Time) bool { return known[id] || now.Sub(at).Abs() >= freeFor })
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
 			if _, free := f.free[id]; !free && f.view.seen.Guests[id] == nil && !known[id] {
