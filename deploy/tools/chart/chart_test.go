@@ -418,7 +418,7 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 // Every bad value is refused with the key, the rule and the value, before anything is rendered.
 func TestBadValuesAreRefused(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
-		{`mode: observe`, `'/mode': value must be one of 'recommend', 'active'`},
+		{`mode: observe`, `'/mode': value must be one of 'recommend', 'active', 'Recommend', 'Active'`},
 		{`{components: []}`, `'/components': minItems: got 0, want 1`},
 		{`{components: [podscaler, podscaler]}`, `'/components': items at 0 and 1 are equal`},
 		{`{components: [dashboard]}`, `'/components/0': value must be one of 'podscaler', 'nodescaler', 'provider'`},
