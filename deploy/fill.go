@@ -22,8 +22,8 @@ const (
 	Provider  = "provider"  // it decides on pods, and cluster-autoscaler on machines
 )
 
-// Plimsoll is Plimsoll's own manifests, as its chart renders them, with blanks for what differs between
-// clusters.
+// Plimsoll is Plimsoll's own manifests, as its chart renders them, with blanks for what differs
+// between clusters.
 type Plimsoll struct{ text string }
 
 // Rendered returns the manifests of a name.
@@ -46,7 +46,7 @@ var (
 // Image is the release's image.
 func (p *Plimsoll) Image() string { return imageHeld.FindStringSubmatch(p.text)[2] }
 
-// The rule that pods may be patched by, and what stands before what is in the namespace of our own.
+// The rule that pods may be patched by, and what is before what is in the namespace of our own.
 var (
 	marksHeld = regexp.MustCompile(`(?m)^  - apiGroups: \[""\]\n    resources: \[pods\]\n    verbs: \[patch\].*\n`)
 	ownHeld   = "# What is kept in the namespace of our own"
@@ -104,8 +104,8 @@ func (p *Plimsoll) drop(kind, name string) {
 	p.text = strings.Join(documents, "\n---\n")
 }
 
-// With returns the manifests with a configuration file in them, and with another image if one is named.
-// Of the file, what follows from how the pod is made gives way to what the manifests say.
+// With returns the manifests with a configuration file in them, and with another image if one is
+// named. Of the file, what follows from how the pod is made gives way to what the manifests say.
 func (p *Plimsoll) With(config map[string]any, image string) (string, error) {
 	var ours map[string]any
 	held := strings.TrimPrefix(strings.ReplaceAll(configHeld.FindString(p.text), "\n    ", "\n"), "  config.yaml: |\n")
@@ -202,7 +202,8 @@ func (a *Autoscaler) FrequentLoops() bool {
 	return err == nil && minor >= 31
 }
 
-// UsualAutoscaler is cluster-autoscaler beside Plimsoll where it is installed as its manifests have it.
+// UsualAutoscaler is cluster-autoscaler beside Plimsoll where it is installed as its manifests have
+// it.
 func UsualAutoscaler() Autoscaler {
 	return Autoscaler{
 		Namespace: "kube-system", Image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1", Address: "plimsoll.plimsoll.svc:8086",

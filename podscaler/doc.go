@@ -6,10 +6,10 @@
 // why. Nothing here reads a clock or a socket: the View holds the time and everything that was
 // measured, and what could not be measured is unknown, which never shrinks anything.
 //
-// The guards stand in this order, and each that bound a decision is among its reasons:
+// The guards are in this order, and each that bound a decision is among its reasons:
 //
-//  1. A pause that fixes the replicas: nobody else is asked, the bounds included.
-//  2. Replicas of 0 that somebody else has set: they stay.
+//  1. A pause that fixes the replicas: no other client is asked, the bounds included.
+//  2. Replicas of 0 that another client has set: they stay.
 //  3. The bounds, moved by the schedules that are open: what is out of them is put right at once.
 //  4. The policy, which is not shown the surge of a rollout.
 //  5. The fallback, if the policy has not been able to tell for long; otherwise nothing changes.

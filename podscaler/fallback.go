@@ -51,7 +51,7 @@ func (s *Scaler) fallBack(v *View, d *Decision) (want int, ok bool) {
 	if how == "" {
 		how = FallbackCurrentIfHigher
 	}
-	d.because(ReasonFallback, "the policy could not tell for %s, which is at least %s: %s of %d replicas and a fallback of %d is %d",
+	d.because(ReasonFallback, "the policy had no answer for %s, which is at least %s: %s of %d replicas and a fallback of %d is %d",
 		pricing.Short(silent), pricing.Short(f.After), how, d.From, f.Replicas, want)
 	return want, true
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// The step limits of a behavior do what the papers' frequency control does, with percentages rounded as an
-// HPA rounds them. An own limit of 0 % is selectPolicy Disabled.
+// The step limits of a behavior do what the papers' frequency control does, with percentages
+// rounded as an HPA rounds them. An own limit of 0 % is selectPolicy Disabled.
 func TestScenario13StepsAreLimitedInPercent(t *testing.T) {
 	twenty := podscaler.Rules{Policies: []podscaler.StepLimit{{Percent: 20, Period: time.Minute}}}
 	limited := func(most int, up, down podscaler.Rules) podscaler.Workload {
@@ -22,7 +22,8 @@ func TestScenario13StepsAreLimitedInPercent(t *testing.T) {
 	play(t, limited(100, twenty, off), 10, []step{{0, 5, 10, "ScaleDownLimit"}, {60, 20, 12, "ScaleUpLimit"}})
 }
 
-// A cool-down of the workload is for both directions; the one of each direction is the Watermark policy's.
+// A cool-down of the workload is for both directions; the one of each direction is the Watermark
+// policy's.
 func TestScenario14CooldownCountsFromTheLastChangeEitherWay(t *testing.T) {
 	for _, c := range []struct {
 		window, at int
@@ -51,7 +52,7 @@ func TestScenario35FallbackCountsAfterItsTime(t *testing.T) {
 	higher := with(podscaler.FallbackCurrentIfHigher, 6)
 	t.Run("8 of at least 6 stay", func(t *testing.T) {
 		play(t, higher, 8, []step{{0, 8, 8, ""}, {15, unknown, 8, "Unknown"}, {314, unknown, 8, "Unknown"}, {315, unknown, 8,
-			"Fallback: the policy could not tell for 5m, which is at least 5m: CurrentIfHigher of 8 replicas and a fallback of 6 is 8"}})
+			"Fallback: the policy had no answer for 5m, which is at least 5m: CurrentIfHigher of 8 replicas and a fallback of 6 is 8"}})
 	})
 	t.Run("4 become 6", func(t *testing.T) {
 		play(t, higher, 4, []step{{0, 4, 4, ""}, {15, unknown, 4, ""}, {314, unknown, 4, ""}, {315, unknown, 6, "Fallback"}, {330, unknown, 6, "Fallback"}})
@@ -172,7 +173,8 @@ func TestPodsThatStartAreToldByTheWorkloadsTimes(t *testing.T) {
 	}
 }
 
-// counts is a policy that wants a replica for each pod that is there, as some do that know no better.
+// counts is a policy that wants a replica for each pod that is there, as some do that know no
+// better.
 type counts struct{}
 
 func (counts) Desired(v *podscaler.View) podscaler.Recommendation {
@@ -225,7 +227,7 @@ func TestScenario39SurgeIsNoDemandAndIdleLoadShrinksNothing(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is left out is new or not ready, and the rest keeps its order", func(t *testing.T) {
+	t.Run("what is omitted is new or not ready, and the rest keeps its order", func(t *testing.T) {
 		named := func(name string, change func(*podscaler.Pod)) podscaler.Pod {
 			p := podscaler.Pod{Name: name, Phase: podscaler.Running, Ready: true, Started: after(-600)}
 			if change != nil {
@@ -370,8 +372,8 @@ func TestScenario40PauseFixesTheReplicasOrADirection(t *testing.T) {
 	}{
 		{"paused-replicas 3: 3", podscaler.Pause{Replicas: new(3), Why: "paused by ann"}, 8, 20, 3, "Paused: replicas are fixed at 3: paused by ann"},
 		{"from fewer", podscaler.Pause{Replicas: new(3)}, 1, 20, 3, "Paused: replicas are fixed at 3: paused"},
-		{"out of bounds, for a person stands above them", podscaler.Pause{Replicas: new(200)}, 8, 8, 200, "Paused"},
-		{"at 0, which is no pause of somebody else's", podscaler.Pause{Replicas: new(3)}, 0, 8, 3, "Paused"},
+		{"out of bounds, for a person is above them", podscaler.Pause{Replicas: new(200)}, 8, 8, 200, "Paused"},
+		{"at 0, which is no pause of another owner's", podscaler.Pause{Replicas: new(3)}, 0, 8, 3, "Paused"},
 		{"at 0", podscaler.Pause{Replicas: new(0)}, 8, 8, 0, "Paused"},
 		{"down blocks down", podscaler.Pause{Down: true}, 8, 3, 8, "Paused: 3 wanted, but shrinking is paused"},
 		{"and not up", podscaler.Pause{Down: true}, 8, 12, 12, "DesiredWithinRange"},

@@ -93,7 +93,7 @@ func anySchedule(t *rapid.T, i int, w *podscaler.Workload) podscaler.Schedule {
 	return s
 }
 
-// life is a scaler whose decisions are carried out, now and then crossed by somebody else.
+// life is a scaler whose decisions are carried out, now and then crossed by another client.
 type life struct {
 	scaler   *podscaler.Scaler
 	wish     *wish
@@ -129,7 +129,7 @@ func (l *life) live(t *rapid.T, runs int, check func(podscaler.Decision)) {
 		check(d)
 		l.replicas = d.To
 		if rapid.IntRange(0, 19).Draw(t, "meddle") == 0 {
-			l.replicas = rapid.IntRange(0, 70).Draw(t, "somebody else's replicas")
+			l.replicas = rapid.IntRange(0, 70).Draw(t, "another owner's replicas")
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (p *Pause) String() string {
 	return text
 }
 
-// pause takes a change back in a direction that a person has paused. Nothing stands above it.
+// pause takes a change back in a direction that a person has paused. Nothing is above it.
 func (s *Scaler) pause(v *View, d *Decision) {
 	p := &v.Pause
 	if p.Replicas != nil || p.over(v.Now) {

@@ -8,8 +8,8 @@ type Policy interface {
 }
 
 // Bidder is a Policy that says beforehand what replicas are worth to it, so that room that several
-// workloads want goes where it is worth most. Bid is asked with the same view as Desired, before it,
-// and without Places; it neither depends on nor changes anything else.
+// workloads want goes where it is worth most. Bid is asked with the same view as Desired, before
+// it, and without Places; it neither depends on nor changes anything else.
 type Bidder interface {
 	Policy
 	Bid(v *View) Bid
@@ -21,8 +21,8 @@ type Recommendation struct {
 	Replicas int
 	Known    bool
 	Reasons  []Reason
-	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now carries
-	// some; 0, or anything below what is decided on, is no expectation.
+	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now
+	// carries some; 0, or anything below what is decided on, is no expectation.
 	Ahead int
 }
 

@@ -34,7 +34,7 @@ const (
 	// ReasonSchedulesClash warns that the floor of an open schedule is above the ceiling of
 	// another; the floor counts.
 	ReasonSchedulesClash = "SchedulesClash"
-	// ReasonFallback: the policy could not tell for so long that the fallback counts.
+	// ReasonFallback: the policy had no answer for so long that the fallback counts.
 	ReasonFallback = "Fallback"
 	// ReasonTooFewAvailable: too few replicas are ready to decide anything by them.
 	ReasonTooFewAvailable = "TooFewAvailable"
@@ -89,7 +89,8 @@ const (
 	// ReasonRegistrationMismatch: a service registry sends requests to other instances than are
 	// ready, or to those of several versions with no rollout under way.
 	ReasonRegistrationMismatch = "RegistrationMismatch"
-	// ReasonNothingRegistered: a service registry knows of no instance, so nothing carries the load.
+	// ReasonNothingRegistered: a service registry knows of no instance, so nothing carries the
+	// load.
 	ReasonNothingRegistered = "NothingRegistered"
 	// ReasonRegistrationUnknown: a service registry could not be asked how many instances it
 	// knows, so that nothing is shrunk.
@@ -103,8 +104,8 @@ const (
 	ReasonArrivalsUnknown = "ArrivalsUnknown"
 	// ReasonProfileUnknown: it has not been learned yet what a pod serves.
 	ReasonProfileUnknown = "ProfileUnknown"
-	// ReasonReactiveFloor: what is there now, requests or the CPU they use, needs more replicas than
-	// what is foretold or modelled.
+	// ReasonReactiveFloor: what is there now, requests or the CPU they use, needs more replicas
+	// than what is foretold or modelled.
 	ReasonReactiveFloor = "ReactiveFloor"
 	// ReasonTooLittleHistory: too little has been seen since the start to shrink anything.
 	ReasonTooLittleHistory = "TooLittleHistory"
@@ -122,7 +123,8 @@ const (
 	// ReasonCostUnknown: the present cost is unknown, or 0 where it divides.
 	ReasonCostUnknown = "CostUnknown"
 
-	// ReasonSizedForLoad: how many replicas the load that is offered needs, by what has been learnt.
+	// ReasonSizedForLoad: how many replicas the load that is offered needs, by what has been
+	// learnt.
 	ReasonSizedForLoad = "SizedForLoad"
 	// ReasonQueueWorkedOff: a part of the load is requests that wait in a queue.
 	ReasonQueueWorkedOff = "QueueWorkedOff"
@@ -130,25 +132,29 @@ const (
 	ReasonForecastLoad = "ForecastLoad"
 	// ReasonForecastAhead: more are expected to be needed by when a machine comes.
 	ReasonForecastAhead = "ForecastAhead"
-	// ReasonModelOff: response times are not what the model says, or the load is not of users who pause,
-	// and pods are kept emptier for it.
+	// ReasonModelOff: response times are not what the model says, or the load is not of users who
+	// pause, and pods are kept emptier for it.
 	ReasonModelOff = "ModelOff"
-	// ReasonObjectiveUnreachable: more pods would not bring response times near the objective, so no more are asked for.
+	// ReasonObjectiveUnreachable: more pods would not bring response times near the objective, so
+	// no more are asked for.
 	ReasonObjectiveUnreachable = "ObjectiveUnreachable"
 	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
 	ReasonModelUncertain = "ModelUncertain"
-	// ReasonCostAboveTarget: the machines cost more than their target, so that there is no headroom.
+	// ReasonCostAboveTarget: the machines cost more than their target, so that there is no
+	// headroom.
 	ReasonCostAboveTarget = "CostAboveTarget"
 	// ReasonPaidPlacesFilled: more replicas than are needed, in room that is paid for anyway.
 	ReasonPaidPlacesFilled = "PaidPlacesFilled"
-	// ReasonPaidPlacesLeft: fewer replicas than there are, though room for them is paid for: the machine can go.
+	// ReasonPaidPlacesLeft: fewer replicas than there are, though room for them is paid for: the
+	// machine can go.
 	ReasonPaidPlacesLeft = "PaidPlacesLeft"
 	// ReasonPlacesLimited: limits, hosts or the hard limit on the cost have no room for all.
 	ReasonPlacesLimited = "PlacesLimited"
 	// ReasonMarginalPrice: what a replica more would cost and one fewer save, and what comes of
 	// doing nothing.
 	ReasonMarginalPrice = "MarginalPrice"
-	// ReasonReplicasLost: replicas answer nobody, for their hosts are away, so others are asked for in their place.
+	// ReasonReplicasLost: replicas answer nobody, for their hosts are away, so others are asked for
+	// in their place.
 	ReasonReplicasLost = "ReplicasLost"
 	// ReasonLoadUnknown: the load could not be measured.
 	ReasonLoadUnknown = "LoadUnknown"

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// withoutSurge returns the pods without those that a rollout has for a time beyond the replicas. They
-// take a share of the load and are no demand: a policy that counts pods would make them replicas, and
-// the next rollout would add its surge to those. The ready and old ones stay, in their order.
+// withoutSurge returns the pods without those that a rollout has for a time beyond the replicas.
+// They take a share of the load and are no demand: a policy that counts pods would make them
+// replicas, and the next rollout would add its surge to those. The ready and old ones stay, in
+// their order.
 func (v *View) withoutSurge() []Pod {
 	if !v.Rollout.InProgress {
 		return v.Pods

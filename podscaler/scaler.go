@@ -17,8 +17,8 @@ type Decision struct {
 	Proposed int  `json:"proposed"`
 	To       int  `json:"to"`
 	Known    bool `json:"known"`
-	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now carries
-	// some, within the bounds; 0 is no expectation.
+	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now
+	// carries some, within the bounds; 0 is no expectation.
 	Ahead   int      `json:"ahead,omitempty"`
 	Reasons []Reason `json:"reasons"`
 }
@@ -54,7 +54,8 @@ func (s *Scaler) New() bool { return s.memory.started.IsZero() }
 // first decision is due a run period later.
 func (s *Scaler) Look(v *View) { s.memory.observe(v) }
 
-// Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is known.
+// Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is
+// known.
 func (s *Scaler) Bid(v *View) Bid {
 	p, ok := s.policy.(Bidder)
 	if !ok {

@@ -185,7 +185,7 @@ func TestStepLimitsCountTheChangesOfTheirPeriod(t *testing.T) {
 			b.Down.Select = podscaler.SelectMin
 			b.Down.Policies = []podscaler.StepLimit{{Pods: 4, Period: minute}, {Percent: 10, Period: minute}}
 		}, 20, []step{{0, 20, 20, ""}, {60, 1, 18, "at least 18"}}},
-		{"what was added in the period is given back to the limit", func(b *podscaler.Behavior) {
+		{"what was added in the period is reclaimed to the limit", func(b *podscaler.Behavior) {
 			b.Down.Policies = []podscaler.StepLimit{{Pods: 4, Period: minute}}
 		}, 10, []step{{0, 10, 10, ""}, {60, 14, 14, ""}, {75, 1, 6, "at least 6"}}},
 	}
@@ -343,7 +343,7 @@ func TestANewLeaderKeepsWhatItFinds(t *testing.T) {
 			{300, 2, 2, "DesiredWithinRange: 2"},
 		})
 	})
-	t.Run("and what somebody else raises meanwhile", func(t *testing.T) {
+	t.Run("and what another client raises meanwhile", func(t *testing.T) {
 		s := podscaler.NewScaler(w, &wish{2})
 		for _, run := range []struct{ at, there, to int }{{0, 4, 4}, {60, 10, 10}, {299, 10, 10}, {300, 10, 2}} {
 			d := s.Decide(&podscaler.View{Now: after(run.at), Workload: s.Workload(), Replicas: run.there})

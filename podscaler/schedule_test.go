@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// at is a moment, and how many replicas of 3 there must be then; a wish of 1 to 100 holds otherwise.
+// at is a moment, and how many replicas of 3 there must be then; a wish of 1 to 100 holds
+// otherwise.
 type at struct {
 	time   string
 	wish   int // 0 is an unknown one

@@ -51,8 +51,9 @@ type suspicion struct {
 	why   string
 }
 
-// watch keeps account of what comes in, and grows suspicious. What was there before the first run is
-// not known: until a suspicion from that time would be over, failing requests are enough for one.
+// watch keeps account of what comes in, and grows suspicious. What was there before the first run
+// is not known: until a suspicion from that time would be over, failing requests are enough for
+// one.
 func (s *Scaler) watch(v *View) {
 	u, m := s.workload.Upstream.filled(), &s.memory
 	rate, known := v.Window.Arrivals.Number()

@@ -24,7 +24,7 @@ type Workload struct {
 	// Schedules move the bounds by the calendar. Of those that are open at once the highest floor
 	// and the lowest ceiling count, and of the two the floor.
 	Schedules []Schedule
-	// Fallback is for when the policy cannot tell for long; nil leaves the replicas as they are.
+	// Fallback is for when the policy has no answer for long; nil leaves the replicas as they are.
 	Fallback  *Fallback
 	Readiness Readiness
 	Upstream  Upstream
@@ -79,7 +79,8 @@ type View struct {
 	// Scaler made them so, not because a person paused the workload. Only a Scaler's first run
 	// looks at it; after that it knows.
 	ScaledToZero bool
-	// Pods are those of this step: their place is used again in the next, and who wants them then copies them.
+	// Pods are those of this step: their place is used again in the next, and who wants them then
+	// copies them.
 	Pods   []Pod
 	Window Window
 	// Past is what became of earlier decisions. A Scaler fills it in before it asks its policy.
@@ -123,8 +124,9 @@ type Pod struct {
 	Phase       Phase
 	Ready       bool
 	Terminating bool
-	// Lost is whether the pod's host is away, or its node has gone silent. Nobody is answered by it, whether or
-	// not the cluster has noticed, and it stays a replica until the cluster gives it up or it is back.
+	// Lost is whether the pod's host is away, or its node has gone silent. Nobody is answered by
+	// it, whether or not the cluster has noticed, and it stays a replica until the cluster gives it
+	// up or it is back.
 	Lost bool
 	// Started is when the pod's containers were started, ReadyChanged when Ready last
 	// changed; zero when that has not happened.
@@ -177,8 +179,8 @@ type Window struct {
 	Good     Reading // fraction of requests that answered within the SLO's target, or GoodWithin
 	Arrivals Reading // requests offered per second
 	InFlight Reading // requests being served or queued
-	// GoodWithin is the time that Good is of where it is not the target: the nearest below it at which requests are
-	// counted. Zero is the target.
+	// GoodWithin is the time that Good is of where it is not the target: the nearest below it at
+	// which requests are counted. Zero is the target.
 	GoodWithin time.Duration
 	// Errors is the fraction of requests that a server error answered, or that were refused or not
 	// answered at all. It is a bonus: it may be unknown where all else is known, and is no part of
@@ -223,8 +225,8 @@ type Room struct {
 	// Places is where further replicas would go; without one nothing is known of it.
 	Places *Places
 	// PodLead is how long a new replica has lately taken to be ready on a node that was there,
-	// MachineLead how long a machine has taken from its order to a replica that is ready on it: what
-	// nine in ten stayed within. 0 is not known.
+	// MachineLead how long a machine has taken from its order to a replica that is ready on it:
+	// what nine in ten stayed within. 0 is not known.
 	PodLead, MachineLead time.Duration
 }
 
@@ -234,18 +236,20 @@ type Places struct {
 	// Ready is how many replicas the nodes have room for now, those that run included; Coming
 	// counts the machines that are on their way as well. Both are paid for, whoever fills them.
 	Ready, Coming int
-	// Filled is how many replicas there may be at no further cost: those that are needed, and what fits beside
-	// them on machines that stay, as the workloads together need them. 0 if it is not known.
+	// Filled is how many replicas there may be at no further cost: those that are needed, and what
+	// fits beside them on machines that stay, as the workloads together need them. 0 if it is not
+	// known.
 	Filled int
-	// Most is how many there may be with the machines bought that limits, hosts and the hard limit on
-	// the cost allow: up to what was bid, or what fits into the last of them. It is not below Coming.
+	// Most is how many there may be with the machines bought that limits, hosts and the hard limit
+	// on the cost allow: up to what was bid, or what fits into the last of them. It is not below
+	// Coming.
 	Most int
 	// PerMachine is how many replicas the cheapest further machine takes, and Next what it costs an
 	// hour; 0 if there is none to be had.
 	PerMachine int
 	Next       pricing.Rate
-	// Why says what Most ends at, if that is less than was bid, or why there is no further machine: a stable
-	// code and a sentence.
+	// Why says what Most ends at, if that is less than was bid, or why there is no further machine:
+	// a stable code and a sentence.
 	Why Reason
 }
 

@@ -113,7 +113,7 @@ type assertionParser struct {
 
 func (p *assertionParser) fail(want, got string) string {
 	if p.fault == "" {
-		p.fault = fmt.Sprintf("%q stands where %s should", got, want)
+		p.fault = fmt.Sprintf("%q is where %s should be", got, want)
 		if got == "" {
 			p.fault = "it ends where " + want + " should stand"
 		}
@@ -329,8 +329,8 @@ func (a *Assertion) judge(r *Results, all []Level) Verdict {
 }
 
 // ran reports whether the runs that the term is about were made. One that was made and whose
-// measure is unknown, such as a quantile of no answers, misses every assertion; but one that ended before the
-// experiment's span did was not made as far as the span goes.
+// measure is unknown, such as a quantile of no answers, misses every assertion; but one that ended
+// before the experiment's span did was not made as far as the span goes.
 func (t *term) ran(r *Results, here Level, all []Level) bool {
 	switch {
 	case t.measure == "":

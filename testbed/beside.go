@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Source is results under the name that they are told apart by: a world's, or a folder's.
+// Source is results under the name that they are distinguished by: a world's, or a folder's.
 type Source struct {
 	Name string
 	*Results
@@ -20,8 +20,8 @@ type Contrast struct {
 	Users    int    `json:"users"`
 	Scenario string `json:"scenario,omitempty"`
 	Measure  string `json:"measure"`
-	// Values are in the order of the sources, as are Off: how far the first is from each, as a part of
-	// that one's. What did not run is null.
+	// Values are in the order of the sources, as are Off: how far the first is from each, as a part
+	// of that one's. What did not run is null.
 	Values  []Stat   `json:"values"`
 	Off     []Number `json:"off"`
 	Flagged bool     `json:"flagged"` // the first is further off than it should be
@@ -30,11 +30,12 @@ type Contrast struct {
 // contrasted are the measures that sources are held against each other by.
 var contrasted = []string{"requests", "goodFraction", "p50Ms", "p90Ms", "p99Ms", "costUnits", "podMinutes", "vmHours", "orders", "returns", "decisions"}
 
-// servedP90 is what of p90Ms is left without what the machine added that a world by the clock ran on. It is of
-// sources of which one tells that.
+// servedP90 is what of p90Ms is left without what the machine added that a world by the clock ran
+// on. It is of sources of which one tells that.
 const servedP90 = "servedP90Ms"
 
-// mostOff is how far the first source should be off at most: a world that predicts another does it no worse.
+// mostOff is how far the first source should be off at most: a world that predicts another does it
+// no worse.
 var mostOff = map[string]float64{"p90Ms": 0.20, "costUnits": 0.05}
 
 // tooFar reports whether the first source is too far off to have predicted a measure.
@@ -43,8 +44,8 @@ func tooFar(measure string, off float64) bool {
 	return aimed && math.Abs(off) > most
 }
 
-// Beside lays results of one experiment side by side: whatever policy ran at the same level in two of the
-// sources or more.
+// Beside lays results of one experiment side by side: whatever policy ran at the same level in two
+// of the sources or more.
 func Beside(all []Source) ([]Contrast, error) {
 	if err := alike(all); err != nil {
 		return nil, err

@@ -47,6 +47,6 @@ func File(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Replays reports whether an experiment's file is of one that replays counted loads, minute by minute. Its
-// block replay tells; package testbed/replay/hpaplus reads and runs it.
+// Replays reports whether an experiment's file is of one that replays counted loads, minute by
+// minute. Its block replay tells; package testbed/replay/hpaplus reads and runs it.
 func Replays(data []byte) bool { return strict.Has(data, "replay") }

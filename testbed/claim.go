@@ -19,8 +19,8 @@ type Comparison struct {
 // Difference is by how much a measure of one policy differs from another's, or from a bound.
 type Difference struct {
 	Measure string
-	// Mean is that of the trials, and Low and High bound its 95 % interval, by Student's t over pairs.
-	// What is claimed over all users is for a hundred of them.
+	// Mean is that of the trials, and Low and High bound its 95 % interval, by Student's t over
+	// pairs. What is claimed over all users is for a hundred of them.
 	Mean, Low, High float64
 	// Of is what it is a part of: the other's mean, or the bound.
 	Of float64
@@ -36,7 +36,7 @@ const (
 	wantWithin = "within" // no more than the bound
 )
 
-// Side says on which side of the other a policy is; what the trials cannot tell apart is level.
+// Side says on which side of the other a policy is; what the trials cannot distinguish is level.
 func (d Difference) Side() string {
 	switch {
 	case math.IsNaN(d.Low):
@@ -72,8 +72,8 @@ func (c *Comparison) ComesOut() bool {
 	return !slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.holds() })
 }
 
-// Fails reports whether a measure is not as claimed. What neither comes out nor fails, the trials cannot
-// tell.
+// Fails reports whether a measure is not as claimed. What neither comes out nor fails, the trials
+// cannot tell.
 func (c *Comparison) Fails() bool { return slices.ContainsFunc(c.Differences, Difference.fails) }
 
 // Outcome puts the comparison in words: p90Ms lower, costUnits higher.
@@ -85,11 +85,12 @@ func (c *Comparison) Outcome() string {
 	return strings.Join(words, ", ")
 }
 
-// Try looks at every policy of the claim beside every other, wherever both ran in pairs of two trials or
-// more.
+// Try looks at every policy of the claim beside every other, wherever both ran in pairs of two
+// trials or more.
 func (c *Claim) Try(r *Results) []Comparison { return c.try(r, 2) }
 
-// try does so wherever both ran in so many pairs of trials. From one pair comes no interval, and so no answer.
+// try does so wherever both ran in so many pairs of trials. From one pair comes no interval, and so
+// no answer.
 func (c *Claim) try(r *Results, least int) []Comparison {
 	var out []Comparison
 	others := c.Against
@@ -120,7 +121,8 @@ type bout struct {
 	ours, theirs    []Trial
 }
 
-// between returns the bouts of two policies at the levels that the claim is about, of so many trials at least.
+// between returns the bouts of two policies at the levels that the claim is about, of so many
+// trials at least.
 func (c *Claim) between(r *Results, policy, against string, least int) []bout {
 	var out []bout
 	for _, l := range c.Where.among(r.Levels()) {
@@ -156,8 +158,8 @@ func (c *Claim) at(b *bout) Comparison {
 	return out
 }
 
-// along compares how measures go with the number of users: the slope of the straight line that is nearest
-// to each trial's values.
+// along compares how measures go with the number of users: the slope of the straight line that is
+// nearest to each trial's values.
 func (c *Claim) along(all []bout) []Comparison {
 	if len(all) < 2 {
 		return nil
@@ -181,8 +183,8 @@ func (c *Claim) along(all []bout) []Comparison {
 	return []Comparison{out}
 }
 
-// slopes are the slopes of a value over the users, for each trial and hundred of them. Of trials that
-// were not made everywhere there is none.
+// slopes are the slopes of a value over the users, for each trial and hundred of them. Of trials
+// that were not made everywhere there is none.
 func slopes(all []bout, value func(*bout, int) float64) []float64 {
 	trials := len(all[0].ours)
 	for i := range all {
@@ -232,7 +234,8 @@ func difference(m *Measure, wanted string, ours, theirs []float64) Difference {
 	}
 }
 
-// Sentence says of how many comparisons the claim comes out, and where, if that is not nearly everywhere.
+// Sentence says of how many comparisons the claim comes out, and where, if that is not nearly
+// everywhere.
 func Sentence(all []Comparison) string {
 	if len(all) == 0 {
 		return "The claim was not tried: that takes two trials or more of its policies and of those they are compared with."
@@ -253,7 +256,7 @@ func Sentence(all []Comparison) string {
 	const some = 12
 	text := fmt.Sprintf("The claim comes out in %d of %d comparisons", len(won), len(all))
 	if open := len(all) - len(won) - fails; open > 0 {
-		text += fmt.Sprintf(", and in %d the trials cannot tell", open)
+		text += fmt.Sprintf(", and in %d the trials do not decide", open)
 	}
 	if 0 < len(won) && len(won) <= some {
 		text += ": " + strings.Join(won, ", ")
@@ -261,14 +264,15 @@ func Sentence(all []Comparison) string {
 	return text + "."
 }
 
-// Claimed is a table of what became of the claims, a row for each. What ran in one trial only cannot be told.
+// Claimed is a table of what became of the claims, a row for each. What ran in one trial only
+// cannot be told.
 func (e *Experiment) Claimed(r *Results) Table {
 	t := Table{
-		Caption: "In how many comparisons each claim comes out, fails, and cannot be told from its contrary by the trials",
+		Caption: "In how many comparisons each claim comes out, fails, and is not decided by the trials",
 		Head:    []string{"claim", "comes out", "fails", "cannot be told"}, Left: 1,
 	}
 	if r.Trials == 1 {
-		t.Caption += "; one trial has no interval, so that nothing can be told by it"
+		t.Caption += "; one trial has no interval, so that it decides nothing"
 	}
 	for i := range e.Claims {
 		n, all := [3]int{}, e.Claims[i].try(r, 1)
@@ -287,8 +291,9 @@ func (e *Experiment) Claimed(r *Results) Table {
 	return t
 }
 
-// Differences is a table of by how much the policies of a claim differ from those that they are compared
-// with, with 95 % intervals: in parts of the others', or, of what goes with the users, for a hundred of them.
+// Differences is a table of by how much the policies of a claim differ from those that they are
+// compared with, with 95 % intervals: in parts of the others', or, of what goes with the users, for
+// a hundred of them.
 func (c *Claim) Differences(all []Comparison) Table {
 	t := Table{Caption: c.caption(), Head: []string{"policy", "against", "measure"}, Left: 3}
 	rows, columns := map[string]int{}, map[string]int{}
@@ -319,7 +324,7 @@ func (c *Claim) Differences(all []Comparison) Table {
 }
 
 func (c *Claim) caption() string {
-	const marks = "; ✓ as claimed, ✗ not, ~ the trials cannot tell"
+	const marks = "; ✓ as claimed, ✗ not, ~ the trials do not decide"
 	switch {
 	case len(c.Most) > 0:
 		return "How far from the bound, with the 95 % interval" + marks

@@ -18,8 +18,8 @@ func ruled(c Claim) Claim {
 	return c
 }
 
-// sweep has, in its trials' means: hpa 201 ms at 10 users and 251 at 100, 5.1 and 30.1 units; cost 151 and 241
-// ms, 20.1 and 25.1 units.
+// sweep has, in its trials' means: hpa 201 ms at 10 users and 251 at 100, 5.1 and 30.1 units; cost
+// 151 and 241 ms, 20.1 and 25.1 units.
 func TestEachRuleOfAClaimIsTriedByItsOwnNumbers(t *testing.T) {
 	for name, c := range map[string]struct {
 		claim Claim

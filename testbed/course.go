@@ -15,8 +15,8 @@ type Course struct {
 	Changes     []sim.Change
 }
 
-// Follow puts into the run of that length what the courses of its workloads tell, and its steps of its
-// machines. The run's totals stand in it already.
+// Follow puts into the run of that length what the courses of its workloads tell, and its steps of
+// its machines. The run's totals are in it already.
 func (r *Trial) Follow(e *Experiment, courses []Course, told *Telling, length time.Duration) {
 	for i := range courses {
 		c := &courses[i]
@@ -42,7 +42,8 @@ func (r *Trial) Follow(e *Experiment, courses []Course, told *Telling, length ti
 	r.Path, r.Machines = all, told.counts(length)
 }
 
-// changesIn counts the changes of replicas, and the machines that were ordered or given back, in a span.
+// changesIn counts the changes of replicas, and the machines that were ordered or given back, in a
+// span.
 func changesIn(span *Range, courses []Course, machines []time.Duration) int {
 	n := 0
 	count := func(at time.Duration) {

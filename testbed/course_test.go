@@ -70,8 +70,8 @@ func TestASpanThatTheRunDoesNotCoverIsUnknown(t *testing.T) {
 	}
 }
 
-// The paths that the rules of each policy give by hand. Those of the HPA up to 1.11 are counted from
-// its first decision elsewhere: 4 at 0 and 8 at 3 minutes.
+// The paths that the rules of each policy give by hand. Those of the HPA up to 1.11 are counted
+// from its first decision elsewhere: 4 at 0 and 8 at 3 minutes.
 func TestTheShippedPathsAreThoseOfTheRules(t *testing.T) {
 	type path = []Moment
 	for name, want := range map[string]map[string]path{

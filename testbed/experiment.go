@@ -26,7 +26,8 @@ type Experiment struct {
 	Seed     uint64        `json:"seed" strict:"required"`
 	// Span is a part of a trial in which the replicas are counted apart, such as a dip in the load.
 	Span *Range `json:"span,omitempty"`
-	// Path keeps in the results of every run how many replicas were asked for when, and draws that first.
+	// Path keeps in the results of every run how many replicas were asked for when, and draws that
+	// first.
 	Path bool `json:"path,omitempty"`
 
 	// Tick is the time between two steps of the loop. With Wake, a pod that turns
@@ -97,7 +98,7 @@ type Delays struct {
 	Clone  Range `json:"clone,omitzero"`
 	Boot   Range `json:"boot" strict:"required"`
 	Delete Range `json:"delete,omitzero"`
-	// Wake is from the start of a spare until it is a node again; 10s..30s if left out.
+	// Wake is from the start of a spare until it is a node again; 10s..30s if omitted.
 	Wake     Range `json:"wake,omitzero"`
 	PodStart Range `json:"podStart" strict:"required"`
 	// Clones is how many machines are cloned at a time; 0 for no limit.
@@ -143,7 +144,7 @@ type Workload struct {
 	Tolerations []Toleration      `json:"tolerations,omitempty"`
 	SLO         SLO               `json:"slo" strict:"required"`
 	Cost        *CostTarget       `json:"cost,omitempty"`
-	// Share is the part of the load that this workload gets; all of it if left out.
+	// Share is the part of the load that this workload gets; all of it if omitted.
 	Share *Share `json:"share,omitempty"`
 	// Load is the workload's own at every level, in place of a part of the experiment's.
 	Load *OwnLoad `json:"load,omitempty"`
@@ -207,13 +208,13 @@ type Load struct {
 type Scenario struct {
 	Name     string        `json:"name" strict:"required"`
 	Curve    Curve         `json:"curve" strict:"required"`
-	Duration time.Duration `json:"duration,omitempty"` // the experiment's if left out
-	Kind     sim.Kind      `json:"kind,omitempty"`     // the load's if left out
+	Duration time.Duration `json:"duration,omitempty"` // the experiment's if omitted
+	Kind     sim.Kind      `json:"kind,omitempty"`     // the load's if omitted
 	// Otherwise is what of the world is another than the experiment's.
 	Otherwise *Otherwise `json:"otherwise,omitempty"`
 }
 
-// Otherwise is what of the world is another in a scenario; what is left out stays. The policies are
+// Otherwise is what of the world is another in a scenario; what is omitted stays. The policies are
 // not told: what they know of the world is what they see of it.
 type Otherwise struct {
 	Think   time.Duration    `json:"think,omitempty"`
@@ -238,7 +239,8 @@ type Policy struct {
 	// MaxReplicas and MaxMachines lower the workloads' and the pools' limits.
 	MaxReplicas int `json:"maxReplicas,omitempty"`
 	MaxMachines int `json:"maxMachines,omitempty"`
-	// Spares is how many machines of each pool are stopped when a trial begins, and have joined before.
+	// Spares is how many machines of each pool are stopped when a trial begins, and have joined
+	// before.
 	Spares int `json:"spares,omitempty"`
 	// Limit is what all machines together may cost, whatever the policies want.
 	Limit *Limit `json:"limit,omitempty"`
@@ -266,12 +268,12 @@ type PodPolicy struct {
 	Behavior  *Behavior     `json:"behavior,omitempty"`
 }
 
-// NodePolicy is a node policy. Only the block of settings that bears its name may be there; what that
-// leaves out is the policy's default.
+// NodePolicy is a node policy. Only the block of settings that bears its name may be there; what
+// that leaves out is the policy's default.
 type NodePolicy struct {
 	Policy string `json:"policy" strict:"required"`
-	// ScaledBy is who decides on machines: Plimsoll, if left out, or ClusterAutoscaler, which orders them from Plimsoll
-	// over gRPC. In the simulated world the policy unneeded stands for it.
+	// ScaledBy is who decides on machines: Plimsoll, if omitted, or ClusterAutoscaler, which orders
+	// them from Plimsoll over gRPC. In the simulated world the policy unneeded stands for it.
 	ScaledBy ScaledBy     `json:"scaledBy,omitempty"`
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
@@ -289,7 +291,8 @@ const (
 	ScaledByClusterAutoscaler ScaledBy = "ClusterAutoscaler"
 )
 
-// Upstream reports whether upstream's cluster-autoscaler decides on the row's machines, or what stands for it.
+// Upstream reports whether upstream's cluster-autoscaler decides on the row's machines, or what
+// stands for it.
 func (p *Policy) Upstream() bool {
 	return p.Nodes != nil && p.Nodes.ScaledBy == ScaledByClusterAutoscaler
 }
@@ -340,15 +343,15 @@ type Fault struct {
 	Left Share `json:"left,omitempty"`
 }
 
-// Claim is what a publication says of its policies. One rule tells what of which measures is claimed.
-// Whether it comes out is reported, and fails nothing.
+// Claim is what a publication says of its policies. One rule tells what of which measures is
+// claimed. Whether it comes out is reported, and fails nothing.
 type Claim struct {
 	Name     string   `json:"name" strict:"required"`
 	Text     string   `json:"text" strict:"required"`
 	Policies []string `json:"policies" strict:"required"`
 	// Against are those that they are compared with, unless there are bounds.
 	Against []string `json:"against,omitempty"`
-	// Where is which levels it is about, as in an assertion; all if left out.
+	// Where is which levels it is about, as in an assertion; all if omitted.
 	Where Where `json:"where,omitzero"`
 
 	// Lower are measures that are to be lower than the others', all at once.
@@ -357,13 +360,14 @@ type Claim struct {
 	Alike map[string]Share `json:"alike,omitempty" strict:"oneof=rule"`
 	// Flatter are measures that are to rise less with the number of users than the others' do.
 	Flatter []string `json:"flatter,omitempty" strict:"oneof=rule"`
-	// Gaining are measures that are to be the lower, in parts of the others', the more users there are.
+	// Gaining are measures that are to be the lower, in parts of the others', the more users there
+	// are.
 	Gaining []string `json:"gaining,omitempty" strict:"oneof=rule"`
 	// Most are what measures are to be at most.
 	Most map[string]float64 `json:"most,omitempty" strict:"oneof=rule"`
 }
 
-// Reference is what somebody else has measured, to be compared with.
+// Reference is what another client has measured, to be compared with.
 type Reference struct {
 	Source string `json:"source" strict:"required"`
 	// Tolerance is how far each measure may be off before it is flagged.

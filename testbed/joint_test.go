@@ -22,8 +22,9 @@ func shown(t *testing.T, name string, o Options) *Results {
 	return r
 }
 
-// What a published policy claims for itself, joint keeps to: it is no slower than an HPA, and no dearer from
-// where machines come in more than ones and twos; and it beats the policy itself in both by far.
+// What a published policy claims for itself, joint keeps to: it is no slower than an HPA, and no
+// dearer from where machines come in more than ones and twos; and it beats the policy itself in
+// both by far.
 func TestJointKeepsAPublishedClaim(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-users", Options{Users: []int{10, 40, 80, 120, 200}, Policies: []string{"hpa60", "slocost-a", "slocost-a-wait", "joint"}, Trials: 2})
@@ -50,8 +51,8 @@ func TestJointKeepsAPublishedClaim(t *testing.T) {
 	}
 }
 
-// The limit holds at every load, whatever fails; and what four machines can hold that are ordered at the start
-// and kept, joint holds within it: with spares also while a host is lost.
+// The limit holds at every load, whatever fails; and what four machines can hold that are ordered
+// at the start and kept, joint holds within it: with spares also while a host is lost.
 func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-budget", Options{Policies: []string{"joint", "joint-spares", "fixed"}, Trials: 1})
@@ -75,8 +76,8 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 	}
 }
 
-// Requests that come whatever becomes of others make queues of thousands, which are no thousands of users: machines are
-// ordered for what comes.
+// Requests that come whatever becomes of others make queues of thousands, which are no thousands of
+// users: machines are ordered for what comes.
 func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-open", Options{Policies: []string{"hpa60", "joint"}, Trials: 1})
@@ -87,7 +88,8 @@ func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
 	}
 }
 
-// Where no number of pods holds the objective it costs what an HPA does, and where some does it is held.
+// Where no number of pods holds the objective it costs what an HPA does, and where some does it is
+// held.
 func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-unreachable", Options{Trials: 1})
@@ -105,16 +107,17 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	}
 }
 
-// wrongWorlds plays worlds that are not as joint believes. The trials side by side, which is all that may race, are
-// those of every experiment: under the race detector these take minutes.
+// wrongWorlds plays worlds that are not as joint believes. The trials side by side, which is all
+// that may race, are those of every experiment: under the race detector these take minutes.
 func wrongWorlds(t *testing.T, policies ...string) *Results {
 	t.Helper()
 	race.Skip(t)
 	return shown(t, "joint-wrong-worlds", Options{Policies: policies, Trials: 2})
 }
 
-// In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
-// HPA's fixed target is what is wrong; with spares in each of them, but for what two trials come to by chance.
+// In worlds that are not what it believes it misses less than an HPA, over all of them and in those
+// where an HPA's fixed target is what is wrong; with spares in each of them, but for what two
+// trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 	r := wrongWorlds(t, "joint", "joint-4", "hpa60")
 	const over = "sloViolationMinutes"
@@ -134,8 +137,8 @@ func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 	}
 }
 
-// In a world that is another than it believes it says so, in at least such a part of its decisions, where that can be
-// told; and not where nothing is wrong.
+// In a world that is another than it believes it says so, in at least such a part of its decisions,
+// where that can be told; and not where nothing is wrong.
 func TestJointSaysThatItsModelIsOffWhereItIs(t *testing.T) {
 	r := wrongWorlds(t, "joint")
 	least := map[string]float64{

@@ -9,7 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// In returns the experiment as it is at a level of load: where a scenario says so, in another world.
+// In returns the experiment as it is at a level of load: where a scenario says so, in another
+// world.
 func (e *Experiment) In(l Level) *Experiment {
 	for i := range e.Load.Scenarios {
 		if s := &e.Load.Scenarios[i]; s.Name == l.Scenario && s.Otherwise != nil {
@@ -68,7 +69,8 @@ func (e *Experiment) check(w World) error {
 	return errors.Join(errs...)
 }
 
-// validate looks at what a scenario that lasts so long has otherwise. What it leaves out is looked at where it stands.
+// validate looks at what a scenario that lasts so long has otherwise. What it leaves out is looked
+// at where it stands.
 func (o *Otherwise) validate(f *Faults, path string, e *Experiment, lasts time.Duration) {
 	if o == nil {
 		return

@@ -13,8 +13,8 @@ import (
 
 // Profiling measures what the pods of an experiment's workload serve: for each number of pods the
 // highest open load, which comes whatever becomes of the requests before, at which the objective's
-// part of all requests is still answered within its target. It is measured in the simulated world, by
-// halving what lies between a load that holds and one that does not.
+// part of all requests is still answered within its target. It is measured in the simulated world,
+// by halving what lies between a load that holds and one that does not.
 type Profiling struct {
 	Pods   int           // numbers of pods, from 1 up to this
 	Length time.Duration // of each run
@@ -45,7 +45,8 @@ type FittedProfile struct {
 	Residual Number `json:"residual"`
 }
 
-// profiledTo is how near to each other the load that holds and the one that does not are in the end.
+// profiledTo is how near to each other the load that holds and the one that does not are in the
+// end.
 const profiledTo = 0.005
 
 // Measure makes the runs.
@@ -158,8 +159,8 @@ func (p Profiling) world(e *Experiment, pods int, rate float64) (*sim.World, err
 	}
 }
 
-// Profile is the profile of the nearest curve that is one: the parabola where it leaves less than half
-// of what the line does, which the last bit of noise would not do.
+// Profile is the profile of the nearest curve that is one: the parabola where it leaves less than
+// half of what the line does, which the last bit of noise would not do.
 func (p *Profiled) Profile() (quadratic bool, f *FittedProfile, err error) {
 	if q := p.Quadratic; q != nil && len(p.Points) > 3 && q.Residual < p.Linear.Residual/2 {
 		if _, err := capacity.Quadratic(float64(q.A), float64(q.B), float64(q.C)); err == nil {

@@ -73,7 +73,8 @@ type Trial struct {
 	Orders              int    `json:"orders"`
 	Returns             int    `json:"returns"`
 	PodMoves            int    `json:"podMoves"`
-	// UpheavalPerHour is how many pods were moved and machines ordered, together, in an hour of the run.
+	// UpheavalPerHour is how many pods were moved and machines ordered, together, in an hour of the
+	// run.
 	UpheavalPerHour Number `json:"upheavalPerHour"`
 	// Decisions counts the changes of replicas that were decided.
 	Decisions int `json:"decisions"`
@@ -89,12 +90,13 @@ type Trial struct {
 	// SpanReplicaMinutes is the time of all replicas that were asked for in the experiment's span;
 	// unknown if it has none.
 	SpanReplicaMinutes Number `json:"spanReplicaMinutes"`
-	// SpanChanges counts the changes of replicas, and the machines ordered and given back, in the span.
+	// SpanChanges counts the changes of replicas, and the machines ordered and given back, in the
+	// span.
 	SpanChanges Number `json:"spanChanges"`
 	// RateMax is the most that the machines cost an hour at any time.
 	RateMax Number `json:"rateMax"`
-	// ModelUnsure is the part of its decisions in which a policy said that it was not sure of its model, as it
-	// does until it has seen enough.
+	// ModelUnsure is the part of its decisions in which a policy said that it was not sure of its
+	// model, as it does until it has seen enough.
 	ModelUnsure Number `json:"modelUnsure"`
 	// ModelOff is the part of its decisions in which a policy said that its model was off.
 	ModelOff Number `json:"modelOff"`
@@ -102,17 +104,19 @@ type Trial struct {
 	// stopped, and part of CostUnits.
 	Wakes      int    `json:"wakes"`
 	SpareUnits Number `json:"spareUnits"`
-	// Path is how many replicas were asked for when, to the end of the run. Results keep it of every policy's
-	// first trial at the busiest level, and of all runs if the experiment says so.
+	// Path is how many replicas were asked for when, to the end of the run. Results keep it of
+	// every policy's first trial at the busiest level, and of all runs if the experiment says so.
 	Path []Moment `json:"path,omitempty"`
-	// Machines is how many machines there were or were on their way when, and is kept where Path is.
+	// Machines is how many machines there were or were on their way when, and is kept where Path
+	// is.
 	Machines []Count `json:"machines,omitempty"`
 
-	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods that gave
-	// them, in worlds that go by the clock: it is no property of the policy, but of the machine it ran on.
+	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods
+	// that gave them, in worlds that go by the clock: it is no property of the policy, but of the
+	// machine it ran on.
 	LateMs Number `json:"lateMs,omitzero"`
-	// ServedP90Ms is the 90th percentile of what answers took by that law alone: what users of a machine
-	// that keeps up would have seen as P90Ms.
+	// ServedP90Ms is the 90th percentile of what answers took by that law alone: what users of a
+	// machine that keeps up would have seen as P90Ms.
 	ServedP90Ms Number `json:"servedP90Ms,omitzero"`
 	// Warning says why the run's numbers are not to be trusted; empty if they are.
 	Warning string `json:"warning,omitempty"`

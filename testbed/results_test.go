@@ -99,7 +99,8 @@ func TestTheSchemaKnowsEveryMeasure(t *testing.T) {
 	}
 }
 
-// A host that dies for good takes all answers with it: what is left of the percentile must not look like a result.
+// A host that dies for good takes all answers with it: what is left of the percentile must not look
+// like a result.
 func TestTablesMarkWhatWasNotAnswered(t *testing.T) {
 	e := minimal(t, Options{Policies: []string{"hpa"}, Users: []int{10}, Trials: 1})
 	sound := e.Overview(mustRun(t, e, Options{}))

@@ -76,8 +76,8 @@ func (o *Options) Flags() []string {
 	return out
 }
 
-// Made reports how an experiment's file differs from what results say that they were made with: it was edited since,
-// or is another's. What was changed by a flag is not compared.
+// Made reports how an experiment's file differs from what results say that they were made with: it
+// was edited since, or is another's. What was changed by a flag is not compared.
 func (e *Experiment) Made(r *Results) error {
 	var errs []error
 	same := func(flag, key string, is, was any) {
@@ -137,7 +137,8 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 	return &out, errors.Join(f...)
 }
 
-// use makes all users behave in one way, in each of the file's scenarios. What was recorded is no users.
+// use makes all users behave in one way, in each of the file's scenarios. What was recorded is no
+// users.
 func (l *Load) use(f *Faults, kind sim.Kind, scenarios []Scenario) {
 	f.OneOf("load", string(kind), kinds)
 	f.Must(kind == sim.Open || l.Think > 0, "load", "must be open, as the experiment has no load.think", string(kind))
@@ -167,8 +168,9 @@ func pick[T any](f *Faults, key string, all []T, names []string, name func(*T) s
 	return slices.DeleteFunc(out, func(t T) bool { return !slices.Contains(names, name(&t)) })
 }
 
-// Run runs the experiment. When ctx ends before the experiment, or a run fails after others have been
-// made, which may have taken hours, it returns what has been done by then along with the error.
+// Run runs the experiment. When ctx ends before the experiment, or a run fails after others have
+// been made, which may have taken hours, it returns what has been done by then along with the
+// error.
 func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	e, err := e.With(o)
 	if err != nil {
@@ -265,8 +267,8 @@ func (c *crew) do(ctx context.Context, i int) error {
 	return nil
 }
 
-// keeps reports whether results keep how many replicas and machines a run had when: of all runs they would
-// be mostly that.
+// keeps reports whether results keep how many replicas and machines a run had when: of all runs
+// they would be mostly that.
 func (e *Experiment) keeps(j *Job) bool {
 	if e.Path {
 		return true

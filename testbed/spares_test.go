@@ -7,8 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// Machines that need 90 seconds to be made leave users waiting for five minutes when the load jumps; with
-// spares it is three at most, for hardly more.
+// Machines that need 90 seconds to be made leave users waiting for five minutes when the load
+// jumps; with spares it is three at most, for hardly more.
 func TestFlashCrowdWaitsThreeMinutesWithSparesAndFiveWithout(t *testing.T) {
 	race.Skip(t)
 	data := must.Get(File("joint-spares"))(t)

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table as it is printed and as it stands in a report. The first columns, Left of
+// Table is a table as it is printed and as it is in a report. The first columns, Left of
 // them, are text; all others are numbers.
 type Table struct {
 	Caption string
@@ -127,8 +127,9 @@ func (e *Experiment) Overview(r *Results) Table {
 
 const lostCaption = "; ! where so many of the requests failed or were not answered by the end, which are in no percentile"
 
-// Lost is how many of a hundred requests of a policy at a level failed, or were not answered by the end. Quantiles are of
-// the others, so that a policy that hardly answers may look better than one that does.
+// Lost is how many of a hundred requests of a policy at a level failed, or were not answered by the
+// end. Quantiles are of the others, so that a policy that hardly answers may look better than one
+// that does.
 func (r *Results) Lost(policy string, l Level) int {
 	failed, unfinished := r.Mean(policy, l, "failed"), r.Mean(policy, l, "unfinished")
 	if math.IsNaN(unfinished) {

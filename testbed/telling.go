@@ -16,10 +16,12 @@ type Telling struct {
 	Decisions int
 	// Machines is when machines were ordered or given back, since the start.
 	Machines []time.Duration
-	// Counts is how many machines there were or were on their way, spares left out, whenever that changed.
+	// Counts is how many machines there were or were on their way, spares omitted, whenever that
+	// changed.
 	Counts []Count
 
-	// The times that a policy was asked, that it said that its model was off, and that it was not sure of it.
+	// The times that a policy was asked, that it said that its model was off, and that it was not
+	// sure of it.
 	asked, off, unsure int
 }
 
@@ -76,10 +78,12 @@ func (t *Telling) counts(length time.Duration) []Count {
 	return append(slices.Clone(t.Counts), Count{Rounded(length.Seconds()), t.Counts[len(t.Counts)-1].Machines})
 }
 
-// ModelOff is the part of the times that a policy was asked in which it said that its model was off.
+// ModelOff is the part of the times that a policy was asked in which it said that its model was
+// off.
 func (t *Telling) ModelOff() Number { return t.part(t.off) }
 
-// ModelUnsure is the part of the times that a policy was asked in which it was not sure of its model yet.
+// ModelUnsure is the part of the times that a policy was asked in which it was not sure of its
+// model yet.
 func (t *Telling) ModelUnsure() Number { return t.part(t.unsure) }
 
 func (t *Telling) part(times int) Number {

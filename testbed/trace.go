@@ -33,7 +33,7 @@ func (t *Trace) scenario(f *Faults, others []Scenario) Scenario {
 	f.Must(t.From+length <= end, "trace-length", fmt.Sprintf("must not go beyond the end of %s, which is at %s", t.File, pricing.Short(end)), t.Length)
 	curve := t.Curve.From(min(t.From, end)).Until(length)
 	if t.Peak > 0 {
-		f.Must(curve.Max() > 0, "trace-peak", "must be left out where nothing was recorded", t.Peak)
+		f.Must(curve.Max() > 0, "trace-peak", "must be omitted where nothing was recorded", t.Peak)
 		curve = curve.Scaled(t.Peak / max(curve.Max(), 1e-9))
 	}
 	f.Must(curve.Max() <= sim.MaxLevel, "trace", mostUsers+" requests a second", curve.Max())

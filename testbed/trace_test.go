@@ -33,7 +33,8 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 	}
 }
 
-// A trace tells requests that came, whatever became of those before them: they are no users who pause.
+// A trace tells requests that came, whatever became of those before them: they are no users who
+// pause.
 func TestATraceStaysOpenWhateverUsersDo(t *testing.T) {
 	e := must.Get(Parse(read(t, "experiments/six-scenarios.yaml")))(t)
 	with := must.Get(e.With(Options{Trace: recorded(), Load: sim.Pace}))(t)
@@ -60,7 +61,7 @@ func TestFaultsOfATraceNameTheirOption(t *testing.T) {
 		"begins late":    {six, func(t *Trace) { t.From = 3 * time.Minute }, "trace-from: must be before the end of runs/Shop.csv, which is at 3m, was 3m"},
 		"lasts too long": {six, func(t *Trace) { t.Length = time.Hour }, "trace-length: must not go beyond the end of runs/Shop.csv, which is at 3m, was 1h"},
 		"a scenario's":   {six, func(t *Trace) { t.File = "flash.csv" }, "trace: must be a file whose name is not a scenario's, too, was \"flash.csv\""},
-		"nothing":        {six, func(t *Trace) { t.Curve, t.Peak = sim.Curve{{At: 0, Level: 0}, {At: time.Minute, Level: 0}}, 5 }, "trace-peak: must be left out where nothing was recorded, was 5"},
+		"nothing":        {six, func(t *Trace) { t.Curve, t.Peak = sim.Curve{{At: 0, Level: 0}, {At: time.Minute, Level: 0}}, 5 }, "trace-peak: must be omitted where nothing was recorded, was 5"},
 	} {
 		trace := recorded()
 		c.change(trace)

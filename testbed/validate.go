@@ -56,8 +56,8 @@ func (e *Experiment) validate(f *Faults) {
 	e.validateReference(f)
 }
 
-// validatePrices wants prices of hosts and shapes that there are. One of another name would be the price of nothing, and
-// what it was meant for would have the book's.
+// validatePrices wants prices of hosts and shapes that there are. One of another name would be the
+// price of nothing, and what it was meant for would have the book's.
 func (e *Experiment) validatePrices(f *Faults) {
 	f.Under("prices", e.Prices.Validate())
 	for _, name := range slices.Sorted(maps.Keys(e.Prices.Hosts)) {
@@ -89,7 +89,8 @@ func names[T any](f *Faults, key string, all []T, name func(*T) string) []string
 // fileName is what a name may be that is put into the name of a file.
 var fileName = regexp.MustCompile(`^[\pL\pN][\pL\pN ._+-]*$`)
 
-// plain wants a name that may be a file's. Of one like a/../b a figure would be written to another folder.
+// plain wants a name that may be a file's. Of one like a/../b a figure would be written to another
+// folder.
 func plain(f *Faults, path, name string) {
 	f.Must(name == "" || fileName.MatchString(name), path, "must be of letters, digits, spaces and . _ + -, with a letter or digit first", name)
 }
@@ -168,8 +169,8 @@ func (s *Signals) validate(f *Faults, path string) {
 	f.Must(s.Late >= 0, path+".late", "must not be negative", s.Late)
 	f.Must(whole(s.Late), path+".late", "must be whole seconds", s.Late)
 	scraped := s.Latency == Scraped
-	f.Must(s.Every > 0 == scraped, path+".every", "must be longer than 0s for scraped latencies, and left out for exact ones", s.Every)
-	f.Must(len(s.Edges) > 0 == scraped, path+".edges", "must be given for scraped latencies, and left out for exact ones", s.Edges)
+	f.Must(s.Every > 0 == scraped, path+".every", "must be longer than 0s for scraped latencies, and omitted for exact ones", s.Every)
+	f.Must(len(s.Edges) > 0 == scraped, path+".edges", "must be given for scraped latencies, and omitted for exact ones", s.Edges)
 	for i := range s.Edges {
 		rising := s.Edges[i] > 0 && (i == 0 || s.Edges[i] > s.Edges[i-1])
 		f.Must(rising, fmt.Sprintf("%s.edges[%d]", path, i), "must be longer than the edge before it", s.Edges[i])
@@ -230,7 +231,7 @@ func (e *Experiment) validateOwn(f *Faults, path string, w *Workload) {
 func (d *Demand) validate(f *Faults, path string) {
 	f.Must(d.Mean > 0, path+".mean", "must be longer than 0s", d.Mean)
 	f.Must(d.Spread >= 0 && d.Spread < 1, path+".spread", "must be from 0% to below 100%", d.Spread)
-	f.Must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or left out", d.Tail)
+	f.Must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or omitted", d.Tail)
 	f.Must(d.Tail == 0 || d.Spread == 0, path+".spread", "must be 0% with a tail", d.Spread)
 	f.Must(d.Wait >= 0, path+".wait", "must not be negative", d.Wait)
 }

@@ -31,8 +31,8 @@ func (h Host) holds(s pricing.Shape) bool {
 	return s.Resources().Within(pricing.Resources{CPU: h.CPU, Memory: h.Memory})
 }
 
-// validateRoom wants hosts to have room for every shape, and for all machines that a trial starts with. Faults of
-// hosts and pools are told before, and would be told again.
+// validateRoom wants hosts to have room for every shape, and for all machines that a trial starts
+// with. Faults of hosts and pools are told before, and would be told again.
 func (e *Experiment) validateRoom(f *Faults) {
 	before := len(*f)
 	for i := range e.Pools {
@@ -90,8 +90,8 @@ func (t Toleration) String() string {
 	return out
 }
 
-// validateWhere wants a workload's pods to run on machines of some pool. It asks for one thing after the other, as what
-// is not so may come of what was not before.
+// validateWhere wants a workload's pods to run on machines of some pool. It asks for one thing
+// after the other, as what is not so may come of what was not before.
 func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
 	before := len(*f)
 	pod := nodescaler.Pod{Selector: w.Selector}

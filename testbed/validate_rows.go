@@ -31,9 +31,9 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 		if p.Clairvoyant {
 			f.Must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
-			f.Must(p.Spares == 0, path+".spares", "must be left out if the policy is clairvoyant", p.Spares)
-			f.Must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
-			f.Must(!e.faulty(), path+".clairvoyant", "must be left out beside faults, of which its plan knows nothing", true)
+			f.Must(p.Spares == 0, path+".spares", "must be omitted if the policy is clairvoyant", p.Spares)
+			f.Must(one, path+".clairvoyant", "must be omitted unless there is one workload on one pool of one shape", true)
+			f.Must(!e.faulty(), path+".clairvoyant", "must be omitted beside faults, of which its plan knows nothing", true)
 			continue
 		}
 		p.validatePods(f, path+".pods", e.Tick)
@@ -87,12 +87,13 @@ func (e *Experiment) validateSpares(f *Faults, path string, p *Policy) {
 	}
 }
 
-// validateLimit wants a limit on the cost to leave what a trial starts with, on the hosts where that is.
+// validateLimit wants a limit on the cost to leave what a trial starts with, on the hosts where
+// that is.
 func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 	if p.Limit == nil {
 		return
 	}
-	f.Must(!p.Clairvoyant, path, "must be left out if the policy is clairvoyant", p.Name)
+	f.Must(!p.Clairvoyant, path, "must be omitted if the policy is clairvoyant", p.Name)
 	f.Must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
 	f.Must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
 	if p.Limit.Per <= 0 {
@@ -131,8 +132,8 @@ func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {
 	p.Pods.validateSeries(f, path)
 }
 
-// validateSeries refuses metrics that no world measures. A policy that waits for one would do nothing
-// for the whole of the trial, and its row would look like a result.
+// validateSeries refuses metrics that no world measures. A policy that waits for one would do
+// nothing for the whole of the trial, and its row would look like a result.
 func (p *PodPolicy) validateSeries(f *Faults, path string) {
 	const rule = "must be the pods' cpu, the only metric that experiments measure"
 	if p.HPA != nil {
@@ -217,7 +218,8 @@ func (e *Experiment) validatePending(f *Faults, path string, p *Policy) {
 	}
 }
 
-// validateScaledBy wants machines that cluster-autoscaler decides on to be decided on as it does, and by nobody else.
+// validateScaledBy wants machines that cluster-autoscaler decides on to be decided on as it does,
+// and by no other client.
 func (p *Policy) validateScaledBy(f *Faults, path string) {
 	by := p.Nodes.ScaledBy
 	if by == "" {
@@ -225,12 +227,13 @@ func (p *Policy) validateScaledBy(f *Faults, path string) {
 	}
 	f.OneOf(path+".scaledBy", string(by), []string{string(ScaledByPlimsoll), string(ScaledByClusterAutoscaler)})
 	if by == ScaledByClusterAutoscaler {
-		f.Must(strings.EqualFold(p.Nodes.Policy, "unneeded"), path+".policy", "must be unneeded where scaledBy is "+string(by)+", for which it stands", p.Nodes.Policy)
-		f.Must(p.Limit == nil, strings.TrimSuffix(path, ".nodes")+".limit", "must be left out where nodes.scaledBy is "+string(by)+", which knows of none", "there")
+		f.Must(strings.EqualFold(p.Nodes.Policy, "unneeded"), path+".policy", "must be unneeded where scaledBy is "+string(by)+", which it represents", p.Nodes.Policy)
+		f.Must(p.Limit == nil, strings.TrimSuffix(path, ".nodes")+".limit", "must be omitted where nodes.scaledBy is "+string(by)+", which knows of none", "there")
 	}
 }
 
-// validateFaults wants faults to happen in a trial that lasts so long, and to say nothing that their kind does not know.
+// validateFaults wants faults to happen in a trial that lasts so long, and to say nothing that
+// their kind does not know.
 func (e *Experiment) validateFaults(f *Faults, at string, all []Fault, lasts time.Duration) {
 	for i := range all {
 		x, path := &all[i], fmt.Sprintf("%s[%d]", at, i)
@@ -249,15 +252,15 @@ func (e *Experiment) validateFaults(f *Faults, at string, all []Fault, lasts tim
 func (x *Fault) validateKind(f *Faults, path string, hosts []string) {
 	noisy, kind := x.Kind == sim.NoisyNeighbour, string(x.Kind)
 	f.Must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
-		"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and left out for others", x.Left)
+		"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and omitted for others", x.Left)
 	f.Must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+kind, x.For)
-	f.Must(x.For == 0 || x.Kind != sim.CloneFails, path+".for", "must be left out for "+kind, x.For)
-	f.Must(x.Count == 0 || x.Kind == sim.CloneFails, path+".count", "must be left out for "+kind, x.Count)
+	f.Must(x.For == 0 || x.Kind != sim.CloneFails, path+".for", "must be omitted for "+kind, x.For)
+	f.Must(x.Count == 0 || x.Kind == sim.CloneFails, path+".count", "must be omitted for "+kind, x.Count)
 	switch {
 	case x.Kind == sim.HostDies || noisy && x.Host != "":
 		f.OneOf(path+".host", x.Host, hosts)
 	case !noisy:
-		f.Must(x.Host == "", path+".host", "must be left out for "+kind, x.Host)
+		f.Must(x.Host == "", path+".host", "must be omitted for "+kind, x.Host)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 // World is where runs are made. All worlds score a run by the same rules.
 type World interface {
-	// Name stands in the results.
+	// Name is in the results.
 	Name() string
 	// Check returns everything in the experiment that this world cannot do, or nil.
 	Check(e *Experiment) error

@@ -1,6 +1,6 @@
-// Package printable makes text harmless to look at. Names, messages and answers come from people and
-// servers that are not ours; printed as they are, they could move the cursor of a terminal, retitle it,
-// colour over what was said, or turn a line round.
+// Package printable makes text harmless to look at. Names, messages and answers come from people
+// and servers that are not ours; printed as they are, they could move the cursor of a terminal,
+// retitle it, colour over what was said, or turn a line round.
 package printable
 
 import (
@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns the text with every character escaped that a terminal or a browser would obey and not show:
-// control characters but line feed and tab, what sets the direction of writing, and the line ends that only
-// some know. The escape is JSON's, which YAML and JavaScript read inside double quotes too, so that
-// quoted text keeps its meaning. Bytes that are not UTF-8 become U+FFFD.
+// Text returns the text with every character escaped that a terminal or a browser would obey and
+// not show: control characters but line feed and tab, what sets the direction of writing, and the
+// line ends that only some know. The escape is JSON's, which YAML and JavaScript read inside double
+// quotes too, so that quoted text keeps its meaning. Bytes that are not UTF-8 become U+FFFD.
 func Text(s string) string {
 	if harmless(s) {
 		return s
@@ -33,7 +33,8 @@ func harmless(s string) bool {
 	return true
 }
 
-// isReplacement reports whether the text begins with U+FFFD itself, and not with a byte that is not UTF-8.
+// isReplacement reports whether the text begins with U+FFFD itself, and not with a byte that is not
+// UTF-8.
 func isReplacement(s string) bool {
 	_, size := utf8.DecodeRuneInString(s)
 	return size > 1
@@ -64,7 +65,8 @@ func escape(out, text []byte) []byte {
 	return out
 }
 
-// JSON returns JSON of which every string is as Text has it, so that whoever reads it can print what it says.
+// JSON returns JSON of which every string is as Text has it, so that whoever reads it can print
+// what it says.
 func JSON(text []byte) []byte {
 	if harmless(string(text)) && !bytes.ContainsRune(text, '\\') {
 		return text
@@ -82,8 +84,8 @@ func JSON(text []byte) []byte {
 	return out
 }
 
-// escaped reads the first character of JSON, and how many bytes it takes. Of an escape that nothing obeys it
-// is a backslash.
+// escaped reads the first character of JSON, and how many bytes it takes. Of an escape that nothing
+// obeys it is a backslash.
 func escaped(text []byte) (rune, int) {
 	if text[0] != '\\' || len(text) < 2 {
 		return utf8.DecodeRune(text)
@@ -103,7 +105,7 @@ func escaped(text []byte) (rune, int) {
 			return rune(n), 6
 		}
 	}
-	return '\\', 2 // and what it stands before
+	return '\\', 2 // and what it is before
 }
 
 // Writer passes on what is written to it as Text has it. Several goroutines may write to it.

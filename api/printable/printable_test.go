@@ -33,7 +33,8 @@ func TestWhatTerminalsObeyIsEscaped(t *testing.T) {
 	}
 }
 
-// What is shown holds nothing that is obeyed, is the same however it was cut into pieces, and changes no more.
+// What is shown holds nothing that is obeyed, is the same however it was cut into pieces, and
+// changes no more.
 func TestNothingObeyedPasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := string(rapid.SliceOf(rapid.OneOf(

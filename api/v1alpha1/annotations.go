@@ -4,14 +4,15 @@ package v1alpha1
 const (
 	// AnnotationPausedUntil is when the pause ends by itself: 2026-03-01T12:00:00Z.
 	AnnotationPausedUntil = "plimsoll.dev/paused-until"
-	// AnnotationPausedReplicas fixes the replicas of a WorkloadAutoscaler at a number, whatever its
-	// bounds. It needs no AnnotationPaused; with one that is true even these are left as they are.
+	// AnnotationPausedReplicas fixes the replicas of a WorkloadAutoscaler at a number, regardless
+	// of its bounds. It needs no AnnotationPaused; with one that is true even these are left as
+	// they are.
 	AnnotationPausedReplicas = "plimsoll.dev/paused-replicas"
 	// AnnotationPausedBy is who said so, for people who wonder.
 	AnnotationPausedBy = "plimsoll.dev/paused-by"
 
-	// AnnotationResumed is when a person last resumed a VMPool: 2026-03-01T12:00:00Z. Machines that were held before then
-	// because too many would have gone undrained are let go.
+	// AnnotationResumed is when a person last resumed a VMPool: 2026-03-01T12:00:00Z. Machines that
+	// were held before then because too many would have gone undrained are let go.
 	AnnotationResumed = "plimsoll.dev/resumed"
 
 	// PauseUp and PauseDown, as the value of AnnotationPaused, pause one direction: no replica or

@@ -3,8 +3,8 @@ package v1alpha1
 // The types of conditions. Where a HorizontalPodAutoscaler has one for the same thing, its name is
 // that one. Of those that only some kinds have, the kinds are named.
 const (
-	// ConditionReady is True while the object is understood and acted on, or recommended for, as its
-	// mode says. Its reason is the most important of what keeps it from that.
+	// ConditionReady is True while the object is understood and acted on, or recommended for, as
+	// its mode says. Its reason is the most important of what keeps it from that.
 	ConditionReady = "Ready"
 
 	// ConditionScalingActive is True while the policy can say how many replicas there should be.
@@ -13,17 +13,17 @@ const (
 	ConditionAbleToScale = "AbleToScale" // WorkloadAutoscaler
 	// ConditionScalingLimited is True while bounds or behavior allow less than the policy proposes.
 	ConditionScalingLimited = "ScalingLimited" // WorkloadAutoscaler
-	// ConditionScaledToZero is True while replicas are 0 because Plimsoll set them so. Replicas of 0
-	// without it are somebody's wish to pause the workload.
+	// ConditionScaledToZero is True while replicas are 0 because Plimsoll set them so. Replicas of
+	// 0 without it are a person's wish to pause the workload.
 	ConditionScaledToZero = "ScaledToZero" // WorkloadAutoscaler
 	// ConditionMetricsHealthy is True while every signal that the policy asks for can be measured.
 	ConditionMetricsHealthy = "MetricsHealthy" // WorkloadAutoscaler
-	// ConditionConflicted is True while somebody else scales the same thing.
+	// ConditionConflicted is True while another client scales the same thing.
 	ConditionConflicted = "Conflicted" // WorkloadAutoscaler, VMPool
-	// ConditionPaused is True while nothing is done to the object because somebody said so.
+	// ConditionPaused is True while the object is paused by its mode, an annotation or a schedule.
 	ConditionPaused = "Paused" // WorkloadAutoscaler, VMPool
-	// ConditionBraked says that no machine goes without a drain that emptied it, because too many would have within an
-	// hour.
+	// ConditionBraked says that no machine goes without a drain that emptied it, because too many
+	// would have within an hour.
 	ConditionBraked = "Braked" // VMPool
 	// ConditionSLOAtRisk is True while response times are above the objective.
 	ConditionSLOAtRisk = "SLOAtRisk" // WorkloadAutoscaler
@@ -31,8 +31,9 @@ const (
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
 	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
-	// ConditionMachinesHeld is True while there are machines that nothing takes down: nodes contradict one another or
-	// themselves about them, or something on their disks would be lost. It names them, with what to do.
+	// ConditionMachinesHeld is True while there are machines that nothing takes down: nodes
+	// contradict one another or themselves about them, or something on their disks would be lost.
+	// It names them, with what to do.
 	ConditionMachinesHeld = "MachinesHeld" // VMPool
 	// ConditionMachinesOutdated is True while machines are not what their pool would make now, or
 	// older than it lets them become. It names them, and says whether they are replaced.
@@ -40,26 +41,27 @@ const (
 	// ConditionRepairHalted is True while too many of the pool's nodes are unhealthy or not ready
 	// for any of them to be replaced for that. Pools without repair have it not.
 	ConditionRepairHalted = "RepairHalted" // VMPool
-	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says of the first of them
-	// why, and what change would help.
+	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says
+	// of the first of them why, and what change would help.
 	ConditionPodsUnplaced = "PodsUnplaced" // VMPool
-	// ConditionSparesAdvised is True while spares would have paid for themselves within the last day, and the
-	// configuration keeps none.
+	// ConditionSparesAdvised is True while spares would have paid for themselves within the last
+	// day, and the configuration keeps none.
 	ConditionSparesAdvised = "SparesAdvised" // VMPool
-	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
-	// been asked to keep room for expected replicas.
+	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in
+	// Plimsoll's place, has been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler
-	// ConditionCapacityHeld is True while no machine is ordered for some of the workload's pods or replicas, since its
-	// namespace is at its quota, its pods cannot be created, or no machine helped or would help them.
+	// ConditionCapacityHeld is True while no machine is ordered for some of the workload's pods or
+	// replicas, since its namespace is at its quota, its pods cannot be created, or no machine
+	// helped or would help them.
 	ConditionCapacityHeld = "CapacityHeld" // WorkloadAutoscaler
-	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
-	// counts.
+	// ConditionFallback is True while the policy has had no answer for so long that the fallback
+	// applies.
 	ConditionFallback = "Fallback" // WorkloadAutoscaler
-	// ConditionRegistrationMismatch is True while a service registry knows other instances than those that
-	// are ready.
+	// ConditionRegistrationMismatch is True while a service registry knows other instances than
+	// those that are ready.
 	ConditionRegistrationMismatch = "RegistrationMismatch" // WorkloadAutoscaler
-	// ConditionCostSourceMismatch is True while OpenCost and the price book say different prices; the
-	// price book's count.
+	// ConditionCostSourceMismatch is True while OpenCost and the price book say different prices;
+	// the price book's count.
 	ConditionCostSourceMismatch = "CostSourceMismatch" // WorkloadAutoscaler
 )
 
@@ -83,7 +85,7 @@ const (
 	ReasonTargetNotScalable = "TargetNotScalable"
 	// ReasonForeignAutoscaler: an HPA, a ScaledObject or another WorkloadAutoscaler has the target.
 	ReasonForeignAutoscaler = "ForeignAutoscaler"
-	// ReasonForeignWrites: somebody else keeps changing the target's replicas.
+	// ReasonForeignWrites: another client keeps changing the target's replicas.
 	ReasonForeignWrites = "ForeignWrites"
 	// ReasonManySeries: a query returned several series where one was expected.
 	ReasonManySeries = "ManySeries"
@@ -103,6 +105,6 @@ const (
 
 // Annotations that people may set on a WorkloadAutoscaler or a VMPool.
 const (
-	// AnnotationPaused, with the value true, pauses the object whatever its mode.
+	// AnnotationPaused, with the value true, pauses the object in any mode.
 	AnnotationPaused = "plimsoll.dev/paused"
 )

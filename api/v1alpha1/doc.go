@@ -1,12 +1,13 @@
-// Package v1alpha1 is Plimsoll's API in Kubernetes: a WorkloadAutoscaler says how many pods a workload
-// is to have, a VMPool which virtual machines may exist for them, and a PriceBook what those cost.
+// Package v1alpha1 is Plimsoll's API in Kubernetes: a WorkloadAutoscaler says how many pods a
+// workload is to have, a VMPool which virtual machines may exist for them, and a PriceBook what
+// those cost.
 //
-// The types are what manifests say and no more. Whatever the rules in the CRDs let pass, these types
-// can decode: an object that could not be decoded would stop whoever watches all of its kind. The
-// same holds for integers, which is why each has a bound that its Go type can hold.
+// The types are what manifests say and no more. These types can decode everything that the rules in
+// the CRDs let pass: an object that could not be decoded would stop the watch of its kind. The same
+// holds for integers, which is why each has a bound that its Go type can hold.
 //
-// Decimals are written as whole numbers or in quotes ("0.0316"), durations as in Go with the units h,
-// m, s and ms (1m30s), sizes with their unit (8Gi is 2³⁰ bytes, 8GB is 10⁹).
+// Decimals are written as whole numbers or in quotes ("0.0316"), durations as in Go with the units
+// h, m, s and ms (1m30s), sizes with their unit (8Gi is 2³⁰ bytes, 8GB is 10⁹).
 //
 // +kubebuilder:object:generate=true
 // +groupName=plimsoll.dev

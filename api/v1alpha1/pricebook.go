@@ -6,10 +6,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // plimsoll run names another.
 const DefaultPriceBook = "default"
 
-// A PriceBook says what machines cost: by vCPU and memory, with what differs by shape, by host and by
-// time of day, or derived from power and hardware. The book named default is the one that counts.
-// The most particular price counts: the shape's, then the host's, then that of the tariff in force,
-// then the book's.
+// A PriceBook says what machines cost: by vCPU and memory, with what differs by shape, by host and
+// by time of day, or derived from power and hardware. The book named default is the one that
+// counts. The most particular price counts: the shape's, then the host's, then that of the tariff
+// in force, then the book's.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -48,7 +48,7 @@ type PriceBookList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.derived) || has(self.pricePerVCPUHour)",messageExpression="'must have a pricePerVCPUHour or derived, was with neither'"
 // +kubebuilder:validation:XValidation:rule="has(self.derived) || has(self.pricePerGBHour) || has(self.pricePerGiBHour)",messageExpression="'must have a pricePerGBHour, a pricePerGiBHour or derived, was with none of them'"
 // +kubebuilder:validation:XValidation:rule="!has(self.pricePerGBHour) || !has(self.pricePerGiBHour)",messageExpression="'must have no pricePerGiBHour beside pricePerGBHour, was with both'"
-// +kubebuilder:validation:XValidation:rule="!has(self.derived) || !has(self.pricePerVCPUHour) && !has(self.pricePerGBHour) && !has(self.pricePerGiBHour)",fieldPath=".derived",message="must stand in place of pricePerVCPUHour, pricePerGBHour and pricePerGiBHour, was beside one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.derived) || !has(self.pricePerVCPUHour) && !has(self.pricePerGBHour) && !has(self.pricePerGiBHour)",fieldPath=".derived",message="must are in place of pricePerVCPUHour, pricePerGBHour and pricePerGiBHour, was beside one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.derived) || has(self.derived.wattsPerHost) || has(self.derived.wattsPerVCPU) || has(self.derived.wattsPerGB) || has(self.derived.hardwarePrice) || has(self.hosts) && self.hosts.exists(h, has(self.hosts[h].wattsPerHost) || has(self.hosts[h].hardwarePrice))",fieldPath=".derived",message="must have watts or a hardwarePrice, was with neither"
 // +kubebuilder:validation:XValidation:rule="!has(self.derived) || !has(self.hosts) || has(self.derived.wattsPerHost) || !has(self.derived.wattsPerVCPU) && !has(self.derived.wattsPerGB) || !self.hosts.exists(h, has(self.hosts[h].wattsPerHost))",fieldPath=".hosts",message="must have no wattsPerHost where derived states power per vCPU and GB, was with it"
 // +kubebuilder:validation:XValidation:rule="!has(self.derived) || !has(self.hosts) || has(self.derived.hardwarePrice) || has(self.derived.amortiseMonths) || !self.hosts.exists(h, has(self.hosts[h].hardwarePrice))",fieldPath=".derived.amortiseMonths",message="must be there where a host has a hardwarePrice, was absent"
@@ -75,16 +75,17 @@ type PriceBookSpec struct {
 	// Works the three prices out from power and hardware, in their place.
 	// +optional
 	Derived *Derived `json:"derived,omitempty"`
-	// What an hour of 10⁹ bytes of disk costs a machine that is stopped, as spares are. While one runs,
-	// its disk is in the prices of its vCPUs and memory. Left out, spares cost nothing.
+	// What an hour of 10⁹ bytes of disk costs a machine that is stopped, as spares are. While one
+	// runs, its disk is in the prices of its vCPUs and memory. By default spares cost nothing.
 	// +optional
 	PricePerDiskGBHour *Money `json:"pricePerDiskGBHour,omitempty"`
-	// What an hour of each machine that runs costs besides its vCPUs and memory: its address, its license and
-	// backup, what its kernel and agents take. It is not added to a shape's pricePerHour.
+	// What an hour of each machine that runs costs besides its vCPUs and memory: its address, its
+	// license and backup, what its kernel and agents take. It is not added to a shape's
+	// pricePerHour.
 	// +optional
 	PricePerMachineHour *Money `json:"pricePerMachineHour,omitempty"`
-	// What each host costs for as long as it carries at least one of our machines, however many: what
-	// could be saved by giving back the last of them.
+	// What each host costs for as long as it carries at least one of our machines, however many:
+	// what could be saved by giving back the last of them.
 	// +optional
 	PricePerHostHour *Money `json:"pricePerHostHour,omitempty"`
 	// What differs by host.
@@ -95,7 +96,7 @@ type PriceBookSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Shapes map[string]ShapePrices `json:"shapes,omitempty"`
-	// Whose clock the tariffs go by: Europe/Berlin. Left out, UTC.
+	// Whose clock the tariffs go by: Europe/Berlin. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
@@ -158,9 +159,9 @@ type ShapePrices struct {
 	PricePerGiBHour *Money `json:"pricePerGiBHour,omitempty"`
 }
 
-// Derived works out prices from what the hosts draw and what they were bought for. Power is stated for
-// a whole host or for each vCPU and GB. What is stated for a whole host, and the hardware, is shared
-// out over all that the host has to give.
+// Derived works out prices from what the hosts draw and what they were bought for. Power is stated
+// for a whole host or for each vCPU and GB. What is stated for a whole host, and the hardware, is
+// shared out over all that the host has to give.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.wattsPerHost) || !has(self.wattsPerVCPU) && !has(self.wattsPerGB)",messageExpression="'must state power per host or per vCPU and GB, was with both'"
 // +kubebuilder:validation:XValidation:rule="!has(self.hardwarePrice) || has(self.amortiseMonths)",fieldPath=".amortiseMonths",message="must be there where there is a hardwarePrice, was absent"
@@ -208,8 +209,9 @@ type HostVCPU Cores
 // +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
 type HostMemory Size
 
-// Tariff is what differs in a window of the day: a percentage of every price, or prices in place of the
-// book's. In a derived book it is a percentage of the price of energy, or another price of energy.
+// Tariff is what differs in a window of the day: a percentage of every price, or prices in place of
+// the book's. In a derived book it is a percentage of the price of energy, or another price of
+// energy.
 //
 // +kubebuilder:validation:XValidation:rule="self.from != self.to",messageExpression="'must have a from and a to that differ (the whole day is 00:00 to 24:00), was ' + self.from"
 // +kubebuilder:validation:XValidation:rule="!has(self.pricePerGBHour) || !has(self.pricePerGiBHour)",messageExpression="'must have no pricePerGiBHour beside pricePerGBHour, was with both'"
@@ -229,7 +231,7 @@ type Tariff struct {
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$`
 	To string `json:"to"`
-	// The days on which the window begins. Left out, all.
+	// The days on which the window begins. Default: all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=7

@@ -15,9 +15,9 @@ const (
 
 // Rightsize says what is done about what the containers of a workload request.
 type Rightsize struct {
-	// "Off", which YAML wants in quotes, says in the status what each container should request, and does
-	// nothing. InPlace also resizes pods that run, one of the workload at a time and without evicting any,
-	// while the object's own mode is Active and nobody has paused it.
+	// "Off", which YAML wants in quotes, says in the status what each container should request, and
+	// does nothing. InPlace also resizes pods that run, one of the workload at a time and without
+	// evicting any, while the object's own mode is Active and it is not paused.
 	// +optional
 	// +kubebuilder:default=Off
 	Mode RightsizeMode `json:"mode,omitempty"`
@@ -34,7 +34,7 @@ type Rightsize struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || !isQuantity(string(self.minAllowed.cpu)) || !isQuantity(string(self.maxAllowed.cpu)) || quantity(string(self.maxAllowed.cpu)).compareTo(quantity(string(self.minAllowed.cpu))) >= 0",fieldPath=".maxAllowed.cpu",messageExpression="'must be at least minAllowed.cpu, which is ' + string(self.minAllowed.cpu) + ', was ' + string(self.maxAllowed.cpu)"
 // +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || !isQuantity(self.minAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))) || !isQuantity(self.maxAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))) || quantity(self.maxAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))).compareTo(quantity(self.minAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1)))) >= 0",fieldPath=".maxAllowed.memory",messageExpression="'must be at least minAllowed.memory, which is ' + self.minAllowed.memory + ', was ' + self.maxAllowed.memory"
 type ContainerPolicy struct {
-	// The container's name; "*" stands for all that have no entry of their own.
+	// The container's name; "*" is all that have no entry of their own.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
@@ -48,7 +48,7 @@ type ContainerPolicy struct {
 	// The most that is recommended.
 	// +optional
 	MaxAllowed *ContainerResources `json:"maxAllowed,omitempty"`
-	// The resources that are recommended: cpu, memory. Left out, both.
+	// The resources that are recommended: cpu, memory. Default: both.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -61,7 +61,7 @@ type ContainerPolicy struct {
 // +kubebuilder:validation:Enum=cpu;memory
 type ResourceName string
 
-// ContainerResources bound what a container requests. What is left out has no bound.
+// ContainerResources bound what a container requests. What is omitted has no bound.
 type ContainerResources struct {
 	// Cores: 500m, 2.
 	// +optional
@@ -86,8 +86,8 @@ type RightsizeStatus struct {
 	LastResize *PodResize `json:"lastResize,omitempty"`
 }
 
-// ContainerRecommendation is what a container should request. A resource that is not recommended is left
-// out.
+// ContainerRecommendation is what a container should request. A resource that is not recommended is
+// left out.
 type ContainerRecommendation struct {
 	// The container.
 	Name string `json:"name"`
@@ -97,7 +97,7 @@ type ContainerRecommendation struct {
 	// The least that a pod may request and be left alone.
 	// +optional
 	Lower ContainerAmounts `json:"lower,omitzero"`
-	// The most that a pod may request and be left alone. Left out while too little is known to say.
+	// The most that a pod may request and be left alone. Omitted while too little is known to say.
 	// +optional
 	Upper ContainerAmounts `json:"upper,omitzero"`
 	// What target would be if the container had no bounds.

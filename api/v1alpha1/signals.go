@@ -2,27 +2,28 @@ package v1alpha1
 
 // Signals says where a workload's numbers are measured.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.service) || self.preset in ['Traefik', 'IngressNginx', 'Envoy', 'OTel']",fieldPath=".service",messageExpression="'must be left out with preset ' + self.preset + ', which does not look at it, was ' + self.service"
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || self.preset in ['Traefik', 'IngressNginx', 'Envoy', 'OTel']",fieldPath=".service",messageExpression="'must be omitted with preset ' + self.preset + ', which does not look at it, was ' + self.service"
 // +kubebuilder:validation:XValidation:rule="self.preset != 'Envoy' || has(self.service) || has(self.scrape)",fieldPath=".service",message="must name the Envoy cluster (envoy_cluster_name), which no rule derives from a workload's name, was absent"
-// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.match) || has(self.scrape)",fieldPath=".match",message="must be left out without a preset, whose series it narrows, was there"
-// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.histograms)",fieldPath=".histograms",messageExpression="'must be left out without a preset, whose histogram it describes, was ' + self.histograms"
+// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.match) || has(self.scrape)",fieldPath=".match",message="must be omitted without a preset, whose series it narrows, was there"
+// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.histograms)",fieldPath=".histograms",messageExpression="'must be omitted without a preset, whose histogram it describes, was ' + self.histograms"
 // +kubebuilder:validation:XValidation:rule="!has(self.scrape) || !has(self.histograms) || self.histograms != 'Native'",fieldPath=".histograms",message="must be Classic with scrape, for a page of text has no other, was Native"
 // +kubebuilder:validation:XValidation:rule="!has(self.scrape) || !(self.preset in ['Traefik', 'IngressNginx'])",fieldPath=".preset",messageExpression="'must be None, Istio, Linkerd, Envoy or OTel with scrape: the pods of others know nothing of it, was ' + self.preset"
 // +kubebuilder:validation:XValidation:rule="!has(self.scrape) || has(self.scrape.port) || self.preset in ['Istio', 'Linkerd', 'OTel']",fieldPath=".scrape.port",messageExpression="'must be there with preset ' + self.preset + ', which knows none, was absent'"
 // +kubebuilder:validation:XValidation:rule="!has(self.scrape) || self.preset != 'None' || has(self.scrape.latency) || has(self.scrape.requests) || has(self.scrape.inFlight)",fieldPath=".scrape",message="must name latency, requests or inFlight without a preset that knows them, was with none of them"
 type Signals struct {
-	// Whose metrics tell of the workload's requests. The preset knows their names, units and labels.
+	// Whose metrics describe the workload's requests. The preset knows their names, units and
+	// labels.
 	// +optional
 	// +kubebuilder:default=None
 	Preset Preset `json:"preset,omitempty"`
-	// In which form the preset's histogram is stored: Classic has a series for each bucket, Native one
-	// series with all of them. Left out, Classic.
+	// In which form the preset's histogram is stored: Classic has a series for each bucket, Native
+	// one series with all of them. Default: Classic.
 	// +optional
 	// +kubebuilder:validation:Enum=Classic;Native
 	Histograms string `json:"histograms,omitempty"`
 	// The workload's name where the preset's metrics speak of services: the Service of the target's
-	// namespace (Traefik, IngressNginx), the Envoy cluster, or the value of job (OTel). Left out, the
-	// target's own name.
+	// namespace (Traefik, IngressNginx), the Envoy cluster, or the value of job (OTel). Default:
+	// the target's own name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -38,10 +39,11 @@ type Signals struct {
 	// what speaks its API, such as Thanos, Mimir or VictoriaMetrics.
 	// +optional
 	Prometheus *Prometheus `json:"prometheus,omitempty"`
-	// Queries of your own, in place of the preset's. Each must return one value. Without a prometheus of
-	// your own each selector must have namespace="$namespace", unless signals.freeQueries in Plimsoll's
-	// configuration lists the namespace. $namespace, $workload, $quantile, $window, $target (in seconds)
-	// and $targetMs stand for what the autoscaler says.
+	// Queries of your own, in place of the preset's. Each must return one value. Without a
+	// prometheus of your own each selector must have namespace="$namespace", unless
+	// signals.freeQueries in Plimsoll's configuration lists the namespace. $namespace, $workload,
+	// $quantile, $window, $target (in seconds) and $targetMs are replaced by what the autoscaler
+	// says.
 	// +optional
 	Queries *Queries `json:"queries,omitempty"`
 	// Further series by name, for the metrics of policy HPA of type Pods, Object and External.
@@ -56,8 +58,8 @@ type Signals struct {
 	// The OpenCost whose prices are held against the price book's.
 	// +optional
 	OpenCost *OpenCost `json:"openCost,omitempty"`
-	// The service registry that tells how many instances of the workload it sends requests to, and of
-	// which versions. It is held against the pods that are ready.
+	// The service registry that says how many instances of the workload it sends requests to, and
+	// of which versions. It is held against the pods that are ready.
 	// +optional
 	Registration *Registration `json:"registration,omitempty"`
 }
@@ -85,22 +87,23 @@ type LabelValue string
 
 // Prometheus is how a Prometheus is reached.
 type Prometheus struct {
-	// Its address, with the path before /api/v1 if it has one: http://prometheus.monitoring:9090. It is
-	// asked if signals.allowedHosts in Plimsoll's configuration lists its host for the namespace.
+	// Its address, with the path before /api/v1 if it has one: http://prometheus.monitoring:9090.
+	// It is asked if signals.allowedHosts in Plimsoll's configuration lists its host for the
+	// namespace.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
 	URL string `json:"url"`
 	// A secret in the same namespace with what the server wants to see: token, or username and
-	// password, and ca.crt, tls.crt and tls.key. It is shown over https, and over http only where the
-	// configuration says so.
+	// password, and ca.crt, tls.crt and tls.key. It is shown over https, and over http only where
+	// the configuration says so.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName,omitempty"`
-	// Headers that are sent with every query, such as the tenant of a shared store:
-	// {X-Scope-OrgID: shop}. The configuration must list their names beside the host. Credentials belong
-	// into the secret.
+	// Headers that are sent with every query, such as the tenant of a shared store: {X-Scope-OrgID:
+	// shop}. The configuration must list their names beside the host. Credentials belong into the
+	// secret.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"
@@ -148,8 +151,8 @@ type Series struct {
 	// The query that returns it: one value, or with perPod one for each pod.
 	// +required
 	Query Query `json:"query"`
-	// The label that holds a pod's name, such as pod, where there is a value for each. Left out, there is
-	// one value for the whole.
+	// The label that holds a pod's name, such as pod, where there is a value for each. By default
+	// there is one value for the whole.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
@@ -158,24 +161,24 @@ type Series struct {
 
 // Scrape says how the pods' own pages of metrics are read. What a preset knows need not be said.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.unit) || has(self.latency)",fieldPath=".unit",messageExpression="'must be left out without latency, whose unit it is, was ' + self.unit"
-// +kubebuilder:validation:XValidation:rule="!has(self.statusLabel) || has(self.latency) || has(self.requests)",fieldPath=".statusLabel",messageExpression="'must be left out without latency or requests, whose label it is, was ' + self.statusLabel"
+// +kubebuilder:validation:XValidation:rule="!has(self.unit) || has(self.latency)",fieldPath=".unit",messageExpression="'must be omitted without latency, whose unit it is, was ' + self.unit"
+// +kubebuilder:validation:XValidation:rule="!has(self.statusLabel) || has(self.latency) || has(self.requests)",fieldPath=".statusLabel",messageExpression="'must be omitted without latency or requests, whose label it is, was ' + self.statusLabel"
 type Scrape struct {
-	// The port. Left out, the preset's.
+	// The port. Default: the preset's.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// The path. Left out, /metrics or the preset's.
+	// The path. Default: /metrics or the preset's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]*$`
 	Path string `json:"path,omitempty"`
-	// http or https. Left out, http.
+	// http or https. Default: http.
 	// +optional
 	// +kubebuilder:validation:Enum=http;https
 	Scheme string `json:"scheme,omitempty"`
-	// The time between two readings of a page, from 1s to 5m. Left out, 15s.
+	// The time between two readings of a page, from 1s to 5m. Default: 15s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1s') && duration(self) <= duration('5m')",message="must be from 1s to 5m"
 	Every Duration `json:"every,omitempty"`
@@ -183,18 +186,18 @@ type Scrape struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('_bucket')",message="must be the histogram's name, without _bucket"
 	Latency MetricName `json:"latency,omitempty"`
-	// What that histogram counts in, Seconds or Milliseconds. Left out, Seconds.
+	// What that histogram counts in, Seconds or Milliseconds. Default: Seconds.
 	// +optional
 	// +kubebuilder:validation:Enum=Seconds;Milliseconds
 	Unit string `json:"unit,omitempty"`
-	// The counter of requests. Left out, the histogram's count.
+	// The counter of requests. Default: the histogram's count.
 	// +optional
 	Requests MetricName `json:"requests,omitempty"`
 	// The gauge of requests that are being served.
 	// +optional
 	InFlight MetricName `json:"inFlight,omitempty"`
 	// The label of the counter of requests with HTTP's status code, by which is known which of them
-	// failed: code, status. Left out, that is not known, unless the preset knows it.
+	// failed: code, status. By default that is not known, unless the preset knows it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
@@ -209,33 +212,33 @@ type MetricName string
 
 // OpenCost says where OpenCost shows what nodes cost.
 type OpenCost struct {
-	// Its address: http://opencost.opencost:9003, whose host must be listed as that of a prometheus. Left
-	// out, the same series are read from Prometheus.
+	// Its address: http://opencost.opencost:9003, whose host must be listed as that of a
+	// prometheus. By default the same series are read from Prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
 	URL string `json:"url,omitempty"`
 }
 
-// Registration says where a service registry tells how many instances it sends requests to: a query,
+// Registration says where a service registry says how many instances it sends requests to: a query,
 // or the registry's address.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.query) != has(self.url)",messageExpression="'must have a query or a url, was ' + (has(self.query) ? 'both' : 'neither')"
-// +kubebuilder:validation:XValidation:rule="!has(self.perVersion) || has(self.query)",fieldPath=".perVersion",messageExpression="'must be left out without query, of whose answer it is a label, was ' + self.perVersion"
+// +kubebuilder:validation:XValidation:rule="!has(self.perVersion) || has(self.query)",fieldPath=".perVersion",messageExpression="'must be omitted without query, of whose answer it is a label, was ' + self.perVersion"
 // +kubebuilder:validation:XValidation:rule="has(self.url) || !has(self.secretName) && !has(self.headers)",message="must have a url for secretName and headers, which are for it alone"
 type Registration struct {
 	// A query that returns their number; with perVersion, one for each version.
 	// +optional
 	Query Query `json:"query,omitempty"`
-	// The label that holds a version, such as version, where there is a number for each. Left out, there
-	// is one for all.
+	// The label that holds a version, such as version, where there is a number for each. By default
+	// there is one for all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
 	PerVersion string `json:"perVersion,omitempty"`
-	// An address that answers in JSON: {"count": 3}, {"instances": [{"name": "a", "version": "1.4"}]}, or
-	// as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do. Its host must be listed as
-	// that of a prometheus.
+	// An address that answers in JSON: {"count": 3}, {"instances": [{"name": "a", "version":
+	// "1.4"}]}, or as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do. Its host
+	// must be listed as that of a prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?([?][A-Za-z0-9._~%=&+/-]*)?$`
@@ -246,8 +249,8 @@ type Registration struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName,omitempty"`
-	// Headers that are sent with every request: {X-Consul-Namespace: shop}. The configuration must list
-	// their names beside the host. Credentials belong into the secret.
+	// Headers that are sent with every request: {X-Consul-Namespace: shop}. The configuration must
+	// list their names beside the host. Credentials belong into the secret.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"

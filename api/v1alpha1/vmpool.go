@@ -46,21 +46,21 @@ type VMPoolList struct {
 }
 
 // VMPoolSpec is a kind of machine. Its keys, but for mode, scaledBy and disruption, are those of a
-// pool in the configuration file of plimsoll run, where the pool's name stands in them too. By which policy machines
-// are decided on stands in that file: all pools are decided on together, or each would order for the same
-// pods.
+// pool in the configuration file of plimsoll run, where the pool's name is in them too. By which
+// policy machines are decided on is in that file: all pools are decided on together, or each would
+// order for the same pods.
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",fieldPath=".max",messageExpression="'must be at least min, which is %d, was %d'.format([self.min, self.max])"
 // +kubebuilder:validation:XValidation:rule="self.vmids.first > self.vmids.last || self.vmids.last - self.vmids.first + 1 >= self.max",fieldPath=".vmids",messageExpression="'must have room for max, %d machines, was %d-%d'.format([self.max, self.vmids.first, self.vmids.last])"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.vmid) || self.template.vmid < self.vmids.first || self.template.vmid > self.vmids.last",fieldPath=".vmids",messageExpression="'must not hold the template %d, was %d-%d'.format([self.template.vmid, self.vmids.first, self.vmids.last])"
 // +kubebuilder:validation:XValidation:rule="!has(self.template.byHost) || self.template.byHost.all(h, self.template.byHost[h] < self.vmids.first || self.template.byHost[h] > self.vmids.last)",fieldPath=".vmids",messageExpression="'must not hold a template of template.byHost, was %d-%d'.format([self.vmids.first, self.vmids.last])"
-// +kubebuilder:validation:XValidation:rule="!has(self.storage) || has(self.clone) && self.clone == 'full'",fieldPath=".storage",messageExpression="'must be left out unless clone is full: a linked clone lies where its template does, was ' + self.storage"
-// +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.clone) && self.clone == 'full'",fieldPath=".format",messageExpression="'must be left out unless clone is full, was ' + self.format"
+// +kubebuilder:validation:XValidation:rule="!has(self.storage) || has(self.clone) && self.clone == 'full'",fieldPath=".storage",messageExpression="'must be omitted unless clone is full: a linked clone lies where its template does, was ' + self.storage"
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.clone) && self.clone == 'full'",fieldPath=".format",messageExpression="'must be omitted unless clone is full, was ' + self.format"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || !has(self.placement.hosts) || !has(self.template.byHost) || self.placement.hosts.all(h, h in self.template.byHost)",fieldPath=".placement.hosts",messageExpression="'must each have a template in template.byHost, was ' + self.placement.hosts.filter(h, !(h in self.template.byHost))[0]"
 // +kubebuilder:validation:XValidation:rule="!has(self.disruption) || !has(self.scaledBy) || self.scaledBy == 'Plimsoll'",fieldPath=".disruption",message="must not be set with scaledBy ClusterAutoscaler, which decides itself which machines go"
 type VMPoolSpec struct {
-	// Observe neither makes nor deletes a machine, and says in the status what would be done, unless
-	// other pools are Active, which are then planned for without it. Active does it.
+	// Observe neither makes nor deletes a machine, and says in the status what would be done,
+	// unless other pools are Active, which are then planned for without it. Active does it.
 	// +optional
 	// +kubebuilder:default=Observe
 	Mode VMPoolMode `json:"mode,omitempty"`
@@ -93,23 +93,23 @@ type VMPoolSpec struct {
 	// What machines are cloned from.
 	// +required
 	Template Template `json:"template"`
-	// Whether a clone shares its template's disk (linked, made in a moment) or has a copy of its own
-	// (full). Left out, linked.
+	// Whether a clone shares its template's disk (linked, made in a moment) or has a copy of its
+	// own (full). Default: linked.
 	// +optional
 	// +kubebuilder:validation:Enum=linked;full
 	Clone string `json:"clone,omitempty"`
-	// The storage that full clones are kept on. Left out, the template's.
+	// The storage that full clones are kept on. Default: the template's.
 	// +optional
 	Storage PVEName `json:"storage,omitempty"`
-	// The format of full clones. Left out, the template's.
+	// The format of full clones. Default: the template's.
 	// +optional
 	// +kubebuilder:validation:Enum=raw;qcow2;vmdk
 	Format string `json:"format,omitempty"`
 
-	// The bridge that machines are connected to. Left out, vmbr0.
+	// The bridge that machines are connected to. Default: vmbr0.
 	// +optional
 	Bridge PVEName `json:"bridge,omitempty"`
-	// The VLAN tag. Left out, none.
+	// The VLAN tag. Default: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4094
@@ -117,12 +117,12 @@ type VMPoolSpec struct {
 	// Whether Proxmox VE's firewall is on for the machine's interface.
 	// +optional
 	Firewall bool `json:"firewall,omitempty"`
-	// The addresses of the machines. Left out, they ask by DHCP.
+	// The addresses of the machines. By default they ask by DHCP.
 	// +optional
 	Network *Addressing `json:"network,omitempty"`
 
-	// The resource pool that machines are put into. Permissions hang on it, and a machine that somebody
-	// took out of it is left alone.
+	// The resource pool that machines are put into. Permissions hang on it, and a machine that was
+	// taken out of it is left alone.
 	// +required
 	PVEPool PVEName `json:"pvePool"`
 	// Further tags of the machines, beside Plimsoll's own.
@@ -133,7 +133,7 @@ type VMPoolSpec struct {
 	// The VMIDs that belong to this pool alone.
 	// +required
 	VMIDs VMIDs `json:"vmids"`
-	// How long a VMID is left alone once its machine is gone. Left out, 1h.
+	// How long a VMID is left alone once its machine is gone. Default: 1h.
 	// +optional
 	Cooldown Duration `json:"cooldown,omitempty"`
 
@@ -153,20 +153,21 @@ type VMPoolSpec struct {
 	// The region of the nodes; provider ids of scheme proxmox hold it.
 	// +optional
 	Region NodeLabelValue `json:"region,omitempty"`
-	// The zone of the nodes. Left out, the host where only one may carry the pool.
+	// The zone of the nodes. Default: the host where only one may carry the pool.
 	// +optional
 	Zone NodeLabelValue `json:"zone,omitempty"`
-	// What of a machine is not there for pods: the system and the kubelet. DaemonSets are counted by themselves.
+	// What of a machine is not there for pods: the system and the kubelet. DaemonSets are counted
+	// by themselves.
 	// +optional
 	Reserved *Reserved `json:"reserved,omitempty"`
-	// How many pods fit on a node. Left out, 110.
+	// How many pods fit on a node. Default: 110.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	PodSlots int32 `json:"podSlots,omitempty"`
-	// What each node has besides CPU and memory, for pods that ask for it: {nvidia.com/gpu: 1, hugepages-2Mi: 1Gi}.
-	// Memory set aside for huge pages belongs into reserved, too. Pods may use of ephemeral-storage what is usual of the
-	// shape's disk, unless it is given here.
+	// What each node has besides CPU and memory, for pods that ask for it: {nvidia.com/gpu: 1,
+	// hugepages-2Mi: 1Gi}. Memory set aside for huge pages belongs into reserved, too. Pods may use
+	// of ephemeral-storage what is usual of the shape's disk, unless it is given here.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r == 'ephemeral-storage' || r.matches('^hugepages-[1-9][0-9]*(Ki|Mi|Gi)$') || r.size() <= 317 && r.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$'))",messageExpression="'must name ephemeral-storage, hugepages-SIZE or extended resources such as nvidia.com/gpu, was ' + self.filter(r, !(r == 'ephemeral-storage' || r.matches('^hugepages-[1-9][0-9]*(Ki|Mi|Gi)$') || r.size() <= 317 && r.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$')))[0]"
@@ -187,13 +188,13 @@ type VMPoolSpec struct {
 	// +optional
 	Disruption *Disruption `json:"disruption,omitempty"`
 
-	// How long a guest may take to shut down before it is stopped. Left out, 1m.
+	// How long a guest may take to shut down before it is stopped. Default: 1m.
 	// +optional
 	ShutdownGrace Duration `json:"shutdownGrace,omitempty"`
-	// How long a started machine may take to become a node. Left out, 15m.
+	// How long a started machine may take to become a node. Default: 15m.
 	// +optional
 	JoinTimeout Duration `json:"joinTimeout,omitempty"`
-	// How many machines in a row may fail before no more are ordered. Left out, 3.
+	// How many machines in a row may fail before no more are ordered. Default: 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
@@ -236,7 +237,7 @@ type Shape struct {
 	// How much memory it has, in whole MiB: 8Gi is 2³³ bytes, 8GB would not be whole MiB.
 	// +required
 	Memory Size `json:"memory"`
-	// How large its disk is, in whole MiB: 40Gi. Left out, as large as the template's.
+	// How large its disk is, in whole MiB: 40Gi. Default: as large as the template's.
 	// +optional
 	Disk Size `json:"disk,omitempty"`
 }
@@ -291,7 +292,7 @@ type HostName string
 //
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:Pattern=`^[a-z0-9_][a-z0-9_+.-]*$`
-// +kubebuilder:validation:XValidation:rule="!self.startsWith('plimsoll')",message="must not begin with plimsoll, which is how machines are told to be ours"
+// +kubebuilder:validation:XValidation:rule="!self.startsWith('plimsoll')",message="must not begin with plimsoll, which marks machines as ours"
 type Tag string
 
 // NodeLabelValue is the value of a label.
@@ -332,7 +333,7 @@ type IP string
 
 // Placement is which hosts may carry machines, and how far they are filled.
 type Placement struct {
-	// The hosts that may carry machines. Left out, all.
+	// The hosts that may carry machines. Default: all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -343,11 +344,11 @@ type Placement struct {
 	// +kubebuilder:validation:MaxItems=128
 	Maintenance []HostName `json:"maintenance,omitempty"`
 	// prefer takes the host with fewest of the pool's machines first, none the cheapest, then the
-	// roomiest. Left out, prefer.
+	// roomiest. Default: prefer.
 	// +optional
 	// +kubebuilder:validation:Enum=prefer;none
 	Spread string `json:"spread,omitempty"`
-	// How many of the pool's machines a host may carry. Left out, no limit.
+	// How many of the pool's machines a host may carry. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -355,14 +356,14 @@ type Placement struct {
 	// What every host keeps of its memory for itself: 4Gi.
 	// +optional
 	MemoryReserve Size `json:"memoryReserve,omitempty"`
-	// How often the rest may be promised, up to 32. Left out, once.
+	// How often the rest may be promised, up to 32. Default: once.
 	// +optional
 	MemoryRatio *Overcommit `json:"memoryRatio,omitempty"`
-	// How often a host's CPU may be promised, up to 32. Left out, once.
+	// How often a host's CPU may be promised, up to 32. Default: once.
 	// +optional
 	CPURatio *Overcommit `json:"cpuRatio,omitempty"`
-	// Leaves VMs that do not run out of what a host has promised. They may be started at any time, so
-	// this is for those who know that they will not be.
+	// Leaves VMs that do not run out of what a host has promised. They may be started at any time,
+	// so this is for those who know that they will not be.
 	// +optional
 	IgnoreStopped bool `json:"ignoreStopped,omitempty"`
 	// What must stay free on the storage that a clone is made on: 20Gi.
@@ -421,8 +422,8 @@ type Reserved struct {
 
 // Join is how machines become nodes.
 type Join struct {
-	// As an agent of RKE2 or k3s, by a machine configuration of Talos, or by user-data of your own, or
-	// what is in the template already (custom).
+	// As an agent of RKE2 or k3s, by a machine configuration of Talos, or by user-data of your own,
+	// or what is in the template already (custom).
 	// +required
 	// +kubebuilder:validation:Enum=rke2;k3s;talos;custom
 	Kind string `json:"kind"`
@@ -434,12 +435,14 @@ type Join struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=300
 	Servers []string `json:"servers,omitempty"`
-	// The file that holds the token that agents join with: with RKE2 and k3s the agents' own, which their
-	// servers are given as agent-token, for with the servers' own a lost worker can join as a server. Like
-	// all files named here, it is one in Plimsoll's pod, where the chart's joinSecrets mount it.
+	// The file that holds the token that agents join with: with RKE2 and k3s the agents' own, which
+	// their servers are given as agent-token, for with the servers' own a lost worker can join as a
+	// server. Like all files named here, it is one in Plimsoll's pod, where the chart's joinSecrets
+	// mount it.
 	// +optional
 	TokenFile File `json:"tokenFile,omitempty"`
-	// What the provider ids of the nodes look like. It must be the scheme of whoever else sets them.
+	// What the provider ids of the nodes look like. It must be the scheme of whoever else sets
+	// them.
 	// +required
 	ProviderID ProviderID `json:"providerID"`
 	// Labels that the nodes' kubelets give to themselves.
@@ -451,8 +454,8 @@ type Join struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Taints []JoinTaint `json:"taints,omitempty"`
-	// Labels nodes with the region and, as their zone, the pool's zone or else the host, where there is no cloud
-	// controller that does.
+	// Labels nodes with the region and, as their zone, the pool's zone or else the host, where
+	// there is no cloud controller that does.
 	// +optional
 	TopologyLabels bool `json:"topologyLabels,omitempty"`
 	// Further arguments of agents' kubelets, as NAME=VALUE.
@@ -468,10 +471,10 @@ type Join struct {
 	// The file that holds a registries.yaml for the agents.
 	// +optional
 	RegistriesFile File `json:"registriesFile,omitempty"`
-	// Where RKE2 or k3s comes from. Left out, it is in the template.
+	// Where RKE2 or k3s comes from. By default it is in the template.
 	// +optional
 	Install *Install `json:"install,omitempty"`
-	// The guest's user. Left out, the image's own.
+	// The guest's user. Default: the image's own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]*$`
@@ -512,8 +515,8 @@ type ConfigValue string
 //
 // +kubebuilder:validation:XValidation:rule="(self.scheme == 'template') == has(self.template)",fieldPath=".template",messageExpression="'must be there with scheme template and with no other, was ' + (has(self.template) ? 'there' : 'absent') + ' with ' + self.scheme"
 type ProviderID struct {
-	// proxmox is proxmox://REGION/VMID, uuid proxmox://UUID, rke2 rke2://NAME, k3s k3s://NAME, talos
-	// talos://nocloud/NAME, and template a text of your own.
+	// proxmox is proxmox://REGION/VMID, uuid proxmox://UUID, rke2 rke2://NAME, k3s k3s://NAME,
+	// talos talos://nocloud/NAME, and template a text of your own.
 	// +required
 	// +kubebuilder:validation:Enum=proxmox;rke2;k3s;talos;uuid;template
 	Scheme string `json:"scheme"`
@@ -525,11 +528,11 @@ type ProviderID struct {
 
 // Install says how RKE2 or k3s gets onto a machine.
 type Install struct {
-	// template, where it is there already, or script. Left out, template.
+	// template, where it is there already, or script. Default: template.
 	// +optional
 	// +kubebuilder:validation:Enum=template;script
 	From string `json:"from,omitempty"`
-	// The https address of the install script. Left out, the project's own.
+	// The https address of the install script. Default: the project's own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Script string `json:"script,omitempty"`
@@ -699,7 +702,7 @@ type VMPoolStatus struct {
 	// The generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// The pool's machines by phase. Left out while they are not known.
+	// The pool's machines by phase. Omitted while they are not known.
 	// +optional
 	Machines *MachineCounts `json:"machines,omitempty"`
 	// What the machines cost in an hour at the present rate: "40".

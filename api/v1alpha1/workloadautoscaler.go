@@ -2,9 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// A WorkloadAutoscaler says how many pods a workload is to have: between which bounds, by which policy,
-// for which response time and at what cost. It starts in mode Recommend, which changes nothing and
-// says in its status what it would do.
+// A WorkloadAutoscaler says how many pods a workload is to have: between which bounds, by which
+// policy, for which response time and at what cost. It starts in mode Recommend, which changes
+// nothing and says in its status what it would do.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -127,9 +127,9 @@ type WorkloadAutoscalerSpec struct {
 	// +optional
 	Signals *Signals `json:"signals,omitempty"`
 
-	// How fast replicas may change, and how steadily, in the shape and with the meaning and defaults
-	// of a HorizontalPodAutoscaler's behavior. Left out, policy HPA does as a HorizontalPodAutoscaler
-	// without one, and the other policies are not limited by it.
+	// How fast replicas may change, and how steadily, in the shape and with the meaning and
+	// defaults of a HorizontalPodAutoscaler's behavior. By default policy HPA does as a
+	// HorizontalPodAutoscaler without one, and the other policies are not limited by it.
 	// +optional
 	Behavior *Behavior `json:"behavior,omitempty"`
 	// Windows of the day, the week or the year in which other bounds hold, within minReplicas and
@@ -139,22 +139,23 @@ type WorkloadAutoscalerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Schedules []Schedule `json:"schedules,omitempty"`
-	// What is done when the policy cannot tell for long. Left out, the replicas stay as they are.
+	// What is done when the policy has no answer for long. By default the replicas stay as they
+	// are.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 	// When a pod counts, and how many must be ready before anything is changed.
 	// +optional
 	Readiness *Readiness `json:"readiness,omitempty"`
-	// What is taken for an outage of those who call the workload: most requests are gone at once, and of
-	// the rest more fail. Nothing is shrunk by that for a while. It needs arrivals and errors among the
-	// signals.
+	// What is taken for an outage of those who call the workload: most requests are gone at once,
+	// and of the rest more fail. Nothing is shrunk by that for a while. It needs arrivals and
+	// errors among the signals.
 	// +optional
 	Upstream *Upstream `json:"upstream,omitempty"`
-	// What each container should request, from what it was seen to use. With an empty block it is said in
-	// the status, and nothing else is done. Left out, it is not looked at.
+	// What each container should request, from what it was seen to use. With an empty block it is
+	// said in the status, and nothing else is done. By default it is not looked at.
 	// +optional
 	Rightsize *Rightsize `json:"rightsize,omitempty"`
-	// Who is told of what happens to the workload, besides those who are told of everything.
+	// The receivers of notifications about the workload, besides those of all notifications.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -205,7 +206,7 @@ type SLO struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="must be above 0s"
 	Target Duration `json:"target"`
 	// The stretch of time over which it is measured, such as 5m; at most 24h. Too short a window
-	// holds too few requests to tell a high quantile.
+	// holds too few requests for a high quantile.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s') && duration(self) <= duration('24h')",message="must be above 0s and at most 24h"
 	Window Duration `json:"window"`
@@ -221,14 +222,15 @@ type CostTarget struct {
 	// +required
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="must be above 0s"
 	Per Duration `json:"per"`
-	// Which machines count: joined ones are nodes already, ordered counts those on their way too, and
-	// predicted also those that pending replicas will still need.
+	// Which machines count: joined ones are nodes already, ordered counts those on their way too,
+	// and predicted also those that pending replicas will still need.
 	// +optional
 	// +kubebuilder:default=predicted
 	// +kubebuilder:validation:Enum=joined;ordered;predicted
 	Count string `json:"count,omitempty"`
 	// How the cost is held against the target: rate takes the present rate as if it stood for the
-	// whole period, projected what was spent in this period and the present rate for the rest of it.
+	// whole period, projected what was spent in this period and the present rate for the rest of
+	// it.
 	// +optional
 	// +kubebuilder:default=rate
 	// +kubebuilder:validation:Enum=rate;projected
@@ -237,21 +239,21 @@ type CostTarget struct {
 
 // HPA is the settings of policy HPA.
 type HPA struct {
-	// What is looked at; of several metrics, the one that wants most replicas counts. Left out, CPU at
-	// 80 % of the request.
+	// What is looked at; of several metrics, the one that wants most replicas counts. Default: CPU
+	// at 80 % of the request.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Metrics []HPAMetric `json:"metrics,omitempty"`
-	// How far the ratio of a metric to its target may be from 1 with nothing done; left out, "0.1". The
-	// tolerances in behavior go over it.
+	// How far the ratio of a metric to its target may be from 1 with nothing done; default: "0.1".
+	// The tolerances in behavior go over it.
 	// +optional
 	Tolerance *Ratio `json:"tolerance,omitempty"`
 	// How long after a pod's start its CPU counts only if the pod was ready throughout the sample;
-	// left out, readiness.cpuInitialization.
+	// default: readiness.cpuInitialization.
 	// +optional
 	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty"`
-	// How long after a pod's start a change of readiness is still part of starting; left out,
+	// How long after a pod's start a change of readiness is still part of starting; default:
 	// readiness.initialDelay.
 	// +optional
 	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty"`
@@ -264,8 +266,8 @@ type HPA struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.value) || self.type in ['Object', 'External']",fieldPath=".value",messageExpression="'may be there only with type Object or External, was ' + self.type"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
 type HPAMetric struct {
-	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for each
-	// pod, Object and External have one for the whole.
+	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for
+	// each pod, Object and External have one for the whole.
 	// +required
 	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
 	Type string `json:"type"`
@@ -294,69 +296,69 @@ type HPAMetric struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.metric) || has(self.target)",fieldPath=".target",messageExpression="'must be there for a metric other than CPU, was without for ' + self.metric"
 type FastSlow struct {
-	// A series of signals.metrics that is looked at, by name; left out, the pods' CPU.
+	// A series of signals.metrics that is looked at, by name; default: the pods' CPU.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Metric string `json:"metric,omitempty"`
-	// What a pod is to use: of the CPU in percent of its request, of a series in its own unit. Left
-	// out, 60.
+	// What a pod is to use: of the CPU in percent of its request, of a series in its own unit.
+	// Default: 60.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
 	Target *Quantity `json:"target,omitempty"`
-	// How far from the target the use may be with nothing done, as a part of it; below 1. Left out,
+	// How far from the target the use may be with nothing done, as a part of it; below 1. Default:
 	// "0.2".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Tolerance *Ratio `json:"tolerance,omitempty"`
-	// How many replicas may be added at a time for each that there is. Left out, 9, which makes ten
+	// How many replicas may be added at a time for each that there is. Default: 9, which makes ten
 	// of one.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+$')",message="must be above 0"
 	ScaleUpFactor *Ratio `json:"scaleUpFactor,omitempty"`
-	// How many replicas are taken away at a time. Left out, 1.
+	// How many replicas are taken away at a time. Default: 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	DownStep *int32 `json:"downStep,omitempty"`
 	// How long after a shrinking, and after all replicas may have been needed, none is taken away.
-	// Left out, 9m.
+	// Default: 9m.
 	// +optional
 	DownWindow *Duration `json:"downWindow,omitempty"`
 }
 
-// Joint is the settings of policy Joint, which learns how much load holds the objective, sizes for the
-// load to come, and fills what is paid for.
+// Joint is the settings of policy Joint, which learns how much load holds the objective, sizes for
+// the load to come, and fills what is paid for.
 type Joint struct {
-	// The part of the objective that response times are kept below it by; below 1. It is up to twice
-	// that while more requests miss the objective than may, and none while the machines cost more than
-	// their target. Left out, "0.04".
+	// The part of the objective that response times are kept below it by; below 1. It is up to
+	// twice that while more requests miss the objective than may, and none while the machines cost
+	// more than their target. Default: "0.04".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Headroom *Ratio `json:"headroom,omitempty"`
-	// How sure it is to be that the load stays below what is sized for by the time that a replica or a
-	// machine comes, above 0 and below 1. Left out, "0.75".
+	// How sure it is to be that the load stays below what is sized for by the time that a replica
+	// or a machine comes, above 0 and below 1. Default: "0.75".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == string && string(self).matches('^0+[.]0*[1-9][0-9]*$')",message="must be above 0 and below 1, in quotes, such as \"0.75\""
 	Certainty *Ratio `json:"certainty,omitempty"`
-	// How long replicas are kept after they were last needed. Left out it is learned: 90s, and up to 30m where
-	// those that were given up are needed again.
+	// How long replicas are kept after they were last needed. Omitted it is learned: 90s, and up to
+	// 30m where those that were given up are needed again.
 	// +optional
 	Keep *Duration `json:"keep,omitempty"`
-	// Asks for replicas in room that is paid for and empty. Left out, true.
+	// Asks for replicas in room that is paid for and empty. Default: true.
 	// +optional
 	Fill *bool `json:"fill,omitempty"`
 }
 
-// SLOCost is the settings of policy SLOCost, which multiplies the replicas by a weighted mean of two
-// ratios: the response time to its objective, and the target cost to the present one.
+// SLOCost is the settings of policy SLOCost, which multiplies the replicas by a weighted mean of
+// two ratios: the response time to its objective, and the target cost to the present one.
 type SLOCost struct {
-	// The weight of the response time, above 0 and below 1; the cost has the rest. Left out, "0.5".
+	// The weight of the response time, above 0 and below 1; the cost has the rest. Default: "0.5".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == string && string(self).matches('^0+[.]0*[1-9][0-9]*$')",message="must be above 0 and below 1, in quotes, such as \"0.5\""
 	RTWeight *Ratio `json:"rtWeight,omitempty"`
-	// What the cost target is. With Cap, a cost below it counts as one on it; with Symmetric, it grows
-	// the workload, as the formula was published.
+	// What the cost target is. With Cap, a cost below it counts as one on it; with Symmetric, it
+	// grows the workload, as the formula was published.
 	// +optional
 	// +kubebuilder:default=Cap
 	// +kubebuilder:validation:Enum=Cap;Symmetric
@@ -370,20 +372,20 @@ type SLOCost struct {
 	Tolerance *Ratio `json:"tolerance,omitempty"`
 }
 
-// Watermark is the settings of policy Watermark, which grows above a high mark and shrinks below a low
-// one, in limited steps, and does nothing between them.
+// Watermark is the settings of policy Watermark, which grows above a high mark and shrinks below a
+// low one, in limited steps, and does nothing between them.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || !has(self.high) && !has(self.low)",fieldPath=".metrics",message="must be left out with high or low, which are marks of the CPU"
+// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || !has(self.high) && !has(self.low)",fieldPath=".metrics",message="must be omitted with high or low, which are marks of the CPU"
 // +kubebuilder:validation:XValidation:rule="!has(self.high) || !has(self.low) || quantity(string(self.high)).isGreaterThan(quantity(string(self.low)))",fieldPath=".high",messageExpression="'must be above low, which is ' + string(self.low) + ', was ' + string(self.high)"
 type Watermark struct {
-	// What is held against the marks: Average is what a pod carries in the mean, Absolute is the whole,
-	// such as a latency or the length of a queue.
+	// What is held against the marks: Average is what a pod carries in the mean, Absolute is the
+	// whole, such as a latency or the length of a queue.
 	// +optional
 	// +kubebuilder:default=Average
 	// +kubebuilder:validation:Enum=Average;Absolute
 	Algorithm string `json:"algorithm,omitempty"`
-	// The mark of the pods' CPU above which the workload grows: 1200m. With high and low, one is enough.
-	// Without both and without metrics they are 80 and 40 % of the request.
+	// The mark of the pods' CPU above which the workload grows: 1200m. With high and low, one is
+	// enough. Without both and without metrics they are 80 and 40 % of the request.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
 	High *Quantity `json:"high,omitempty"`
@@ -391,37 +393,37 @@ type Watermark struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
 	Low *Quantity `json:"low,omitempty"`
-	// What is looked at in place of the CPU alone; of several metrics, the one that wants most replicas
-	// counts.
+	// What is looked at in place of the CPU alone; of several metrics, the one that wants most
+	// replicas counts.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Metrics []WatermarkMetric `json:"metrics,omitempty"`
-	// How far beyond a mark the load may be with nothing done, as a part of it; below 1. Left out,
+	// How far beyond a mark the load may be with nothing done, as a part of it; below 1. Default:
 	// "0.01". The tolerances in behavior go over it.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Tolerance *Ratio `json:"tolerance,omitempty"`
 	// How far one step up may go, in percent of the replicas, and one replica in any case. 0 turns
-	// growing off. Left out, 50.
+	// growing off. Default: 50.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	UpLimitPercent *int32 `json:"upLimitPercent,omitempty"`
-	// How far one step down may go, in percent of the replicas, and one replica in any case. 0 turns
-	// shrinking off. Left out, 20.
+	// How far one step down may go, in percent of the replicas, and one replica in any case. 0
+	// turns shrinking off. Default: 20.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	DownLimitPercent *int32 `json:"downLimitPercent,omitempty"`
-	// How long after the last change, whichever way it went, there is no further one. Left out, 1m up
-	// and 5m down.
+	// How long after the last change, whichever way it went, there is no further one. Default: 1m
+	// up and 5m down.
 	// +optional
 	Cooldown *ByDirection `json:"cooldown,omitempty"`
-	// How long the load must have been above the high mark, or below the low one. Left out, 0s.
+	// How long the load must have been above the high mark, or below the low one. Default: 0s.
 	// +optional
 	Delay *ByDirection `json:"delay,omitempty"`
-	// What the replicas are a multiple of; minReplicas and maxReplicas must be, too. Left out, 1.
+	// What the replicas are a multiple of; minReplicas and maxReplicas must be, too. Default: 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -432,19 +434,19 @@ type Watermark struct {
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;High;Low
 	ConvergeTo string `json:"convergeTo,omitempty"`
-	// Leaves as many replicas as carry the load below the high mark, so that no shrinking is taken back.
-	// Left out, true.
+	// Leaves as many replicas as carry the load below the high mark, so that no shrinking is taken
+	// back. Default: true.
 	// +optional
 	AntiOscillation *bool `json:"antiOscillation,omitempty"`
-	// Takes a load of 0 for one. Left out, nothing is done at 0, which is what a broken measurement
-	// looks like, too.
+	// Takes a load of 0 for one. By default nothing is done at 0, which is what a broken
+	// measurement looks like, too.
 	// +optional
 	TolerateZero bool `json:"tolerateZero,omitempty"`
-	// How long after a pod's start its samples count only if the pod was ready throughout them; left
-	// out, readiness.cpuInitialization.
+	// How long after a pod's start its samples count only if the pod was ready throughout them;
+	// default: readiness.cpuInitialization.
 	// +optional
 	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty"`
-	// How long after a pod's start a change of readiness is still part of starting; left out,
+	// How long after a pod's start a change of readiness is still part of starting; default:
 	// readiness.initialDelay.
 	// +optional
 	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty"`
@@ -456,8 +458,8 @@ type Watermark struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.high) || !has(self.low) || quantity(string(self.high)).isGreaterThan(quantity(string(self.low)))",fieldPath=".high",messageExpression="'must be above low, which is ' + string(self.low) + ', was ' + string(self.high)"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
 type WatermarkMetric struct {
-	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for each
-	// pod, Object and External have one for the whole.
+	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for
+	// each pod, Object and External have one for the whole.
 	// +required
 	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
 	Type string `json:"type"`
@@ -488,26 +490,26 @@ type ByDirection struct {
 
 // Behavior limits and steadies changes of replicas.
 type Behavior struct {
-	// On the way up. Left out: no window, and the larger of 4 pods and 100 % in 15 s.
+	// On the way up. Default: no window, and the larger of 4 pods and 100 % in 15 s.
 	// +optional
 	ScaleUp *ScalingRules `json:"scaleUp,omitempty"`
-	// On the way down. Left out: a window of 300 s, and 100 % in 15 s.
+	// On the way down. Default: a window of 300 s, and 100 % in 15 s.
 	// +optional
 	ScaleDown *ScalingRules `json:"scaleDown,omitempty"`
 }
 
-// ScalingRules are the limits in one direction. What is left out has the direction's default.
+// ScalingRules are the limits in one direction. What is omitted has the direction's default.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.policies) || self.policies.size() > 0 || has(self.selectPolicy) && self.selectPolicy == 'Disabled'",fieldPath=".policies",message="must name at least one policy, unless selectPolicy is Disabled, was empty"
 type ScalingRules struct {
-	// How far back recommendations are looked at: the lowest of them counts on the way up, the highest
-	// on the way down.
+	// How far back recommendations are looked at: the lowest of them counts on the way up, the
+	// highest on the way down.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	StabilizationWindowSeconds *int32 `json:"stabilizationWindowSeconds,omitempty"`
-	// Which of several policies counts: Max the one that allows the largest change, Min the smallest.
-	// Disabled allows no change in this direction.
+	// Which of several policies counts: Max the one that allows the largest change, Min the
+	// smallest. Disabled allows no change in this direction.
 	// +optional
 	// +kubebuilder:validation:Enum=Max;Min;Disabled
 	SelectPolicy *string `json:"selectPolicy,omitempty"`
@@ -516,8 +518,8 @@ type ScalingRules struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Policies []ScalingPolicy `json:"policies,omitempty"`
-	// How far a metric may be from its target in this direction with nothing done, over the policy's
-	// own: "0.05".
+	// How far a metric may be from its target in this direction with nothing done, over the
+	// policy's own: "0.05".
 	// +optional
 	Tolerance *Ratio `json:"tolerance,omitempty"`
 }
@@ -545,7 +547,7 @@ type WorkloadAutoscalerStatus struct {
 	// The generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// The replicas that the workload has been told to have.
+	// The replicas that Plimsoll set.
 	// +optional
 	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
 	// How many of its pods are ready.
@@ -554,7 +556,7 @@ type WorkloadAutoscalerStatus struct {
 	// What the policy proposed at its last run, before bounds and behavior.
 	// +optional
 	RecommendedReplicas *int32 `json:"recommendedReplicas,omitempty"`
-	// The replicas that the workload should have. In mode Recommend nobody tells it.
+	// The replicas that the workload should have. In mode Recommend they are not set.
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 	// The policy that decides.
@@ -576,15 +578,15 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityHeld, CapacityAhead,
-	// CostSourceMismatch, Fallback and RegistrationMismatch.
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityHeld,
+	// CapacityAhead, CostSourceMismatch, Fallback and RegistrationMismatch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// SLOStatus is an objective as it was measured. What could not be measured is left out.
+// SLOStatus is an objective as it was measured. What could not be measured is omitted.
 type SLOStatus struct {
 	// The objective's quantile of response times over its window: 212ms.
 	// +optional

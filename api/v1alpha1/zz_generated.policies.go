@@ -34,32 +34,32 @@ type PolicySpec struct {
 	// SLOCost weighs the response time against its objective and the cost of the machines against its target.
 	// Watermark keeps a load between a high and a low mark: beyond them it changes the replicas in limited steps, between them it does nothing.
 	//
-	// Left out, it is Joint, which needs an objective and response times.
+	// Omitted, it is Joint, which needs an objective and response times.
 	// +optional
 	// +kubebuilder:default=Joint
 	Policy Policy `json:"policy,omitempty"`
 
-	// Settings of policy FastSlow. What is left out has the policy's default.
+	// Settings of policy FastSlow. What is omitted has the policy's default.
 	// +optional
 	FastSlow *FastSlow `json:"fastSlow,omitempty"`
 
-	// Settings of policy HPA. What is left out has the policy's default.
+	// Settings of policy HPA. What is omitted has the policy's default.
 	// +optional
 	HPA *HPA `json:"hpa,omitempty"`
 
-	// Settings of policy Joint. What is left out has the policy's default.
+	// Settings of policy Joint. What is omitted has the policy's default.
 	// +optional
 	Joint *Joint `json:"joint,omitempty"`
 
-	// Settings of policy Predictive. What is left out has the policy's default.
+	// Settings of policy Predictive. What is omitted has the policy's default.
 	// +optional
 	Predictive *Predictive `json:"predictive,omitempty"`
 
-	// Settings of policy SLOCost. What is left out has the policy's default.
+	// Settings of policy SLOCost. What is omitted has the policy's default.
 	// +optional
 	SLOCost *SLOCost `json:"sloCost,omitempty"`
 
-	// Settings of policy Watermark. What is left out has the policy's default.
+	// Settings of policy Watermark. What is omitted has the policy's default.
 	// +optional
 	Watermark *Watermark `json:"watermark,omitempty"`
 }

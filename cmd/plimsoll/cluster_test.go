@@ -94,7 +94,7 @@ func expand(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// root runs a line in root's shell: root pveum pool add k8s. What stands in a file is run with
+// root runs a line in root's shell: root pveum pool add k8s. What is in a file is run with
 // root -f FILE TOKENFILE, and the token that is shown there is written down.
 func root(ts *testscript.TestScript, neg bool, args []string) {
 	shell := clusterOf(ts).shell
@@ -144,8 +144,8 @@ func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%d calls, all reads\n", read)
 }
 
-// vmpools serves as much of the Kubernetes API as tells which VMPools there are, and writes the file
-// kubeconfig for it: vmpools file..., or vmpools - where there is no such kind.
+// vmpools serves as much of the Kubernetes API as tells which VMPools there are, and writes the
+// file kubeconfig for it: vmpools file..., or vmpools - where there is no such kind.
 func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: vmpools -|file...")

@@ -241,7 +241,8 @@ func (t *tokenFile) read() (string, error) {
 	return token, nil
 }
 
-// trimmed is the text of a file without blanks around it, and without the mark that some editors begin a file with.
+// trimmed is the text of a file without blanks around it, and without the mark that some editors
+// begin a file with.
 func trimmed(data []byte) string {
 	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
 }

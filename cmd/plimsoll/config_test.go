@@ -237,7 +237,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 		t.Errorf("the example hands off by %+v, which is not what is done without the key", said)
 	}
 	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
-		t.Errorf("the example shows other values than those of keys that are left out (-left out +shown)\n%s", diff)
+		t.Errorf("the example shows other values than those of keys that are omitted (-omitted +shown)\n%s", diff)
 	}
 	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
 		for _, key := range keysOf(part, map[reflect.Type]bool{}) {

@@ -29,7 +29,7 @@ ScaledObject with triggers of types prometheus, cpu and cron, the CustomPodAutos
 cost, and Datadog's WatermarkPodAutoscaler with marks of CPU.
 
 What it writes is in mode Recommend and changes nothing. What could not be carried over is said on standard
-error and in comments of what is written, each key with the reason. Other kinds in the file are left out.
+error and in comments of what is written, each key with the reason. Other kinds in the file are omitted.
 
 It exits with 0 if everything was carried over, with 1 if something was not, and with 3 if the file could not
 be read or holds no such manifest.`,
@@ -88,7 +88,7 @@ func printConverted(env *cli.Env, file string, data []byte, o convert.Options) e
 		lost += len(r.Lost)
 	}
 	for _, other := range others {
-		fmt.Fprintf(env.Stderr, "note: %s is left out: it is no autoscaler that is known\n", other)
+		fmt.Fprintf(env.Stderr, "note: %s is omitted: it is no autoscaler that is known\n", other)
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d %s could not be carried over", lost, plural(lost, "key", "keys"))

@@ -114,7 +114,7 @@ func (ask *costQuestion) check(cmd *cobra.Command) error {
 	}
 	for _, name := range []string{"kubeconfig", "context", "prices", "all-nodes"} {
 		if given(name) && given("since") {
-			faults = append(faults, fmt.Errorf("--%s: must be left out with --since, which reads Prometheus and not the cluster", name))
+			faults = append(faults, fmt.Errorf("--%s: must be omitted with --since, which reads Prometheus and not the cluster", name))
 		}
 	}
 	if given("since") && slices.Contains(costOrdersNow, ask.sort) {
@@ -169,8 +169,8 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *cli.Env) error {
 	return ask.format.print(env.Stdout, answer, answer.table)
 }
 
-// bookOf is the prices that the cluster states, and where they are from: where it has none, a unit for each. Those that
-// may be there and cannot be read are not taken for none.
+// bookOf is the prices that the cluster states, and where they are from: where it has none, a unit
+// for each. Those that may be there and cannot be read are not taken for none.
 func bookOf(p *kube.Picture) (book *pricing.Book, from string, err error) {
 	for _, b := range p.PriceBooks {
 		if b.Name != v1alpha1.DefaultPriceBook {

@@ -117,7 +117,8 @@ func (a *costAnswer) nodes(c *costs.Costs) {
 	}
 }
 
-// lines lists what is not nodes. A line of nothing but pods and nodes without a price has no known cost.
+// lines lists what is not nodes. A line of nothing but pods and nodes without a price has no known
+// cost.
 func (a *costAnswer) lines(list []allocation.Line, nameless string, sized bool) {
 	unpriced := map[string]bool{}
 	for _, u := range a.Unpriced {
@@ -158,7 +159,8 @@ func (a *costAnswer) note(c *costs.Costs, book *pricing.Book) {
 	}
 }
 
-// costOrdersSpent are the columns that rows can be sorted by, and costOrdersNow further ones of costs now.
+// costOrdersSpent are the columns that rows can be sorted by, and costOrdersNow further ones of
+// costs now.
 var (
 	costOrdersSpent = []string{"name", "cost", "allocated", "idle", "system"}
 	costOrdersNow   = []string{"avoidable", "cpu", "cpu-percent", "memory", "memory-percent", "pods"}
@@ -287,8 +289,8 @@ func gib(n int64) string {
 	return strconv.FormatFloat(float64(n)/float64(pricing.GiB), 'f', 1, 64) + "GiB"
 }
 
-// csv is the answer as rows of fixed columns, the same for everything that costs are listed by. Cells of
-// what is not known are empty.
+// csv is the answer as rows of fixed columns, the same for everything that costs are listed by.
+// Cells of what is not known are empty.
 func (a *costAnswer) csv() [][]string {
 	rows := [][]string{{
 		"at", "by", "name", "pool", "host", "nodes", "pods", "unpriced_pods", "cpu_requested_cores", "cpu_allocatable_cores",

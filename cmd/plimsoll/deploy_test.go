@@ -195,7 +195,8 @@ func configIn(t *testing.T, mode string) string {
 	return ""
 }
 
-// What is installed without Helm is the chart's render, with the file that was given, as the pod needs it.
+// What is installed without Helm is the chart's render, with the file that was given, as the pod
+// needs it.
 func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	const file = `{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true,
 		state: /var/lib/plimsoll, mode: Active, kubeconfig: /etc/kubernetes/admin.conf, interval: 20s}`
@@ -205,7 +206,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	told := "note: site.yaml: mode is recommend in these manifests, and not active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
-		"note: site.yaml: kubeconfig is left out, for the pod has an account of its own\n" +
+		"note: site.yaml: kubeconfig is omitted, for the pod has an account of its own\n" +
 		"note: --image names registry.example/plimsoll:v9 by a tag: whoever may push there gets the API token; name the digest, as in registry.example/plimsoll@sha256:...\n"
 	if diff := cmp.Diff(told, stderr); diff != "" {
 		t.Errorf("what gives way, -want +got:\n%s", diff)
@@ -243,7 +244,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	}
 }
 
-// The rights on pods can be narrowed and taken away, and the policies be left to somebody else's.
+// The rights on pods can be narrowed and taken away, and the policies be left to another owner's.
 func TestInstallNarrowsWhatMayBePatched(t *testing.T) {
 	files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true}`)}}
 	for _, c := range []struct {
@@ -316,8 +317,8 @@ func TestInstallSaysWhatTheImageIs(t *testing.T) {
 	}
 }
 
-// With cluster-autoscaler deciding on machines, the provider is what runs, its Service and its certificates are
-// there, and the file's options for it are kept.
+// With cluster-autoscaler deciding on machines, the provider is what runs, its Service and its
+// certificates are there, and the file's options for it are kept.
 func TestInstallBesideClusterAutoscaler(t *testing.T) {
 	const file = `{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true,
 		provider: {options: {workers: {scaleDownUnneededTime: 3m}}}}`
@@ -345,7 +346,8 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 	}
 }
 
-// The pod reads what was written: no other YAML takes a name for true, or writes a number so that it is refused.
+// The pod reads what was written: no other YAML takes a name for true, or writes a number so that
+// it is refused.
 func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
 	file := "{owner: on, endpoints: [https://a:8006], tokenFile: n, insecure: true, limit: {amount: 4000000, per: 1h}}"
 	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
@@ -357,8 +359,8 @@ func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
 	}
 }
 
-// The lease, what was ordered under its name, and the namespace that names the cluster are all that the pod has rights on
-// by their names.
+// The lease, what was ordered under its name, and the namespace that names the cluster are all that
+// the pod has rights on by their names.
 func TestInstallGivesTheRightsForTheLease(t *testing.T) {
 	for lease, want := range map[string]string{"": "plimsoll", "other": "other"} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, lease: "` + lease + `"}`)}}
@@ -396,9 +398,9 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, scrape: {basicAuthFile: 'c\basic'}}`, `scrape.basicAuthFile: must be a name without a folder, for it is looked for in a secret, was "c\\basic"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, intervall: 1s}`, `intervall`},
 		{`{owner: home, tokenFile: token}`, `endpoints`},
-		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, handoff: {by: Placeholders}}`, `handoff.by: must be none or left out here, for these manifests give no rights for it (the chart does), was "Placeholders"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, handoff: {by: Placeholders}}`, `handoff.by: must be none or omitted here, for these manifests give no rights for it (the chart does), was "Placeholders"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, pools: [{name: a}]}`, `pools`},
-		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: other}`, `namespace: must be plimsoll or left out here, for these manifests install there (the chart installs anywhere), was "other"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: other}`, `namespace: must be plimsoll or omitted here, for these manifests install there (the chart installs anywhere), was "other"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: journal.ndjson}}`, `journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: /var/lib/plimsoll/../j}}`, `journal.file`},
 	} {

@@ -114,7 +114,7 @@ func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
 	case !report.Reached:
 		return cli.WithCode(cli.ExitUnreachable, errors.New("no endpoint answers"))
 	case answer.Fail > 0:
-		return fmt.Errorf("%s must be mended first", count(answer.Fail, "thing", "things"))
+		return fmt.Errorf("%s must be fixed first", count(answer.Fail, "thing", "things"))
 	}
 	return nil
 }

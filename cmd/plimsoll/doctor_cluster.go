@@ -62,8 +62,8 @@ func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string
 	}}
 }
 
-// handOffInCluster looks whether what is expected could be made known as the file says. Where it says nothing, that
-// follows from the parts that run, which are not known here.
+// handOffInCluster looks whether what is expected could be made known as the file says. Where it
+// says nothing, that follows from the parts that run, which are not known here.
 func (s *running) handOffInCluster(ctx context.Context) []doctor.Check {
 	h := s.handOff()
 	if s.HandOff == nil || !h.Used() {

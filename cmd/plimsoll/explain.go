@@ -30,7 +30,7 @@ what limited it, and what came of it.
 The journal is a file of one record a line, as plimsoll demo -o json prints them, and plimsoll run
 where its configuration names one. The last decision is that of the last record that changed something.
 
-A workload is explained from the status of its WorkloadAutoscaler: how it stands, and what was last
+A workload is explained from the status of its WorkloadAutoscaler: its state, and what was last
 decided for it. It is named as that is, web or shop/web.`,
 		Example: "  plimsoll explain web -n shop\n" +
 			"  plimsoll demo -o json > day.ndjson\n" +
@@ -77,13 +77,13 @@ decided for it. It is named as that is, web or shop/web.`,
 	return cmd
 }
 
-// ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal. A workload that is
-// called like one is named with its namespace.
+// ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal.
+// A workload that is called like one is named with its namespace.
 func ofWorkloads(cmd *cobra.Command, decision string) error {
 	var faults []error
 	for _, name := range []string{"namespace", "kubeconfig", "context"} {
 		if f := cmd.Flags().Lookup(name); f.Changed {
-			faults = append(faults, cli.Misused("--%s: must be left out with decision %s, which is read from a journal, was %q", name, decision, f.Value))
+			faults = append(faults, cli.Misused("--%s: must be omitted with decision %s, which is read from a journal, was %q", name, decision, f.Value))
 		}
 	}
 	return errors.Join(faults...)

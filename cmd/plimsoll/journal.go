@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// rotating is a journal in a file that is put aside when it is full: as name.1, the one before it as
-// name.2, and so on.
+// rotating is a journal in a file that is put aside when it is full: as name.1, the one before it
+// as name.2, and so on.
 type rotating struct {
 	name  string
 	limit int64

@@ -22,8 +22,8 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 )
 
-// kubeAPI is a Kubernetes API that lists what a test states, page by page, and shows and patches objects of
-// Plimsoll's. It refuses everything else.
+// kubeAPI is a Kubernetes API that lists what a test states, page by page, and shows and patches
+// objects of Plimsoll's. It refuses everything else.
 type kubeAPI struct {
 	objects   map[string][]unstructured.Unstructured // by path
 	forbidden []string                               // resources
@@ -204,7 +204,8 @@ func status(w http.ResponseWriter, code int, reason metav1.StatusReason, message
 	})
 }
 
-// serveKube serves the objects of a file and writes a kubeconfig: kube FILE KUBECONFIG [forbidden]...
+// serveKube serves the objects of a file and writes a kubeconfig: kube FILE KUBECONFIG
+// [forbidden]...
 func serveKube(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: kube file kubeconfig [forbidden resource]...")
@@ -226,8 +227,8 @@ contexts: [{name: home, context: {cluster: home, user: reader}}, {name: stranger
 clusters: [{name: home, cluster: {server: %q, certificate-authority-data: %s}}, {name: away, cluster: {server: "https://127.0.0.1:1"}}]}`, server.URL, ca)
 }
 
-// servePrometheus serves series from a file, a line each: how long ago they began and ended, the value,
-// and name{labels}: 24h 0s 0.5 plimsoll_cost_known{}. The script finds it under PROMETHEUS.
+// servePrometheus serves series from a file, a line each: how long ago they began and ended, the
+// value, and name{labels}: 24h 0s 0.5 plimsoll_cost_known{}. The script finds it under PROMETHEUS.
 func servePrometheus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: prometheus file")

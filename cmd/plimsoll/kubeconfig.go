@@ -53,7 +53,7 @@ func (k *kubeAccess) config(env *cli.Env) (cfg *rest.Config, cluster string, err
 	case clientcmd.IsEmptyConfig(err):
 		rule := "must lead to a cluster, was not found"
 		if looked := rules.Precedence; len(looked) > 0 {
-			rule = "must lead to a cluster, and there is none in " + strings.Join(looked, ", ")
+			rule = "must lead to a cluster; found no kubeconfig in " + strings.Join(looked, ", ")
 		}
 		return nil, "", cli.WithHint("give --kubeconfig", cli.WithCode(cli.ExitConfig, noKubeconfig("kubeconfig: "+rule)))
 	case err != nil:

@@ -54,9 +54,9 @@ compared as parts of the node.
            the others, shared by requests.
 
 The file has Pods, as manifests or as kubectl prints them. What it prints is each pod's limit in all; a share that
-is less than the request is told, for it cannot be set.
+is less than the request is reported, because it cannot be set.
 
-With --example it works out the figures of the survey by Nguyen and Bhoi that these rules are told in, beside
+With --example it works out the figures of the survey by Nguyen and Bhoi that describes these rules, beside
 what is printed there.`
 
 func newLimitsCommand(env *cli.Env) *cobra.Command {
@@ -135,7 +135,7 @@ func (ask *limitsQuestion) shareOut(env *cli.Env) error {
 	return ask.format.print(env.Stdout, answer, answer.table)
 }
 
-// readPods reads pods from any number of documents and lists, and notes what is left out.
+// readPods reads pods from any number of documents and lists, and notes what is omitted.
 func readPods(data []byte) (pods []*corev1.Pod, notes []string, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
@@ -154,9 +154,9 @@ func readPods(data []byte) (pods []*corev1.Pod, notes []string, err error) {
 			requests := resource.PodRequests(p, resource.PodResourcesOptions{})
 			switch {
 			case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
-				notes = append(notes, fmt.Sprintf("pod %s is left out: it has ended", podName(p)))
+				notes = append(notes, fmt.Sprintf("pod %s is omitted: it has ended", podName(p)))
 			case requests.Cpu().IsZero() && requests.Memory().IsZero():
-				notes = append(notes, fmt.Sprintf("pod %s is left out: it requests nothing, which shares go by", podName(p)))
+				notes = append(notes, fmt.Sprintf("pod %s is omitted: it requests nothing, which shares go by", podName(p)))
 			default:
 				pods = append(pods, p)
 			}
@@ -198,8 +198,8 @@ func podsOf(document []byte) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// podOf reads a pod as the API server does, which takes no number and no true or false for a text. What is wrong with
-// it is told by the pod's name, if it has one.
+// podOf reads a pod as the API server does, which takes no number and no true or false for a text.
+// What is wrong with it is told by the pod's name, if it has one.
 func podOf(path string, text []byte) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := json.Unmarshal(text, &pod)
@@ -225,7 +225,8 @@ func podOf(path string, text []byte) (*corev1.Pod, error) {
 	return nil, err
 }
 
-// orMistyped says which key has a value of another type than it must have, if that is what err says.
+// orMistyped says which key has a value of another type than it must have, if that is what err
+// says.
 func orMistyped(path string, err error) error {
 	wrong, is := errors.AsType[*json.UnmarshalTypeError](err)
 	if !is {
@@ -243,7 +244,8 @@ func orMistyped(path string, err error) error {
 	return errors.New(rule)
 }
 
-// notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to be.
+// notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to
+// be.
 func notQuantity(path string, at any, here bool) error {
 	switch at := at.(type) {
 	case map[string]any:

@@ -57,7 +57,7 @@ func (ask *limitsQuestion) showExample(cmd *cobra.Command, env *cli.Env) error {
 	var faults []error
 	for _, name := range []string{"pods", "node", "rule"} {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s: must be left out with --example, which has its own", name))
+			faults = append(faults, fmt.Errorf("--%s: must be omitted with --example, which has its own", name))
 		}
 	}
 	if len(faults) > 0 {
@@ -99,7 +99,7 @@ func workExample() (*exampleAnswer, error) {
 		},
 		{
 			rightsize.FFMRA, "figure 10's requests, beside its limits", size(2000, 2000), requests10, limits10,
-			"The last rule that the text tells before figure 10, on the node that it names. Its figures are others; 736Mi is the same by chance.",
+			"The last rule that the text describes before figure 10, on the node that it names. Its figures are others; 736Mi is the same by chance.",
 		},
 		{
 			rightsize.DRF, "figure 9's requests, beside section VIII A", size(900, 1800), requests9, printedDRF,

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"plimsoll": main, "plimsoll-moved": moved})
 }
 
-// moved is the program with a clock that is off by what stands in the file that PLIMSOLL_CLOCK names. It
-// shows the time of the wall, as a clock does that somebody sets. Tests elsewhere build it from here, so that
-// the program itself need not take anybody's word for the time.
+// moved is the program with a clock that is off by what is in the file that PLIMSOLL_CLOCK names.
+// It shows the time of the wall, as a clock does that somebody sets. Tests elsewhere build it from
+// here, so that the program itself need not take anybody's word for the time.
 func moved() {
 	ctx, env := cli.FromProcess()
 	env.Now = func() time.Time {

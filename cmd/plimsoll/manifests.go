@@ -118,7 +118,8 @@ func readImage(text string) (string, error) {
 	return text, nil
 }
 
-// splitAddress takes host:port apart. Who listens may leave the host out, and have port 0 for a free one.
+// splitAddress takes host:port apart. Who listens may leave the host out, and have port 0 for a
+// free one.
 func splitAddress(text string) (host string, port int, ok bool) {
 	host, digits, err := net.SplitHostPort(text)
 	if err != nil {

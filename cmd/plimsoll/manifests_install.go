@@ -23,8 +23,8 @@ const (
 	byAutoscaler = "cluster-autoscaler"
 )
 
-// installation is what differs between clusters in Plimsoll's own manifests. The rest is as the chart
-// renders it; whoever wants more of it otherwise takes the chart.
+// installation is what differs between clusters in Plimsoll's own manifests. The rest is as the
+// chart renders it; whoever wants more of it otherwise takes the chart.
 type installation struct {
 	mode, nodes, image, config string
 	kinds, policies            bool
@@ -39,7 +39,7 @@ func newManifestsInstallCommand(env *cli.Env) *cobra.Command {
 		Long: `Print what the Helm charts render: the kinds, and podscaler and nodescaler in the namespace plimsoll.
 
 The configuration file goes into a ConfigMap, all but mode, metrics and state, which the manifests say, and kubeconfig,
-for the pod has an account of its own; what gives way is told. Files that it and the VMPools name are looked for in the
+for the pod has an account of its own; what gives way is reported. Files that it and the VMPools name are looked for in the
 secret plimsoll-proxmox, by their names. A journal goes to standard output (-) or into /var/lib/plimsoll, which is kept
 as long as the pod. Another namespace, or more that differs, is the chart's to render.`,
 		Example: "  plimsoll manifests install --config plimsoll.yaml | kubectl apply --server-side -f -\n" +
@@ -55,7 +55,7 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 			if acts := v.mode == deploy.Active && v.nodes == byPlimsoll; !acts {
 				for _, flag := range []string{"deletion-costs", "admission-policies"} {
 					if f := cmd.Flags().Lookup(flag); f.Changed {
-						return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, runActive, byPlimsoll, f.Value))
+						return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, runActive, byPlimsoll, f.Value))
 					}
 				}
 			}
@@ -121,7 +121,8 @@ func readMarks(text string) ([]string, error) {
 	return namespaces, nil
 }
 
-// tellImage says what there is to know of the image: whoever can change what its name means gets the API token.
+// tellImage says what there is to know of the image: whoever can change what its name means gets
+// the API token.
 func (v *installation) tellImage(env *cli.Env, release string) {
 	switch {
 	case v.image == "":
@@ -151,7 +152,7 @@ func (v *installation) tellLeft(env *cli.Env, s *siteFile) {
 		switch {
 		case left.was == "" || left.was == left.is:
 		case left.is == "":
-			fmt.Fprintf(env.Stderr, "note: %s: %s is left out, for the pod has an account of its own\n", v.config, left.key)
+			fmt.Fprintf(env.Stderr, "note: %s: %s is omitted, for the pod has an account of its own\n", v.config, left.key)
 		default:
 			fmt.Fprintf(env.Stderr, "note: %s: %s is %s in these manifests, and not %s\n", v.config, left.key, left.is, left.was)
 		}
@@ -209,13 +210,13 @@ func (v *installation) file(env *cli.Env) (map[string]any, error) {
 		given = kube.ByCapacityBuffer
 	}
 	if s.Namespace != "" && s.Namespace != installedIn {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)))
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("namespace", fmt.Sprintf("must be %s or omitted here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)))
 	}
 	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
 		return nil, cli.Misconfigured(v.config, pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)))
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)))
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)))
 	}
 	if err := s.checkNamed(); err != nil {
 		return nil, cli.Misconfigured(v.config, err)
@@ -249,7 +250,8 @@ func (s *siteFile) checkNamed() error {
 // namedFile is a file that a key of the configuration names.
 type namedFile struct{ key, name string }
 
-// named are the files that the configuration names, but for those of pools and of the provider's own certificates.
+// named are the files that the configuration names, but for those of pools and of the provider's
+// own certificates.
 func (s *siteFile) named() []namedFile {
 	all := []namedFile{{"tokenFile", s.TokenFile}, {"caFile", s.CAFile}}
 	of := func(under string, a *access) {

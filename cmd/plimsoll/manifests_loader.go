@@ -56,7 +56,7 @@ more for a request; with --digits all do the same. See what they find on one mac
 				v.calibrate = 0
 			}
 			if cmd.Flags().Changed("shape") && v.services == 1 {
-				return cli.SeeHelp(cmd, cli.Misused("--shape: must be left out with one service, was %s with --services 1", v.shape))
+				return cli.SeeHelp(cmd, cli.Misused("--shape: must be omitted with one service, was %s with --services 1", v.shape))
 			}
 			if err := v.validate(); err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
@@ -94,8 +94,8 @@ func readShape(text string) (string, error) {
 	return text, nil
 }
 
-// The limits of what is printed: a request goes through no more loaders than they let it, and Go's own memory
-// is not far from the least pod's.
+// The limits of what is printed: a request goes through no more loaders than they let it, and Go's
+// own memory is not far from the least pod's.
 const (
 	mostServices  = 32
 	leastPodBytes = 64 * pricing.MB

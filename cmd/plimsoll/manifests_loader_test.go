@@ -41,7 +41,8 @@ func loaderManifests(t *testing.T, flags ...string) (services []corev1.Service, 
 	return services, deployments
 }
 
-// What the pods are told is what the verb takes, and leads from each to the services that are there.
+// What the pods are told is what the verb takes, and leads from each to the services that are
+// there.
 func TestLoaderManifestsAreTakenByKubernetesAndByTheLoader(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
@@ -74,7 +75,7 @@ func TestLoaderManifestsAreTakenByKubernetesAndByTheLoader(t *testing.T) {
 			if got, want := slices.Contains(args, "--parallel"), len(calls) > 1; got != want {
 				t.Errorf("%v: %v", c.flags, args)
 			}
-			// Only the port is wrong then, so all that stands before it was taken.
+			// Only the port is wrong then, so all that is before it was taken.
 			_, stderr, code := inProcess(t, nil, append(slices.Clone(args), "--listen=:99999")...)
 			if want := `plimsoll: --listen: must be an address with a port, such as 127.0.0.1:8080, was ":99999"`; code != cli.ExitUsage || !strings.HasPrefix(stderr, want) {
 				t.Errorf("%v: %v are refused: %s", c.flags, args, stderr)
@@ -103,9 +104,9 @@ func TestLoaderManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	for _, c := range []struct{ flags, want string }{
 		{"--services 33", "--services: must be at most 32, was 33"},
 		{"--services 0", `--services: must be a whole number from 1 up, was "0"`},
-		{"--shape fan", `--shape: must be left out with one service, was fan with --services 1`},
+		{"--shape fan", `--shape: must be omitted with one service, was fan with --services 1`},
 		{"--shape ring", `--shape: must be one of chain, fan, was "ring"`},
-		{"--digits 10 --calibrate 20ms", "--digits: must be left out with calibrate, was 10"},
+		{"--digits 10 --calibrate 20ms", "--digits: must be omitted with calibrate, was 10"},
 		{"--calibrate 1m", "--calibrate: must be from 2ms to 2s, was 1m0s"},
 		{"--pod-memory 65MB --memory 2MB", "--pod-memory: must be 64MB or more, and a request's besides, was 65MB"},
 		{"--pod-cpu 0", `--pod-cpu: must be greater than 0, was "0"`},

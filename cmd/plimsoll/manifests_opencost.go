@@ -24,9 +24,9 @@ func newManifestsOpenCostCommand(env *cli.Env) *cobra.Command {
 		Short: "Print the prices in OpenCost's format",
 		Long: `Print a ConfigMap with a price book's prices as OpenCost reads those of machines of one's own: an hour of a vCPU and of
 a GiB of memory. OpenCost has one price of each for all machines and all times, so a book that has more is refused. What a disk
-costs of a machine that is stopped is left out, and said so: that is no node, and OpenCost's price of storage is one of volumes.
+costs of a machine that is stopped is omitted, and said so: that is no node, and OpenCost's price of storage is one of volumes.
 
-Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' tells.`,
+Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' reports it.`,
 		Example: "  plimsoll manifests opencost --prices prices.yaml | kubectl apply -f -\n" +
 			"  helm install opencost … --set opencost.customPricing.enabled=true,opencost.customPricing.createConfigmap=false",
 		Args: cli.NoArguments,
@@ -39,7 +39,7 @@ Where releases of OpenCost take prices of an hour for those of a month, 'plimsol
 				}
 			}
 			if prices != "" && book.PerDiskGB != 0 {
-				fmt.Fprintf(env.Stderr, "note: %s: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n", prices)
+				fmt.Fprintf(env.Stderr, "note: %s: pricePerDiskGBHour is omitted: it is of machines that are stopped, which OpenCost does not see\n", prices)
 			}
 			if err := printOpenCost(env.Stdout, namespace, name, book); err != nil {
 				return cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: %w", prices, err))
@@ -71,7 +71,8 @@ func printOpenCost(w io.Writer, namespace, name string, book *pricing.Book) erro
 	return err
 }
 
-// openCostPrices is a book as OpenCost's default.json. What the book has no price for costs nothing there.
+// openCostPrices is a book as OpenCost's default.json. What the book has no price for costs nothing
+// there.
 func openCostPrices(book *pricing.Book) ([]byte, error) {
 	var faults []error
 	for _, has := range []struct {

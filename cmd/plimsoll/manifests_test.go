@@ -64,7 +64,8 @@ func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 	}
 }
 
-// The expander is asked at the provider's host, at a port of its own, unless another address is said.
+// The expander is asked at the provider's host, at a port of its own, unless another address is
+// said.
 func TestExpanderIsAskedWhereItIsServed(t *testing.T) {
 	for want, flags := range map[string][]string{
 		"plimsoll.plimsoll.svc:8087": nil,
@@ -123,9 +124,9 @@ func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 	}
 }
 
-// checkRights wants what releases 1.30 to 1.37 read of the whole cluster, whatever their flags are, and
-// nothing that changes more than they do: without one of these they log errors for ever, or do nothing. For
-// CapacityBuffers they read more, and keep pod templates.
+// checkRights wants what releases 1.30 to 1.37 read of the whole cluster, whatever their flags are,
+// and nothing that changes more than they do: without one of these they log errors for ever, or do
+// nothing. For CapacityBuffers they read more, and keep pod templates.
 func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 	t.Helper()
 	got := map[string]string{}
@@ -185,12 +186,12 @@ func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	}
 }
 
-// What a stopped machine's disk costs is nothing to OpenCost, and that it is left out is told.
+// What a stopped machine's disk costs is nothing to OpenCost, and that it is omitted is told.
 func TestOpenCostIsToldOfDisksThatItDoesNotSee(t *testing.T) {
 	const book = "{currency: EUR, pricePerVCPUHour: 1, pricePerGiBHour: 1}"
 	files := fstest.MapFS{"plain.yaml": {Data: []byte(book)}, "disks.yaml": {Data: []byte(strings.Replace(book, "{", "{pricePerDiskGBHour: 0.5, ", 1))}}
 	for file, want := range map[string]string{
-		"plain.yaml": "", "disks.yaml": "note: disks.yaml: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n",
+		"plain.yaml": "", "disks.yaml": "note: disks.yaml: pricePerDiskGBHour is omitted: it is of machines that are stopped, which OpenCost does not see\n",
 	} {
 		stdout, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", file)
 		if code != cli.ExitDone || stderr != want || !strings.Contains(stdout, `"storage": "0"`) {

@@ -27,8 +27,8 @@ const (
 	outputCSV   output = "csv" // of verbs that print lists
 )
 
-// addOutput gives a command the flag that says how to print its answer: in the ways that every verb has,
-// and perhaps in others besides.
+// addOutput gives a command the flag that says how to print its answer: in the ways that every verb
+// has, and perhaps in others besides.
 func addOutput(cmd *cobra.Command, into *output, besides ...output) {
 	names := []string{string(outputTable), string(outputJSON), string(outputYAML)}
 	for _, o := range besides {
@@ -86,8 +86,8 @@ func writeYAML(w io.Writer, text []byte) error {
 	return encoder.Close()
 }
 
-// plain takes JSON's braces and quotes off, but for text with characters that are escaped when it is shown:
-// YAML reads escapes inside double quotes only.
+// plain takes JSON's braces and quotes off, but for text with characters that are escaped when it
+// is shown: YAML reads escapes inside double quotes only.
 func plain(n *yaml.Node) {
 	n.Style = 0
 	if printable.Text(n.Value) != n.Value {

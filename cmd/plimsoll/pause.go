@@ -36,7 +36,7 @@ func newPauseCommand(env *cli.Env) *cobra.Command {
 		Short: "Pause scaling of workloads and pools",
 		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
 done is still decided and said. --direction up pauses growing alone: no replica and no machine is added, and shrinking goes on.
---direction down pauses shrinking alone. With --replicas, a workload is brought to that number, whatever its bounds, and left there.
+--direction down pauses shrinking alone. With --replicas, a workload is brought to that number, regardless of its bounds, and left there.
 
 A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
 plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.
@@ -52,7 +52,7 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 			case ask.replicas != nil && ask.workload == "":
 				return cli.SeeHelp(cmd, cli.Misused("--replicas: must be given with one workload only, was %d", *ask.replicas))
 			case ask.replicas != nil && ask.direction != "":
-				return cli.SeeHelp(cmd, cli.Misused("--replicas: must be left out with --direction, was %d with --direction %s", *ask.replicas, ask.direction))
+				return cli.SeeHelp(cmd, cli.Misused("--replicas: must be omitted with --direction, was %d with --direction %s", *ask.replicas, ask.direction))
 			}
 			return ask.write(cmd.Context(), env, ask.pause(env))
 		},
@@ -129,7 +129,7 @@ func workloadOf(cmd *cobra.Command, text, flag string) (namespace, name string, 
 	case wrongSpace != nil || wrongName != nil:
 		return "", "", cli.Misused("workload: must be a name, or a namespace and a name such as shop/web, was %q", text)
 	case both && cmd.Flags().Changed("namespace") && namespace != flag:
-		return "", "", cli.Misused("--namespace: must be left out or be that of workload %s, was %q", text, flag)
+		return "", "", cli.Misused("--namespace: must be omitted or be that of workload %s, was %q", text, flag)
 	}
 	return namespace, name, nil
 }
@@ -148,7 +148,7 @@ func (ask *pauseQuestion) check(cmd *cobra.Command, args []string) (err error) {
 	}
 	switch given := cmd.Flags().Changed("namespace"); {
 	case ask.pool != "" && given:
-		return cli.Misused("--namespace: must be left out with --pool, for a VMPool is in none, was %q", ask.namespace)
+		return cli.Misused("--namespace: must be omitted with --pool, for a VMPool is in none, was %q", ask.namespace)
 	case ask.all && !given:
 		ask.namespace = metav1.NamespaceAll
 	case len(args) == 1:
@@ -243,7 +243,8 @@ func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) (
 	return ask.everything(ctx, client)
 }
 
-// everything is all workloads and all pools, or the workloads of a namespace. One without any is likely a slip.
+// everything is all workloads and all pools, or the workloads of a namespace. One without any is
+// likely a slip.
 func (ask *pauseQuestion) everything(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
 	lists := []dynamic.ResourceInterface{client.Resource(autoscalerResource).Namespace(ask.namespace)}
 	if ask.namespace == metav1.NamespaceAll {
@@ -291,7 +292,8 @@ func answered(err error) error {
 	return cli.WithCode(cli.ExitUnreachable, err)
 }
 
-// unknownKind tells a kind that is not installed from an object that is not there: the API server answers both with 404.
+// unknownKind tells a kind that is not installed from an object that is not there: the API server
+// answers both with 404.
 func unknownKind(err error) bool {
 	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
 }

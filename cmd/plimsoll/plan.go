@@ -30,7 +30,7 @@ import (
 const planLong = `Say what Plimsoll would do in a cluster as it is now, and what that would save. Only reads, with any kubeconfig:
 nodes and pods must be readable, and nothing is asked of Proxmox VE.
 
-Replicas are those that the WorkloadAutoscalers lead to, whatever their modes are. Machines are bought for pods that fit
+Replicas are those that the WorkloadAutoscalers lead to, regardless of their modes. Machines are bought for pods that fit
 nowhere, after the VMPools; without any, after the pools of the files that --config and --pools name. Machines are returned whose
 pods fit on the others. Everything is taken to have been for long as it is now: what only waits for time to pass, such as
 a stabilization window, is taken to have waited.`
@@ -166,8 +166,8 @@ type planAnswer struct {
 	Currency string    `json:"currency"`
 	Now      planCost  `json:"now"`
 	Then     planCost  `json:"then"`
-	// Saved is what is no longer paid once the machines are gone: list price, without bought hardware
-	// and the idle power of hosts that stay on.
+	// Saved is what is no longer paid once the machines are gone: list price, without bought
+	// hardware and the idle power of hosts that stay on.
 	Saved pricing.Rate `json:"savedPerHour"`
 	// Load is what pods request of all nodes that are priced.
 	Load planLoad `json:"load"`
@@ -337,8 +337,8 @@ func ofNoPool(to []string) *nodescaler.Reason {
 	return &nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: text}
 }
 
-// saved is what is no longer paid for machines that are gone. What a host draws and costs besides is
-// saved with the last machine on it alone.
+// saved is what is no longer paid for machines that are gone. What a host draws and costs besides
+// is saved with the last machine on it alone.
 func saved(book *pricing.Book, machines []nodescaler.Machine, gone map[string]bool, now time.Time) pricing.Rate {
 	var total pricing.Rate
 	left, with := map[string]bool{}, map[string]pricing.Rate{}
@@ -363,7 +363,7 @@ func saved(book *pricing.Book, machines []nodescaler.Machine, gone map[string]bo
 	return total
 }
 
-// ofReturns are reasons of why nodes are not given back. Here each node has its own.
+// ofReturns are reasons of why nodes are not reclaimed. Here each node has its own.
 var ofReturns = []string{
 	nodescaler.ActivityElsewhere, nodescaler.JustStarted, nodescaler.CoolingDown, nodescaler.NodeUnneeded, nodescaler.NodeBusy, nodescaler.NodeTakesPods,
 	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.MachineHeld, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,

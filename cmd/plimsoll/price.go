@@ -148,7 +148,8 @@ func readPrices(env *cli.Env, flag, file string) (*pricing.Book, error) {
 	return &book, nil
 }
 
-// bookManifest is a PriceBook as it is applied to a cluster, or read from one: its spec is a price book.
+// bookManifest is a PriceBook as it is applied to a cluster, or read from one: its spec is a price
+// book.
 type bookManifest struct {
 	APIVersion string       `json:"apiVersion" strict:"required"`
 	Kind       string       `json:"kind" strict:"required"`

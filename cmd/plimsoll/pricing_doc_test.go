@@ -25,8 +25,8 @@ const pricingDocument = "../../docs/pricing.md"
 
 var fenced = regexp.MustCompile("(?ms)^```(yaml|console)\n(.*?)^```$")
 
-// TestPricingDocumentTellsWhatHappens runs the document's command lines with the files that it shows, on
-// the cluster that it describes, and compares what they print.
+// TestPricingDocumentTellsWhatHappens runs the document's command lines with the files that it
+// shows, on the cluster that it describes, and compares what they print.
 func TestPricingDocumentTellsWhatHappens(t *testing.T) {
 	document := must.Get(os.ReadFile(pricingDocument))(t)
 	config := pricingCluster(t)

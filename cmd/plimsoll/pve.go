@@ -129,7 +129,7 @@ func (ask *pveSetup) parts(site *settings.Site) (map[int]pveapi.Parts, error) {
 	}
 	if len(ask.storages) > 0 && len(parts) == 0 {
 		slices.Sort(named)
-		return nil, cli.Misused("--storage: must be left out where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
+		return nil, cli.Misused("--storage: must be omitted where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
 	}
 	return parts, nil
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// readSiteWithPools reads a configuration file without pools, and the VMPools of a file of manifests in their place.
+// readSiteWithPools reads a configuration file without pools, and the VMPools of a file of
+// manifests in their place.
 func readSiteWithPools(env *cli.Env, file, manifests string, offline bool) (*siteFile, error) {
 	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true, offline: offline})
 	if err != nil {
@@ -35,7 +36,7 @@ func addPools(cmd *cobra.Command, into *string) {
 // poolsBeside reads the VMPools of manifests, beside a configuration file that must have none.
 func poolsBeside(env *cli.Env, site *siteFile, file, manifests string) ([]settings.Pool, error) {
 	if len(site.Pools) > 0 {
-		return nil, cli.Misconfigured(file, pricing.NewFault("pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))))
+		return nil, cli.Misconfigured(file, pricing.NewFault("pools", fmt.Sprintf("must be omitted beside --pools, was %d of them", len(site.Pools))))
 	}
 	data, err := env.ReadFile(manifests)
 	if err != nil {
@@ -48,7 +49,8 @@ func poolsBeside(env *cli.Env, site *siteFile, file, manifests string) ([]settin
 	return pools, nil
 }
 
-// poolsOf are the VMPools among manifests, as the API server would have let them in. Other objects are passed over.
+// poolsOf are the VMPools among manifests, as the API server would have let them in. Other objects
+// are passed over.
 func poolsOf(manifests []byte) ([]settings.Pool, error) {
 	schema, err := resources.ReadSchema(v1alpha1.KindVMPool)
 	if err != nil {
@@ -84,7 +86,8 @@ func poolsOf(manifests []byte) ([]settings.Pool, error) {
 	return pools, errors.Join(faults...)
 }
 
-// ofOurKinds refuses an object that was likely meant to be one of ours: passed over, its rights would be missing.
+// ofOurKinds refuses an object that was likely meant to be one of ours: passed over, its rights
+// would be missing.
 func ofOurKinds(object map[string]any) error {
 	version, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

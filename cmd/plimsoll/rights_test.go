@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// The rights that the manifests give are those that the code needs, right by right. What may be scaled is
-// named in them, where the code would take whatever there is.
+// The rights that the manifests give are those that the code needs, right by right. What may be
+// scaled is named in them, where the code would take whatever there is.
 func TestManifestsGiveTheRightsThatTheCodeNeeds(t *testing.T) {
 	for file, mode := range map[string]kube.Mode{"recommend.yaml": kube.Recommend, "active.yaml": kube.Active} {
 		want := []string{

@@ -44,7 +44,7 @@ machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. provid
 upstream's cluster-autoscaler for the pools in the file, or without any for the VMPools that say so.
 
 In mode Recommend, which is the default, what would be done is said in statuses and events, and nothing else is
-written. Of several processes one leads, and the others stand by. What was ordered is kept in the state before Proxmox
+written. Of several processes one leads, and the others wait. What was ordered is kept in the state before Proxmox
 VE hears of it, so that the process may die at any moment: started again, it goes on where it was.`,
 		Example: "  plimsoll run --components podscaler,nodescaler --config plimsoll.yaml\n" +
 			"  plimsoll run --components provider --config site.yaml",
@@ -259,7 +259,8 @@ func (s *running) machines(registry prometheus.Registerer) (*machineSite, error)
 	return &machineSite{s, client, events, leads}, errors.Join(registry.Register(events), registry.Register(leads.stages))
 }
 
-// leadTimes is how long machines take from their order until their nodes are ready, by pool and stage.
+// leadTimes is how long machines take from their order until their nodes are ready, by pool and
+// stage.
 type leadTimes struct{ stages *prometheus.HistogramVec }
 
 func newLeadTimes() *leadTimes {
@@ -294,7 +295,8 @@ func (f timedFleet) Configure(pools []settings.Pool, prices *pricing.Book) error
 	return f.Fleet.Configure(pools, prices)
 }
 
-// fleet is the machine port over the site, with what the configuration leaves to the site filled in.
+// fleet is the machine port over the site, with what the configuration leaves to the site filled
+// in.
 func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
 	cfg.Client, cfg.Owner, cfg.Now, cfg.Rand = m.client, m.Owner, m.env.Now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.AdoptUnmarked = m.AdoptUnmarked

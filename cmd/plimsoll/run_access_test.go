@@ -40,8 +40,9 @@ spec:
 {apiVersion: v1, kind: Pod, metadata: {name: web-1-a, namespace: shop, labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, uid: r1, controller: true}]}, spec: {nodeName: w-1, containers: [{name: c, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}, status: {phase: Running, startTime: "2026-01-01T00:00:00Z", conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-01-01T00:00:00Z"}]}}
 `
 
-// The program, as an administrator runs it, asks what an object names if the configuration file lists it, and
-// says no more of it than that it may not, that it could not, or that the answer is none.
+// The program, as an administrator runs it, asks what an object names if the configuration file
+// lists it, and says no more of it than that it may not, that it could not, or that the answer is
+// none.
 func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 	var asked atomic.Int32
 	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -38,7 +38,8 @@ const (
 	runActive    runMode = "Active"
 )
 
-// clusterSettings are the part of the configuration file for what is decided by objects in the cluster.
+// clusterSettings are the part of the configuration file for what is decided by objects in the
+// cluster.
 type clusterSettings struct {
 	// Mode is Recommend, in which nothing is written to scales, nodes and Proxmox VE whatever the
 	// objects' own modes are, or Active; empty is Recommend.
@@ -59,8 +60,9 @@ type clusterSettings struct {
 	Limit *limitSettings `json:"limit,omitempty"`
 	// Quotas are what namespaces may take of the machines; without them any namespace may take all.
 	Quotas quotaSettings `json:"quotas,omitempty"`
-	// HandOff is how replicas that are expected are made known to whoever orders machines in our place; without it
-	// by CapacityBuffers where cluster-autoscaler is served and nodescaler does not run, and else not at all.
+	// HandOff is how replicas that are expected are made known to whoever orders machines in our
+	// place; without it by CapacityBuffers where cluster-autoscaler is served and nodescaler does
+	// not run, and else not at all.
 	HandOff *handOffSettings `json:"handoff,omitempty"`
 	// Notifications are who is told of what happens, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
@@ -82,7 +84,8 @@ const standardOutput = "-"
 // handOffSettings are by what expected replicas are made known.
 type handOffSettings struct {
 	By kube.HandOffBy `json:"by" strict:"required"`
-	// PriorityClass is the class of placeholders, which must be below 0; empty is plimsoll-placeholder.
+	// PriorityClass is the class of placeholders, which must be below 0; empty is
+	// plimsoll-placeholder.
 	PriorityClass string `json:"priorityClass,omitempty"`
 	// Image is what placeholders run, which does nothing; empty is Kubernetes' own.
 	Image string `json:"image,omitempty"`
@@ -100,8 +103,8 @@ func (h *handOffSettings) check() (faults []error) {
 	}
 	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By)) // "" is missed otherwise
 	placing := h.By == kube.ByPlaceholders
-	must(placing || h.PriorityClass == "", "priorityClass", "left out but for Placeholders", h.PriorityClass)
-	must(placing || h.Image == "", "image", "left out but for Placeholders", h.Image)
+	must(placing || h.PriorityClass == "", "priorityClass", "omitted but for Placeholders", h.PriorityClass)
+	must(placing || h.Image == "", "image", "omitted but for Placeholders", h.Image)
 	must(h.PriorityClass == "" || dnsName.MatchString(h.PriorityClass) && len(h.PriorityClass) <= 253, "priorityClass", "a name of lower-case letters, digits, '-' and '.'", h.PriorityClass)
 	must(h.Image == "" || image.MatchString(h.Image), "image", "an image such as "+placeholderImage, h.Image)
 	return faults
@@ -152,16 +155,17 @@ func (l *limitSettings) rate() pricing.Rate {
 	return pricing.Per(l.Amount, l.Per)
 }
 
-// nodeSettings names a node policy. The block of settings that bears its name counts; what that leaves
-// out is the policy's default.
+// nodeSettings names a node policy. The block of settings that bears its name counts; what that
+// leaves out is the policy's default.
 type nodeSettings struct {
-	Policy   string       `json:"policy,omitempty"` // left out, joint
+	Policy   string       `json:"policy,omitempty"` // omitted, joint
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
 	Joint    strict.Block `json:"joint,omitzero"`
 }
 
-// Types without the readers that the settings have for other files: strict's own tells faults by line.
+// Types without the readers that the settings have for other files: strict's own tells faults by
+// line.
 type (
 	pendingSettings  nodepolicy.Pending
 	unneededSettings nodepolicy.Unneeded
@@ -171,8 +175,8 @@ type (
 // defaultNodes is the policy where none is named.
 const defaultNodes = "joint"
 
-// spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but that a
-// pod that waits wakes it.
+// spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but
+// that a pod that waits wakes it.
 func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	pending, unneeded, joint := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded(), nodepolicy.DefaultJoint()
 	unneeded.FrequentLoopsEnabled = true
@@ -180,7 +184,7 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 		return nodepolicy.Spec{Policy: defaultNodes, Joint: &joint}, nil
 	}
 	if other := n.others(); n.Policy == "" && n.Joint.IsZero() && other != "" {
-		return nodepolicy.Spec{}, fmt.Errorf("nodes.policy: must be set beside %s alone, for left out it is %s", other, defaultNodes)
+		return nodepolicy.Spec{}, fmt.Errorf("nodes.policy: must be set beside %s alone, because the default is %s", other, defaultNodes)
 	}
 	spec := nodepolicy.Spec{Policy: cmp.Or(n.Policy, defaultNodes)}
 	if err := errors.Join(
@@ -252,35 +256,36 @@ func (s *siteFile) checkCluster() []error {
 	faults = append(faults, s.Limit.check()...)
 	if !s.inCluster() {
 		for _, k := range s.clusterKeys() {
-			must(false, k, "left out where pools are in the file: they are decided on by cluster-autoscaler alone", "there")
+			must(false, k, "omitted where pools are in the file: they are decided on by cluster-autoscaler alone", "there")
 		}
 		return faults
 	}
 	must(slices.Contains([]runMode{"", runRecommend, runActive}, s.Mode), "mode", "Recommend or Active", quoted(string(s.Mode)))
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	faults = append(faults, s.checkNames()...)
-	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
+	must(s.Prices == nil, "prices", "omitted: the PriceBook in the cluster says them", "there")
 	beside := partNodeScaler
 	if !slices.Contains(s.parts, beside) {
 		beside = partPodScaler
 	}
-	must(len(s.Pools) == 0, "pools", "left out beside "+beside+": the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
-	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler) || slices.Contains(s.parts, partProvider), "limit", "left out without nodescaler or provider, which keep to it", "there")
+	must(len(s.Pools) == 0, "pools", "omitted beside "+beside+": the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
+	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler) || slices.Contains(s.parts, partProvider), "limit", "omitted without nodescaler or provider, which keep to it", "there")
 	must(s.examining || s.Quotas == nil || slices.Contains(s.parts, partNodeScaler), "quotas", "absent without nodescaler, which keeps to them", "there")
 	faults = append(faults, s.Quotas.check()...)
-	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")
+	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "omitted without podscaler, which knows what is expected", "there")
 	faults = append(faults, s.HandOff.check()...)
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
-		must(j.File != standardOutput || j.RotateSize == 0, "journal.rotateSize", "left out where file is -: nothing is put aside", j.RotateSize)
-		must(j.File != standardOutput || j.Keep == 0, "journal.keep", "left out where file is -: nothing is put aside", j.Keep)
+		must(j.File != standardOutput || j.RotateSize == 0, "journal.rotateSize", "omitted where file is -: nothing is put aside", j.RotateSize)
+		must(j.File != standardOutput || j.Keep == 0, "journal.keep", "omitted where file is -: nothing is put aside", j.Keep)
 	}
 	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults
 }
 
-// checkNames adds what the API server would not take for a name. Orders are kept under that of the lease with more to it.
+// checkNames adds what the API server would not take for a name. Orders are kept under that of the
+// lease with more to it.
 func (s *siteFile) checkNames() (faults []error) {
 	for _, name := range []struct {
 		key, is string
@@ -303,8 +308,8 @@ func readLease(text string) (string, error) {
 	return readName(text)
 }
 
-// inCluster reports whether what is decided is decided by objects in the cluster: always, but for the
-// provider alone with its pools in the file.
+// inCluster reports whether what is decided is decided by objects in the cluster: always, but for
+// the provider alone with its pools in the file.
 func (s *siteFile) inCluster() bool {
 	return slices.Contains(s.parts, partPodScaler) || slices.Contains(s.parts, partNodeScaler) || len(s.Pools) == 0
 }
@@ -342,7 +347,7 @@ func (s *siteFile) Optional(key string) bool {
 	return false
 }
 
-// complete fills in what was left out for what runs in a cluster.
+// complete fills in what was omitted for what runs in a cluster.
 func (c *clusterSettings) complete(env *cli.Env) error {
 	c.Mode, c.Interval = cmp.Or(c.Mode, runRecommend), cmp.Or(c.Interval, 10*time.Second)
 	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
@@ -361,7 +366,7 @@ func (c *clusterSettings) complete(env *cli.Env) error {
 		c.Namespace = strings.TrimSpace(string(data))
 	}
 	if c.Namespace == "" {
-		return pricing.NewFault("namespace", "must be set outside of a pod, which tells its own")
+		return pricing.NewFault("namespace", "must be set outside of a pod, which knows its own")
 	}
 	return nil
 }
@@ -369,8 +374,8 @@ func (c *clusterSettings) complete(env *cli.Env) error {
 // namespaceFile is where a pod finds the name of its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// identity names this process among those that may lead. No two have the same, those of one pod that
-// was started twice neither.
+// identity names this process among those that may lead. No two have the same, those of one pod
+// that was started twice neither.
 func identity(env *cli.Env) string {
 	return cmp.Or(env.Getenv("POD_NAME"), env.Getenv("HOSTNAME"), "plimsoll") + "_" + strings.ToLower(rand.Text()[:8])
 }

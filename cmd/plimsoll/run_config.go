@@ -48,9 +48,11 @@ type providerSettings struct {
 	TLS *tlsFiles `json:"tls,omitempty"`
 	// Names are further names and addresses that clients know us by, in a set that we make.
 	Names []string `json:"names,omitempty"`
-	// Plaintext serves without TLS: on a loopback address or a unix socket, or, with anywhere, to everybody.
+	// Plaintext serves without TLS: on a loopback address or a unix socket, or, with anywhere, to
+	// everybody.
 	Plaintext plaintext `json:"plaintext,omitempty"`
-	// Options are what cluster-autoscaler is to do with a pool otherwise than its flags say, by pool.
+	// Options are what cluster-autoscaler is to do with a pool otherwise than its flags say, by
+	// pool.
 	Options map[string]*provider.Options `json:"options,omitempty"`
 }
 
@@ -58,8 +60,8 @@ type tlsFiles struct {
 	Certificate string `json:"certificate" strict:"required"`
 	Key         string `json:"key" strict:"required"`
 	ClientCA    string `json:"clientCA" strict:"required"`
-	// Clients are the names of those who may order and destroy machines. It must not be empty where the provider
-	// runs: an authority alone lets in every workload that it signs for.
+	// Clients are the names of those who may order and destroy machines. It must not be empty where
+	// the provider runs: an authority alone lets in every workload that it signs for.
 	Clients []string `json:"clients,omitempty"`
 }
 
@@ -109,13 +111,13 @@ func (s *siteFile) check(pools []string) []error {
 		must(at.is == "" || unix && path != "" || !unix && ok, "provider."+at.key, "host:port or unix:PATH", fmt.Sprintf("%q", at.is))
 	}
 	faults = append(faults, p.TLS.check(!s.examining && slices.Contains(s.parts, partProvider))...)
-	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "left out beside tls or plaintext: they go into a certificate that we make", p.Names)
+	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "omitted beside tls or plaintext: they go into a certificate that we make", p.Names)
 	for i, n := range p.Names {
 		must(isHost(n), fmt.Sprintf("provider.names[%d]", i), "a DNS name in lower case or an address", fmt.Sprintf("%q", n))
 	}
 	known := []plaintext{plainNever, plainLocal, plainAnywhere}
-	must(slices.Contains(known, p.Plaintext), "provider.plaintext", "local or anywhere, or left out", fmt.Sprintf("%q", p.Plaintext))
-	must(p.Plaintext == plainNever || p.TLS == nil, "provider.plaintext", "left out beside tls", fmt.Sprintf("%q", p.Plaintext))
+	must(slices.Contains(known, p.Plaintext), "provider.plaintext", "local or anywhere, or omitted", fmt.Sprintf("%q", p.Plaintext))
+	must(p.Plaintext == plainNever || p.TLS == nil, "provider.plaintext", "omitted beside tls", fmt.Sprintf("%q", p.Plaintext))
 	for _, pool := range slices.Sorted(maps.Keys(p.Options)) {
 		key := "provider.options." + pool
 		must(len(pools) == 0 || slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
@@ -134,8 +136,9 @@ func (s *siteFile) check(pools []string) []error {
 	return faults
 }
 
-// checkState refuses what was meant to be kubernetes: a folder of that name would be made, and orders kept where the
-// pod's successor does not look. A path with a separator is a folder whatever it is called, and so is one that is there.
+// checkState refuses what was meant to be kubernetes: a folder of that name would be made, and
+// orders kept where the pod's successor does not look. A path with a separator is a folder whatever
+// it is called, and so is one that is there.
 func checkState(state, folder string) []error {
 	if state == stateInCluster || strings.ContainsRune(state, filepath.Separator) {
 		return nil
@@ -152,7 +155,7 @@ func checkState(state, folder string) []error {
 // running is a site that machines are made on, with what the process needs besides.
 type running struct{ *siteFile }
 
-// readRunning reads the configuration file and completes what was left out.
+// readRunning reads the configuration file and completes what was omitted.
 func readRunning(env *cli.Env, file string, parts []string) (*running, error) {
 	site, err := readFor(env, file, &siteFile{parts: parts})
 	if err != nil {
@@ -209,8 +212,8 @@ func (s *running) rest() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// certificateLife is how long a set of certificates lasts that we make. Whoever wants them rotated has
-// cert-manager do it.
+// certificateLife is how long a set of certificates lasts that we make. Whoever wants them rotated
+// has cert-manager do it.
 const certificateLife = 10 * 365 * 24 * time.Hour
 
 // listening is how cluster-autoscaler is let in.
@@ -274,7 +277,8 @@ func (s *running) selfMade(state *stateFolder) (string, error) {
 	return folder, nil
 }
 
-// notIn are the hosts that a certificate is not for. One that cannot be read is refused where it is used.
+// notIn are the hosts that a certificate is not for. One that cannot be read is refused where it is
+// used.
 func notIn(text []byte, hosts []string) []string {
 	block, _ := pem.Decode(text)
 	if block == nil {

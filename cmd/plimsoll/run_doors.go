@@ -12,7 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 )
 
-// doors are where cluster-autoscaler is let in: to the provider, and to the expander, if that has an address.
+// doors are where cluster-autoscaler is let in: to the provider, and to the expander, if that has
+// an address.
 type doors struct{ provider, expander net.Listener }
 
 // doors opens them.

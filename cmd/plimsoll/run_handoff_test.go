@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// What is said counts; where nothing is said, CapacityBuffers are published where cluster-autoscaler alone orders
-// machines.
+// What is said counts; where nothing is said, CapacityBuffers are published where
+// cluster-autoscaler alone orders machines.
 func TestHandOffFollowsFromThePartsThatRun(t *testing.T) {
 	pods, nodes, provider := partPodScaler, partNodeScaler, partProvider
 	buffers, none := kube.HandOff{By: kube.ByCapacityBuffer}, kube.HandOff{By: kube.ByNothing}

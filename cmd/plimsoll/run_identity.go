@@ -20,8 +20,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// namingNamespace is the namespace whose UID names a cluster: each cluster has it from its beginning, with a UID of its
-// own, and it cannot be deleted.
+// namingNamespace is the namespace whose UID names a cluster: each cluster has it from its
+// beginning, with a UID of its own, and it cannot be deleted.
 const namingNamespace = "kube-system"
 
 // identityRest is the time between two questions for the cluster's UID.
@@ -30,8 +30,9 @@ const identityRest = 5 * time.Second
 // errNoCluster is why a cluster cannot be reached that nothing leads to.
 var errNoCluster = errors.New("must be given outside of a cluster, was not")
 
-// reachCluster connects a fleet with the cluster that its machines are nodes of, and returns what names that. Without a
-// kubeconfig the fleet sees no nodes, and the name is that of the file or of the state.
+// reachCluster connects a fleet with the cluster that its machines are nodes of, and returns what
+// names that. Without a kubeconfig the fleet sees no nodes, and the name is that of the file or of
+// the state.
 func (s *running) reachCluster(ctx context.Context, file string, state *stateFolder, cfg *pve.FleetConfig) (string, error) {
 	to, err := s.rest()
 	if s.Kubeconfig == "" && errors.Is(err, errNoCluster) {
@@ -49,8 +50,8 @@ func (s *running) reachCluster(ctx context.Context, file string, state *stateFol
 	return s.clusterUID(ctx, to)
 }
 
-// clusterUID reads what names the cluster, and waits for as long as the API server does not answer: machines that are
-// marked with another name are never touched again, so that none is guessed.
+// clusterUID reads what names the cluster, and waits for as long as the API server does not answer:
+// machines that are marked with another name are never touched again, so that none is guessed.
 func (s *running) clusterUID(ctx context.Context, to *rest.Config) (string, error) {
 	client, err := typedv1.NewForConfig(to)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *running) clusterUID(ctx context.Context, to *rest.Config) (string, erro
 		uid, err := readClusterUID(ctx, client)
 		switch {
 		case err == nil && s.ClusterID != "" && s.ClusterID != uid:
-			return "", cli.WithCode(cli.ExitConfig, pricing.NewFault("clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or left out, was %s", namingNamespace, uid, s.ClusterID)))
+			return "", cli.WithCode(cli.ExitConfig, pricing.NewFault("clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or omitted, was %s", namingNamespace, uid, s.ClusterID)))
 		case err == nil:
 			return uid, nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), uid != "":
@@ -96,7 +97,8 @@ func readClusterUID(ctx context.Context, client typedv1.NamespacesGetter) (strin
 // clusterFile keeps the name of a cluster that nothing else names.
 const clusterFile = "cluster-id"
 
-// keptClusterID is the name in the file, or the one that was made at the first start and is kept with the orders.
+// keptClusterID is the name in the file, or the one that was made at the first start and is kept
+// with the orders.
 func (s *running) keptClusterID(file string, state *stateFolder) (string, error) {
 	if s.ClusterID != "" {
 		return s.ClusterID, nil

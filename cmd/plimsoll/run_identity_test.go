@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// twin is a second program with a copied configuration and a state of its own, on the same Proxmox VE: in the same
-// cluster, or in another one without nodes.
+// twin is a second program with a copied configuration and a state of its own, on the same Proxmox
+// VE: in the same cluster, or in another one without nodes.
 func (s *site) twin(uid string) *site {
 	s.t.Helper()
 	o := &site{t: s.t, sim: s.sim, folder: s.t.TempDir(), uid: uid, listen: freeAddress(s.t)}
@@ -174,21 +174,22 @@ func TestWithoutAKubeconfigTheClusterIsNamedOnceAndAMismatchIsRefused(t *testing
 		t.Errorf("at the second start it says\n%s", second)
 	}
 	s.edit("owner: home\n", "owner: home\nclusterID: "+found[1]+"\nkubeconfig: kubeconfig\n")
-	if third := once(); strings.Contains(third, "serving") || !strings.Contains(third, "clusterID: must be the UID of the cluster's namespace kube-system, "+s.uid+", or left out, was "+found[1]) {
+	if third := once(); strings.Contains(third, "serving") || !strings.Contains(third, "clusterID: must be the UID of the cluster's namespace kube-system, "+s.uid+", or omitted, was "+found[1]) {
 		t.Errorf("beside another cluster's kubeconfig it says\n%s", third)
 	}
 }
 
-// Two programs with a state each, and one more that waits for the first one's, order at once, and are killed at every
-// kind of call that changes something: there are never more machines than the maximum that run, none is made twice, and
-// nothing is left when all are given back.
+// Two programs with a state each, and one more that waits for the first one's, order at once, and
+// are killed at every kind of call that changes something: there are never more machines than the
+// maximum that run, none is made twice, and nothing is left when all are reclaimed.
 func TestKilledAtEveryWriteBesideOthersTheMaximumHolds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.edit("max: 5", "max: 3")
 	o := s.twin(s.uid)
 	most := 0
-	// Each is killed at its own calls: by those of both, one that is slow to begin would be at none.
+	// Each is killed at its own calls: by those of both, one that is slow to begin would be at
+	// none.
 	var seen, theirsSeen map[string]int
 	s.kills, seen = everyWrite()
 	o.kills, theirsSeen = everyWrite()

@@ -13,8 +13,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// limitedFleet takes orders one after the other, and none that crosses the hard limit. Two who order from one fleet,
-// the loop and cluster-autoscaler, each keep to it by what they saw last, which is without the other's orders.
+// limitedFleet takes orders one after the other, and none that crosses the hard limit. Two who
+// order from one fleet, the loop and cluster-autoscaler, each keep to it by what they saw last,
+// which is without the other's orders.
 type limitedFleet struct {
 	timedFleet
 	limit pricing.Rate

@@ -45,7 +45,8 @@ func TestOrdersOfTwoKeepToOneLimit(t *testing.T) {
 	}
 }
 
-// With the provider alone, a file with pools may have a limit, and cluster-autoscaler is held to it.
+// With the provider alone, a file with pools may have a limit, and cluster-autoscaler is held to
+// it.
 func TestProviderAloneKeepsToTheLimit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -17,7 +17,7 @@ import (
 // receiverSettings is somebody who is told.
 type receiverSettings struct {
 	Name string `json:"name" strict:"required"`
-	// URL is where notices are posted to. Where it holds a secret, it stands in a file of its own.
+	// URL is where notices are posted to. Where it holds a secret, it is in a file of its own.
 	URL     string `json:"url,omitempty" strict:"oneof=url"`
 	URLFile string `json:"urlFile,omitempty" strict:"oneof=url"`
 	// TokenFile holds a bearer token.

@@ -49,7 +49,8 @@ type clusterRun struct {
 	closers  []func() error
 }
 
-// runInCluster runs the parts that are decided on by objects in the cluster, until the context is done.
+// runInCluster runs the parts that are decided on by objects in the cluster, until the context is
+// done.
 func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	logTo(s.env.Stderr)
 	r := &clusterRun{running: s, links: &operator.Links{}, registry: newRegistry(), identity: identity(s.env)}
@@ -304,8 +305,8 @@ func (r *clusterRun) openState() error {
 	return nil
 }
 
-// makeFleet makes the fleet of a term of leadership. In mode Recommend it only watches, and by what was
-// kept of orders knows which machines are ours.
+// makeFleet makes the fleet of a term of leadership. In mode Recommend it only watches, and by what
+// was kept of orders knows which machines are ours.
 func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced func(error)) (operator.Fleet, error) {
 	intents, err := r.intents(ctx, fenced)
 	if err != nil {
@@ -361,7 +362,8 @@ func (r *clusterRun) listNodes(ctx context.Context) ([]pve.Node, error) {
 	return nodeWords(all), err
 }
 
-// intents are the orders that were kept: to be written to, or, where nothing is written, as they are.
+// intents are the orders that were kept: to be written to, or, where nothing is written, as they
+// are.
 func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Intents, error) {
 	if r.state == nil {
 		cfg := rest.CopyConfig(r.rest)

@@ -89,7 +89,7 @@ func (s *siteFile) checkMeasuring() []error {
 
 func (s *siteFile) checkAccess(under string, a *access) []error {
 	if a.TokenFile != "" && a.BasicAuthFile != "" {
-		return []error{pricing.NewFault(under+"basicAuthFile", fmt.Sprintf("must be left out beside tokenFile, was %q", a.BasicAuthFile))}
+		return []error{pricing.NewFault(under+"basicAuthFile", fmt.Sprintf("must be omitted beside tokenFile, was %q", a.BasicAuthFile))}
 	}
 	if s.offline || s.parts == nil {
 		return nil
@@ -98,8 +98,8 @@ func (s *siteFile) checkAccess(under string, a *access) []error {
 	return slices.DeleteFunc(append(flatten(err), whole(err)), func(err error) bool { return err == nil })
 }
 
-// credentials reads what the files hold now, for they may change. Errors name key and rule, and nothing
-// of what is secret in them.
+// credentials reads what the files hold now, for they may change. Errors name key and rule, and
+// nothing of what is secret in them.
 func (s *siteFile) credentials(under string, a *access) (signals.Credentials, error) {
 	var c signals.Credentials
 	var faults []error
@@ -157,9 +157,9 @@ func oneLine(text []byte) (string, error) {
 	return line, nil
 }
 
-// signalOptions are how workloads are measured: by the Prometheus of the file or by their own, whose
-// credentials are in Secrets of their namespaces. No object may name the API server, which is the host of a
-// client's configuration.
+// signalOptions are how workloads are measured: by the Prometheus of the file or by their own,
+// whose credentials are in Secrets of their namespaces. No object may name the API server, which is
+// the host of a client's configuration.
 func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter, apiServer string) signals.Options {
 	o := signals.Options{
 		Prometheus: s.server(),

@@ -27,8 +27,8 @@ func readMeasured(t *testing.T, files fstest.MapFS) *siteFile {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// A WorkloadAutoscaler without a server of its own is measured by that of the file, which sees what the
-// file names: what stands in the files now, and not what stood there at the start.
+// A WorkloadAutoscaler without a server of its own is measured by that of the file, which sees what
+// the file names: what is in the files now, and not what was there at the start.
 func TestWorkloadsShareThePrometheusOfTheFile(t *testing.T) {
 	var seen []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,8 +34,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// site is what the program meets: an emulated Proxmox VE cluster over HTTPS, and the nodes' part of a
-// Kubernetes API in which machines that have booted become nodes.
+// site is what the program meets: an emulated Proxmox VE cluster over HTTPS, and the nodes' part of
+// a Kubernetes API in which machines that have booted become nodes.
 type site struct {
 	t      *testing.T
 	sim    *pvesim.Cluster
@@ -47,7 +47,8 @@ type site struct {
 	uid   string // of the cluster
 	nodes []corev1.Node
 	child *exec.Cmd
-	// kills, when it is set, is asked at every call that changes something, whether the program dies there.
+	// kills, when it is set, is asked at every call that changes something, whether the program
+	// dies there.
 	kills func(method, path string) bool
 	died  int
 }
@@ -147,7 +148,8 @@ func (s *site) booted(b pvesim.Boot) {
 	s.nodes = append(s.nodes, n)
 }
 
-// ServeHTTP is the nodes' part of the Kubernetes API, as far as it goes here: no pods run on them, and no volumes are there.
+// ServeHTTP is the nodes' part of the Kubernetes API, as far as it goes here: no pods run on them,
+// and no volumes are there.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +298,9 @@ func (s *site) machines() map[int]bool {
 	return ids
 }
 
-// everyWrite kills a program at each call that changes something, and lets it pass when it is tried again; under the race
-// detector only at the first of each kind. It also returns how many there were, by kind.
+// everyWrite kills a program at each call that changes something, and lets it pass when it is tried
+// again; under the race detector only at the first of each kind. It also returns how many there
+// were, by kind.
 func everyWrite() (kills func(method, path string) bool, seen map[string]int) {
 	seen = map[string]int{}
 	return func(method, path string) bool {
@@ -310,8 +313,8 @@ func everyWrite() (kills func(method, path string) bool, seen map[string]int) {
 	}, seen
 }
 
-// Whenever the program is killed, target, instances and machines agree once it has been started again: nothing is
-// ordered twice, and nothing is left.
+// Whenever the program is killed, target, instances and machines agree once it has been started
+// again: nothing is ordered twice, and nothing is left.
 func TestProviderKilledAtEveryWriteGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -379,7 +382,7 @@ func TestProviderKilledAtEveryWriteGoesOnWhereItWas(t *testing.T) {
 			two = append(two, &externalgrpc.ExternalGrpcNode{ProviderID: id, Name: id})
 		}
 	}
-	s.until("the two are given back", func() bool {
+	s.until("the two are reclaimed", func() bool {
 		_, err := ca.NodeGroupDeleteNodes(ctx, &externalgrpc.NodeGroupDeleteNodesRequest{Id: group, Nodes: two})
 		return err == nil
 	})
@@ -403,8 +406,8 @@ func TestProviderKilledAtEveryWriteGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// Files that are replaced on the disk serve new connections of the process that runs; while they are half
-// replaced, those before them do.
+// Files that are replaced on the disk serve new connections of the process that runs; while they
+// are half replaced, those before them do.
 func TestRotatedCertificatesServeWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -14,9 +14,11 @@ type quotaSettings []oneQuota
 
 // oneQuota is what each namespace of a name may take.
 type oneQuota struct {
-	// Namespace is a name, in which * is any letters: * alone is every namespace that none before it fits.
+	// Namespace is a name, in which * is any letters: * alone is every namespace that none before
+	// it fits.
 	Namespace string `json:"namespace" strict:"required"`
-	// MaxHourlyCost is what the namespace's part of the machines may cost an hour, in the price book's currency.
+	// MaxHourlyCost is what the namespace's part of the machines may cost an hour, in the price
+	// book's currency.
 	MaxHourlyCost pricing.Micros `json:"maxHourlyCost,omitempty" strict:"nonzero"`
 	// MaxReplicas is how many pods it may have, daemons aside.
 	MaxReplicas int `json:"maxReplicas,omitempty" strict:"nonzero"`

@@ -19,8 +19,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 )
 
-// seenCluster is the cluster, and remembers whose pods it was last seen to have: theirs are the pages that
-// are scraped.
+// seenCluster is the cluster, and remembers whose pods it was last seen to have: theirs are the
+// pages that are scraped.
 type seenCluster struct {
 	*kube.Cluster
 	pods atomic.Pointer[[]nodescaler.Pod]
@@ -104,8 +104,9 @@ func (r *clusterRun) signals() (operator.Signals, error) {
 	return signals.New(o), nil
 }
 
-// secretReader reads the Secrets that objects name, and says where the API server is. It does not wait in the
-// line of the client's other calls: the Secrets of one namespace must not keep those of others from being read.
+// secretReader reads the Secrets that objects name, and says where the API server is. It does not
+// wait in the line of the client's other calls: the Secrets of one namespace must not keep those of
+// others from being read.
 func secretReader(cfg *rest.Config) (typedv1.SecretsGetter, string, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.RateLimiter = -1, nil
@@ -133,7 +134,8 @@ func prometheusCredentials(ctx context.Context, client typedv1.SecretsGetter, na
 	}, nil
 }
 
-// nodePrices is what the price book in force asks for each node that is one of our machines, an hour.
+// nodePrices is what the price book in force asks for each node that is one of our machines, an
+// hour.
 func (r *clusterRun) nodePrices() map[string]float64 {
 	books, err := r.cluster.PriceBooks()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// When it is told that the cluster has not been seen since the start. From then on steps tell what is wrong.
+// When it is told that the cluster has not been seen since the start. From then on steps tell what
+// is wrong.
 const (
 	unseenFirst = 5 * time.Second
 	unseenAgain = 5 * time.Minute
@@ -23,8 +24,8 @@ type sight interface {
 
 var _ sight = (*kube.Cluster)(nil)
 
-// tellUnseen tells now and then that the cluster has not been seen, until it is: nothing else would be said of an
-// API server that does not answer.
+// tellUnseen tells now and then that the cluster has not been seen, until it is: nothing else would
+// be said of an API server that does not answer.
 func tellUnseen(ctx context.Context, log *slog.Logger, server string, of sight) {
 	for wait := unseenFirst; ; wait = unseenAgain {
 		waiting, cancel := context.WithTimeout(ctx, wait)

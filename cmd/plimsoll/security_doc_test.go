@@ -44,7 +44,8 @@ func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	}
 }
 
-// testsBelow are the names of all tests and fuzz targets, in all modules, and of the program's scripts.
+// testsBelow are the names of all tests and fuzz targets, in all modules, and of the program's
+// scripts.
 func testsBelow(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}

@@ -169,7 +169,7 @@ func (ask *simulation) idle(cmd *cobra.Command) (faults []error) {
 		for _, k := range slices.DeleteFunc(replay.Kinds(), func(k replay.Kind) bool { return !turned(k) }) {
 			names = append(names, k.Name)
 		}
-		faults = append(faults, fmt.Errorf("--%s: must be left out without %s among --policies %s, was %s", knob, strings.Join(names, ", "), strings.Join(ask.policies, ","), f.Value))
+		faults = append(faults, fmt.Errorf("--%s: must be omitted without %s among --policies %s, was %s", knob, strings.Join(names, ", "), strings.Join(ask.policies, ","), f.Value))
 	}
 	return faults
 }
@@ -191,8 +191,8 @@ func (ask *simulation) run(ctx context.Context, env *cli.Env, again []string) er
 	if err != nil {
 		return err
 	}
-	// The load is written first: reading it may have taken long, and a folder that cannot be written to
-	// is better known now.
+	// The load is written first: reading it may have taken long, and a folder that cannot be
+	// written to is better known now.
 	if ask.out != "" {
 		if err := ask.keep(env, load); err != nil {
 			return fmt.Errorf("--out: %w", err)
@@ -223,7 +223,8 @@ func (ask *simulation) run(ctx context.Context, env *cli.Env, again []string) er
 const (
 	// oracle is the scaler that all are held against.
 	oracle = "oracle"
-	// usualTraining is how long scalers learn, unless that is said: what the published experiments gave them.
+	// usualTraining is how long scalers learn, unless that is said: what the published experiments
+	// gave them.
 	usualTraining = 3 * replay.MinutesADay
 	// usualPods are those that a made-up load takes in the mean, unless that is said.
 	usualPods = 5

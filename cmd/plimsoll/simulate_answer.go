@@ -17,7 +17,8 @@ import (
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 )
 
-// simulateAnswer is what came of a load. Its training times are all that a repetition does not repeat.
+// simulateAnswer is what came of a load. Its training times are all that a repetition does not
+// repeat.
 type simulateAnswer struct {
 	Version string          `json:"version"`
 	Load    simulateLoad    `json:"load"`
@@ -25,7 +26,8 @@ type simulateAnswer struct {
 	// Least is the oracle's at an excess of 1: the fewest pods that serve what can be served.
 	Least   simulateResult   `json:"least"`
 	Results []simulateResult `json:"results"`
-	// Beside are the losses of others in parts of hpa's, at as many pod-minutes as it takes, if it was played.
+	// Beside are the losses of others in parts of hpa's, at as many pod-minutes as it takes, if it
+	// was played.
 	Beside []simulateBeside `json:"besideHPA,omitempty"`
 
 	report *testreport.Simulated

@@ -65,7 +65,7 @@ func (q *loadQuestion) check(cmd *cobra.Command) (faults []error) {
 	given := func(name string) bool { return cmd.Flags().Changed(name) }
 	switch {
 	case given("trace") && given("query"):
-		faults = append(faults, errors.New("--query: must be left out with --trace, there is one load"))
+		faults = append(faults, errors.New("--query: must be omitted with --trace, there is one load"))
 	case given("query"):
 		faults = append(faults, q.query.check(given)...)
 	case !given("trace"):

@@ -30,8 +30,8 @@ type bench struct {
 // span is a run of minutes, from the first to before the last.
 type span struct{ from, to int }
 
-// course is a scaler with the settings at which it is played: those that were asked for come first, the
-// others are there to compare scalers at as many pod-minutes.
+// course is a scaler with the settings at which it is played: those that were asked for come first,
+// the others are there to compare scalers at as many pod-minutes.
 type course struct {
 	kind   replay.Kind
 	values []float64
@@ -78,7 +78,8 @@ func (b *bench) play(ctx context.Context) ([]outcome, time.Duration, error) {
 	return all, meter.stop(), err
 }
 
-// each plays the courses, as many at a time as was asked for, and tells now and then that it goes on.
+// each plays the courses, as many at a time as was asked for, and tells now and then that it goes
+// on.
 func (b *bench) each(ctx context.Context, courses []course, tell func()) ([]outcome, error) {
 	var next atomic.Int64
 	came := make(chan outcome, len(courses)) // so that nobody waits for those who have left
@@ -152,8 +153,8 @@ func nearest(values []float64, to float64) int {
 	return best
 }
 
-// busiest is the day with most requests, of the days from the first minute on, or all where there is
-// not a day.
+// busiest is the day with most requests, of the days from the first minute on, or all where there
+// is not a day.
 func busiest(counts []float64) span {
 	best, most := span{0, min(len(counts), replay.MinutesADay)}, -1.0
 	for from := 0; from+replay.MinutesADay <= len(counts); from += replay.MinutesADay {

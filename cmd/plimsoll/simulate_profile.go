@@ -68,7 +68,7 @@ func (q *profileQuestion) check(cmd *cobra.Command) (faults []error) {
 	case given("profile"):
 		for _, name := range []string{"per-pod", "base"} {
 			if given(name) {
-				faults = append(faults, fmt.Errorf("--%s: must be left out with --profile, which says it", name))
+				faults = append(faults, fmt.Errorf("--%s: must be omitted with --profile, which says it", name))
 			}
 		}
 	case given("per-pod") && !given("base"):

@@ -65,7 +65,7 @@ func (q *promQuestion) check(given func(string) bool) (faults []error) {
 	}
 	switch {
 	case given("last") && (given("from") || given("to")):
-		fault("--last: must be left out with --from and --to, or they with it")
+		fault("--last: must be omitted with --from and --to, or they with it")
 	case !given("last") && !given("from"):
 		fault("--last: must be given with --query, or --from")
 	case given("from") && given("to") && (!q.to.After(q.from) || q.to.Sub(q.from)%time.Minute != 0):
@@ -230,7 +230,8 @@ func (q *promQuestion) fill(env *cli.Env, values []float64) error {
 	return nil
 }
 
-// replayMost is more requests a second than there are: above it, counts a minute are no longer exact.
+// replayMost is more requests a second than there are: above it, counts a minute are no longer
+// exact.
 const replayMost = 1 << 46
 
 func (q *promQuestion) minute(i int) time.Time { return q.from.Add(time.Duration(i) * time.Minute) }

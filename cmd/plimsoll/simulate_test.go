@@ -24,8 +24,9 @@ import (
 )
 
 // serveRates serves requests a second, a line each in a file: from when to when, the value, and the
-// series. The value may be day, which follows the clock. Of several lines of a series the first counts that
-// has a value. A line "token X" wants that token with every query. The script finds it under PROMETHEUS.
+// series. The value may be day, which follows the clock. Of several lines of a series the first
+// counts that has a value. A line "token X" wants that token with every query. The script finds it
+// under PROMETHEUS.
 func serveRates(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: rates file")

@@ -19,8 +19,9 @@ type stateFolder struct {
 	lock *os.File
 }
 
-// openState opens a folder, and makes it if it is not there. The folder is locked until it is closed,
-// or the process ends in whatever way: two that write the same intents would order everything twice.
+// openState opens a folder, and makes it if it is not there. The folder is locked until it is
+// closed, or the process ends in whatever way: two that write the same intents would order
+// everything twice.
 func openState(path string) (*stateFolder, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, err
@@ -39,8 +40,8 @@ func openState(path string) (*stateFolder, error) {
 	return &stateFolder{path, lock}, nil
 }
 
-// makeFolder makes a folder and those that it is in. Their names are on the disk when it returns: what is kept
-// in a folder that is lost with the power is lost with it.
+// makeFolder makes a folder and those that it is in. Their names are on the disk when it returns:
+// what is kept in a folder that is lost with the power is lost with it.
 func makeFolder(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -59,8 +60,8 @@ func (s *stateFolder) Close() error { return s.lock.Close() }
 // file is a file in the folder, for a log.
 func (s *stateFolder) file(name string) stateFile { return stateFile(filepath.Join(s.path, name)) }
 
-// intents are what was ordered. A line that cannot be read is a person's to take out: the machine that it is about
-// may run.
+// intents are what was ordered. A line that cannot be read is a person's to take out: the machine
+// that it is about may run.
 func (s *stateFolder) intents() (*pve.IntentLog, error) {
 	file := s.file("intents.ndjson")
 	kept, err := pve.OpenIntentLog(file)
@@ -85,7 +86,7 @@ func (s *stateFolder) put(name string, data []byte) error {
 // stateFile is a file whose writes are on the disk when they return.
 type stateFile string
 
-// Read returns all that is in the file, and nothing if there is none.
+// Read returns all that is in the file, and nothing without one.
 func (f stateFile) Read() ([]byte, error) {
 	data, err := os.ReadFile(string(f))
 	if errors.Is(err, fs.ErrNotExist) {

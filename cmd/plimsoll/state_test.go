@@ -76,7 +76,8 @@ func TestStateFilesAreWholeOrAsTheyWere(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves its socket behind, and its successor has to listen there all the same.
+// A process that is killed leaves its socket behind, and its successor has to listen there all the
+// same.
 func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
 	folder, err := os.MkdirTemp("", "p") // socket names are short
 	if err != nil {

@@ -166,8 +166,8 @@ func parseExperiment(name string, data []byte) (*testbed.Experiment, error) {
 	return e, nil
 }
 
-// runIn are the worlds that experiments with users run in today; those that replay counts have one of their
-// own.
+// runIn are the worlds that experiments with users run in today; those that replay counts have one
+// of their own.
 var runIn = []string{"sim", "lab", worldRKE2}
 
 // testbedRun is what the run verb is asked.
@@ -227,7 +227,7 @@ func newRKE2RunCommand(env *cli.Env) *cobra.Command {
 		Short: "Run an experiment on the test bed and print its results",
 		Long: "Run an experiment on the test bed that is up, as plimsoll testbed run --world rke2 does. Every run begins with the\n" +
 			"experiment's machines and pods, takes as long as its trial, and some minutes besides. What a finished run came to is\n" +
-			"kept below --out: whatever ends the program, run it again with the same words, and it goes on.",
+			"kept below --out: if the program ends early, run it again with the same arguments, and it continues.",
 		Example: "  plimsoll testbed rke2 run slo-cost --config site.yaml --policies hpa60,slocost-b --users 10,60 --trials 3 --out out/rke2",
 		RunE:    func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
 	}
@@ -302,7 +302,7 @@ func (ask *testbedRun) readTrace(env *cli.Env) error {
 	}
 	if t.File == "" {
 		if t.From > 0 || t.Length > 0 || t.Peak > 0 {
-			return cli.Misused("--trace-from, --trace-length and --trace-peak: must be left out without --trace")
+			return cli.Misused("--trace-from, --trace-length and --trace-peak: must be omitted without --trace")
 		}
 		return nil
 	}
@@ -443,7 +443,7 @@ func (ask *testbedRun) print(env *cli.Env, tables, write func(io.Writer) error) 
 	return err
 }
 
-// printTables prints what a person wants to know: the results, how they stand beside the
+// printTables prints what a person wants to know: the results, how they are beside the
 // reference's, whether the claims come out, and whether the assertions hold.
 func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 	tables := e.Tables(r)

@@ -20,7 +20,7 @@ func newLabStatusCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state and addresses of a lab's parts",
-		Long: fmt.Sprintf("Tell of each part of a lab whether it is up, and where. Exits with %d if no lab is up, and with %d if a part of it has ended.",
+		Long: fmt.Sprintf("Show for each part of a lab whether it is up, and where. Exits with %d if no lab is up, and with %d if a part of it has ended.",
 			cli.ExitUnreachable, cli.ExitFailed),
 		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {

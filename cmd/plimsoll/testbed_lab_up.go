@@ -159,7 +159,7 @@ func (ask *labUp) stay(ctx context.Context, env *cli.Env) error {
 	return l.Down()
 }
 
-// answer says how to reach the lab, unless somebody else does.
+// answer says how to reach the lab, unless another client does.
 func (ask *labUp) answer(env *cli.Env, data string) error {
 	if ask.spawned {
 		return nil

@@ -24,7 +24,7 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 		Use:   "profile NAME|FILE",
 		Short: "Measure how much load pods serve, and print the profile for policy Predictive",
 		Long: "Measure what the pods of an experiment's workload serve together, in the simulated world: for 1, 2, 3 pods\n" +
-			"and so on, the highest load that still keeps the workload's objective, of requests that come whatever\n" +
+			"and so on, the highest load that still keeps the workload's objective, of requests that arrive regardless of\n" +
 			"becomes of the ones before. A line and a parabola are fitted to what was measured.",
 		Example: "  plimsoll testbed profile policies\n" +
 			"  plimsoll testbed profile my-own.yaml --pods 20 --for 10m -o json",

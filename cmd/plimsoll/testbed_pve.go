@@ -84,8 +84,8 @@ func faultCatalogue() string {
 
 var release = regexp.MustCompile(`^[89]\.\d{1,3}(\.\d{1,3})?$`)
 
-// parseRelease takes the releases whose rights and texts are emulated. Any other would be served as the
-// nearest of them, and say that it is what it is not.
+// parseRelease takes the releases whose rights and texts are emulated. Any other would be served as
+// the nearest of them, and say that it is what it is not.
 func parseRelease(text string) (string, error) {
 	if !release.MatchString(text) {
 		return "", fmt.Errorf("must be a version of Proxmox VE 8 or 9, such as 8.4.1, was %q", text)
@@ -136,7 +136,7 @@ func (ask *testbedPVE) run(cmd *cobra.Command, env *cli.Env) error {
 	case <-cmd.Context().Done():
 	}
 	hangUp(listeners)
-	stop() // nobody else may be writing when save says what it did
+	stop() // no other client may be writing when save says what it did
 	return ask.save(env, c)
 }
 
@@ -146,8 +146,8 @@ func hangUp(listeners []net.Listener) {
 	}
 }
 
-// address is where the first host listens. Others can reach it only if that was asked for: the emulator
-// keeps nobody out who has the token that it prints.
+// address is where the first host listens. Others can reach it only if that was asked for: the
+// emulator keeps nobody out who has the token that it prints.
 func (ask *testbedPVE) address() (host string, port int, err error) {
 	host, port, ok := splitAddress(ask.listen)
 	if !ok || port+ask.hosts > 65536 {
@@ -328,12 +328,12 @@ func (ask *testbedPVE) save(env *cli.Env, c *pvesim.Cluster) error {
 	return nil
 }
 
-// callsAhead is how many calls wait to be printed before some are left out: the cluster stands still while
-// it tells of a call, and must not wait for a terminal.
+// callsAhead is how many calls wait to be printed before some are omitted: the cluster stands still
+// while it tells of a call, and must not wait for a terminal.
 const callsAhead = 4096
 
-// printCalls prints calls as they end, until it is stopped; then all is printed, and nothing more is
-// written. It may be stopped more than once.
+// printCalls prints calls as they end, until it is stopped; then all is printed, and nothing more
+// is written. It may be stopped more than once.
 func printCalls(w io.Writer, c *pvesim.Cluster) (stop func()) {
 	calls := make(chan pvesim.Call, callsAhead)
 	var printing sync.WaitGroup

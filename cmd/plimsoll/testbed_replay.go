@@ -37,11 +37,11 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *cli.Env, name string, fil
 		return err
 	}
 	if cmd.Flags().Changed("world") && ask.world != hpaplus.World {
-		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or left out for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
 	}
 	for _, flag := range usersOnly {
 		if cmd.Flags().Changed(flag) {
-			return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
+			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
 		}
 	}
 	o, err := ask.replayOptions(env)
@@ -100,7 +100,7 @@ func (ask *testbedRun) replayOptions(env *cli.Env) (hpaplus.Options, error) {
 	return o, nil
 }
 
-// replayTables prints the results, how they stand beside what was published, and the assertions.
+// replayTables prints the results, how they are beside what was published, and the assertions.
 func replayTables(w io.Writer, e *hpaplus.Experiment, r *hpaplus.Results) error {
 	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {

@@ -23,7 +23,7 @@ func newTestbedRKE2Command(env *cli.Env) *cobra.Command {
 		Short: "Build an RKE2 cluster on your own Proxmox VE, run experiments on it, and remove it",
 		Long: "Build a cluster of RKE2 for experiments on a Proxmox VE of your own: a control plane, a machine that is to send\n" +
 			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
-			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
+			"of it is removed again. If up or down ends early, run it again, and it continues.",
 	}
 	cmd.AddCommand(newRKE2UpCommand(env), newRKE2RunCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
 	return cli.VerbsOnly(cmd)
@@ -46,8 +46,8 @@ func newRKE2UpCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up --config FILE",
 		Short: "Build the test bed, or its missing parts",
-		Long: "Build the test bed, or what is missing of it. First everything that it rests on is looked at; what is wrong is told\n" +
-			"by the field of the site's file, with what mends it, before anything is made. Each step looks at what there is\n" +
+		Long: "Build the test bed, or what is missing of it. First everything that it rests on is checked; what is wrong is reported\n" +
+			"by the field of the site's file, with the fix, before anything is made. Each step looks at what there is\n" +
 			"before it acts. The folder that the state is kept in holds the cluster's secrets and its kubeconfig.\n\n" +
 			"With --dry-run, the site is only read. What would be done is found out in an emulated cluster that is furnished\n" +
 			"alike, and printed: every call that changes something, what is read, and every file that would be written, here,\n" +
@@ -78,7 +78,7 @@ func newRKE2DownCommand(env *cli.Env) *cobra.Command {
 		Short: "Remove the test bed: machines, first-boot discs, token, roles, resource pool and state",
 		Long: "Remove the test bed to the last machine, first-boot disc, role, token and resource pool, whatever up came to, and\n" +
 			"then the state that is kept of it here. The control plane goes first: Plimsoll runs there. What is not proved to\n" +
-			"be the test bed's is not touched, and is told.",
+			"be the test bed's is not touched, and is reported.",
 		Example: "  plimsoll testbed rke2 down --config site.yaml",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -178,7 +178,7 @@ func benchFault(err error) error {
 	var one *rke2.Fault
 	told := err
 	if errors.As(err, &faults) {
-		lines := []string{count(len(faults), "thing", "things") + " must be mended first"}
+		lines := []string{count(len(faults), "thing", "things") + " must be fixed first"}
 		for i := range faults {
 			lines = append(lines, faultLines(&faults[i])...)
 		}

@@ -174,7 +174,8 @@ func (l *besideLine) subtract() {
 	l.Difference = &difference
 }
 
-// hoursOfAMonth is what OpenCost divides prices of a month by, and has been seen to divide prices of an hour by.
+// hoursOfAMonth is what OpenCost divides prices of a month by, and has been seen to divide prices
+// of an hour by.
 const hoursOfAMonth = 730
 
 // note tells what is not in the numbers, and what they look like.

@@ -35,8 +35,8 @@ load: {cpu: 2, memory: 2Gi}
 workers: {shapes: [{name: small, cpu: 2, memory: 4Gi}], start: 1, max: 2}
 `
 
-// besideEachOther are a Prometheus with two hours of Plimsoll's costs of two workers, and an OpenCost that
-// knows them and the control plane.
+// besideEachOther are a Prometheus with two hours of Plimsoll's costs of two workers, and an
+// OpenCost that knows them and the control plane.
 func besideEachOther(t *testing.T, from time.Time, opencost *fakeopencost.Server) (files fstest.MapFS, prometheus string) {
 	t.Helper()
 	always := func(value float64) func(time.Time) (float64, bool) {

@@ -26,7 +26,7 @@ func (ask *testbedRun) checkBench(cmd *cobra.Command) error {
 		return nil
 	}
 	if ask.options.Parallel > 1 {
-		return cli.SeeHelp(cmd, cli.Misused("--parallel: must be 1 or left out in world rke2, for there is one test bed, was %d", ask.options.Parallel))
+		return cli.SeeHelp(cmd, cli.Misused("--parallel: must be 1 or omitted in world rke2, for there is one test bed, was %d", ask.options.Parallel))
 	}
 	return cli.RequireFlags(cmd, "config", "out")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// BenchmarkThousandNodes calls at 500 calls a second, one method after the other, a server of 1,000 nodes
-// in 10 groups, and prints how long the answers took.
+// BenchmarkThousandNodes calls at 500 calls a second, one method after the other, a server of 1,000
+// nodes in 10 groups, and prints how long the answers took.
 func BenchmarkThousandNodes(b *testing.B) {
 	const rate, lasts = 500, 5 * time.Second
 	p := &port{}

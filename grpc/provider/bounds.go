@@ -24,17 +24,18 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 )
 
-// bound is how much a message of a call may hold. It is held against the bytes as they came: 30 MiB of empty
-// entries are 2.6 GB once they are decoded.
+// bound is how much a message of a call may hold. It is held against the bytes as they came: 30 MiB
+// of empty entries are 2.6 GB once they are decoded.
 type bound struct {
 	bytes  int
 	fields int // of all depths
 	list   int // entries of a list or map of the message itself
 }
 
-// What calls need. A group's id is a few dozen bytes. A node is its labels and annotations, of which Kubernetes
-// allows 256 KiB; a pod is an object, of which etcd takes 1.5 MiB. Kubernetes is made for 5,000 nodes. The
-// expander gets all pods that wait, once for every group that would take them: 1,000 pods of 4 KiB for six groups.
+// What calls need. A group's id is a few dozen bytes. A node is its labels and annotations, of
+// which Kubernetes allows 256 KiB; a pod is an object, of which etcd takes 1.5 MiB. Kubernetes is
+// made for 5,000 nodes. The expander gets all pods that wait, once for every group that would take
+// them: 1,000 pods of 4 KiB for six groups.
 var (
 	ofID    = bound{bytes: 4 << 10, fields: 64, list: 0}
 	ofNode  = bound{bytes: 512 << 10, fields: 20_000, list: 0}
@@ -109,7 +110,8 @@ const (
 	connectionTime = time.Hour // then it is made anew, with a certificate that is still good
 	streamWindow   = 64 << 10
 	windowBytes    = 1 << 20
-	// copies is how often a message is held while it is read: as it came, in one piece, and decoded.
+	// copies is how often a message is held while it is read: as it came, in one piece, and
+	// decoded.
 	copies = 3
 )
 
@@ -218,8 +220,8 @@ func (b bound) check(text []byte, of protoreflect.MessageDescriptor) error {
 	})
 }
 
-// walk calls see with every field of a message that is known, and of those that it holds. What cannot be read
-// ends it: decoding says so.
+// walk calls see with every field of a message that is known, and of those that it holds. What
+// cannot be read ends it: decoding says so.
 func walk(text []byte, of protoreflect.MessageDescriptor, see func(protoreflect.FieldDescriptor, int) error) error {
 	type part struct {
 		text  []byte

@@ -52,8 +52,8 @@ func received(method string, of protoreflect.MessageDescriptor, text []byte) err
 	}, dynamicpb.NewMessage(of))
 }
 
-// Every call that a port answers has a bound on its bytes, its fields and its lists, and is held to each: a call
-// that is added without one fails here, and is not answered.
+// Every call that a port answers has a bound on its bytes, its fields and its lists, and is held to
+// each: a call that is added without one fails here, and is not answered.
 func TestEveryCallIsBounded(t *testing.T) {
 	s, _ := made(t, nil)
 	var seen []string

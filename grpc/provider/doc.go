@@ -1,10 +1,10 @@
 // Package provider lets an upstream cluster-autoscaler scale machines through Plimsoll: it serves
 // the contract of the external provider, and that of the external expander.
 //
-// Every answer is given from memory. What cluster-autoscaler asks for is handed to the machine port,
-// which records it and works on it behind; how far that has come is seen in the next answers.
+// Every answer is given from memory. What cluster-autoscaler asks for is handed to the machine
+// port, which records it and works on it behind; how far that has come is seen in the next answers.
 //
 // A group's target size is not kept anywhere: it is how many machines of the group were ordered and
-// not given back, and the port remembers those. So target, instances and machines cannot drift
+// not reclaimed, and the port remembers those. So target, instances and machines cannot drift
 // apart, whatever dies when.
 package provider

@@ -19,9 +19,9 @@ type offer struct {
 	worth  *big.Int // of the room that its pods ask for, per hour; 0 if no pods are known
 }
 
-// BestOptions returns the cheapest option: the one whose nodes cost least for the pods that they would
-// hold, priced by what those ask for. Where options hold the same pods, that is the least cost. Ties go
-// to the lesser cost in all, to fewer nodes, and to the name.
+// BestOptions returns the cheapest option: the one whose nodes cost least for the pods that they
+// would hold, priced by what those ask for. Where options hold the same pods, that is the least
+// cost. Ties go to the lesser cost in all, to fewer nodes, and to the name.
 func (s *Server) BestOptions(ctx context.Context, r *externalgrpc.BestOptionsRequest) (*externalgrpc.BestOptionsResponse, error) {
 	v := s.memory.look(ctx)
 	now := s.cfg.Now()

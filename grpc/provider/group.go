@@ -84,9 +84,9 @@ func checkPools(pools []Pool) error {
 	return errors.Join(faults...)
 }
 
-// groupID names a group by pool and shape, and by a mark that changes with everything that a node of
-// it would show. Cluster-autoscaler remembers for years what a group's node looked like; a new id is
-// what makes it look again.
+// groupID names a group by pool and shape, and by a mark that changes with everything that a node
+// of it would show. Cluster-autoscaler remembers for years what a group's node looked like; a new
+// id is what makes it look again.
 func groupID(p *Pool, s pricing.Shape) string {
 	text, err := json.Marshal(struct {
 		Shape    pricing.Shape

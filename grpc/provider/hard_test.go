@@ -29,7 +29,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// Orders are named by the millisecond, and one whose name is known is taken for one that is repeated.
+// Orders are named by the millisecond, and one whose name is known is taken for one that is
+// repeated.
 func TestOrdersWithinAMillisecondAreDifferentMachines(t *testing.T) {
 	now := noon
 	s, p := made(t, func(c *Config) {
@@ -113,8 +114,8 @@ func TestCallerThatGoesAwayBlindsNobodyElse(t *testing.T) {
 	}
 }
 
-// Clients keep the list of groups from one refresh to the next: an id that comes meanwhile is one that
-// they do not know, and one that goes is one that they ask for in vain.
+// Clients keep the list of groups from one refresh to the next: an id that comes meanwhile is one
+// that they do not know, and one that goes is one that they ask for in vain.
 func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 	s, p := made(t, nil)
 	retired := func() string {
@@ -319,8 +320,8 @@ func TestRoomOfThePodAsAWholeIsWhatCounts(t *testing.T) {
 	}
 }
 
-// Releases before 1.29 read no time to provision from an answer, and take it for zero: every machine that
-// has just been ordered would be late.
+// Releases before 1.29 read no time to provision from an answer, and take it for zero: every
+// machine that has just been ordered would be late.
 func TestOptionsAreKeptFromClientsThatCannotReadAllOfThem(t *testing.T) {
 	unneeded := nodescaler.Duration(3 * time.Minute)
 	s, _ := made(t, func(c *Config) { c.Pools[0].Options = &Options{ScaleDownUnneededTime: &unneeded} })

@@ -71,7 +71,8 @@ func TestMinimumThatCannotBeAffordedIsKeptAllTheSame(t *testing.T) {
 	}
 }
 
-// However much is asked for in whatever order, the limit is never crossed; what is offered is what is taken.
+// However much is asked for in whatever order, the limit is never crossed; what is offered is what
+// is taken.
 func TestNoOrderCrossesTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		one := pricing.DefaultBook().Rate(small, "", noon)

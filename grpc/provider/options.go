@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Options are what cluster-autoscaler is to do with a pool otherwise than its flags say. What is absent
-// stays as it is there.
+// Options are what cluster-autoscaler is to do with a pool otherwise than its flags say. What is
+// absent stays as it is there.
 type Options struct {
 	ScaleDownUtilizationThreshold    *float64             `json:"scaleDownUtilizationThreshold"`
 	ScaleDownGPUUtilizationThreshold *float64             `json:"scaleDownGpuUtilizationThreshold"`
@@ -61,9 +61,10 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// NodeGroupGetOptions answers with nothing set, which every release takes for its own flags. Where a pool
-// has options, they are laid over the defaults that the client sends along, and only if it speaks a
-// generation that can take them: releases whose core knows a time that their messages cannot carry (up to
+// NodeGroupGetOptions answers with nothing set, which every release takes for its own flags. Where
+// a pool has options, they are laid over the defaults that the client sends along, and only if it
+// speaks a generation that can take them: releases whose core knows a time that their messages
+// cannot carry (up to
 // 1.28 that to provision a node, from 1.35 that to start one) would take any answer for a time of zero.
 func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpc.NodeGroupAutoscalingOptionsRequest) (*externalgrpc.NodeGroupAutoscalingOptionsResponse, error) {
 	g, err := s.memory.look(ctx).group(r.GetId())
@@ -77,14 +78,14 @@ func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpc.NodeGr
 	return answer, nil
 }
 
-// takesOptions reports whether a client that sends such defaults reads an answer as it is meant: it sends all
-// the durations of its own core, the old ones before the start time came, or that too.
+// takesOptions reports whether a client that sends such defaults reads an answer as it is meant: it
+// sends all the durations of its own core, the old ones before the start time came, or that too.
 func takesOptions(defaults *externalgrpc.NodeGroupAutoscalingOptions) bool {
 	return defaults.GetMaxNodeProvisionTime() != nil || defaults.GetMaxNodeStartupDuration() != nil
 }
 
-// over lays the options over the defaults. Every duration is set in both generations: clients take an
-// absent one for zero, or fall over it.
+// over lays the options over the defaults. Every duration is set in both generations: clients take
+// an absent one for zero, or fall over it.
 func (o *Options) over(d *externalgrpc.NodeGroupAutoscalingOptions) *externalgrpc.NodeGroupAutoscalingOptions {
 	a := &externalgrpc.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    d.GetScaleDownUtilizationThreshold(),
@@ -110,7 +111,8 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// both is a duration in both generations: ours, else the default that was sent, else cluster-autoscaler's.
+// both is a duration in both generations: ours, else the default that was sent, else
+// cluster-autoscaler's.
 func both(ours *nodescaler.Duration, old *externalgrpc.Nanoseconds, recent *durationpb.Duration, usual time.Duration) (*externalgrpc.Nanoseconds, *durationpb.Duration) {
 	d := usual
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Where a v1.Pod has what it asks for. A pod is not decoded whole: that would read every quantity in it,
-// and one of a few bytes, such as 1e2000000000, is as many digits to go through.
+// Where a v1.Pod has what it asks for. A pod is not decoded whole: that would read every quantity
+// in it, and one of a few bytes, such as 1e2000000000, is as many digits to go through.
 const (
 	specOfPod            protowire.Number = 2
 	containersOfSpec     protowire.Number = 2
@@ -30,9 +30,9 @@ const (
 	textOfQuantity       protowire.Number = 1
 )
 
-// requests is the room that a pod asks for: of its containers together or of the largest of those that
-// run before them, whichever is more, with those that keep running beside. What the pod asks for as a whole
-// stands in place of that.
+// requests is the room that a pod asks for: of its containers together or of the largest of those
+// that run before them, whichever is more, with those that keep running beside. What the pod asks
+// for as a whole is in place of that.
 func requests(text []byte) (pricing.Resources, error) {
 	var all, first, beside pricing.Resources
 	whole, overhead := demand{}, demand{}
@@ -76,7 +76,8 @@ func requests(text []byte) (pricing.Resources, error) {
 	return plus(room, overhead.room()), nil
 }
 
-// container is what a container asks for, and whether it keeps running beside those that come after it.
+// container is what a container asks for, and whether it keeps running beside those that come after
+// it.
 func container(text []byte) (room pricing.Resources, stays bool, err error) {
 	mine := demand{}
 	err = fields(text, func(n protowire.Number, value []byte) error {
@@ -141,14 +142,15 @@ func (a demand) add(entry []byte) error {
 // units are what is counted, and in what.
 var units = map[corev1.ResourceName]resource.Scale{corev1.ResourceCPU: resource.Milli, corev1.ResourceMemory: 0}
 
-// The longest quantity that is read, and the longest exponent of one. The API server writes none as long.
+// The longest quantity that is read, and the longest exponent of one. The API server writes none as
+// long.
 const (
 	quantityLen = 64
 	exponentLen = 3
 )
 
-// count is a quantity in whole units, rounded up, from 0 to as many as can be counted. Quantity's own ways of
-// telling them wrap around.
+// count is a quantity in whole units, rounded up, from 0 to as many as can be counted. Quantity's
+// own ways of telling them wrap around.
 func count(text string, unit resource.Scale) (int64, error) {
 	if text == "" {
 		return 0, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// port is a machine port in memory that behaves: orders wait, become machines when the test lets them,
-// and are remembered.
+// port is a machine port in memory that behaves: orders wait, become machines when the test lets
+// them, and are remembered.
 type port struct {
 	mu       sync.Mutex
 	machines []nodescaler.Machine

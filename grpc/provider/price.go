@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// rate is what a machine of the group costs per hour, wherever it will stand: a template node has no
-// host, and a real one of the same group must cost the same.
+// rate is what a machine of the group costs per hour, wherever it will stand: a template node has
+// no host, and a real one of the same group must cost the same.
 func (s *Server) rate(g *group, at time.Time) pricing.Rate { return s.prices().Rate(g.shape, "", at) }
 
 // PricingNodePrice is what a node costs over a stretch of time.
@@ -45,8 +45,8 @@ func (v *view) priced(n *externalgrpc.ExternalGrpcNode) (*group, error) {
 		"node: must be a machine of ours, or have the labels %s and %s of one of our pools, was %q with %q and %q", PoolLabel, ShapeLabel, n.GetName(), pool, shape)
 }
 
-// PricingPodPrice is what the room that a pod asks for costs over a stretch of time, in the same unit
-// as a node's price. What having a machine costs is not in it, for pods share one.
+// PricingPodPrice is what the room that a pod asks for costs over a stretch of time, in the same
+// unit as a node's price. What having a machine costs is not in it, for pods share one.
 func (s *Server) PricingPodPrice(_ context.Context, r *externalgrpc.PricingPodPriceRequest) (*externalgrpc.PricingPodPriceResponse, error) {
 	text := r.GetPodBytes()
 	if len(text) == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Calls that come all at once take no room twice, and none of them sees more machines than there may be.
+// Calls that come all at once take no room twice, and none of them sees more machines than there
+// may be.
 func TestCallsAtOnceKeepWithinThePool(t *testing.T) {
 	s, p := made(t, func(c *Config) { c.Now = time.Now })
 	groups := []string{groupOf(t, s, "workers.small"), groupOf(t, s, "workers.large")}

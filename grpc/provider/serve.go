@@ -22,14 +22,16 @@ import (
 
 // Listening is how a server is reached.
 type Listening struct {
-	// TLS asks every client of the provider for a certificate of a name that is listed; nil is plain text.
+	// TLS asks every client of the provider for a certificate of a name that is listed; nil is
+	// plain text.
 	TLS *TLS
 	// PlainAnywhere lets plain text be spoken on other than loopback addresses and unix sockets.
 	PlainAnywhere bool
 	Metrics       prometheus.Registerer // nil keeps none
 }
 
-// Check is why no client could be served at an address, or nil. Faults are of the key that says the address, and of tls.
+// Check is why no client could be served at an address, or nil. Faults are of the key that says the
+// address, and of tls.
 func (how *Listening) Check(key string, at net.Addr) error {
 	if how.TLS != nil {
 		return how.TLS.check()
@@ -40,8 +42,8 @@ func (how *Listening) Check(key string, at net.Addr) error {
 	return nil
 }
 
-// Serve serves the provider until the context is done, and then lets calls that are being answered finish. It
-// can be called again then.
+// Serve serves the provider until the context is done, and then lets calls that are being answered
+// finish. It can be called again then.
 func (s *Server) Serve(ctx context.Context, l net.Listener, how Listening) error {
 	alive := health.NewServer()
 	ctx, cancel := context.WithCancel(ctx)
@@ -58,8 +60,9 @@ func (s *Server) registerProvider(r registrar, alive *health.Server) {
 	reflection.Register(r)
 }
 
-// ServeExpander serves the expander, as Serve does the provider. Cluster-autoscaler has no certificate to show
-// to an expander, so that whoever reaches it may ask: it is on a port of its own, and moves no machine.
+// ServeExpander serves the expander, as Serve does the provider. Cluster-autoscaler has no
+// certificate to show to an expander, so that whoever reaches it may ask: it is on a port of its
+// own, and moves no machine.
 func (s *Server) ServeExpander(ctx context.Context, l net.Listener, how Listening) error {
 	return s.serve(ctx, l, &how, expanderDoor, s.registerExpander)
 }
@@ -124,8 +127,8 @@ func stop(server *grpc.Server) {
 	server.GracefulStop()
 }
 
-// tellHealth tells the health service how it goes. The process itself, known by the empty name, is healthy
-// while it runs; the provider's service is while the machines can be seen.
+// tellHealth tells the health service how it goes. The process itself, known by the empty name, is
+// healthy while it runs; the provider's service is while the machines can be seen.
 func (s *Server) tellHealth(ctx context.Context, alive *health.Server) {
 	state := healthpb.HealthCheckResponse_SERVING
 	if s.Healthy(ctx) != nil {
@@ -168,7 +171,8 @@ func (s *Server) metrics(to prometheus.Registerer) (grpc.UnaryServerInterceptor,
 	return count, err
 }
 
-// newMetrics counts and times every call, by name and outcome, and tells whether the machines are seen.
+// newMetrics counts and times every call, by name and outcome, and tells whether the machines are
+// seen.
 func (s *Server) newMetrics(to prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plimsoll_provider_calls_total", Help: "Calls answered to cluster-autoscaler, by outcome.",

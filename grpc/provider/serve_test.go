@@ -64,7 +64,8 @@ func certificates(t *testing.T, now time.Time, lasts time.Duration) *Certificate
 	return must.Get(SelfMade([]string{"127.0.0.1", "plimsoll.plimsoll.svc"}, now, lasts))(t)
 }
 
-// client is how cluster-autoscaler connects: it trusts ca, and shows the client's certificate of by.
+// client is how cluster-autoscaler connects: it trusts ca, and shows the client's certificate of
+// by.
 func client(t *testing.T, ca, by *Certificates) credentials.TransportCredentials {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -77,7 +78,8 @@ func client(t *testing.T, ca, by *Certificates) credentials.TransportCredentials
 	return credentials.NewTLS(cfg)
 }
 
-// lets lets clients in that have the set's certificate and one of these names; without names, that of the set.
+// lets lets clients in that have the set's certificate and one of these names; without names, that
+// of the set.
 func lets(c *Certificates, clients ...string) *TLS {
 	if clients == nil {
 		clients = []string{SelfMadeClient}

@@ -17,7 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Config is what a server is made of. Pools and Prices are those to begin with: Configure replaces them.
+// Config is what a server is made of. Pools and Prices are those to begin with: Configure replaces
+// them.
 type Config struct {
 	Pools    []Pool
 	Machines loop.Machines
@@ -70,8 +71,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Configure gives the server other pools and prices; nil is the default book. Prices count at once, and
-// groups come and go with the next Refresh.
+// Configure gives the server other pools and prices; nil is the default book. Prices count at once,
+// and groups come and go with the next Refresh.
 func (s *Server) Configure(pools []Pool, prices *pricing.Book) error {
 	groups, err := newGroups(pools)
 	if err != nil {
@@ -93,8 +94,8 @@ func (s *Server) price(book *pricing.Book) {
 
 func (s *Server) prices() *pricing.Book { return s.book.Load() }
 
-// Healthy is why the machines cannot be read now, or nil. Answers are then given as of the last time
-// that they could.
+// Healthy is why the machines cannot be read now, or nil. Answers are then given as of the last
+// time that they could.
 func (s *Server) Healthy(ctx context.Context) error { return s.memory.healthy(ctx) }
 
 // NodeGroups lists the groups.
@@ -128,7 +129,8 @@ func (s *Server) NodeGroupForNode(ctx context.Context, r *externalgrpc.NodeGroup
 	return &externalgrpc.NodeGroupForNodeResponse{NodeGroup: &externalgrpc.NodeGroup{}}, nil
 }
 
-// errUnknown is the answer to what depends on machines that were never seen. It is not an empty list.
+// errUnknown is the answer to what depends on machines that were never seen. It is not an empty
+// list.
 var errUnknown = status.Error(codes.Unavailable, "the machines have not been seen since the start; Proxmox VE does not answer")
 
 // NodeGroupTargetSize is how many machines a group is to have.
@@ -179,8 +181,8 @@ func lostInstance(id string) *externalgrpc.Instance {
 	return &externalgrpc.Instance{Id: id, Status: &externalgrpc.InstanceStatus{InstanceState: externalgrpc.InstanceStatus_instanceDeleting}}
 }
 
-// What is wrong with an instance. Only those of the class "out of resources" make cluster-autoscaler
-// say so; it treats all alike.
+// What is wrong with an instance. Only those of the class "out of resources" make
+// cluster-autoscaler say so; it treats all alike.
 const (
 	outOfResources = 1
 	otherError     = 99
@@ -222,14 +224,14 @@ func (s *Server) GPULabel(context.Context, *externalgrpc.GPULabelRequest) (*exte
 	return &externalgrpc.GPULabelResponse{Label: s.cfg.GPULabel}, nil
 }
 
-// GetAvailableGPUTypes lists no types: pools with GPUs are told apart by their labels.
+// GetAvailableGPUTypes lists no types: pools with GPUs are distinguished by their labels.
 func (s *Server) GetAvailableGPUTypes(context.Context, *externalgrpc.GetAvailableGPUTypesRequest) (*externalgrpc.GetAvailableGPUTypesResponse, error) {
 	return &externalgrpc.GetAvailableGPUTypesResponse{}, nil
 }
 
-// Refresh reads the machines anew, and is the only moment at which groups come and go. It succeeds always: its
-// failure would stop all scaling, and one host that is down is no reason to. What cannot be read is said by
-// Healthy, and by the answers that need it.
+// Refresh reads the machines anew, and is the only moment at which groups come and go. It succeeds
+// always: its failure would stop all scaling, and one host that is down is no reason to. What
+// cannot be read is said by Healthy, and by the answers that need it.
 func (s *Server) Refresh(ctx context.Context, _ *externalgrpc.RefreshRequest) (*externalgrpc.RefreshResponse, error) {
 	s.memory.refresh(ctx)
 	return &externalgrpc.RefreshResponse{}, nil

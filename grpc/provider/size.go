@@ -23,17 +23,18 @@ type sizing struct {
 	parted map[string]parted
 }
 
-// parted is a machine that was given back, by its id. Who asks for it again when it is gone, because the
-// first answer did not arrive or the node is still listed, has got what they want.
+// parted is a machine that was reclaimed, by its id. Who asks for it again when it is gone, because
+// the first answer did not arrive or the node is still listed, has got what they want.
 type parted struct {
 	group, name string
 	at          time.Time
 }
 
-// partedLasts is how long that is remembered: longer than anybody lists the node of a machine that is gone.
+// partedLasts is how long that is remembered: longer than anybody lists the node of a machine that
+// is gone.
 const partedLasts = time.Hour
 
-// part remembers a machine that was given back.
+// part remembers a machine that was reclaimed.
 func (s *sizing) part(m *seen, now time.Time) {
 	if s.parted == nil {
 		s.parted = map[string]parted{}
@@ -46,14 +47,14 @@ func (s *sizing) part(m *seen, now time.Time) {
 	s.parted[instanceID(m.machine)] = parted{m.group.id, m.machine.Name, now}
 }
 
-// hasParted reports whether a node is that of a machine of the group that was given back.
+// hasParted reports whether a node is that of a machine of the group that was reclaimed.
 func (s *sizing) hasParted(g *group, n *externalgrpc.ExternalGrpcNode) bool {
 	p, was := s.parted[n.GetProviderID()]
 	return was && p.group == g.id && (n.GetName() == p.name || n.GetName() == n.GetProviderID())
 }
 
-// change is a change of a group's size: the view of it, and the group. One that nobody waits for any more is
-// taken for lost by who asked, and asked again.
+// change is a change of a group's size: the view of it, and the group. One that nobody waits for
+// any more is taken for lost by who asked, and asked again.
 func (s *Server) change(ctx context.Context, id string) (*view, *group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, status.FromContextError(err).Err()
@@ -92,8 +93,8 @@ func (s *Server) NodeGroupIncreaseSize(ctx context.Context, r *externalgrpc.Node
 	return &externalgrpc.NodeGroupIncreaseSizeResponse{}, s.order(context.WithoutCancel(ctx), v, g, int(r.GetDelta()))
 }
 
-// moment is the time that new orders are named by: one that none was named by before. An order with the
-// name of another would be taken for that one, asked for again.
+// moment is the time that new orders are named by: one that none was named by before. An order with
+// the name of another would be taken for that one, asked for again.
 func (s *Server) moment(v *view) time.Time {
 	at := s.cfg.Now().Truncate(time.Millisecond) // as much of it as a name tells
 	if !at.After(s.size.last) {
@@ -152,8 +153,8 @@ func (s *Server) takeBack(ctx context.Context, names []string) error {
 	return errors.Join(append(faults, s.memory.healthy(ctx))...)
 }
 
-// giveBack gives machines back, one after the other. Where one cannot be, those before it are going, and
-// stay so when they are asked for again.
+// giveBack gives machines back, one after the other. Where one cannot be, those before it are
+// going, and stay so when they are asked for again.
 func (s *Server) giveBack(ctx context.Context, v *view, names []string) error {
 	defer s.memory.renew(context.WithoutCancel(ctx))
 	for i, name := range names {
@@ -165,7 +166,8 @@ func (s *Server) giveBack(ctx context.Context, v *view, names []string) error {
 	return nil
 }
 
-// NodeGroupDeleteNodes gives machines back. Those that are going already are not given back a second time.
+// NodeGroupDeleteNodes gives machines back. Those that are going already are not reclaimed a second
+// time.
 func (s *Server) NodeGroupDeleteNodes(ctx context.Context, r *externalgrpc.NodeGroupDeleteNodesRequest) (*externalgrpc.NodeGroupDeleteNodesResponse, error) {
 	s.size.mu.Lock()
 	defer s.size.mu.Unlock()
@@ -180,8 +182,8 @@ func (s *Server) NodeGroupDeleteNodes(ctx context.Context, r *externalgrpc.NodeG
 	return &externalgrpc.NodeGroupDeleteNodesResponse{}, s.giveBack(ctx, v, going)
 }
 
-// going names the machines among nodes that are not going or gone already. One node that is not the group's
-// refuses them all.
+// going names the machines among nodes that are not going or gone already. One node that is not the
+// group's refuses them all.
 func (s *Server) going(v *view, g *group, nodes []*externalgrpc.ExternalGrpcNode) ([]string, error) {
 	var going []string
 	sound := 0
@@ -213,7 +215,8 @@ func (s *Server) going(v *view, g *group, nodes []*externalgrpc.ExternalGrpcNode
 	return going, nil
 }
 
-// NodeGroupDecreaseTargetSize takes back orders that have not become machines. It never deletes one.
+// NodeGroupDecreaseTargetSize takes back orders that have not become machines. It never deletes
+// one.
 func (s *Server) NodeGroupDecreaseTargetSize(ctx context.Context, r *externalgrpc.NodeGroupDecreaseTargetSizeRequest) (*externalgrpc.NodeGroupDecreaseTargetSizeResponse, error) {
 	if r.GetDelta() >= 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "delta: must be less than 0, was %d", r.GetDelta())

@@ -223,8 +223,8 @@ func TestMachinesOfAShapeThatIsGoneOnlyShrink(t *testing.T) {
 	}
 }
 
-// Whatever is asked, a group's target is the number of its instances that are not going, no pool grows
-// beyond its maximum, and nothing that is refused changes anything.
+// Whatever is asked, a group's target is the number of its instances that are not going, no pool
+// grows beyond its maximum, and nothing that is refused changes anything.
 func TestTargetsAndInstancesAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, p := made(t, nil)

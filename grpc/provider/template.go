@@ -30,8 +30,8 @@ func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpc.
 // defaultPodSlots is how many pods Kubernetes lets a node take unless it is told otherwise.
 const defaultPodSlots = 110
 
-// node is a node of the group as it is when it has just joined. Static pods cannot be told of, so they are
-// in what is reserved, with what the system keeps.
+// node is a node of the group as it is when it has just joined. Static pods cannot be told of, so
+// they are in what is reserved, with what the system keeps.
 func (g *group) node() *corev1.Node {
 	slots := g.pool.PodSlots
 	if slots == 0 {
@@ -51,7 +51,8 @@ func (g *group) node() *corev1.Node {
 	return n
 }
 
-// capacity is what a node of the group has besides CPU and memory, of which pods may use less of the disk.
+// capacity is what a node of the group has besides CPU and memory, of which pods may use less of
+// the disk.
 func (g *group) capacity() pricing.Amounts {
 	all := g.pool.Extras(g.shape)
 	if g.shape.Disk > 0 {

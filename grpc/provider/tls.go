@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// TLS is the certificate of the server, the authority that its clients' are signed by, and the names of
-// those clients. An authority alone proves nothing: that of a cluster signs every workload's certificate.
-// The texts, in PEM, are asked for at every connection, so that rotated files serve without a restart;
-// what cannot be read or does not fit together leaves the last good ones in force.
+// TLS is the certificate of the server, the authority that its clients' are signed by, and the
+// names of those clients. An authority alone proves nothing: that of a cluster signs every
+// workload's certificate. The texts, in PEM, are asked for at every connection, so that rotated
+// files serve without a restart; what cannot be read or does not fit together leaves the last good
+// ones in force.
 type TLS struct {
 	Certificate, Key, ClientCA func() ([]byte, error)
-	// Clients are the names of those who may order and destroy machines. A certificate bears a name that
-	// is exactly one of its DNS names or URIs, or its common name.
+	// Clients are the names of those who may order and destroy machines. A certificate bears a name
+	// that is exactly one of its DNS names or URIs, or its common name.
 	Clients []string
 	// Warn takes texts that are not taken, once, and clients that are refused, one a minute.
 	Warn func(error)
@@ -100,7 +101,8 @@ func (t *TLS) read() (*configs, [3]string, error) {
 	return &configs{mutual, open}, texts, nil
 }
 
-// admit ends the handshake of a client that is not listed: nothing that it sends is read as a message.
+// admit ends the handshake of a client that is not listed: nothing that it sends is read as a
+// message.
 func (t *TLS) admit(c tls.ConnectionState) error {
 	if len(c.VerifiedChains) == 0 {
 		return errors.New("client certificate: must be shown, none was")
@@ -122,8 +124,8 @@ func (t *TLS) refused(err error) {
 	}
 }
 
-// admitted is why a certificate is not of a listed client, or nil. One without extended key usages would
-// be good for anything by X.509, and is what a workload gets that asked for none.
+// admitted is why a certificate is not of a listed client, or nil. One without extended key usages
+// would be good for anything by X.509, and is what a workload gets that asked for none.
 func admitted(c *x509.Certificate, clients []string) error {
 	names := append(slices.Clone(c.DNSNames), c.Subject.CommonName)
 	for _, u := range c.URIs {
@@ -139,8 +141,8 @@ func admitted(c *x509.Certificate, clients []string) error {
 	return nil
 }
 
-// certificatesOf reads a text that holds certificates and nothing else. What a write has left half is
-// refused, though its first part could be used.
+// certificatesOf reads a text that holds certificates and nothing else. What a write has left half
+// is refused, though its first part could be used.
 func certificatesOf(text string) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	block, rest := pem.Decode([]byte(text))

@@ -43,13 +43,13 @@ type memory struct {
 	fresh    time.Duration
 	rooms    func(*view) map[*group]int
 
-	// reading is held by the one who reads the machines, so that views follow one another. Nobody who has a
-	// view to answer from waits for it.
+	// reading is held by the one who reads the machines, so that views follow one another. Nobody
+	// who has a view to answer from waits for it.
 	reading sync.Mutex
 	mu      sync.Mutex
 	pools   []*group // the groups of what the pools make now
-	// groups are those that are told of, retired ones among them. They stay as they are from one refresh to
-	// the next: clients keep the list, and fall over an id that came or went meanwhile.
+	// groups are those that are told of, retired ones among them. They stay as they are from one
+	// refresh to the next: clients keep the list, and fall over an id that came or went meanwhile.
 	groups []*group
 	told   bool // the list was asked for
 	view   *view
@@ -57,8 +57,8 @@ type memory struct {
 	err    error // of the last reading
 }
 
-// look returns the view, read anew if it is older than fresh and nobody is reading. If it cannot be read, the
-// last one stands: an empty list would tell cluster-autoscaler that its nodes are gone.
+// look returns the view, read anew if it is older than fresh and nobody is reading. If it cannot be
+// read, the last one stands: an empty list would tell cluster-autoscaler that its nodes are gone.
 func (m *memory) look(ctx context.Context) *view {
 	v, due := m.last()
 	if v != nil && (!due || !m.reading.TryLock()) {
@@ -74,8 +74,8 @@ func (m *memory) look(ctx context.Context) *view {
 	return m.readAnew(ctx, false)
 }
 
-// renew returns the view as it is now. Who changes something goes by nothing older, and renews it before they
-// say that it is done.
+// renew returns the view as it is now. Who changes something goes by nothing older, and renews it
+// before they say that it is done.
 func (m *memory) renew(ctx context.Context) *view {
 	m.reading.Lock()
 	defer m.reading.Unlock()
@@ -111,8 +111,8 @@ func (m *memory) last() (v *view, due bool) {
 	return m.view, m.view == nil || m.now().Sub(m.read) >= m.fresh
 }
 
-// readAnew reads the machines; the caller holds reading. While nobody was told of the groups, they may come and
-// go at any time.
+// readAnew reads the machines; the caller holds reading. While nobody was told of the groups, they
+// may come and go at any time.
 func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 	m.mu.Lock()
 	at, groups, pools := m.now(), m.groups, m.pools
@@ -185,8 +185,8 @@ func newView(groups []*group, machines []nodescaler.Machine) *view {
 	return v
 }
 
-// homeOf finds a machine's group. It is nil for machines of pools that are not ours to scale, and of groups
-// that are not told of yet.
+// homeOf finds a machine's group. It is nil for machines of pools that are not ours to scale, and
+// of groups that are not told of yet.
 func homeOf(groups []*group, m *nodescaler.Machine) *group {
 	for _, g := range groups {
 		if g.made(m) {
@@ -233,9 +233,10 @@ func (v *view) target(g *group) int {
 	return n
 }
 
-// limits are the least and most machines that a group may have. The pool's are shared: the room that
-// its other groups and its spares have taken is not offered twice, and what they hold counts for the least. What the pool
-// lacks of its least, the group of its first shape is to make up for alone.
+// limits are the least and most machines that a group may have. The pool's are shared: the room
+// that its other groups and its spares have taken is not offered twice, and what they hold counts
+// for the least. What the pool lacks of its least, the group of its first shape is to make up for
+// alone.
 func (v *view) limits(g *group) (least, most int) {
 	have := v.target(g)
 	if g.retired {
@@ -249,8 +250,8 @@ func (v *view) limits(g *group) (least, most int) {
 	return least, max(have, g.pool.Max-others-v.kept[g.pool.Name])
 }
 
-// offered are the limits that cluster-autoscaler is shown: no more than the hard limit allows, and no minimum beyond
-// that, for it would be asked for in vain.
+// offered are the limits that cluster-autoscaler is shown: no more than the hard limit allows, and
+// no minimum beyond that, for it would be asked for in vain.
 func (v *view) offered(g *group) (least, most int) {
 	least, most = v.limits(g)
 	if v.room != nil {
@@ -260,7 +261,7 @@ func (v *view) offered(g *group) (least, most int) {
 }
 
 // find returns the machine that a node stands for. A name counts only while one of the two has no
-// provider id: a node with another one is somebody else's.
+// provider id: a node with another one is another owner's.
 func (v *view) find(providerID, name string) *seen {
 	if s := v.at[providerID]; s != nil {
 		return s
@@ -271,8 +272,8 @@ func (v *view) find(providerID, name string) *seen {
 	return nil
 }
 
-// lostBy returns the group that a node's id was told of and lost by, or nil. Only a placeholder has its
-// id for a name; a node that did join with that id is a stranger's.
+// lostBy returns the group that a node's id was told of and lost by, or nil. Only a placeholder has
+// its id for a name; a node that did join with that id is a stranger's.
 func (v *view) lostBy(n *externalgrpc.ExternalGrpcNode) *group {
 	if id := n.GetProviderID(); id == n.GetName() {
 		return v.lost[id]

@@ -76,8 +76,8 @@ func find(message []byte, path ...protowire.Number) ([]byte, bool) {
 	return nil, false
 }
 
-// A client of cluster-autoscaler up to 1.34.1 and one of 1.35 and later, each with only the fields that it
-// knows, read the same values from one server.
+// A client of cluster-autoscaler up to 1.34.1 and one of 1.35 and later, each with only the fields
+// that it knows, read the same values from one server.
 func TestOldAndNewClientsReadEqualValues(t *testing.T) {
 	unneeded := nodescaler.Duration(3 * time.Minute)
 	s, _ := made(t, func(c *Config) { c.Pools[0].Options = &Options{ScaleDownUnneededTime: &unneeded} })

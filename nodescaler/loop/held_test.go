@@ -29,7 +29,7 @@ func TestPoliciesAreToldOfHoldsUnlessAllPoolsAreHeld(t *testing.T) {
 		{name: "one", all: aa, heldUp: []bool{true, false}, heldDn: []bool{true, false}},
 		{name: "one up", up: aa, heldUp: []bool{true, false}, heldDn: []bool{false, false}},
 		{name: "one down", down: aa, heldUp: []bool{false, false}, heldDn: []bool{true, false}},
-		{name: "all up: machines are given back all the same", up: both, heldUp: []bool{true, true}, heldDn: []bool{false, false}},
+		{name: "all up: machines are reclaimed all the same", up: both, heldUp: []bool{true, true}, heldDn: []bool{false, false}},
 		{name: "all: what would be done is decided", all: both, heldUp: []bool{false, false}, heldDn: []bool{false, false}},
 		{name: "all, in two ways", all: aa, up: both, down: both, heldUp: []bool{false, false}, heldDn: []bool{false, false}},
 	} {

@@ -22,7 +22,7 @@ func NewNDJSON(w io.Writer) *NDJSON {
 func (j *NDJSON) Append(s *Step) error { return j.enc.Encode(s) }
 
 // Read calls f with every record of an NDJSON journal, in order, until f returns an error. A
-// last line that was cut off in the writing is left out; any other line that is no record is
+// last line that was cut off in the writing is omitted; any other line that is no record is
 // an error that names it.
 func Read(r io.Reader, f func(*Step) error) error {
 	in := bufio.NewReader(r)

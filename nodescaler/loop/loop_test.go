@@ -366,7 +366,7 @@ func TestUnreadableSignalsReachThePolicyAsUnknown(t *testing.T) {
 	}
 }
 
-// What is unknown is left out, and nothing is not: a workload without errors differs from one that
+// What is unknown is omitted, and nothing is not: a workload without errors differs from one that
 // is unknown.
 func TestRecordShowsWhatIsKnownOfTheInputs(t *testing.T) {
 	wl := &podscaler.Workload{SLO: podscaler.SLO{Target: 300 * time.Millisecond}}

@@ -210,7 +210,7 @@ func (d *Draft) NoteRefused() {
 // CalledOff says that another client opened a node that is being emptied, which is their way to
 // say that they want to keep it.
 func CalledOff(n *nodescaler.NodeLoad) nodescaler.Reason {
-	return Because(nodescaler.DrainCalledOff, "%s was uncordoned by somebody else while it was being emptied", n.Name)
+	return Because(nodescaler.DrainCalledOff, "%s was uncordoned by another client while it was being emptied", n.Name)
 }
 
 // Reserve takes one from what the pool may lose, and reports whether there was one.

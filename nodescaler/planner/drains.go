@@ -244,7 +244,7 @@ func (t *drainer) candidates(kept findings) []candidate {
 		case t.X.Away(n.VM.Host):
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:
-			kept.add(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+			kept.add(nodescaler.NodeCordoned, "%s was cordoned by another client", n.Name)
 		case n.Pinned != "":
 			kept.add(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
 		case t.Spare[n.VM.Pool] < 1:

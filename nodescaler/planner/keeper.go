@@ -28,8 +28,9 @@ import (
 type Spared struct {
 	// Most is how many spares each pool may have; 0 with a budget leaves it to that.
 	Most int `json:"most" yaml:"most"`
-	// BudgetPercent is what a pool's spares may cost, in percent of what the most machines cost that
-	// the pool had within a day. It allows one spare for each of those at most; 0 is no budget.
+	// BudgetPercent is what a pool's spares may cost, in percent of what the most machines cost
+	// that the pool had within a day. It allows one spare for each of those at most; 0 is no
+	// budget.
 	BudgetPercent float64 `json:"budgetPercent" yaml:"budgetPercent"`
 	// Worth is what a minute is worth in which pods wait for a machine, in minutes of that
 	// machine's price.

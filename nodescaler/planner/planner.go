@@ -96,7 +96,7 @@ func (t *scan) run() {
 	}
 	unneeded := t.drainer.judge()
 	if t.first {
-		t.Note(nodescaler.JustStarted, "no node is given back at the first look")
+		t.Note(nodescaler.JustStarted, "no node is reclaimed at the first look")
 		return
 	}
 	t.drainer.startDrains(unneeded)

@@ -162,7 +162,7 @@ func (t *spares) dismiss(s *stock) {
 	}
 	for _, m := range s.drifted {
 		if here(m) {
-			t.Return(m, Because(nodescaler.SpareDrifted, "%s is given back and replaced: %s", m.Name, m.Drifted))
+			t.Return(m, Because(nodescaler.SpareDrifted, "%s is reclaimed and replaced: %s", m.Name, m.Drifted))
 			return
 		}
 	}

@@ -131,7 +131,7 @@ func (t *watcher) giveUp(m *nodescaler.Machine, failed since, why nodescaler.Rea
 	case held != nil:
 		t.Note(held.Code, "%s stays: %s (%s)", m.Name, held.Text, why.Text)
 	case t.first:
-		t.Note(nodescaler.JustStarted, "%s is not given back at the first look (%s)", m.Name, why.Text)
+		t.Note(nodescaler.JustStarted, "%s is not reclaimed at the first look (%s)", m.Name, why.Text)
 	case t.X.Away(m.Host):
 		t.Note(nodescaler.HostOffline, "%s stays until its host %s is back (%s)", m.Name, m.Host, why.Text)
 	case m.Phase != nodescaler.Failed && !t.Reserve(m.Pool):

@@ -21,7 +21,8 @@ func beside(w *sample.World) {
 	w.Machines[len(w.Machines)-1].Pool = "x"
 }
 
-// acted is all that is done in half an hour of steps in which nothing changes but what is done, from a time on.
+// acted is all that is done in half an hour of steps in which nothing changes but what is done,
+// from a time on.
 func acted(t *testing.T, p nodescaler.Policy, w *sample.World, from time.Duration) (all []string) {
 	t.Helper()
 	for at := from; at <= from+30*time.Minute; at += 10 * time.Second {
@@ -35,7 +36,8 @@ func acted(t *testing.T, p nodescaler.Policy, w *sample.World, from time.Duratio
 // emptied reports whether the node of pool x is on its way.
 func emptied(done []string) bool { return len(done) > 0 && done[0] == "Cordon x-1" }
 
-// What waits for a pool that is held waits for as long as it is, and nothing else may wait for that.
+// What waits for a pool that is held waits for as long as it is, and nothing else may wait for
+// that.
 func TestPoolsThatAreHeldAreInNobodysWay(t *testing.T) {
 	failed := func(w *sample.World) { w.Machine("w-9", "pve1", nodescaler.Failed) }
 	short := func(w *sample.World) { w.Pools[0].Min = 2 }
@@ -64,7 +66,8 @@ func TestPoolsThatAreHeldAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// A pool is held while one of its nodes is being emptied: what has been begun is left as it is, whatever becomes of it.
+// A pool is held while one of its nodes is being emptied: what has been begun is left as it is,
+// whatever becomes of it.
 func TestDrainsOfAPoolThatIsHeldAreLeftAlone(t *testing.T) {
 	for name, hold := range map[string]func(*sample.World){"down": sample.HeldDown, "up": sample.HeldUp} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +134,9 @@ func also(name string, change ...func(*nodescaler.Node)) func(*sample.World) {
 	}
 }
 
-// Of a machine that pods run on there may be a second Node object, or one of another name. Whatever the policy, the
-// machine is neither emptied nor given back in two hours; a node beside it that is empty goes.
+// Of a machine that pods run on there may be a second Node object, or one of another name. Whatever
+// the policy, the machine is neither emptied nor reclaimed in two hours; a node beside it that is
+// empty goes.
 func TestMachinesThatAreHeldStay(t *testing.T) {
 	busy := func() *sample.World {
 		return sample.New().Node("w-1", "pve1", func(n *nodescaler.Node) { n.ProviderID, n.SystemUUID = "proxmox://r/1", "uuid-1" }).
@@ -200,7 +204,8 @@ func TestMachinesThatAreHeldStay(t *testing.T) {
 	}
 }
 
-// A drain that is under way when something begins to hold the machine is taken back, with the reason.
+// A drain that is under way when something begins to hold the machine is taken back, with the
+// reason.
 func TestDrainsOfWhatIsHeldAreTakenBack(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {
@@ -249,7 +254,8 @@ func TestSparesThatAreHeld(t *testing.T) {
 	}
 }
 
-// A pod that others are preempted for has its place: no machine is ordered for it, and its node stays.
+// A pod that others are preempted for has its place: no machine is ordered for it, and its node
+// stays.
 func TestPodsThatOthersArePreemptedForHaveTheirPlace(t *testing.T) {
 	for _, name := range Names() {
 		w := sample.New().Node("w-1", "pve1").Pod("a", "w-1", 1500, 100).Node("w-2", "pve2").Pod("b", "w-2", 300, 100, sample.Leaving)

@@ -22,7 +22,7 @@ import (
 //
 // It needs a pod policy that says what it expects; with one that does not, it still orders before
 // pods are pending, and gives back sooner than unneeded does. It loses where pods are dear to move:
-// each machine given back that is not empty moves some.
+// each machine reclaimed that is not empty moves some.
 
 // Joint is the settings of the joint policy.
 type Joint struct {
@@ -116,7 +116,7 @@ func newJoint(c Joint) *joint {
 	return j
 }
 
-// Empties is true: machines that workloads leave whole are given back without moving a pod.
+// Empties is true: machines that workloads leave whole are reclaimed without moving a pod.
 func (j *joint) Empties() bool { return true }
 
 // Decide scans, and learns from what it sees and does.
@@ -155,7 +155,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 }
 
 // learn notes for how long machines were not needed: those that are needed again, and, by the next
-// order, those that were given back.
+// order, those that were reclaimed.
 func (j *joint) learn(x *nodescaler.Index, was map[string]time.Time, p *nodescaler.Plan) {
 	drained := map[string]bool{}
 	for i := range p.Actions {

@@ -61,7 +61,7 @@ func TestAtTheLimitAMachineThatIsNotNeededBecomesASpare(t *testing.T) {
 	}
 }
 
-// A spare whose disk is in the way of another machine is given back.
+// A spare whose disk is in the way of another machine is reclaimed.
 func TestSparesMakeWay(t *testing.T) {
 	const second = "v"
 	full := func(limit int) *sample.World {
@@ -158,7 +158,7 @@ func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return v-3"})
 }
 
-// What a spare is given back for, the money of its disk or its place in the pool, is not spent on
+// What a spare is reclaimed for, the money of its disk or its place in the pool, is not spent on
 // another spare before the machine is ordered.
 func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 	big := sample.Large
@@ -367,7 +367,7 @@ func TestASpareThatIsToldToStartMakesNoWay(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(30*time.Second)), []string{"Return w-2"})
 }
 
-// For one machine at a time, for what is given back for the first is not there for the second.
+// For one machine at a time, for what is reclaimed for the first is not there for the second.
 func TestSparesMakeWayForOneMachineAtATime(t *testing.T) {
 	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2").Spare("w-3", "pve3")
 	w.Pools[0].Max, w.Pools[0].Shapes = 3, append(w.Pools[0].Shapes, sample.Large)

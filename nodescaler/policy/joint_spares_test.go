@@ -64,7 +64,7 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 	}
 }
 
-// What has been made before need not be made again: spares stand in where machines fail to be made.
+// What has been made before need not be made again: spares are in where machines fail to be made.
 func TestJointWakesSparesOfAPoolThatIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -280,7 +280,7 @@ func TestAsManySparesAsPay(t *testing.T) {
 				t.Errorf("want %q in:%s", c.want, sample.Reasons(plan))
 			}
 			if strings.HasPrefix(c.want, "2") == slices.Contains(sample.Lines(plan), "Return w-3") {
-				t.Errorf("one is given back or not: %v", sample.Lines(plan))
+				t.Errorf("one is reclaimed or not: %v", sample.Lines(plan))
 			}
 		})
 	}

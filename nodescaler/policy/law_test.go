@@ -141,8 +141,9 @@ func anyMachine(w *sample.World, t *rapid.T, name string) {
 	w.Nodes = append(w.Nodes, n)
 }
 
-// disguise has nodes and machines say who they are, and some of it contradict the rest: renamed nodes, two of
-// one machine, one with another's provider ID or UUID, machines that an adapter holds, claims on disks.
+// disguise has nodes and machines say who they are, and some of it contradict the rest: renamed
+// nodes, two of one machine, one with another's provider ID or UUID, machines that an adapter
+// holds, claims on disks.
 func disguise(w *sample.World, t *rapid.T) {
 	machines := len(w.Machines)
 	for i := range w.Machines {
@@ -212,8 +213,9 @@ func mustStay(s *nodescaler.Snapshot, m *nodescaler.Machine) bool {
 	})
 }
 
-// Whatever nodes say of themselves, a machine that something holds is neither emptied, stopped nor destroyed by any
-// policy, none is deleted with pods on any of its nodes, and drains of what is held are taken back.
+// Whatever nodes say of themselves, a machine that something holds is neither emptied, stopped nor
+// destroyed by any policy, none is deleted with pods on any of its nodes, and drains of what is
+// held are taken back.
 func TestNoPolicyTakesDownWhatIsHeld(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		p, w := build(t, anySpec(t, name)), drawWorld(t, true)
@@ -375,8 +377,8 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 	})
 }
 
-// A pod that waits is told of, with a machine for it or what is in the way of one, by the policies that look at pods one
-// by one.
+// A pod that waits is told of, with a machine for it or what is in the way of one, by the policies
+// that look at pods one by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
 	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", sample.Paused.Code}
 	tells := func(r nodescaler.Reason) bool {
@@ -451,7 +453,7 @@ func TestARestartedPolicyIsNeverFasterToGiveBack(t *testing.T) {
 }
 
 // What is not seen is not gone: when nodes stop being ready, or hosts are away, nothing is
-// given back for it but machines that never were nodes.
+// reclaimed for it but machines that never were nodes.
 func TestUnknownNeverShrinks(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		spec, w := anySpec(t, name), anyWorld(t)
@@ -482,7 +484,7 @@ func TestUnknownNeverShrinks(t *testing.T) {
 }
 
 // longUnready is the nodes that the world has shown as not ready throughout, for so long that
-// they may be given back for it.
+// they may be reclaimed for it.
 func longUnready(w *sample.World, at time.Duration) []string {
 	var names []string
 	x := nodescaler.NewIndex(&w.Snapshot)
@@ -567,13 +569,13 @@ func partings(t sample.Fatal, p nodescaler.Plan) nodescaler.Plan {
 		p.Actions = nil
 	}
 	if n > 1 {
-		t.Fatalf("%d spares are given back at once", n)
+		t.Fatalf("%d spares are reclaimed at once", n)
 	}
 	return p
 }
 
-// A spare takes a place in its pool and room while it is made, and but for being let go is nothing else to a
-// policy that keeps none.
+// A spare takes a place in its pool and room while it is made, and but for being let go is nothing
+// else to a policy that keeps none.
 func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
 	for _, name := range []string{"pending", "unneeded"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -599,8 +601,8 @@ func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
 	}
 }
 
-// What joint does with spares, whatever the world: at most as many are kept as may be, and one is only
-// ordered while nobody waits for a machine.
+// What joint does with spares, whatever the world: at most as many are kept as may be, and one is
+// only ordered while nobody waits for a machine.
 func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, w := anySpec(t, "joint"), anyWorld(t)

@@ -283,8 +283,8 @@ func TestPoliciesComeToRest(t *testing.T) {
 	}
 }
 
-// With spares, too: under a steady load nothing is done in the end and every pod runs, and without any load
-// there are the spares and no more.
+// With spares, too: under a steady load nothing is done in the end and every pod runs, and without
+// any load there are the spares and no more.
 func TestJointWithSparesComesToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
@@ -323,8 +323,8 @@ func TestJointWithSparesComesToRest(t *testing.T) {
 	})
 }
 
-// However pods are to be spread over nodes and zones: once the load is steady they all run, and no machine is there for
-// nothing.
+// However pods are to be spread over nodes and zones: once the load is steady they all run, and no
+// machine is there for nothing.
 func TestPodsThatAreSpreadAllRun(t *testing.T) {
 	const zone = "topology.kubernetes.io/zone"
 	for _, name := range []string{"unneeded", "joint"} {

@@ -23,24 +23,24 @@ import (
 // machine, nor one that died. A drain that budgets hold up holds up every later one.
 //
 // Not kept is its queue, in which an order waits for one of the workers and is carried out even
-// when its pods are gone: what cannot be ordered at once is reckoned anew at the next poll. A
-// world that takes every order and makes a few machines at a time shows that (the shipped
-// experiments do). Nor are crashes (bare pods), the deletion of nodes whose pods were refused eviction,
-// the random choice between equal nodes, and the choice of the least loaded node by cores
-// plus bytes per MiB, in which memory outweighs CPU a million to one: it goes by the larger
-// of the two shares here.
+// when its pods are gone: what cannot be ordered at once is reckoned anew at the next poll. A world
+// that takes every order and makes a few machines at a time shows that (the shipped experiments
+// do). Nor are crashes (bare pods), the deletion of nodes whose pods were refused eviction, the
+// random choice between equal nodes, and the choice of the least loaded node by cores plus bytes
+// per MiB, in which memory outweighs CPU a million to one: it goes by the larger of the two shares
+// here.
 
 // Pending is the settings of the pending policy, named as kproximate's where it has them.
 type Pending struct {
-	// Pool is the pool whose machines it orders; it may be left out if there is only one.
+	// Pool is the pool whose machines it orders; it may be omitted if there is only one.
 	Pool string `json:"pool,omitempty" yaml:"pool,omitempty"`
-	// Shape is the name of the one shape that it orders; the pool's first if left out.
+	// Shape is the name of the one shape that it orders; the pool's first if omitted.
 	Shape        string              `json:"shape,omitempty" yaml:"shape,omitempty"`
 	PollInterval nodescaler.Duration `json:"pollInterval" yaml:"pollInterval"`
 	// Parallel is how many machines may be on their way at once: kproximate's workers.
 	Parallel int `json:"parallel" yaml:"parallel"`
 	// LoadHeadroom is the share of the load that has to stay free on top of it when a node is
-	// given back.
+	// reclaimed.
 	LoadHeadroom float64 `json:"loadHeadroom" yaml:"loadHeadroom"`
 	CountAs      CountAs `json:"countAs" yaml:"countAs"`
 	// WaitForJoin is how long a machine that has joined still counts as on its way while its
@@ -123,7 +123,7 @@ func (p *pending) Decide(x *nodescaler.Index) nodescaler.Plan {
 	if t, ok := newPoll(&p.cfg, d); ok {
 		t.grow()
 		if first {
-			d.Note(nodescaler.JustStarted, "nothing is given back at the first look")
+			d.Note(nodescaler.JustStarted, "nothing is reclaimed at the first look")
 		} else {
 			t.shrink()
 			t.DismissSpares()
@@ -149,7 +149,7 @@ type poll struct {
 	leaving  []string               // machines on their way out
 	nodes    []*nodescaler.NodeLoad // that stay
 	draining []*nodescaler.NodeLoad
-	wait     bool // there are pods to wait for before anything is given back
+	wait     bool // there are pods to wait for before anything is reclaimed
 }
 
 func newPoll(cfg *Pending, d *planner.Draft) (*poll, bool) {
@@ -217,8 +217,8 @@ func (t *poll) sort(m *nodescaler.Machine) {
 	}
 }
 
-// grow orders as many machines as the larger of the two sums needs, and the pool's minimum. What namespaces ask for
-// that may not have all of it is added up apart, and comes after the rest.
+// grow orders as many machines as the larger of the two sums needs, and the pool's minimum. What
+// namespaces ask for that may not have all of it is added up apart, and comes after the rest.
 func (t *poll) grow() {
 	w := t.Admit()
 	var pods, last, tooBig []*nodescaler.Pod
@@ -250,7 +250,8 @@ func (t *poll) grow() {
 	t.strandAll(w.Pending)
 }
 
-// strandAll notes the pods that its one shape of machine does not help. Where machines are on their way those may.
+// strandAll notes the pods that its one shape of machine does not help. Where machines are on their
+// way those may.
 func (t *poll) strandAll(pods []*nodescaler.Pod) {
 	pool, only := *t.pool.Pool, *t.pool
 	pool.Shapes, only.Pool = []pricing.Shape{t.shape}, &pool
@@ -283,8 +284,8 @@ func asksOf(pods []*nodescaler.Pod) (sum pricing.Resources) {
 	return sum
 }
 
-// forOf says for which namespaces with quotas the next machine is, after so many: each needs as many as hold what it
-// asks for.
+// forOf says for which namespaces with quotas the next machine is, after so many: each needs as
+// many as hold what it asks for.
 func (t *poll) forOf(pods []*nodescaler.Pod) func(after int) []string {
 	asked := map[string]pricing.Resources{}
 	for _, p := range pods {
@@ -318,8 +319,9 @@ func (t *poll) beyond(w nodescaler.Wanted) map[string]bool {
 	return beyond
 }
 
-// may is how many machines the namespace's quota allows beside what it takes, of so many. Those on their way count
-// as its own, as they do against what it asks for. It says why not, if it does not allow all.
+// may is how many machines the namespace's quota allows beside what it takes, of so many. Those on
+// their way count as its own, as they do against what it asks for. It says why not, if it does not
+// allow all.
 func (t *poll) may(namespace string, need int) (n int, why *nodescaler.Reason) {
 	rate := pricing.Rate(0)
 	for i := range t.X.Hosts {
@@ -337,8 +339,8 @@ func (t *poll) may(namespace string, need int) (n int, why *nodescaler.Reason) {
 	return n, why
 }
 
-// growLast orders for each of the namespaces that may not have all that they ask for as many machines as they may
-// have, beside what is left of those on their way.
+// growLast orders for each of the namespaces that may not have all that they ask for as many
+// machines as they may have, beside what is left of those on their way.
 func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 	by := map[string][]*nodescaler.Pod{}
 	for _, p := range pods {
@@ -495,11 +497,11 @@ func (t *poll) mayShrink() bool {
 	unready := slices.IndexFunc(t.nodes, t.unknown)
 	switch {
 	case t.wait:
-		t.Note(nodescaler.ActivityElsewhere, "nothing is given back while pods are pending")
+		t.Note(nodescaler.ActivityElsewhere, "nothing is reclaimed while pods are pending")
 	case len(busy) > 0:
-		t.Note(nodescaler.ActivityElsewhere, "nothing is given back with %s on the way in or out", planner.Some("machine", busy))
+		t.Note(nodescaler.ActivityElsewhere, "nothing is reclaimed with %s on the way in or out", planner.Some("machine", busy))
 	case unready >= 0:
-		t.Note(nodescaler.NodeNotReady, "nothing is given back while %s is not ready, or its host is away", t.nodes[unready].Name)
+		t.Note(nodescaler.NodeNotReady, "nothing is reclaimed while %s is not ready, or its host is away", t.nodes[unready].Name)
 	case t.Spare[t.pool.Name] < 1:
 		t.Note(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
 	default:
@@ -540,7 +542,7 @@ func (t *poll) fewerWouldDo() bool {
 	return false
 }
 
-// startDrain closes the least loaded node and starts to empty it. A node that somebody else
+// startDrain closes the least loaded node and starts to empty it. A node that another client
 // cordoned is theirs, and one with a pinned pod cannot be emptied.
 func (t *poll) startDrain() {
 	var may []*nodescaler.NodeLoad
@@ -552,7 +554,7 @@ func (t *poll) startDrain() {
 		case why != nil:
 			t.Note(why.Code, "%s stays: %s", n.Name, why.Text)
 		case n.Cordoned:
-			t.Note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+			t.Note(nodescaler.NodeCordoned, "%s was cordoned by another client", n.Name)
 		case n.Pinned != "":
 			t.Note(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
 		case pinned >= 0:

@@ -74,8 +74,9 @@ func TestMachinesComeFromThePoolThatPodsPrefer(t *testing.T) {
 	}
 }
 
-// With preferences no more machines are ordered than without, for no more money, and as many workloads go nowhere. There may be
-// fewer: a machine from the pool that is preferred may be one that its minimum asks for.
+// With preferences no more machines are ordered than without, for no more money, and as many
+// workloads go nowhere. There may be fewer: a machine from the pool that is preferred may be one
+// that its minimum asks for.
 func TestPreferencesCostNothing(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		spec, w := anySpec(t, name), anyWorld(t)

@@ -190,9 +190,9 @@ func offender(t *rapid.T, w *sample.World) {
 	}
 }
 
-// However much a namespace wants beyond its quota: for the others the same is ordered as if it were not there, before
-// anything of its own, also where the pool or the limit has no room for all. And what is ordered for it is within
-// its quota.
+// However much a namespace wants beyond its quota: for the others the same is ordered as if it were
+// not there, before anything of its own, also where the pool or the limit has no room for all. And
+// what is ordered for it is within its quota.
 func TestNoNamespaceGetsLessForAnother(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
@@ -231,8 +231,8 @@ func bought(p nodescaler.Plan) (all []string) {
 	return all
 }
 
-// However a namespace's wants change, alone its machines never cost more than its quota, nor are more
-// ordered in an hour, and those within it always come.
+// However a namespace's wants change, alone its machines never cost more than its quota, nor are
+// more ordered in an hour, and those within it always come.
 func TestANamespaceNeverCostsMoreThanItsQuota(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
@@ -276,7 +276,8 @@ func (h *helped) Decide(x *nodescaler.Index) nodescaler.Plan {
 	return h.Policy.Decide(marked)
 }
 
-// Nine pods wait for what no machine has: a volume that is not bound, a constraint that is not known here.
+// Nine pods wait for what no machine has: a volume that is not bound, a constraint that is not
+// known here.
 func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {

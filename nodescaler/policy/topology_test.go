@@ -92,7 +92,8 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 	}
 }
 
-// joins is for pods that go where others with the mark are, and have it themselves if they are some of those.
+// joins is for pods that go where others with the mark are, and have it themselves if they are some
+// of those.
 func joins(key, mark string, own ...string) func(*nodescaler.Pod) {
 	return func(p *nodescaler.Pod) {
 		p.Has, p.Topology = own, []nodescaler.Topology{{Key: key, Mark: mark, Together: true}}
@@ -223,7 +224,8 @@ func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 	}
 }
 
-// Two pods of a node leave it at once: were one still there, the other could go to a zone that is full without it.
+// Two pods of a node leave it at once: were one still there, the other could go to a zone that is
+// full without it.
 func TestPodsLeaveANodeAtOnce(t *testing.T) {
 	spread := sample.SpreadBy(sample.Zone, 2)
 	w := sample.Zoned("a", "b", "c").

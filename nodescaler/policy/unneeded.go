@@ -12,7 +12,7 @@ import (
 // pods that cannot be scheduled are placed, in a simulation, on nodes that are there or on
 // their way, and machines are ordered for those that are left. A node whose pods ask for less
 // than half of it, and all fit elsewhere, is unneeded; after ten minutes of that it is emptied
-// and given back, empty nodes ten at a time and others one by one.
+// and reclaimed, empty nodes ten at a time and others one by one.
 //
 // It is slow by design: it orders only once pods wait, so they wait for a whole boot; and it
 // keeps a node for ten minutes after the last order and ten after it was last needed. It knows
@@ -20,24 +20,24 @@ import (
 // what is used above the threshold stays however cheaply it could be moved.
 //
 // Where it is another thing than the original: replicas that are decided on count as pods that
-// wait, some seconds before upstream would see them. Orders are the cheapest set over all
-// pools, shapes and hosts that pricing/packing finds, where upstream picks one group by least
-// waste (or at random before 1.33). Pod affinity and volumes are not simulated, so nothing is
-// ordered for a pod that waits for one of those while its requests would fit. Nodes that
-// somebody else cordoned are left to them. A node that takes in pods in the simulation is not
-// given back in the same scan, where upstream would try to move them on. Nodes whose host is known to be away
-// count neither for nor against the cluster's health: upstream, which knows no hosts, orders nothing when one of
-// two is lost. Pods below the
-// priority cutoff are evicted and not just deleted with their node. A node that could not be
-// given back is looked at again in the next scan and not after five minutes, since forgetting
-// those five minutes would make a restarted policy faster than one that was not. Readiness of
-// less than the whole node (startup taints, GPUs) and group-specific settings do not exist.
+// wait, some seconds before upstream would see them. Orders are the cheapest set over all pools,
+// shapes and hosts that pricing/packing finds, where upstream picks one group by least waste (or at
+// random before 1.33). Pod affinity and volumes are not simulated, so nothing is ordered for a pod
+// that waits for one of those while its requests would fit. Nodes that another client cordoned are
+// left to them. A node that takes in pods in the simulation is not reclaimed in the same scan,
+// where upstream would try to move them on. Nodes whose host is known to be away count neither for
+// nor against the cluster's health: upstream, which knows no hosts, orders nothing when one of two
+// is lost. Pods below the priority cutoff are evicted and not just deleted with their node. A node
+// that could not be reclaimed is looked at again in the next scan and not after five minutes, since
+// forgetting those five minutes would make a restarted policy faster than one that was not.
+// Readiness of less than the whole node (startup taints, GPUs) and group-specific settings do not
+// exist.
 
 // Unneeded is the settings of the unneeded policy, named as cluster-autoscaler's flags.
 type Unneeded struct {
 	ScanInterval nodescaler.Duration `json:"scanInterval" yaml:"scanInterval"`
-	// FrequentLoopsEnabled scans before the interval is over when something waits that the last scan
-	// did nothing for.
+	// FrequentLoopsEnabled scans before the interval is over when something waits that the last
+	// scan did nothing for.
 	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled" yaml:"frequentLoopsEnabled"`
 
 	planner.Growth    `yaml:",inline"`
@@ -148,13 +148,14 @@ func (u *unneeded) Decide(x *nodescaler.Index) nodescaler.Plan {
 	return plan
 }
 
-// between is the plan between two scans: what waits does so for the reasons that the last one found.
+// between is the plan between two scans: what waits does so for the reasons that the last one
+// found.
 func (u *unneeded) between(interval time.Duration) nodescaler.Plan {
 	return nodescaler.Plan{LookAgain: u.last.Add(interval), Unplaced: u.unplaced}
 }
 
-// early reports whether something waits that the last scan did nothing for: pods and replicas that are
-// new since, or those for which nothing has come of what it ordered.
+// early reports whether something waits that the last scan did nothing for: pods and replicas that
+// are new since, or those for which nothing has come of what it ordered.
 func (u *unneeded) early(x *nodescaler.Index) bool {
 	for _, p := range x.Pending {
 		if !u.waited[p.Name] {

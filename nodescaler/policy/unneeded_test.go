@@ -233,7 +233,7 @@ func TestUnneededGivesBack(t *testing.T) {
 		{name: "a host that is away", world: half().Change(func(w *sample.World) { w.Hosts[1].Online = false }), after: never, reasons: []string{nodescaler.HostOffline}},
 		{name: "a host that is away is no place", world: half().Change(func(w *sample.World) { w.Hosts[0].Online = false }), after: never,
 			reasons: []string{nodescaler.NoPlaceElsewhere}},
-		{name: "somebody else's cordon", world: half().Change(func(w *sample.World) { w.Nodes[1].Cordoned = true }), after: never, reasons: []string{nodescaler.NodeCordoned}},
+		{name: "another owner's cordon", world: half().Change(func(w *sample.World) { w.Nodes[1].Cordoned = true }), after: never, reasons: []string{nodescaler.NodeCordoned}},
 		{name: "a node without a machine of ours", world: half().Change(func(w *sample.World) { w.Nodes[1].Machine, w.Machines = "", w.Machines[:1] }), after: never},
 		{name: "a node that does not say whose it is, with the name of a machine", world: half().Change(func(w *sample.World) { w.Nodes[1].Machine = "" }), after: never},
 		{name: "a node whose machine is not listed", world: half().Change(func(w *sample.World) { w.Machines = w.Machines[:1] }), after: never},
@@ -365,7 +365,8 @@ func TestUnneededScansAtItsInterval(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Buy w small pve1"})
 }
 
-// With frequent loops a scan does not wait for its interval when something waits for which nothing was done.
+// With frequent loops a scan does not wait for its interval when something waits for which nothing
+// was done.
 func TestFrequentLoopsScanForWhatIsNew(t *testing.T) {
 	future := func(n int) func(*sample.World) {
 		return func(w *sample.World) {
@@ -440,17 +441,17 @@ func TestUnneededDrains(t *testing.T) {
 			at: 130 * time.Second, want: []string{"Uncordon w-3"}, reasons: []string{nodescaler.DrainTimedOut}},
 		{name: "an empty node waits for what may have come while it was closed", world: base(), cfg: func(c *Unneeded) { c.NodeDeleteDelayAfterTaint = seconds(20) },
 			reasons: []string{nodescaler.NodeDraining}},
-		{name: "and is given back", world: base(), want: []string{"Return w-3"}, reasons: []string{nodescaler.NodeEmpty}},
+		{name: "and is reclaimed", world: base(), want: []string{"Return w-3"}, reasons: []string{nodescaler.NodeEmpty}},
 		{name: "with its daemons", world: base().Pod("d", "w-3", 100, 1, sample.Daemon), want: []string{"Return w-3"}},
 		{name: "pods that have lost their other place", world: base().Pod("c", "w-3", 1500, 1), want: []string{"Uncordon w-3"}, reasons: []string{nodescaler.NoPlaceElsewhere}},
 		{name: "a pod that was pinned since", world: base().Pod("c", "w-3", 10, 1, pinned), want: []string{"Uncordon w-3"}, reasons: []string{nodescaler.PodPinned}},
 		{name: "a pinned pod that is leaving anyway", world: base().Pod("c", "w-3", 10, 1, pinned, sample.Leaving), reasons: []string{nodescaler.PodLeaving}},
 		{name: "a minimum that was raised", world: base().Change(func(w *sample.World) { w.Pools[0].Min = 3 }), want: []string{"Uncordon w-3"}, reasons: []string{nodescaler.PoolAtMin}},
-		{name: "a node that somebody else opened again", world: base().Change(func(w *sample.World) { w.Nodes[2].Cordoned = false }), want: []string{"Uncordon w-3"},
+		{name: "a node that another client opened again", world: base().Change(func(w *sample.World) { w.Nodes[2].Cordoned = false }), want: []string{"Uncordon w-3"},
 			reasons: []string{nodescaler.DrainCalledOff}},
 		{name: "a host that is away", world: base().Change(func(w *sample.World) { w.Hosts[2].Online = false }), at: time.Hour, reasons: []string{nodescaler.HostOffline}},
 		{name: "a node that is not ready is waited for", world: base().Change(func(w *sample.World) { w.Nodes[2].Ready = false }), at: 20 * time.Minute, reasons: []string{nodescaler.NodeNotReady}},
-		{name: "and given back in the end, with pods that cannot be seen to leave", world: base().Pod("c", "w-3", 10, 1, sample.Leaving).Change(func(w *sample.World) { w.Nodes[2].Ready = false }),
+		{name: "and reclaimed in the end, with pods that cannot be seen to leave", world: base().Pod("c", "w-3", 10, 1, sample.Leaving).Change(func(w *sample.World) { w.Nodes[2].Ready = false }),
 			at: 10*time.Second + twentyMinutes, want: []string{"Return w-3"}},
 		{name: "a machine that is on its way out already", world: base().Change(func(w *sample.World) { w.Machines[2].Phase = nodescaler.Deleting })},
 	}
@@ -614,7 +615,8 @@ func TestMachinesAreOrderedForPodsOfMachinesThatFailed(t *testing.T) {
 	}
 }
 
-// One of two hosts is lost, and half of the nodes with it. That is known, and what ran there has room on the other.
+// One of two hosts is lost, and half of the nodes with it. That is known, and what ran there has
+// room on the other.
 func TestMachinesAreOrderedForPodsOfAHostThatIsLost(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		w := sample.New()
@@ -671,7 +673,8 @@ func TestUnneededCountsFuturePodsOnce(t *testing.T) {
 	}
 }
 
-// Of a node that is not ready nobody sees whether its pods have left, so it takes its place among those that are emptied.
+// Of a node that is not ready nobody sees whether its pods have left, so it takes its place among
+// those that are emptied.
 func TestANodeThatGoesDarkIsStillBeingEmptied(t *testing.T) {
 	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Node("w-3", "pve3").Several(3, "a", "w-1", 400, 100).Pod("b", "w-2", 200, 100).Pod("c", "w-3", 100, 100)
 	p := withUnneeded(t, func(c *Unneeded) { c.ScaleDownDelayAfterFailure = 0 })

@@ -42,7 +42,8 @@ func TestANewPodsClaimsHaveTime(t *testing.T) {
 	}
 }
 
-// A pod that waits in vain says what keeps it from each pool, the nearest first, and what would help.
+// A pod that waits in vain says what keeps it from each pool, the nearest first, and what would
+// help.
 func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 	dedicated := nodescaler.Taint{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}
 	for _, c := range []struct {
@@ -161,7 +162,8 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 	}
 }
 
-// Like pods have one reason together, some by name; replicas to come are counted apart, and those only expected not at all.
+// Like pods have one reason together, some by name; replicas to come are counted apart, and those
+// only expected not at all.
 func TestPodsWithoutAPlaceAreCounted(t *testing.T) {
 	w := sample.New().Several(25, "ns/a", "", 1900, 100)
 	w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 1900, Memory: 100 * pricing.MiB}}, Count: 3, Ahead: 2}}
@@ -228,8 +230,8 @@ func TestPendingSaysWhyPodsHaveNoPlace(t *testing.T) {
 	}
 }
 
-// A pod that the scheduler has no node for, where nothing grows and nothing is on its way, has room on a node that takes
-// it or a reason that names it.
+// A pod that the scheduler has no node for, where nothing grows and nothing is on its way, has room
+// on a node that takes it or a reason that names it.
 func TestNoPodWaitsInSilence(t *testing.T) {
 	for _, name := range []string{"joint", "unneeded"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {

@@ -14,8 +14,8 @@ import (
 // points, most of all where it is bent.
 type Fitted struct {
 	A, B, C float64
-	// Residual is what is left over at a point: the root of the mean square. With as many numbers of
-	// pods as the curve has parameters it is 0 and says nothing.
+	// Residual is what is left over at a point: the root of the mean square. With as many numbers
+	// of pods as the curve has parameters it is 0 and says nothing.
 	Residual float64
 }
 
@@ -28,9 +28,9 @@ func FitQuadratic(points []Point) (Fitted, error) { return fit("quadratic", poin
 // At is the curve's value for that many pods.
 func (f Fitted) At(pods float64) float64 { return (f.A*pods+f.B)*pods + f.C }
 
-// fit adds up parts that have nothing in common over the points: a constant, a slope around the mean,
-// and a bend that neither of them can make. So each has its size by itself, and no equations are to be
-// solved that near numbers of pods would spoil.
+// fit adds up parts that have nothing in common over the points: a constant, a slope around the
+// mean, and a bend that neither of them can make. So each has its size by itself, and no equations
+// are to be solved that near numbers of pods would spoil.
 func fit(name string, points []Point, parameters int) (Fitted, error) {
 	if err := fittable(name, points, parameters); err != nil {
 		return Fitted{}, err

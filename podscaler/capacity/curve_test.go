@@ -112,8 +112,8 @@ func TestSaturatedPodsTeachNoLessThanIsKnown(t *testing.T) {
 	if each, ok := d.PerRequest(); !ok || math.Abs(each-0.05) > 1e-12 {
 		t.Fatalf("a request takes %v (known %v), should 0.05", each, ok)
 	}
-	// Requests have become three times as dear: pods sized for 0.05 are full, and more of them are, too,
-	// until there are enough.
+	// Requests have become three times as dear: pods sized for 0.05 are full, and more of them are,
+	// too, until there are enough.
 	for range 40 {
 		each, _ := d.PerRequest()
 		pods := math.Ceil(100 * each / 0.5 / 0.9)

@@ -2,13 +2,13 @@ package capacity
 
 import "math"
 
-// Demand learns what a request takes of the pods' CPU, so that nobody has to measure a profile: pods
-// that may use so much CPU serve as many requests as fit into it. What the pods used over the requests
-// that came is meant over the last hour of periods, the busy ones counting for more.
+// Demand learns what a request takes of the pods' CPU, so that nobody has to measure a profile:
+// pods that may use so much CPU serve as many requests as fit into it. What the pods used over the
+// requests that came is meant over the last hour of periods, the busy ones counting for more.
 //
-// It needs the use of all pods that serve. It loses where CPU is not what pods are short of, and where
-// pods that are idle use some: with little to do each request seems to take more than it does, which
-// asks for pods too many.
+// It needs the use of all pods that serve. It loses where CPU is not what pods are short of, and
+// where pods that are idle use some: with little to do each request seems to take more than it
+// does, which asks for pods too many.
 type Demand struct {
 	cpu, requests float64 // the older the lighter
 	periods       int     // that were counted
@@ -21,10 +21,11 @@ const (
 	demandFewest = 3
 )
 
-// Observe takes a period: the cores that all pods used, the requests a second that came, and whether
-// the pods could not have used more. Of pods that are saturated not all requests are served, and those
-// that are seem to be cheap: nothing is known by them but that a request takes so much at least. Where
-// that is more than was known, half the way is gone at once, for the pods are too few now.
+// Observe takes a period: the cores that all pods used, the requests a second that came, and
+// whether the pods could not have used more. Of pods that are saturated not all requests are
+// served, and those that are seem to be cheap: nothing is known by them but that a request takes so
+// much at least. Where that is more than was known, half the way is gone at once, for the pods are
+// too few now.
 func (d *Demand) Observe(cpu, requests float64, saturated bool) {
 	if !finite(cpu) || !finite(requests) || cpu <= 0 || requests <= 0 {
 		return

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is fitted is a valid process, with states in rising order of rate and the mean of the series.
+// Whatever is fitted is a valid process, with states in rising order of rate and the mean of the
+// series.
 func TestFitHasTheMeanOfTheSeries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Float64Range(0, 500), 12, 200).Draw(t, "counts")
@@ -43,7 +44,8 @@ func TestFitFindsTheProcessAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range even.Rates {
-		// States have equal size and the run's regimes only nearly so: some periods are in the other.
+		// States have equal size and the run's regimes only nearly so: some periods are in the
+		// other.
 		near(t, "rate", found.Rates[i], even.Rates[i], 0.1*even.Rates[i]+10)
 		near(t, "staying", found.Transitions[i][i], even.Transitions[i][i], 0.02)
 	}

@@ -7,14 +7,15 @@ import (
 )
 
 // HPA is Kubernetes' autoscaler reduced to what decides its replicas once a period: pods in the
-// ratio of their use to a target, a tolerance, bounds, and a pause between two shrinks. It is a model to
-// work out a fleet with, and leaves out samples that are missing and pods that are not ready.
+// ratio of their use to a target, a tolerance, bounds, and a pause between two shrinks. It is a
+// model to work out a fleet with, and leaves out samples that are missing and pods that are not
+// ready.
 //
 // It needs a profile, which tells the use: served over capacity. It loses because that use cannot
 // be above 1. A period's growth is at most 1/target, and none at all where that is within the
-// tolerance: at a target of 0.95 and the usual tolerance of 0.1 replicas never rise. And it takes the
-// capacity per pod as it is at the present count, which calls for more than a falling profile needs
-// on the way down, and for fewer on the way up.
+// tolerance: at a target of 0.95 and the usual tolerance of 0.1 replicas never rise. And it takes
+// the capacity per pod as it is at the present count, which calls for more than a falling profile
+// needs on the way down, and for fewer on the way up.
 type HPA struct {
 	Target    float64 // use of the pods' capacity, above 0 and up to 1
 	Tolerance float64 // how far the ratio of use to target may be from 1 with nothing done
@@ -44,7 +45,8 @@ func (h HPA) Validate() error {
 }
 
 // Desired is the replicas for the next period after pods have served that much, within the bounds:
-// ceil(served/(target·AP(pods))), or what there is if the use is within the tolerance of its target.
+// ceil(served/(target·AP(pods))), or what there is if the use is within the tolerance of its
+// target.
 func (h HPA) Desired(p Profile, pods int, served float64) int {
 	ratio := use(p, pods, served) / h.Target
 	want := pods

@@ -101,7 +101,8 @@ func TestShrinksArePausedAsLongAsSaid(t *testing.T) {
 	}
 }
 
-// Who else is in charge of the pods at times, as a forecast is in HPA+, shrinks them for the HPA, too.
+// Who else is in charge of the pods at times, as a forecast is in HPA+, shrinks them for the HPA,
+// too.
 func TestSomebodyElsesShrinkIsPausedAfter(t *testing.T) {
 	one := must(Linear(1, 0))
 	s := HPA{Target: 1, Min: 1, Max: 20, Stabilization: 3}.Start()

@@ -74,7 +74,8 @@ func (l *Loss) waiting() (left, expired float64) {
 		return 0, 0
 	}
 	all := l.past[0].InSystem - l.past[0].Served
-	// Nobody can leave who is not there. The printed rule needs this; the other only for the last bit.
+	// Nobody can leave who is not there. The printed rule needs this; the other only for the last
+	// bit.
 	expired = min(l.expired(l.past, l.timeout), all)
 	return all - expired, expired
 }

@@ -181,7 +181,8 @@ func TestPrintedLossIsNeverNegative(t *testing.T) {
 	})
 }
 
-// All that the HPA's run says is what its parts say: replicas from what was served, the period before.
+// All that the HPA's run says is what its parts say: replicas from what was served, the period
+// before.
 func TestRunIsTheSumOfItsParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := Discrete{Profile: profiles.Draw(t, "profile"), Timeout: rapid.IntRange(1, 4).Draw(t, "timeout"), HPA: HPA{

@@ -8,8 +8,8 @@ import (
 )
 
 // An MMPP is a Poisson process whose rate changes with a regime, and the regime from period to
-// period by chance. The idea is to have the replicas of a reactive scaler in closed form, and series
-// that are like a recorded one but not the same, as many and as long as wanted.
+// period by chance. The idea is to have the replicas of a reactive scaler in closed form, and
+// series that are like a recorded one but not the same, as many and as long as wanted.
 //
 // It needs a count a period, and many of them: each regime must be seen often. It loses days and
 // weeks, since a regime does not know the hour; trends; and bursts that are shorter than a period.
@@ -85,11 +85,11 @@ func (m MMPP) connected() error {
 	return nil
 }
 
-// Stationary is the part of all periods that is spent in each state in the long run: π = πQ, Σπ = 1.
-// The process must be valid.
+// Stationary is the part of all periods that is spent in each state in the long run: π = πQ, Σπ =
+// 1. The process must be valid.
 func (m MMPP) Stationary() []float64 {
-	// States are taken out one by one, the last first, each handing its traffic on to those that are
-	// left. No difference is ever taken, so that rare states come out as exact as common ones.
+	// States are taken out one by one, the last first, each handing its traffic on to those that
+	// are left. No difference is ever taken, so that rare states come out as exact as common ones.
 	n := len(m.Rates)
 	q := make([][]float64, n)
 	for i := range q {

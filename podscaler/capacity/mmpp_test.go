@@ -73,7 +73,8 @@ func TestLongRunIsItsOwnNextPeriod(t *testing.T) {
 }
 
 // The published table has 7.31, 5.33 and 4.30 pods on average at uses of 0.85, 0.90 and 0.95. One
-// load and one service rate cannot give them: a lower use buys its ratio, and less than one pod by rounding.
+// load and one service rate cannot give them: a lower use buys its ratio, and less than one pod by
+// rounding.
 func TestPublishedAveragesCannotComeFromOneLoad(t *testing.T) {
 	most := func(pods, use, lower float64) float64 { return pods*use/lower + 1 }
 	rapid.Check(t, func(t *rapid.T) {

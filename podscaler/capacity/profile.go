@@ -13,8 +13,8 @@ import (
 // the pods, and its inverse answers more load with fewer of them.
 //
 // It needs one measurement at least, of the same requests that will come. It loses when requests
-// change their cost, when something behind the pods is the bottleneck, and beyond what was measured,
-// where it is a straight line's guess.
+// change their cost, when something behind the pods is the bottleneck, and beyond what was
+// measured, where it is a straight line's guess.
 
 // Profile is what an application serves by the number of its pods. It is made by Linear,
 // Quadratic or Table; the zero value serves nothing and must not be asked.
@@ -42,7 +42,7 @@ func (p Profile) Total(pods float64) float64 {
 	return p.curve.total(pods)
 }
 
-// PerPod is AP(x), what each of x pods serves; 0 where there is none.
+// PerPod is AP(x), what each of x pods serves; 0 without one.
 func (p Profile) PerPod(pods int) float64 {
 	if pods <= 0 {
 		return 0
@@ -146,8 +146,8 @@ type Point struct {
 type table []Point
 
 // Table is the profile through measured points, straight between them, and from none to the first.
-// Past the last one it goes on as between the last two. Pods and totals must rise from row to row: a
-// measurement that fell is noise to be measured again, or a peak, for which Quadratic is there.
+// Past the last one it goes on as between the last two. Pods and totals must rise from row to row:
+// a measurement that fell is noise to be measured again, or a peak, for which Quadratic is there.
 func Table(points ...Point) (Profile, error) {
 	var errs []error
 	last := Point{}
@@ -196,8 +196,8 @@ type Sizing struct {
 	Min, Max int
 }
 
-// Pods is ceil(P⁻¹(load/excess)) within the bounds, so that no load is the least of replicas, and one
-// that no number of pods serves the most. It is not ok if the load is not known.
+// Pods is ceil(P⁻¹(load/excess)) within the bounds, so that no load is the least of replicas, and
+// one that no number of pods serves the most. It is not ok if the load is not known.
 func (s Sizing) Pods(load float64) (pods int, ok bool) {
 	need := s.Profile.Inverse(load / s.Excess)
 	if math.IsNaN(need) {

@@ -70,7 +70,8 @@ func TestSizingStaysWithinBoundsAndKnowsWhatItDoesNotKnow(t *testing.T) {
 }
 
 // The published loop inverts AP, the capacity per pod, which falls with the pods. For one load it
-// asks for more the more there are, and for one count of pods it asks for fewer the more load there is.
+// asks for more the more there are, and for one count of pods it asks for fewer the more load there
+// is.
 func TestPrintedInverseIsTheWrongWayRound(t *testing.T) {
 	perPod := func(rate float64) float64 { return 209 / (rate - 125) } // AP⁻¹ of 125 + 209/x
 	printed := func(load float64, pods int) float64 { return perPod(load/float64(pods)) / 0.9 }
@@ -177,7 +178,8 @@ var profiles = rapid.Custom(func(t *rapid.T) Profile {
 	return must(Table(rows...))
 })
 
-// P⁻¹ takes P back, P never falls, and as many pods as are asked for serve the load while one fewer do not.
+// P⁻¹ takes P back, P never falls, and as many pods as are asked for serve the load while one fewer
+// do not.
 func TestInverseTakesTotalBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := profiles.Draw(t, "profile")

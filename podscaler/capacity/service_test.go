@@ -79,8 +79,9 @@ func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 	}
 }
 
-// Pods that turn out to have less than they request were fuller than they were taken to be while the curve was learnt,
-// and hold the objective as full as that: at the load that they carried they carry it still, whatever was seen of idle pods since.
+// Pods that turn out to have less than they request were fuller than they were taken to be while
+// the curve was learnt, and hold the objective as full as that: at the load that they carried they
+// carry it still, whatever was seen of idle pods since.
 func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -110,8 +111,8 @@ func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
 	}
 }
 
-// However its curve bends: a service that is run at the ceiling that was learnt comes to rest where the
-// objective just holds.
+// However its curve bends: a service that is run at the ceiling that was learnt comes to rest where
+// the objective just holds.
 func TestCeilingComesToRestWhereTheObjectiveHolds(t *testing.T) {
 	for name, c := range map[string]truth{
 		"as believed":      {0.05, 0.5, 0.13, 0.4},
@@ -137,8 +138,9 @@ func TestCeilingComesToRestWhereTheObjectiveHolds(t *testing.T) {
 	}
 }
 
-// Slow answers of a few minutes may push the ceiling down to where it is lowest: measured late, they are held against pods
-// that have long come to help. Pods are all but idle there, and what they answer is all there is to learn from.
+// Slow answers of a few minutes may push the ceiling down to where it is lowest: measured late,
+// they are held against pods that have long come to help. Pods are all but idle there, and what
+// they answer is all there is to learn from.
 func TestACeilingThatWasPushedDownComesBackWhilePodsAreIdle(t *testing.T) {
 	c := truth{0.05, 0.5, 0.13, 0.4}
 	s := capacity.NewService(0.5, 0.3)
@@ -159,7 +161,8 @@ func TestACeilingThatWasPushedDownComesBackWhilePodsAreIdle(t *testing.T) {
 	}
 }
 
-// Response times of idle pods waver, and those of a whole night must not make the pods of the day fewer or more.
+// Response times of idle pods waver, and those of a whole night must not make the pods of the day
+// fewer or more.
 func TestIdlePodsTellLittleOfTheCeiling(t *testing.T) {
 	c := truth{0.05, 0.5, 0.13, 0.4}
 	s := capacity.NewService(0.5, 0.3)
@@ -188,8 +191,8 @@ func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	}
 }
 
-// Whatever is measured: what is learnt is a number, the ceiling lies in its bounds, and more work never
-// needs fewer pods.
+// Whatever is measured: what is learnt is a number, the ceiling lies in its bounds, and more work
+// never needs fewer pods.
 func TestWhateverIsSeenTheModelStaysSound(t *testing.T) {
 	any := func(t *rapid.T, name string) float64 {
 		return rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64, 1e-300})).Draw(t, name)

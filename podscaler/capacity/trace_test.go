@@ -73,9 +73,9 @@ func compare(t *testing.T, counts []float64, use float64) (mse, discrete, lossle
 	return mse / n, discrete / n, lossless / n
 }
 
-// On an MMPP that is fitted to a recorded load the two models are near: at four to
-// five pods less than half of one apart, the model that loses requests being the lower, as it cannot
-// see what it lost.
+// On an MMPP that is fitted to a recorded load the two models are near: at four to five pods less
+// than half of one apart, the model that loses requests being the lower, as it cannot see what it
+// lost.
 func TestModelsAgreeOnAFittedLoad(t *testing.T) {
 	for _, w := range windows {
 		m, err := Fit{States: 6, Around: 5}.MMPP(w.counts(t))
@@ -94,8 +94,9 @@ func TestModelsAgreeOnAFittedLoad(t *testing.T) {
 	}
 }
 
-// On the recorded minutes themselves they are further apart, for these jump more than their fit does:
-// a use that cannot be above 1 lets replicas grow by one a minute, and the count may have doubled.
+// On the recorded minutes themselves they are further apart, for these jump more than their fit
+// does: a use that cannot be above 1 lets replicas grow by one a minute, and the count may have
+// doubled.
 func TestModelsPartOnRecordedMinutes(t *testing.T) {
 	for _, w := range windows {
 		counts := w.counts(t)

@@ -3,8 +3,8 @@
 // forecasts; and what chooses among them.
 //
 // A series has one value a period, 0 or above, and no clock: how long a period is and what is
-// counted is the caller's business. A forecaster sees the values in their order and forgets
-// nothing that it needs, so that the same values give the same forecasts, bit for bit on the same kind of
+// counted is the caller's business. A forecaster sees the values in their order and forgets nothing
+// that it needs, so that the same values give the same forecasts, bit for bit on the same kind of
 // processor.
 //
 // Calibrated wraps a Model and adds quantiles, by the errors that it makes at each horizon.

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Ensemble expects the weighted mean of what its members expect. The weights are exponential in
-// how much worse than the best a member was of late, by the pinball loss of its quantile at the
-// horizon that decisions are made for, where too low costs more than too high, and by how far
-// it was off. Members that are much worse have no vote, and those that do not know are passed over. It
-// needs what its first member needs, and some periods to tell them apart.
+// Ensemble expects the weighted mean of what its members expect. The weights are exponential in how
+// much worse than the best a member was of late, by the pinball loss of its quantile at the horizon
+// that decisions are made for, where too low costs more than too high, and by how far it was off.
+// Members that are much worse have no vote, and those that do not know are passed over. It needs
+// what its first member needs, and some periods to tell them apart.
 //
 // It is close to the best of its members on every load, whichever that is, and changes its mind
 // within hours rather than minutes. It loses to the best member by what it takes to find out, and
@@ -62,7 +62,7 @@ type member struct {
 }
 
 const (
-	// probation is how many losses it takes to be told apart from others.
+	// probation is how many losses it takes to be distinguished from others.
 	probation = 10
 	// vote is the least weight that has one, as a share of the largest.
 	vote = 0.01

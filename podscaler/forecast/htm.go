@@ -8,12 +8,12 @@ import (
 )
 
 // HTM expects what came after the same situation in the same context: a Hierarchical Temporal
-// Memory, after the published algorithm. A situation becomes a few active columns
-// (htm_spatial.go), of which those cells are active that stand for the sequence they are reached by
+// Memory, after the published algorithm. A situation becomes a few active columns (htm_spatial.go),
+// of which those cells are active that stand for the sequence they are reached by
 // (htm_temporal.go); and a softmax regression says what comes of it, at each of a few horizons
 // (htm_classifier.go). All of it learns from every value as it comes. It needs 64 values above 0 to
-// choose the scale that it reads the series by, or a history to train on, and is good after a day or
-// two of minutes.
+// choose the scale that it reads the series by, or a history to train on, and is good after a day
+// or two of minutes.
 //
 // What it sees is how far the last value is from the median of the last few, that median, and the
 // place in the season if there is one. What it says is a change, which is added to the last
@@ -107,7 +107,8 @@ type htm struct {
 	recent   []pattern    // by period, the last ones
 }
 
-// pattern is what there was in a period: what was active, and what changes are counted from, and in.
+// pattern is what there was in a period: what was active, and what changes are counted from, and
+// in.
 type pattern struct {
 	active     []int32 // none in a gap
 	last, unit float64

@@ -15,7 +15,8 @@ type classifier struct {
 	weights [][]float32 // by input, and by value; none until the input is active
 }
 
-// learning is how much of what a pattern failed to say is added to what it says, all inputs together.
+// learning is how much of what a pattern failed to say is added to what it says, all inputs
+// together.
 const learning = 1
 
 func newClassifier(values []float64, inputs int) classifier {

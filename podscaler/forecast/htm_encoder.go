@@ -58,7 +58,7 @@ func lay(on ...int) (fields []field, bits int) {
 
 // number switches on the bits of a number. Every number has a bit of its own, by chance, and
 // brings those of the numbers around it with it, so that there is no end to the numbers that can
-// be told apart: the random distributed scalar encoder (Purdy 2016).
+// be distinguished: the random distributed scalar encoder (Purdy 2016).
 func (f field) number(n int, bits []bool) {
 	for i := n - f.on/2; i < n-f.on/2+f.on; i++ {
 		bits[f.first+int(scatter(i, f.first)%uint64(f.bits))] = true

@@ -79,7 +79,8 @@ func (p *pooler) pool(bits []bool, active []int32) []int32 {
 	return active
 }
 
-// score is how many of the bits that are on a column is connected to, in view of how often it has won.
+// score is how many of the bits that are on a column is connected to, in view of how often it has
+// won.
 func (p *pooler) score(c int) float64 {
 	n := 0
 	row := p.permanences[c*p.bits : (c+1)*p.bits]

@@ -52,7 +52,7 @@ func (m *linear) Observe(v float64) {
 	m.t++
 }
 
-// skip lets a period pass without a value. What was expected stands in for it, so that the
+// skip lets a period pass without a value. What was expected is in for it, so that the
 // next forecast has something to go by, and is not learnt from.
 func (m *linear) skip() {
 	v, ok := m.Predict(1)

@@ -86,7 +86,8 @@ func partsOf(all []float64, units int) moment {
 func (m *moment) clone() moment { return partsOf(slices.Clone(m.all), len(m.cell)) }
 
 // read takes a number in after the moment before, which may be to itself. It adds up a unit's four
-// gates at once, for a sum has to wait for its last addition, and four need not wait for each other.
+// gates at once, for a sum has to wait for its last addition, and four need not wait for each
+// other.
 func (n *network) read(v float64, before, to *moment) {
 	see := to.seen
 	see[0], see[1] = 1, v

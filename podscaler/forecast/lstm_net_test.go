@@ -44,7 +44,7 @@ func TestGradientsAreWhatSmallChangesOfParametersMake(t *testing.T) {
 }
 
 // What a training steps down is the gradient of what it judges by, misses that are cut and gaps
-// that are left out included.
+// that are omitted included.
 func TestATrainingStepsDownTheLossThatItJudgesBy(t *testing.T) {
 	c := LSTM{Units: 3, Lookback: 8}
 	c.complete()

@@ -17,7 +17,8 @@ func small(retrain int) forecast.Spec {
 	return forecast.Spec{Type: "LSTM", LSTM: &forecast.LSTM{Units: 6, Lookback: 8, Rounds: 40, Rate: 0.02, History: 400, Retrain: retrain}}
 }
 
-// wave is a load that goes up and down by the half within so many periods, with the noise of counts.
+// wave is a load that goes up and down by the half within so many periods, with the noise of
+// counts.
 func wave(r *rand.Rand, mean float64, period, n int) (series []float64) {
 	for i := range n {
 		v := mean * (1 + 0.5*math.Sin(2*math.Pi*float64(i)/float64(period)))
@@ -100,8 +101,8 @@ func TestLSTMLearnsAnew(t *testing.T) {
 	}
 }
 
-// The law of all forecasters, over histories that are long enough to be taught by, and go on for long
-// enough to learn anew.
+// The law of all forecasters, over histories that are long enough to be taught by, and go on for
+// long enough to learn anew.
 func TestLSTMForecastsAreNumbersWhateverItHasLearnt(t *testing.T) {
 	known := 0
 	rapid.Check(t, func(t *rapid.T) {

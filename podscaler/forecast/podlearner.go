@@ -54,7 +54,7 @@ func (c *QLearning) complete() {
 	c.Seed = cmp.Or(c.Seed, 1)
 }
 
-// newPodLearner makes one of settings that stand in the block that is named.
+// newPodLearner makes one of settings that are in the block that is named.
 func newPodLearner(block string, c QLearning, onPolicy bool) (Model, error) {
 	c.complete()
 	var f faults

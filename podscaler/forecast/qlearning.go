@@ -14,7 +14,7 @@ package forecast
 
 // QLearning is the settings of the QLearning forecaster.
 type QLearning struct {
-	// Levels is how many the load is told apart by; 24, unless set.
+	// Levels is how many the load is distinguished by; 24, unless set.
 	Levels int `json:"levels,omitempty" yaml:"levels,omitempty"`
 	// Pods is how many take the highest load of the training; 32, unless set.
 	Pods int `json:"pods,omitempty" yaml:"pods,omitempty"`

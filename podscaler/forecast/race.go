@@ -202,7 +202,7 @@ func (r *Race) decide() {
 	switch {
 	case best < 0:
 		v.Reason = TooFewSamples
-		v.Message = fmt.Sprintf("nobody has forecast the last %d periods", r.window)
+		v.Message = fmt.Sprintf("no forecaster has forecast the last %d periods", r.window)
 	case v.Places[best].Difference > r.threshold:
 		v.Reason = NobodyClose
 		v.Message = fmt.Sprintf("%s was the closest over the last %d periods, and differed by %.4f, more than %v",

@@ -72,11 +72,11 @@ func TestTheRaceIsWonByTheLeastDifferenceBelowTheThreshold(t *testing.T) {
 			Places:  []forecast.Place{{"C", 5, 0.4803}, {"D", 5, 0.3216}},
 		}},
 		"too short": {values[:4], "A", [][]float64{a}, forecast.Verdict{
-			Reason: forecast.TooFewSamples, Message: "nobody has forecast the last 5 periods",
+			Reason: forecast.TooFewSamples, Message: "no forecaster has forecast the last 5 periods",
 			Places: []forecast.Place{{"A", 4, 0.0901}},
 		}},
 		"a gap is no sample": {[]float64{100, 110, nan, 130, 140}, "A", [][]float64{a}, forecast.Verdict{
-			Reason: forecast.TooFewSamples, Message: "nobody has forecast the last 5 periods",
+			Reason: forecast.TooFewSamples, Message: "no forecaster has forecast the last 5 periods",
 			Places: []forecast.Place{{"A", 4, 0.0874}},
 		}},
 		"who did not know begins again": {values, "AB", [][]float64{{90, 100, 130, nan, 150}, b}, forecast.Verdict{

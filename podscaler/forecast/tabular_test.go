@@ -123,8 +123,8 @@ func pick(odds [3]float64, x float64) int {
 	return len(odds) - 1
 }
 
-// cliff is the walk along a cliff: from the lower left corner of a grid to the lower right one, each
-// step for -1. Between the two is the cliff. Who falls has lost 100 and starts again.
+// cliff is the walk along a cliff: from the lower left corner of a grid to the lower right one,
+// each step for -1. Between the two is the cliff. Who falls has lost 100 and starts again.
 type cliff struct{ row, column int }
 
 const (

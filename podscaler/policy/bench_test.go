@@ -44,8 +44,8 @@ func BenchmarkDecide(b *testing.B) {
 
 // BenchmarkPredictive is what a decision takes where each ends a period, so that every forecaster
 // takes a value, is judged and foretells, and LSTM learns besides. "every member" weighs all
-// forecasters but HTM, whose memory is not meant by what is promised for the others, and those that are
-// made of others. The bytes are those that the heap has grown by, forecasters and all.
+// forecasters but HTM, whose memory is not meant by what is promised for the others, and those that
+// are made of others. The bytes are those that the heap has grown by, forecasters and all.
 func BenchmarkPredictive(b *testing.B) {
 	for name, c := range predictives() {
 		b.Run(name, func(b *testing.B) {
@@ -70,9 +70,9 @@ func BenchmarkPredictive(b *testing.B) {
 	}
 }
 
-// BenchmarkAThousandPredictives is what part of a core a thousand workloads take that are decided on
-// every 15 s. Every fourth round ends a period of all of them. Those with every member are fifty, told
-// as if there were a thousand, for LSTM takes its time to be trained.
+// BenchmarkAThousandPredictives is what part of a core a thousand workloads take that are decided
+// on every 15 s. Every fourth round ends a period of all of them. Those with every member are
+// fifty, told as if there were a thousand, for LSTM takes its time to be trained.
 func BenchmarkAThousandPredictives(b *testing.B) {
 	const every = 15 * time.Second
 	for name, c := range predictives() {

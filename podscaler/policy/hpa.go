@@ -34,7 +34,8 @@ type HPA struct {
 	// is ready and was so throughout them; unset is the workload's readiness.
 	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
 	// InitialReadinessDelay is how long after its start a change of readiness is still part of
-	// starting: a pod that is not ready since then has never been. Unset is the workload's readiness.
+	// starting: a pod that is not ready since then has never been. Unset is the workload's
+	// readiness.
 	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
 }
 

@@ -137,7 +137,7 @@ func TestHPADoesNotMistakeStartingForLoad(t *testing.T) {
 		return pods
 	}
 	minutes := func(n float64) time.Time { return now.Add(-time.Duration(n * float64(time.Minute))) }
-	// Counted, the second pod makes 330m of 60m: 11. Left out, the first is at its target; the
+	// Counted, the second pod makes 330m of 60m: 11. Omitted, the first is at its target; the
 	// other counts as 0 only on the way up.
 	counted, leftOut := 11, 2
 	cases := []struct {

@@ -38,7 +38,7 @@ const (
 	period = 15 * time.Second
 	// farthest is how many periods it looks ahead at most: ten minutes.
 	farthest = 40
-	// judgedAt is the horizon by which forecasters are told apart, in periods: what a machine
+	// judgedAt is the horizon by which forecasters are distinguished, in periods: what a machine
 	// takes.
 	judgedAt = 8
 	// tried is how many forecasts have to be judged before any is believed, and better how much of

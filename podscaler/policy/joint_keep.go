@@ -31,7 +31,7 @@ const (
 	doubt = 36
 	// remembered is how many gaps are.
 	remembered = 64
-	// counted is how many replicas are told apart: what is lost above that comes back below as
+	// counted is how many replicas are distinguished: what is lost above that comes back below as
 	// well.
 	counted = 2000
 	// alike is how far apart gaps are at most that end together and count as one.

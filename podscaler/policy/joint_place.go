@@ -204,7 +204,7 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
 	}
 	if p.pauses.none {
-		add("as many requests are in flight however long answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
+		add("as many requests are in flight however long answers take: users who do not pause, of which CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
 	}
 	if p.pause.others() {
 		add("queues grew as those of requests that do not depend on each other, not as those of users who wait for answers: "+

@@ -233,8 +233,8 @@ func strange(t *rapid.T, name string) float64 {
 	).Draw(t, name)
 }
 
-// A policy is asked behind the back of its check: of a workload without targets, at no replicas, with
-// no pods, by numbers that are none.
+// A policy is asked behind the back of its check: of a workload without targets, at no replicas,
+// with no pods, by numbers that are none.
 func neverPanics(t *rapid.T) {
 	p := must.Get(policy.New(anySpec(t)))(t)
 	var w podscaler.Workload

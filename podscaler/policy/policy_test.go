@@ -75,7 +75,8 @@ func scalerOf(t *testing.T, spec policy.Spec, change func(*podscaler.Workload)) 
 	return podscaler.NewScaler(w, p)
 }
 
-// usual is a workload with a p90 of 300 ms over a minute, 40 units per hour, and pods of half a core.
+// usual is a workload with a p90 of 300 ms over a minute, 40 units per hour, and pods of half a
+// core.
 func usual() podscaler.Workload {
 	return podscaler.Workload{
 		Name: "shop/web", Min: 1, Max: 1000,

@@ -15,20 +15,20 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// The predictive policy asks what load there will be when pods that are asked for now are ready, and
-// sizes for the most that is expected until then. It goes by the requests that are offered, a period
-// at a time, which do not stop at what pods can serve as their CPU does; a profile says how many pods
-// serve them. With a race of forecasters at the mean over 0.9 it is HPA+, as published.
+// The predictive policy asks what load there will be when pods that are asked for now are ready,
+// and sizes for the most that is expected until then. It goes by the requests that are offered, a
+// period at a time, which do not stop at what pods can serve as their CPU does; a profile says how
+// many pods serve them. With a race of forecasters at the mean over 0.9 it is HPA+, as published.
 //
 // It needs the arrivals, and a profile: measured, or learned from the pods' CPU. Where it knows no
-// arrivals, no profile or no forecast it scales as an HPA on CPU does, and the arrivals of the moment
-// are a floor below all of it.
+// arrivals, no profile or no forecast it scales as an HPA on CPU does, and the arrivals of the
+// moment are a floor below all of it.
 //
-// It loses to whoever knows: a flash crowd is foretold by nothing, and is followed a period late. It
-// loses pods where nothing is to be gained, where pods are ready in seconds and the load is noise. A
-// profile that is given and no longer true is not noticed; one that is learned follows over some
-// minutes. After a restart it knows only what comes: for ten periods it shrinks nothing, and until a
-// day has passed the time of day tells it nothing.
+// It loses to whoever knows: a flash crowd is foretold by nothing, and is followed a period late.
+// It loses pods where nothing is to be gained, where pods are ready in seconds and the load is
+// noise. A profile that is given and no longer true is not noticed; one that is learned follows
+// over some minutes. After a restart it knows only what comes: for ten periods it shrinks nothing,
+// and until a day has passed the time of day tells it nothing.
 
 // Predictive is the settings of the predictive policy.
 type Predictive struct {
@@ -44,22 +44,23 @@ type Predictive struct {
 	Horizon int `json:"horizon,omitempty" yaml:"horizon,omitempty"`
 	// Lead is how long pods take while none has been seen to start; unset is one period.
 	Lead *podscaler.Duration `json:"lead,omitempty" yaml:"lead,omitempty"`
-	// Quantile has pods sized for the load that is not exceeded with that chance; unset is the mean.
+	// Quantile has pods sized for the load that is not exceeded with that chance; unset is the
+	// mean.
 	Quantile *float64 `json:"quantile,omitempty" yaml:"quantile,omitempty"`
 	// MarginalValue has pods added while one more is expected to save so many requests a second;
 	// in place of the mean or a quantile.
 	MarginalValue *float64 `json:"marginalValue,omitempty" yaml:"marginalValue,omitempty"`
-	// Excess is the part of the pods' capacity that the load is to take. Unset is 0.9, with Quantile or
-	// MarginalValue, which make room themselves, 1; and 0.7 of a profile that is learned, which says
-	// when the CPU is full and not when answers become slow.
+	// Excess is the part of the pods' capacity that the load is to take. Unset is 0.9, with
+	// Quantile or MarginalValue, which make room themselves, 1; and 0.7 of a profile that is
+	// learned, which says when the CPU is full and not when answers become slow.
 	Excess *float64 `json:"excess,omitempty" yaml:"excess,omitempty"`
 	// ReactiveFloor keeps as many pods as the arrivals of the moment need, whatever is forecast;
 	// unset is true.
 	ReactiveFloor *bool `json:"reactiveFloor,omitempty" yaml:"reactiveFloor,omitempty"`
 	// Profile says what pods serve; unset is learned.
 	Profile PredictiveProfile `json:"profile,omitzero" yaml:"profile,omitempty"`
-	// CPU is what an HPA on the pods' CPU would have for a target, by whose rules it goes while nothing
-	// is known of what comes; unset is 80 % of the request.
+	// CPU is what an HPA on the pods' CPU would have for a target, by whose rules it goes while
+	// nothing is known of what comes; unset is 80 % of the request.
 	CPU PredictiveCPU `json:"cpu,omitzero" yaml:"cpu,omitempty"`
 }
 
@@ -130,9 +131,9 @@ type predictive struct {
 	settings  Predictive
 }
 
-// warmUp is how many periods with a value must have been seen before anything is shrunk. A policy that
-// has just been started does not know what it knew before: not that a peak is near, and not that the
-// load just fell for a minute.
+// warmUp is how many periods with a value must have been seen before anything is shrunk. A policy
+// that has just been started does not know what it knew before: not that a peak is near, and not
+// that the load just fell for a minute.
 const warmUp = 10
 
 // mostAhead is how many periods are looked ahead at most.
@@ -148,11 +149,11 @@ func newPredictive(c Predictive) (podscaler.Policy, error) {
 	f.unless(period >= 10*time.Second && period <= time.Hour, "predictive.period", "must be from 10s to 1h", period)
 	f.unless(c.Horizon >= 0 && c.Horizon <= mostAhead, "predictive.horizon", fmt.Sprintf("must be from 1 to %d", mostAhead), c.Horizon)
 	f.unless(p.lead > 0 && p.lead <= 24*time.Hour, "predictive.lead", "must be above 0s and at most 24h", p.lead)
-	f.unless(c.Horizon == 0 || c.Lead == nil, "predictive.lead", "must be left out with predictive.horizon, which counts instead", p.lead)
+	f.unless(c.Horizon == 0 || c.Lead == nil, "predictive.lead", "must be omitted with predictive.horizon, which counts instead", p.lead)
 	f.unless(p.excess > 0 && p.excess <= 1, "predictive.excess", "must be above 0 and at most 1", p.excess)
 	if q := c.Quantile; q != nil {
 		f.unless(*q > 0 && *q < 1, "predictive.quantile", "must be above 0 and below 1", *q)
-		f.unless(c.MarginalValue == nil, "predictive.quantile", "must be left out with predictive.marginalValue", *q)
+		f.unless(c.MarginalValue == nil, "predictive.quantile", "must be omitted with predictive.marginalValue", *q)
 	}
 	if m := c.MarginalValue; m != nil {
 		f.unless(*m > 0 && !math.IsInf(*m, 0), "predictive.marginalValue", "must be above 0", *m)
@@ -210,7 +211,7 @@ func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
 		told, p.cpu = append(told, "learned"), l.CPU
 		f.unless(l.CPU >= 0, "predictive.profile.learned.cpu", "must be above 0", l.CPU)
 	}
-	f.unless(len(told) <= 1, "predictive.profile", "must be told in one way", strings.Join(told, " and "))
+	f.unless(len(told) <= 1, "predictive.profile", "must be given in one way", strings.Join(told, " and "))
 }
 
 func (p *predictive) readCPU(f *faults, c PredictiveCPU) {
@@ -233,7 +234,8 @@ func (p *predictive) check(w *podscaler.Workload) error {
 	return f.err()
 }
 
-// Warm hands the policy a history of arrivals, a value a period and oldest first, as if it had seen it.
+// Warm hands the policy a history of arrivals, a value a period and oldest first, as if it had seen
+// it.
 func (p *predictive) Warm(history []float64) {
 	p.foresight.train(history)
 	for _, v := range history {
@@ -370,7 +372,7 @@ func (p *predictive) bySize(d *draft, profile capacity.Profile) (ok bool) {
 	said, load := fmt.Sprintf("%.4g requests/s expected", e.mean), e.mean
 	switch {
 	case p.settings.MarginalValue != nil:
-		said += fmt.Sprintf(", and pods that save less than %.4g of them left out", *p.settings.MarginalValue)
+		said += fmt.Sprintf(", and pods that save less than %.4g of them omitted", *p.settings.MarginalValue)
 	case p.settings.Quantile != nil:
 		load = e.quantile
 		said += fmt.Sprintf(", with a chance of %.4g no more than %.4g", *p.settings.Quantile, e.quantile)
@@ -384,9 +386,10 @@ func (p *predictive) bySize(d *draft, profile capacity.Profile) (ok bool) {
 // within is so many periods, for people.
 func (p *predictive) within(h int) string { return pricing.Short(time.Duration(h) * p.series.length) }
 
-// pods is how many replicas a load needs: one at least, and the most allowed of a load that no number
-// serves. By their marginal value it is how many save at least that much each of what may come; what
-// one more saves falls from pod to pod as long as pods add no more than the ones before them.
+// pods is how many replicas a load needs: one at least, and the most allowed of a load that no
+// number serves. By their marginal value it is how many save at least that much each of what may
+// come; what one more saves falls from pod to pod as long as pods add no more than the ones before
+// them.
 func (p *predictive) pods(v *podscaler.View, profile capacity.Profile, load float64, of forecast.Distribution) int {
 	if p.settings.MarginalValue != nil {
 		load = of.Quantile(1)
@@ -403,8 +406,8 @@ func (p *predictive) pods(v *podscaler.View, profile capacity.Profile, load floa
 	return max(n, 1)
 }
 
-// keepFloor has at least as many replicas as serve the arrivals of the moment. Where nothing else is
-// known they may grow by it.
+// keepFloor has at least as many replicas as serve the arrivals of the moment. Where nothing else
+// is known they may grow by it.
 func (p *predictive) keepFloor(d *draft, profile capacity.Profile, arrivals float64) {
 	if !p.floor {
 		return
@@ -430,8 +433,8 @@ type meanUse struct {
 	looks       int
 }
 
-// look adds up the pods that serve. While one of them has no sample, as one that has just become ready
-// has none, nobody knows what they use.
+// look adds up the pods that serve. While one of them has no sample, as one that has just become
+// ready has none, nobody knows what they use.
 func (m *meanUse) look(pods []podscaler.Pod) {
 	var cores []float64
 	for i := range pods {

@@ -85,8 +85,8 @@ type expected struct {
 	distribution   forecast.Distribution // of the period with the highest mean
 }
 
-// until is the most that is expected in any of the next h periods: pods that are taken away are gone
-// at once, and what comes before new ones are ready needs them.
+// until is the most that is expected in any of the next h periods: pods that are taken away are
+// gone at once, and what comes before new ones are ready needs them.
 func (o *foresight) until(h int, quantile *float64, distribution bool) (e expected) {
 	for i := 1; i <= h; i++ {
 		mean, ok := o.by.Predict(i)

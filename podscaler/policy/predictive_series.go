@@ -8,8 +8,9 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// series makes one value a period of readings that come at any time, each a mean over the time before
-// it. Periods begin at whole multiples of their length, so that a restart cuts the time as before.
+// series makes one value a period of readings that come at any time, each a mean over the time
+// before it. Periods begin at whole multiples of their length, so that a restart cuts the time as
+// before.
 type series struct {
 	length   time.Duration
 	start    time.Time // of the period under way; zero before the first look
@@ -26,10 +27,10 @@ type reading struct {
 // longest is after how many periods without a look all is begun anew: nobody knows what they were.
 const longest = 2880
 
-// look takes what is read now, if anything is, and returns the values of the periods that have ended
-// since the last look, with NaN for those of which less than half was measured: they are gaps, and no
-// zeros. Lost says that the time since is too long to be walked through, or that the clock was put
-// back, and that what was learned has no connection with what comes.
+// look takes what is read now, if anything is, and returns the values of the periods that have
+// ended since the last look, with NaN for those of which less than half was measured: they are
+// gaps, and no zeros. Lost says that the time since is too long to be walked through, or that the
+// clock was put back, and that what was learned has no connection with what comes.
 func (s *series) look(now time.Time, r *reading) (ended []float64, lost bool) {
 	if s.start.IsZero() || now.Before(s.start) || now.Sub(s.start) > longest*s.length {
 		lost = !s.start.IsZero()
@@ -48,8 +49,8 @@ func (s *series) look(now time.Time, r *reading) (ended []float64, lost bool) {
 }
 
 // value is the mean from start to end. Readings overlap where each is over a longer time than lies
-// between two: of those the one that has most of the period counts, and before it those that end where
-// the one after them begins.
+// between two: of those the one that has most of the period counts, and before it those that end
+// where the one after them begins.
 func (s *series) value(start, end time.Time) float64 {
 	last := -1
 	for i := range s.readings {
@@ -86,8 +87,8 @@ func (r *reading) within(start, end time.Time) time.Duration {
 	return max(to.Sub(from), 0)
 }
 
-// startTimes learns how long pods take from being asked for until they are ready: those that were not
-// there at the look before have been asked for since.
+// startTimes learns how long pods take from being asked for until they are ready: those that were
+// not there at the look before have been asked for since.
 type startTimes struct {
 	last   time.Time
 	asked  map[string]time.Time // of pods that are not ready yet
@@ -98,7 +99,8 @@ type startTimes struct {
 // startsKept is how many start times are looked back on.
 const startsKept = 30
 
-// look takes in the pods. Of a pod that is there at the first look nobody knows when it was asked for.
+// look takes in the pods. Of a pod that is there at the first look nobody knows when it was asked
+// for.
 func (s *startTimes) look(now time.Time, pods []podscaler.Pod) {
 	asked, known := map[string]time.Time{}, make(map[string]bool, len(pods))
 	var started []time.Duration

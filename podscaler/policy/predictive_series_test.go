@@ -70,7 +70,7 @@ func TestAClockThatIsPutBackOrFarAheadBeginsAnew(t *testing.T) {
 }
 
 // Whenever one looks, a load that is always the same is that in every period that is known, periods
-// come one after the other without one left out, and no time makes more of a load than was there.
+// come one after the other without one omitted, and no time makes more of a load than was there.
 func TestPeriodsAreNeitherInventedNorLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		span := time.Duration(rapid.IntRange(10, 300).Draw(t, "span")) * time.Second

@@ -114,7 +114,8 @@ func TestPredictiveIsAheadOfARamp(t *testing.T) {
 	}
 }
 
-// Each run is the paper's: a minute, a race over five of them with a threshold of 0.3, the mean over
+// Each run is the paper's: a minute, a race over five of them with a threshold of 0.3, the mean
+// over
 // 0.9, and an HPA where nobody is believed.
 func TestPredictiveIsHPAPlusByItsSettings(t *testing.T) {
 	spec := predicting(policy.Predictive{
@@ -197,8 +198,8 @@ func anyForecaster(t *rapid.T) policy.Predictive {
 	return c
 }
 
-// Whatever is forecast, and whatever CPU says: what comes now is served. Nothing shrinks for the first
-// ten periods, nor while nobody knows what comes.
+// Whatever is forecast, and whatever CPU says: what comes now is served. Nothing shrinks for the
+// first ten periods, nor while nobody knows what comes.
 func TestPredictiveNeverGoesBelowWhatComesNow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyForecaster(t)
@@ -290,16 +291,16 @@ func TestFaultsOfPredictiveSettings(t *testing.T) {
 		{policy.Predictive{Period: seconds(5)}, "predictive.period: must be from 10s to 1h, was 5s"},
 		{policy.Predictive{Horizon: 61}, "predictive.horizon: must be from 1 to 60, was 61"},
 		{policy.Predictive{Lead: seconds(0)}, "predictive.lead: must be above 0s and at most 24h, was 0s"},
-		{policy.Predictive{Lead: seconds(60), Horizon: 1}, "predictive.lead: must be left out with predictive.horizon, which counts instead, was 1m0s"},
+		{policy.Predictive{Lead: seconds(60), Horizon: 1}, "predictive.lead: must be omitted with predictive.horizon, which counts instead, was 1m0s"},
 		{policy.Predictive{Excess: new(1.1)}, "predictive.excess: must be above 0 and at most 1, was 1.1"},
 		{policy.Predictive{Quantile: new(1.0)}, "predictive.quantile: must be above 0 and below 1, was 1"},
-		{policy.Predictive{Quantile: new(0.5), MarginalValue: new(1.0)}, "predictive.quantile: must be left out with predictive.marginalValue, was 0.5"},
+		{policy.Predictive{Quantile: new(0.5), MarginalValue: new(1.0)}, "predictive.quantile: must be omitted with predictive.marginalValue, was 0.5"},
 		{policy.Predictive{MarginalValue: new(0.0)}, "predictive.marginalValue: must be above 0, was 0"},
 		{policy.Predictive{Profile: perPod(0)}, "predictive.profile.linear: perPod: must be above 0, was 0"},
 		{policy.Predictive{Profile: policy.PredictiveProfile{Table: []policy.ProfilePoint{}}}, "predictive.profile.table: must have a row at least, was empty"},
 		{policy.Predictive{Profile: policy.PredictiveProfile{
 			Linear: &policy.LinearProfile{PerPod: 1}, Learned: &policy.LearnedProfile{},
-		}}, "predictive.profile: must be told in one way, was linear and learned"},
+		}}, "predictive.profile: must be given in one way, was linear and learned"},
 		{policy.Predictive{CPU: policy.PredictiveCPU{AverageUtilization: 80, AverageValue: 1}}, "predictive.cpu: must have one target, was averageUtilization and averageValue"},
 	} {
 		if _, err := policy.New(predicting(c.settings)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -272,7 +272,7 @@ func (w *watermark) Desired(v *podscaler.View) podscaler.Recommendation {
 	registered, trusted := w.registered(d)
 	if registered == 0 && !w.absolute {
 		w.remember(v.Now, nil, true)
-		d.because(podscaler.ReasonNothingRegistered, "no instance is registered: there is a load, and nobody to share it out among")
+		d.because(podscaler.ReasonNothingRegistered, "no instance is registered: there is a load, and no instance to share it among")
 		return d.unknown()
 	}
 	wishes, blind := w.wishes(d, registered)

@@ -92,9 +92,9 @@ const (
 	quickDeath = 10 * time.Minute
 )
 
-// Upward returns what is recommended for a pod with nothing less than it requests, where less than a day
-// of samples is known. A usage that was forgotten, as with a restart, knows a quiet hour and takes it for
-// all there is: a pod may be given more by that, and nothing may be taken from it.
+// Upward returns what is recommended for a pod with nothing less than it requests, where less than
+// a day of samples is known. A usage that was forgotten, as with a restart, knows a quiet hour and
+// takes it for all there is: a pod may be given more by that, and nothing may be taken from it.
 func Upward(recommended []Recommendation, pod *Pod) []Recommendation {
 	all := slices.Clone(recommended)
 	for i := range all {
@@ -275,8 +275,8 @@ func (w *weighing) container(c Container, rec *Recommendation) {
 	}
 }
 
-// proportional returns the limit that is to a request as it was to the one before. It is rounded up,
-// for a limit must never be below its request.
+// proportional returns the limit that is to a request as it was to the one before. It is rounded
+// up, for a limit must never be below its request.
 func proportional(limit, before, request int64) int64 {
 	if limit == 0 || before == 0 {
 		return 0

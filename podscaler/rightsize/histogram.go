@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	// leastWeight is what a sample of CPU weighs. Older recommenders, 1.2 for one, weighed it by the
-	// container's request, so that what was asked for had a say in what was measured. 1.8.1 does not.
+	// leastWeight is what a sample of CPU weighs. Older recommenders, 1.2 for one, weighed it by
+	// the container's request, so that what was asked for had a say in what was measured. 1.8.1
+	// does not.
 	leastWeight = 0.1
 	// epsilon is the weight below which a bucket counts as empty. It is small enough that a sample
 	// of ten half-lives ago is still there.

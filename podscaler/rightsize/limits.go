@@ -17,16 +17,18 @@ type Rule string
 // The rules. They share by requests, and each takes care not to mix units: CPU is only ever
 // compared with memory as parts of a node.
 const (
-	// DRF is dominant resource fairness: every pod gets the same multiple of what it requests, weighted, in
-	// terms of the resource of which it requests the largest part of the node; until a resource is used up.
+	// DRF is dominant resource fairness: every pod gets the same multiple of what it requests,
+	// weighted, in terms of the resource of which it requests the largest part of the node; until a
+	// resource is used up.
 	DRF Rule = "drf"
-	// MLFDRS is multi-level fair dominant resource scheduling, as its figures have it: a pod counts in its
-	// dominant resource with at least an even share of the node, in the other with its request, and
-	// the node is shared out in proportion to that.
+	// MLFDRS is multi-level fair dominant resource scheduling, as its figures have it: a pod counts
+	// in its dominant resource with at least an even share of the node, in the other with its
+	// request, and the node is shared out in proportion to that.
 	MLFDRS Rule = "mlf-drs"
-	// FFMRA is the fully fair multi-resource allocation: each resource is split into a part for the pods it is
-	// dominant for, shared evenly, and one for the others, shared by requests. How large the parts are follows
-	// from how much of the node all pods request of their dominant and of their other resource.
+	// FFMRA is the fully fair multi-resource allocation: each resource is split into a part for the
+	// pods it is dominant for, shared evenly, and one for the others, shared by requests. How large
+	// the parts are follows from how much of the node all pods request of their dominant and of
+	// their other resource.
 	FFMRA Rule = "ffmra"
 )
 
@@ -52,15 +54,18 @@ type Demand struct {
 // Limit is what a pod may use. It is in whole millicores and mebibytes.
 type Limit struct {
 	Pod string `json:"pod"`
-	// Dominant is the resource of which the pod requests the larger part of the node; CPU, if equal.
+	// Dominant is the resource of which the pod requests the larger part of the node; CPU, if
+	// equal.
 	Dominant Resource          `json:"dominant"`
 	Requests pricing.Resources `json:"requests"`
-	// Limits are 0 for what the pod requests nothing of: it has no share, and there is no limit to set.
+	// Limits are 0 for what the pod requests nothing of: it has no share, and there is no limit to
+	// set.
 	Limits  pricing.Resources `json:"limits"`
 	Reasons []Reason          `json:"reasons"`
 }
 
-// FairLimits shares a node out over its pods, by name. All together they get no more than the node has.
+// FairLimits shares a node out over its pods, by name. All together they get no more than the node
+// has.
 func FairLimits(rule Rule, node pricing.Resources, pods []Demand) ([]Limit, error) {
 	if err := validateDemands(node, pods); err != nil {
 		return nil, err
@@ -324,10 +329,10 @@ func apportion(shares []*big.Rat) []int64 {
 	return whole
 }
 
-// MixedPools returns the two parts of the node's whole capacity that FFMRA's paper prints, for pods by their
-// dominant and by their other resource. It MIXES UNITS, as the paper does: millicores are added to memory
-// in the given unit, and what comes out is a number of nothing, another one in every unit.
-// It is here to be shown beside FFMRA's limits, which do not need it.
+// MixedPools returns the two parts of the node's whole capacity that FFMRA's paper prints, for pods
+// by their dominant and by their other resource. It MIXES UNITS, as the paper does: millicores are
+// added to memory in the given unit, and what comes out is a number of nothing, another one in
+// every unit. It is here to be shown beside FFMRA's limits, which do not need it.
 func MixedPools(node pricing.Resources, pods []Demand, unit pricing.Bytes) (dominant, other float64, err error) {
 	if err := validateDemands(node, pods); err != nil {
 		return 0, 0, err

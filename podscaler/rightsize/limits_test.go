@@ -36,8 +36,9 @@ func TestLimitsOfThePaper(t *testing.T) {
 		pods []Demand
 		want []pricing.Resources
 	}{
-		// Figure 10 prints 779m for frontend1, a slip for 799m; the other seven numbers are these. The
-		// memory is that of figure 9's node: with the 1990Mi or 2000Mi of the text only three are.
+		// Figure 10 prints 779m for frontend1, a slip for 799m; the other seven numbers are these.
+		// The memory is that of figure 9's node: with the 1990Mi or 2000Mi of the text only three
+		// are.
 		{"figure 10", MLFDRS, pair(2000, 1800), fourPods, []pricing.Resources{pair(720, 81), pair(799, 245), pair(159, 736), pair(319, 736)}},
 		{"section VIII A, of figure 9's requests", DRF, pair(900, 1800), twoPods, []pricing.Resources{pair(300, 1200), pair(600, 200)}},
 		{"scenario 40: of figure 9's limits, which the text takes for demands", DRF, pair(900, 1800), twoLimits, []pricing.Resources{pair(343, 1114), pair(557, 418)}},
@@ -102,8 +103,9 @@ pods[a].requests: must be greater than 0 of cpu or memory, which shares go by, w
 	}
 }
 
-// FFMRA's pools, as its paper has them, are numbers of nothing: another unit of memory, another number. Of the
-// whole they are the same part in every unit, which is why the limits do not depend on it.
+// FFMRA's pools, as its paper has them, are numbers of nothing: another unit of memory, another
+// number. Of the whole they are the same part in every unit, which is why the limits do not depend
+// on it.
 func TestMixedPoolsDependOnTheUnit(t *testing.T) {
 	for unit, want := range map[pricing.Bytes]string{mi: "2943.5 + 1056.5", pricing.GiB: "1473.2 + 528.8", pricing.MB: "3015.0 + 1082.2"} {
 		dominant, other, err := MixedPools(pair(2000, 2000), fourPods, unit)
@@ -229,7 +231,8 @@ func TestDRFLaws(t *testing.T) {
 			if c.times(own).Cmp(got) > 0 {
 				t.Errorf("pod %d can do %s, and %s with its part of the node", i, got, c.times(own))
 			}
-			// Pareto efficiency: whatever a pod could use more of, something that it needs is used up.
+			// Pareto efficiency: whatever a pod could use more of, something that it needs is used
+			// up.
 			full := false
 			for r := range sum {
 				full = full || c.demand[r].Sign() > 0 && sum[r].Cmp(capacity[r]) == 0
@@ -251,8 +254,8 @@ func TestDRFLaws(t *testing.T) {
 	})
 }
 
-// FFMRA as printed goes through the sum of all capacities. It cancels out, whatever the unit: these are
-// the limits that come of it, beside those that never mix.
+// FFMRA as printed goes through the sum of all capacities. It cancels out, whatever the unit: these
+// are the limits that come of it, beside those that never mix.
 func TestTheMixedSumCancelsOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, pods := drawNode(t)

@@ -15,7 +15,8 @@ const (
 	ReasonNotControlled = "NotControlled"
 	// ReasonLittleHistory: less than a day of samples is known, which moves the bounds apart.
 	ReasonLittleHistory = "LittleHistory"
-	// ReasonOutOfMemory: the container was killed for memory, and has been given more than it was seen to use.
+	// ReasonOutOfMemory: the container was killed for memory, and has been given more than it was
+	// seen to use.
 	ReasonOutOfMemory = "OutOfMemory"
 	// ReasonFloor: less was measured than any container is given.
 	ReasonFloor = "Floor"

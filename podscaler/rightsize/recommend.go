@@ -11,10 +11,11 @@ import (
 // Recommendation is what a container should request.
 type Recommendation struct {
 	Container string `json:"container"`
-	// Resources are those that are recommended. Of others, all amounts below are 0 and mean nothing.
+	// Resources are those that are recommended. Of others, all amounts below are 0 and mean
+	// nothing.
 	Resources []Resource `json:"resources"`
-	// Target is what to request. A pod is left alone as long as it requests no less than Lower and no
-	// more than Upper, which are the further away, the less is known.
+	// Target is what to request. A pod is left alone as long as it requests no less than Lower and
+	// no more than Upper, which are the further away, the less is known.
 	Target pricing.Resources `json:"target"`
 	Lower  pricing.Resources `json:"lower"`
 	Upper  pricing.Resources `json:"upper"`

@@ -56,8 +56,8 @@ type Settings struct {
 	Floor pricing.Resources
 	// HalfLife is the time in which a sample loses half its weight.
 	HalfLife time.Duration
-	// PeakInterval is the time of which the highest memory use is one sample; what has not been seen
-	// for PeakIntervals of them is forgotten.
+	// PeakInterval is the time of which the highest memory use is one sample; what has not been
+	// seen for PeakIntervals of them is forgotten.
 	PeakInterval  time.Duration
 	PeakIntervals int
 	// A container that is killed for memory counts as one that used OOMRatio times as much as it

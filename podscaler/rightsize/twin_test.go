@@ -74,8 +74,8 @@ func TestWhatTheTwinIsAskedIsWhatItsFileSays(t *testing.T) {
 	golden.Compare(t, "testdata/twin.jsonl", text.String())
 }
 
-// drawTwin draws pods that come and go over minutes, a week or half a year, with samples as often as
-// every few seconds or once an hour, kills, and pods whose samples are read long after others'.
+// drawTwin draws pods that come and go over minutes, a week or half a year, with samples as often
+// as every few seconds or once an hour, kills, and pods whose samples are read long after others'.
 func drawTwin(chance *rand.Rand, i int) twinCase {
 	const day = 24 * 3600
 	c := twinCase{Name: fmt.Sprint("stream ", i)}

@@ -31,7 +31,8 @@ type container struct {
 // instanceID names a container of a pod.
 type instanceID struct{ pod, container string }
 
-// instance is what is known of a container of a pod: what tells a new sample from one that counts already.
+// instance is what is known of a container of a pod: what tells a new sample from one that counts
+// already.
 type instance struct {
 	lastCPU, lastMemory time.Time
 	// end is when the interval ends that peaks are of. The peak of use and the one made up for a
@@ -160,7 +161,8 @@ func (u *Usage) Gone(pod string) {
 }
 
 // Forget drops what has not been seen for all the peak intervals until a time, containers that are
-// no longer in the workload above all: they would be recommended for, and share in the floor, for ever.
+// no longer in the workload above all: they would be recommended for, and share in the floor, for
+// ever.
 func (u *Usage) Forget(now time.Time) {
 	window := u.settings.PeakInterval * time.Duration(u.settings.PeakIntervals)
 	old := func(seen time.Time) bool { return now.Sub(seen) >= window }

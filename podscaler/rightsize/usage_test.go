@@ -181,8 +181,8 @@ func TestWhatIsOldWeighsLess(t *testing.T) {
 		u.AddCPU(fmt.Sprint("old", i), "web", noon, 1000)
 		u.AddCPU(fmt.Sprint("new", i), "web", after(3*day), 100)
 	}
-	// 10 of 1000m, three half-lives old, are 1.25 beside 10 of 100m: 11 %, so the 90th percentile is
-	// theirs, and is no more when they are a half-life older.
+	// 10 of 1000m, three half-lives old, are 1.25 beside 10 of 100m: 11 %, so the 90th percentile
+	// is theirs, and is no more when they are a half-life older.
 	if got := u.Recommend(nil)[0].Target.CPU; got < 1000 {
 		t.Errorf("the target is %s, want more than 1", got)
 	}

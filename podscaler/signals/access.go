@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Access says what the objects of a namespace may make this program ask. Empty, none of them names a
-// server of its own, and none asks the shared Prometheus for series of another namespace.
+// Access says what the objects of a namespace may make this program ask. Empty, none of them names
+// a server of its own, and none asks the shared Prometheus for series of another namespace.
 type Access struct {
 	// AllowedHosts are the servers that objects may name.
 	AllowedHosts []AllowedHosts `json:"allowedHosts,omitempty"`
-	// FreeQueries are the namespaces whose own queries and presets may read every series of the shared
-	// Prometheus; * is all of them.
+	// FreeQueries are the namespaces whose own queries and presets may read every series of the
+	// shared Prometheus; * is all of them.
 	FreeQueries []string `json:"freeQueries,omitempty"`
 	// APIServers are the API server's addresses, as host:port. No object may name them.
 	APIServers []string `json:"-"`
@@ -69,8 +69,8 @@ func (a *Access) Validate() error {
 	return errors.Join(f...)
 }
 
-// ownHeader reports whether a header is HTTP's own business, or carries credentials: those come from
-// Secrets and the administrator's files.
+// ownHeader reports whether a header is HTTP's own business, or carries credentials: those come
+// from Secrets and the administrator's files.
 func ownHeader(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie", "expect", "host",
@@ -125,7 +125,8 @@ type permit struct {
 	plaintext bool // credentials may go there without
 }
 
-// permit looks whether the objects of a namespace may name a server, and may have headers sent there.
+// permit looks whether the objects of a namespace may name a server, and may have headers sent
+// there.
 func (a *Access) permit(namespace, server string, headers map[string]string) (*permit, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" {

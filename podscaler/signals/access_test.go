@@ -193,8 +193,8 @@ func TestAccessSaysWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// Whatever an object names, nothing is asked that is not listed, nothing is shown without TLS, and the status
-// has one of three words for it.
+// Whatever an object names, nothing is asked that is not listed, nothing is shown without TLS, and
+// the status has one of three words for it.
 func TestAnObjectsServerIsAskedOnlyAsThePolicySays(t *testing.T) {
 	var asked atomic.Int32
 	answer := func(w http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The bounds of answers. They are read as they come, and nothing is kept of them but the labels that are
-// asked for: what is kept of all that is under way at once is bounded, too.
+// The bounds of answers. They are read as they come, and nothing is kept of them but the labels
+// that are asked for: what is kept of all that is under way at once is bounded, too.
 const (
 	maxSeries = 20000    // of an answer, and of a page
 	maxSample = 64 << 10 // one series, as it is written
@@ -186,7 +186,8 @@ type series struct {
 	Histogram *model.SampleHistogramPair
 }
 
-// element reads one of a result: a series of a vector or, where it is a scalar, its time and its value.
+// element reads one of a result: a series of a vector or, where it is a scalar, its time and its
+// value.
 func (d *decoding) element() error {
 	if err := d.ctx.Err(); err != nil {
 		return err

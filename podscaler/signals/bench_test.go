@@ -116,7 +116,8 @@ func BenchmarkThousandPods(b *testing.B) {
 	}
 }
 
-// BenchmarkUsageOfThirtyThousandPods is reading the CPU of a large cluster's pods, which have a proxy each.
+// BenchmarkUsageOfThirtyThousandPods is reading the CPU of a large cluster's pods, which have a
+// proxy each.
 func BenchmarkUsageOfThirtyThousandPods(b *testing.B) {
 	var page strings.Builder
 	page.WriteString(`{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[`)

@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// What a status says of a server that did not serve. It is all that it says: whoever may write an object
-// may name a server that is not theirs, and must not learn from a status what is behind it.
+// What a status says of a server that did not serve. It is all that it says: whoever may write an
+// object may name a server that is not theirs, and must not learn from a status what is behind it.
 const (
 	refusedByPolicy = "refused by policy"
 	unreachable     = "unreachable"
 	invalidAnswer   = "invalid answer"
 )
 
-// failure is why a server was not asked, or did not answer. Its text is for everybody, and the detail
-// for the administrator's log.
+// failure is why a server was not asked, or did not answer. Its text is for everybody, and the
+// detail for the administrator's log.
 type failure struct {
 	word   string
 	detail error

@@ -11,7 +11,8 @@ import (
 // job is one request of a round.
 type job struct {
 	flow flow
-	// unit is what is measured whole or not at all: what was not finished begins with it the next time.
+	// unit is what is measured whole or not at all: what was not finished begins with it the next
+	// time.
 	unit string
 	// limit is how long it may take.
 	limit time.Duration
@@ -30,8 +31,8 @@ type flow struct{ namespace, server string }
 var errPutOff = errors.New("not asked yet: its turn comes in one of the next rounds")
 
 // line is where jobs wait that share slots. Each namespace has the same part of the slots, however
-// many jobs others queue; within it the servers take turns. What was not finished comes first in the
-// next round.
+// many jobs others queue; within it the servers take turns. What was not finished comes first in
+// the next round.
 type line struct {
 	slots, perFlow int
 	enough         time.Duration // a job that had less before the round ended was not long enough to count
@@ -200,8 +201,8 @@ func (l *line) take(ctx context.Context, now time.Time) (*tenant, *stream, *job)
 	}
 }
 
-// pick is the next of a namespace's servers with a job that may be run now, and whether any waits. The
-// jobs of a server that is not asked at present are refused.
+// pick is the next of a namespace's servers with a job that may be run now, and whether any waits.
+// The jobs of a server that is not asked at present are refused.
 func (t *tenant) pick(perFlow, share int, now time.Time) (found *stream, waiting bool) {
 	for i := range t.streams {
 		at := (t.next + i) % len(t.streams)
@@ -243,8 +244,8 @@ func (l *line) done(now time.Time, t *tenant, s *stream, j *job, hung, cut bool)
 	l.freed.Broadcast()
 }
 
-// putOff refuses what is left, and has it come first in the next round. A round that began behind what was
-// cut short would cut the same each time.
+// putOff refuses what is left, and has it come first in the next round. A round that began behind
+// what was cut short would cut the same each time.
 func (l *line) putOff() {
 	first := l.began + 1
 	for namespace, j := range l.cut {
@@ -276,8 +277,8 @@ func (l *line) forget(now time.Time, named func(flow) bool) {
 	}
 }
 
-// breaker leaves a server alone that does not answer in time, and asks it again at intervals, with one
-// request first.
+// breaker leaves a server alone that does not answer in time, and asks it again at intervals, with
+// one request first.
 type breaker struct {
 	opened bool
 	hung   int // requests in a row that had no answer in time

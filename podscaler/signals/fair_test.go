@@ -101,8 +101,8 @@ func (p *played) round(l *line, now time.Time, timeout time.Duration, jobs ...*j
 	return time.Since(p.began)
 }
 
-// Where there is more to ask than a round has time for, all have their turn within a few rounds, and none
-// more often than another.
+// Where there is more to ask than a round has time for, all have their turn within a few rounds,
+// and none more often than another.
 func TestAllAreMeasuredInTurnWhereOneRoundIsTooShort(t *testing.T) {
 	for _, servers := range []int{1, 3, 80} {
 		inTurn(t, servers, 1)
@@ -134,8 +134,8 @@ func inTurn(t *testing.T, servers, namespaces int) {
 	})
 }
 
-// A namespace whose server never answers has no more than its part of the slots, whatever it asks for, and
-// in whatever order the names are.
+// A namespace whose server never answers has no more than its part of the slots, whatever it asks
+// for, and in whatever order the names are.
 func TestANamespaceThatHangsTakesNoMoreThanItsPart(t *testing.T) {
 	for _, slots := range []int{2, 8, 128} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,8 @@ func TestANamespaceThatHangsTakesNoMoreThanItsPart(t *testing.T) {
 	}
 }
 
-// A server that does not answer is left alone, asked again by one request, and by all once that is answered.
+// A server that does not answer is left alone, asked again by one request, and by all once that is
+// answered.
 func TestAServerThatHangsIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, there := newLine(16, 4, 2*time.Second), time.Duration(0)
@@ -221,8 +222,8 @@ func TestBreakersWaitLongerEachTimeAndNoLongerThanFiveMinutes(t *testing.T) {
 	}
 }
 
-// Whatever is in line: every job has its answer, is refused, or is put off, and just one of them; no bound
-// is crossed; and the round ends in time.
+// Whatever is in line: every job has its answer, is refused, or is put off, and just one of them;
+// no bound is crossed; and the round ends in time.
 func TestLinesKeepTheirBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -275,9 +276,9 @@ func hanging(t *testing.T) *httptest.Server {
 	return s
 }
 
-// One namespace names a Prometheus that never answers, in as many objects and queries as it likes. What the
-// others are measured by answers, be it the shared one or one of their own; and a step waits for the one
-// that hangs for a part of its time, and not at every step.
+// One namespace names a Prometheus that never answers, in as many objects and queries as it likes.
+// What the others are measured by answers, be it the shared one or one of their own; and a step
+// waits for the one that hangs for a part of its time, and not at every step.
 func TestAnObjectsPrometheusThatHangsBlindsNobodyElse(t *testing.T) {
 	bad, shared, own := hanging(t), newFake(t, istio), newFake(t, istio)
 	sources := map[string]Source{}
@@ -373,8 +374,8 @@ func TestAWorkloadThatIsPutOffKeepsItsMeasurement(t *testing.T) {
 	}
 }
 
-// Answers that are as long as may be, of more series than any workload has, take little room all together
-// and end with the round.
+// Answers that are as long as may be, of more series than any workload has, take little room all
+// together and end with the round.
 func TestLongAnswersTakeLittleRoomAndTime(t *testing.T) {
 	head := []byte(`{"status":"success","data":{"resultType":"vector","result":[`)
 	for _, c := range []struct{ name, of string }{

@@ -67,8 +67,8 @@ func (m *measurement) unknown(code, signal, why string) {
 	m.note(code, signal, why)
 }
 
-// failed records what kept a signal from being measured. One whose turn did not come is not measured in
-// this round, and what was measured before counts.
+// failed records what kept a signal from being measured. One whose turn did not come is not
+// measured in this round, and what was measured before counts.
 func (m *measurement) failed(code, signal string, err error) {
 	if errors.Is(err, errPutOff) {
 		m.putOff = true

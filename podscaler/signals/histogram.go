@@ -74,7 +74,8 @@ func (h *histogram) good(target float64) float64 {
 	return within / h.total()
 }
 
-// upTo is the highest edge that is not above the target, and what is counted up to it; 0 if there is none.
+// upTo is the highest edge that is not above the target, and what is counted up to it; 0 without
+// one.
 func (h *histogram) upTo(target float64) (edge, below float64) {
 	for i, e := range h.edges {
 		if !above(e, target) {

@@ -14,7 +14,8 @@ import (
 
 var inf = math.Inf(1)
 
-// The quantile is the one that Prometheus answers; testbed/peers/prometheus compares them at random.
+// The quantile is the one that Prometheus answers; testbed/peers/prometheus compares them at
+// random.
 func TestQuantilesAndGoodFractions(t *testing.T) {
 	istio := map[float64]float64{100: 0, 250: 5, 500: 100, 1000: 100, inf: 100}
 	for _, c := range []struct {

@@ -108,7 +108,7 @@ func (o *outcome) count(into *tally, requests float64, get func(label string) st
 func (o *outcome) reading(t tally) podscaler.Reading {
 	switch {
 	case t.untold:
-		return podscaler.Reading{Why: fmt.Sprintf("a series of %s does not tell by %s whether requests failed", o.counter, strings.Join(o.labels, ", "))}
+		return podscaler.Reading{Why: fmt.Sprintf("a series of %s does not show by %s whether requests failed", o.counter, strings.Join(o.labels, ", "))}
 	case t.requests == 0:
 		return podscaler.Reading{Why: fmt.Sprintf("%s counts no request", o.counter)}
 	}

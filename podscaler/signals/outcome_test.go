@@ -59,7 +59,8 @@ func TestWhatFailedIsToldByTheSourcesOwnWords(t *testing.T) {
 	}
 }
 
-// An error rate is a bonus: that there is none takes nothing from what was measured, and makes no gap.
+// An error rate is a bonus: that there is none takes nothing from what was measured, and makes no
+// gap.
 func TestUnknownErrorsLeaveTheRestKnown(t *testing.T) {
 	const of = `{destination_workload_namespace="shop";destination_workload="cart"`
 	for _, c := range []struct{ name, answer, why string }{
@@ -138,7 +139,8 @@ func TestErrorsWithoutRequestsAreNoFault(t *testing.T) {
 	}
 }
 
-// A page's failures count as its requests do: from the second look on, and with what restarted or is gone.
+// A page's failures count as its requests do: from the second look on, and with what restarted or
+// is gone.
 func TestPagesTellWhatFailed(t *testing.T) {
 	page := func(ok, failed int) string {
 		return fmt.Sprintf("http_requests_total{code=\"200\"} %d\nhttp_requests_total{code=\"503\"} %d\n", ok, failed)

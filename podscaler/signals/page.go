@@ -71,7 +71,7 @@ func bareName(line []byte) []byte {
 	return line[:n]
 }
 
-// parseLine reads a sample. What stands behind its value (a time, an exemplar) does not matter:
+// parseLine reads a sample. What is behind its value (a time, an exemplar) does not matter:
 // the page is of now.
 func parseLine(line string) (s sample, err error) {
 	s.name = string(bareName([]byte(line)))
@@ -171,7 +171,7 @@ func unquote(text string) (value, rest string, err error) {
 	return "", "", errors.New("a label's value must end with a double quote")
 }
 
-// get returns a label's value, empty if there is none.
+// get returns a label's value, empty without one.
 func (s *sample) get(name string) string {
 	for _, l := range s.labels {
 		if l.name == name {

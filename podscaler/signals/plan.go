@@ -179,8 +179,8 @@ type use struct {
 	workload, signal, perPod, perVersion string
 }
 
-// ask takes in a workload's own queries; one that several have in common is sent once. One that is not free
-// must be about the workload's namespace.
+// ask takes in a workload's own queries; one that several have in common is sent once. One that is
+// not free must be about the workload's namespace.
 func (p *plan) ask(e *endpoint, name string, s *Source, free bool) {
 	values := s.values()
 	add := func(text string, u use) {

@@ -43,7 +43,8 @@ type endpoint struct {
 	kept      map[askedKey]asked // answers that the next round need not ask for
 }
 
-// newEndpoint is a Prometheus that an object names as it is permitted to, or the administrator's own.
+// newEndpoint is a Prometheus that an object names as it is permitted to, or the administrator's
+// own.
 func newEndpoint(namespace string, p Prometheus, permit *permit, maxBytes int64) (*endpoint, error) {
 	at, err := url.Parse(p.URL)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// Options are what a Reader is made with. All of them may be left out.
+// Options are what a Reader is made with. All of them may be omitted.
 type Options struct {
 	// Prometheus is asked for the workloads that name none of their own.
 	Prometheus *Prometheus
@@ -129,7 +129,8 @@ func (r *Reader) Prepare(ctx context.Context, now time.Time) {
 	}
 }
 
-// fresh reports whether what was measured before still counts, where a workload's turn did not come.
+// fresh reports whether what was measured before still counts, where a workload's turn did not
+// come.
 func (s *state) fresh(now time.Time, maxAge time.Duration) bool {
 	return s != nil && now.Sub(s.at) <= maxAge && !now.Before(s.at)
 }

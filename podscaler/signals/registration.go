@@ -20,7 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// Registration says where a service registry tells how many instances of the workload it sends
+// Registration says where a service registry says how many instances of the workload it sends
 // requests to: PromQL, or the registry's own address.
 type Registration struct {
 	// Query answers with their number.
@@ -69,8 +69,8 @@ type registry struct {
 	refused   error // why it may not be asked
 }
 
-// maxRegistry bounds a registry's answer, and maxCommas how many things may be in it: some bytes of JSON
-// are much larger once they are read. Consul has about 80 for an instance.
+// maxRegistry bounds a registry's answer, and maxCommas how many things may be in it: some bytes of
+// JSON are much larger once they are read. Consul has about 80 for an instance.
 const (
 	maxRegistry = 2 << 20
 	maxCommas   = 200000
@@ -175,7 +175,8 @@ func askRegistry(ctx context.Context, client *http.Client, url string) (g regist
 	return g, nil
 }
 
-// reading is held by who reads a registry's answer: each takes many times as much memory as it has bytes.
+// reading is held by who reads a registry's answer: each takes many times as much memory as it has
+// bytes.
 var reading = make(chan struct{}, 2)
 
 func readRegistry(ctx context.Context, body []byte) (registered, error) {
@@ -254,7 +255,7 @@ type consulInstance struct {
 //	{"count": 3, "versions": {"1.4": 2, "1.5": 1}, "at": "2026-03-01T12:00:00Z"}
 //	{"instances": [{"name": "10.0.0.7:8080", "version": "1.4", "status": "UP"}], "at": …}
 //
-// of which all but count or instances may be left out, Eureka's GET /eureka/apps/NAME, Consul's
+// of which all but count or instances may be omitted, Eureka's GET /eureka/apps/NAME, Consul's
 // GET /v1/health/service/NAME or /v1/catalog/service/NAME. Other fields are not looked at. An
 // instance that is listed twice is one, and one that is not UP, or that fails a check, is none.
 // A list with nothing in it is no answer: Consul has one for names that it never heard of.

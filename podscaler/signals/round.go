@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The lines that jobs wait in. None has a slot of another's: pods that hang must not keep a Prometheus from
-// being asked, nor owners' queries what a preset asks of the same server, nor servers that objects name
-// anything but one another.
+// The lines that jobs wait in. None has a slot of another's: pods that hang must not keep a
+// Prometheus from being asked, nor owners' queries what a preset asks of the same server, nor
+// servers that objects name anything but one another.
 const (
 	linePresets = iota // what we ask of the shared Prometheus
 	lineQueries        // what owners ask of it
@@ -22,8 +22,8 @@ const (
 	lineCount
 )
 
-// newLines are the lines of a reader. What waits for a server takes no more than a connection, so that of
-// servers that objects name many may be waited for.
+// newLines are the lines of a reader. What waits for a server takes no more than a connection, so
+// that of servers that objects name many may be waited for.
 func newLines(o *Options) (all [lineCount]*line) {
 	enough := patience(o)
 	all[linePresets] = newLine(o.Parallel, o.Parallel, enough)
@@ -33,8 +33,8 @@ func newLines(o *Options) (all [lineCount]*line) {
 	return all
 }
 
-// patience is how long a server is waited for that an object names. All wait for a round, so that a server
-// which never answers must not take all of its time.
+// patience is how long a server is waited for that an object names. All wait for a round, so that a
+// server which never answers must not take all of its time.
 func patience(o *Options) time.Duration { return o.Timeout * 3 / 5 }
 
 // round is one measuring of everything: jobs that run side by side, each of which leaves what

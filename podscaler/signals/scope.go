@@ -63,10 +63,11 @@ func hasForm(form, namespace, service string) bool {
 	return regexp.MustCompile("^(?:" + pattern + ")$").MatchString(service)
 }
 
-// checkScope wants every selector of a query to have a matcher for the namespace. It knows just so much
-// of PromQL that a name which it does not know for a function's, or for a word of the language where that
-// has its place, is a selector's; and refuses what it cannot read. So what it lets pass reads nothing else,
-// in the dialects of other stores too, and some that would be harmless is refused.
+// checkScope wants every selector of a query to have a matcher for the namespace. It knows just so
+// much of PromQL that a name which it does not know for a function's, or for a word of the language
+// where that has its place, is a selector's; and refuses what it cannot read. So what it lets pass
+// reads nothing else, in the dialects of other stores too, and some that would be harmless is
+// refused.
 func checkScope(query, namespace string) error {
 	c := scopeCheck{namespace: namespace}
 	for rest := query; rest != ""; {
@@ -85,9 +86,9 @@ func checkScope(query, namespace string) error {
 	return nil
 }
 
-// tokenForm is blanks and comments, a string, a range in brackets, a number or time, a name, an operator or a
-// mark. What stores read differently is not among them: a carriage return, which may end a comment or not, and
-// a backslash in backquotes, which may escape or not.
+// tokenForm is blanks and comments, a string, a range in brackets, a number or time, a name, an
+// operator or a mark. What stores read differently is not among them: a carriage return, which may
+// end a comment or not, and a backslash in backquotes, which may escape or not.
 var (
 	blankForm = regexp.MustCompile(`^(?:#[^\r\n]*|[ \t\n]+)*`)
 	tokenForm = regexp.MustCompile(`^(?:#[^\r\n]*|[ \t\n]+|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|` + "`[^`\\\\]*`" +

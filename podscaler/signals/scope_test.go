@@ -95,8 +95,8 @@ func FuzzScope(f *testing.F) {
 	})
 }
 
-// On the Prometheus that all share an owner's query is about the owner's namespace. What is not is not sent,
-// and the rest is measured.
+// On the Prometheus that all share an owner's query is about the owner's namespace. What is not is
+// not sent, and the rest is measured.
 func TestOwnersAskTheSharedPrometheusAboutTheirNamespaceOnly(t *testing.T) {
 	f := newFake(t, istio)
 	spec := Spec{Preset: Istio, Metrics: []Series{

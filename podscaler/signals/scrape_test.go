@@ -413,7 +413,8 @@ func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 					delete(lives, name)
 					continue
 				case "restart":
-					// What was counted after the last page is lost with the process: no page shows it.
+					// What was counted after the last page is lost with the process: no page shows
+					// it.
 					l.process, l.counted, l.pending = l.process+1, [3]int{}, [3]int{}
 				case "silent":
 					pods = append(pods, l.pod)

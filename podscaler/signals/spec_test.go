@@ -78,7 +78,7 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 			`signals.queries.good: must speak of $namespace, $quantile, $target, $targetMs, $window, $workload only, was $wokload`,
 			`signals.queries.arrivals: must close every quote, was "z{a=\"b}"`,
 		}},
-		{"metrics that cannot be told apart", `{"metrics":[{"name":"a","query":"b"},{"name":"a","query":""},{"name":"","query":"c","perPod":"1"}]}`, []string{
+		{"metrics that cannot be distinguished", `{"metrics":[{"name":"a","query":"b"},{"name":"a","query":""},{"name":"","query":"c","perPod":"1"}]}`, []string{
 			`signals.metrics[1].name: must not be that of another metric, was "a"`,
 			`signals.metrics[1].query: must not be empty, was ""`,
 			`signals.metrics[2].name: must not be empty, was ""`,

@@ -22,7 +22,7 @@ type twinCase struct {
 	Window int64
 	Q      float64
 	Target float64
-	// The answers; null where there is none.
+	// The answers; null without one.
 	Latency, Good, Arrivals *float64
 }
 

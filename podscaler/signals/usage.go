@@ -132,7 +132,8 @@ func (u *Usage) list(ctx context.Context, path string, take func(*podMetrics)) e
 	return nil
 }
 
-// eachItem reads a list item by item: as a whole, that of a large cluster's pods takes tens of megabytes.
+// eachItem reads a list item by item: as a whole, that of a large cluster's pods takes tens of
+// megabytes.
 func eachItem(d *json.Decoder, do func(*podMetrics)) error {
 	if err := expect(d, json.Delim('{')); err != nil {
 		return err

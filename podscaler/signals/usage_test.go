@@ -42,7 +42,8 @@ func TestAPodsCPUIsTheSumOfItsContainers(t *testing.T) {
 	}
 }
 
-// A container counts by itself: what was not measured of one is unknown, and nothing of the others is.
+// A container counts by itself: what was not measured of one is unknown, and nothing of the others
+// is.
 func TestContainersAreKnownFromTheSameReading(t *testing.T) {
 	reads := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -68,8 +68,9 @@ func (e *connectionExam) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 	}
 }
 
-// examineCertificate tells of a certificate that is not trusted, and the line that trusts it. Whether
-// it should be, the cluster can say if another endpoint is trusted, and else only the host itself.
+// examineCertificate tells of a certificate that is not trusted, and the line that trusts it.
+// Whether it should be, the cluster can say if another endpoint is trusted, and else only the host
+// itself.
 func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Error, others bool) {
 	shown, ok := pveapi.ShownFingerprint(failed)
 	if !ok {
@@ -85,7 +86,7 @@ func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Erro
 		mend = append(mend, "pvenode cert info (on the host itself: what it shows there must be "+shown+")")
 	}
 	if e.site.CAFile != "" {
-		mend = append(mend, "caFile: a copy of /etc/pve/pve-root-ca.pem, or of whatever signed the host's certificate")
+		mend = append(mend, "caFile: a copy of /etc/pve/pve-root-ca.pem, or of the authority that signed the host's certificate")
 	} else {
 		mend = append(mend, "fingerprints: ["+strings.Join(quoteAll(slices.Concat(e.site.Fingerprints, e.prints)), ", ")+"]")
 	}
@@ -132,8 +133,8 @@ func quoteAll(words []string) []string {
 	return all
 }
 
-// examineVersions looks whether the release is one whose rights are known. While an upgrade goes on,
-// the rights are those of the older one: the newer has lost what it does not know.
+// examineVersions looks whether the release is one whose rights are known. While an upgrade goes
+// on, the rights are those of the older one: the newer has lost what it does not know.
 func (e *connectionExam) examineVersions(probes []pveapi.EndpointStatus) {
 	e.release = 0
 	releases := map[Release]bool{}

@@ -24,7 +24,7 @@ const (
 	OK      Status = "ok"
 	Warn    Status = "warn"    // it works, and somebody should know
 	Fail    Status = "fail"    // machines cannot be made, or not where they should
-	Skipped Status = "skipped" // something else must be mended first
+	Skipped Status = "skipped" // something else must be fixed first
 )
 
 // Check is one thing that was looked at. Its id is stable, and stands for the same question always;
@@ -81,12 +81,14 @@ func (d *Diagnosis) Count(s Status) int {
 type Doctor struct {
 	Site       *settings.Site
 	Connection pveapi.Connection
-	// Known are checks that were made before, of files for example; they come first in their groups.
+	// Known are checks that were made before, of files for example; they come first in their
+	// groups.
 	Known []Check
-	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark before its end,
-	// and would be told to be a stranger.
+	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark
+	// before its end, and would be told to be a stranger.
 	Making []int
-	// Cluster is the UID of the Kubernetes cluster; empty is unknown, and the site's own name for it counts.
+	// Cluster is the UID of the Kubernetes cluster; empty is unknown, and the site's own name for
+	// it counts.
 	Cluster string
 }
 

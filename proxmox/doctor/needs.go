@@ -126,8 +126,8 @@ func (n *needs) machines(p *settings.Pool) {
 // number. All others that a token may set ask for what machines need in any case.
 var diskOptions = []string{"boot", "virtiofs", "vmstatestorage"}
 
-// options are the rights on further keys of the VM's configuration, and on the devices of hosts that
-// they name.
+// options are the rights on further keys of the VM's configuration, and on the devices of hosts
+// that they name.
 func (n *needs) options(p *settings.Pool) {
 	for _, option := range slices.Sorted(maps.Keys(p.Guest.Options)) {
 		key, name := "guest.options."+option, strings.TrimRight(option, "0123456789")
@@ -140,7 +140,7 @@ func (n *needs) options(p *settings.Pool) {
 	}
 }
 
-// deviceOf returns the resource mapping that a key names, as it stands below /mapping, or nothing.
+// deviceOf returns the resource mapping that a key names, as it is below /mapping, or nothing.
 func deviceOf(name, value string) string {
 	first, named := pveapi.Properties(value)
 	kind, mapping := "", ""
@@ -162,8 +162,8 @@ func deviceOf(name, value string) string {
 	return kind + mapping
 }
 
-// templates are the rights to clone: on the templates, and on the networks that they and their clones
-// are on.
+// templates are the rights to clone: on the templates, and on the networks that they and their
+// clones are on.
 func (n *needs) templates(p *settings.Pool, parts map[int]pveapi.Parts) {
 	n.add(pveapi.RoleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
@@ -196,8 +196,8 @@ func (n *needs) storages(p *settings.Pool, parts map[int]pveapi.Parts) {
 	}
 }
 
-// Missing returns what of the needs is not met: those that lack something, with what they lack. What is
-// needed below a path is looked for on every path there that has rules of its own.
+// Missing returns what of the needs is not met: those that lack something, with what they lack.
+// What is needed below a path is looked for on every path there that has rules of its own.
 func Missing(needs []Need, have pveapi.Permissions) []Need {
 	var all []Need
 	for _, n := range needs {

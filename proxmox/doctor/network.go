@@ -51,8 +51,8 @@ func (e *examination) examineBridge(i int, p *settings.Pool, host, subject strin
 	case all[at].Active != nil && !*all[at].Active:
 		e.add(Warn, "network.bridge", subject, []string{"ifup " + pveapi.Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)
 	case p.VLAN != 0 && all[at].Type == "bridge" && !all[at].VLANAware:
-		// In the file and not through the API, which takes a bridge's addresses away in every change
-		// that does not repeat them: hosts are mostly reached by that bridge.
+		// In the file and not through the API, which takes a bridge's addresses away in every
+		// change that does not repeat them: hosts are mostly reached by that bridge.
 		e.add(Warn, "network.bridge", subject, []string{
 			"bridge-vlan-aware yes and bridge-vids 2-4094, below iface " + p.Bridge + " in /etc/network/interfaces (on " + host + "), and then ifreload -a",
 		},

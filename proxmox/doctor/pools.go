@@ -88,10 +88,10 @@ func (e *poolsExam) examineVMIDs(i int, p *settings.Pool) {
 		}
 	}
 	if len(strangers) > 0 {
-		e.add(Warn, "pools.strangers", subject, []string{key + ": a range that nobody else uses"},
+		e.add(Warn, "pools.strangers", subject, []string{key + ": a range without other VMs"},
 			"machines that are not ours have the VMIDs %s: these are not used, and they are not touched", strings.Join(strangers, ", "))
 	} else {
-		e.ok("pools.strangers", subject, "nobody else is known to use the VMIDs %s", p.VMIDs)
+		e.ok("pools.strangers", subject, "no other VM is known to use the VMIDs %s", p.VMIDs)
 	}
 	e.examineSpare(subject, key, p, p.VMIDs.Len()-len(strangers))
 }
@@ -121,8 +121,8 @@ func (e *poolsExam) strangers(left []pve.Orphan) map[int]bool {
 	return all
 }
 
-// examineSpare looks whether there are VMIDs for as many machines as may be, and for those that rest
-// after their machines are gone.
+// examineSpare looks whether there are VMIDs for as many machines as may be, and for those that
+// rest after their machines are gone.
 func (e *poolsExam) examineSpare(subject, key string, p *settings.Pool, left int) {
 	rest := left - p.Max
 	switch {
@@ -142,8 +142,8 @@ func (e *poolsExam) ours(p *settings.Pool, r pveapi.Resource) bool {
 	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, settings.OwnerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
 }
 
-// leftovers is what a fleet finds left over, one that is new and sees what one would see that has lost
-// its memory. It is asked once.
+// leftovers is what a fleet finds left over, one that is new and sees what one would see that has
+// lost its memory. It is asked once.
 func (e *poolsExam) leftovers() (pve.Report, error) {
 	if e.fleet != nil || e.blind != nil {
 		return e.left, e.blind
@@ -219,7 +219,7 @@ func orphanMends(o pve.Orphan) []string {
 		return []string{"pvesm free " + pveapi.Shell(o.Name) + on + ", for it holds a join token"}
 	case pve.UnprovedMachine:
 		id := strconv.Itoa(o.VMID)
-		return []string{"qm config " + id + on, "qm destroy " + id + " --purge" + on + ", if nobody needs it"}
+		return []string{"qm config " + id + on, "qm destroy " + id + " --purge" + on + ", if it is not needed"}
 	case pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.IntentWithout, pve.UnseenMachine:
 	}
 	return nil

@@ -148,8 +148,8 @@ func (e *rightsExam) grant(lacking []Need) []string {
 	return commands
 }
 
-// examineMonitor looks for what the upgrade to Proxmox VE 9 does to roles: VM.Monitor is dropped from
-// them without a word, and what it allowed takes VM.GuestAgent.Audit since.
+// examineMonitor looks for what the upgrade to Proxmox VE 9 does to roles: VM.Monitor is dropped
+// from them without a word, and what it allowed takes VM.GuestAgent.Audit since.
 func (e *rightsExam) examineMonitor() {
 	asks := func(n Need) bool { return n.Role == pveapi.RoleAgent }
 	if e.release < Release9 || !slices.ContainsFunc(e.needs, asks) {

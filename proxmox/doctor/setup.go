@@ -55,7 +55,7 @@ func setupAccount(s *settings.Site, who pveapi.Account) Block {
 	return Block{
 		Why: []string{
 			"The user, and a token with rights of its own: it may do what both it and its user may.",
-			"The token's value is shown this once. Write one line to " + s.TokenFile + ", and let nobody else read it:",
+			"The token's value is shown this once. Write one line to " + s.TokenFile + ", and let no other user read it:",
 			"  " + who.String() + "=VALUE",
 		},
 		Commands: []string{

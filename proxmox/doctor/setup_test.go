@@ -279,8 +279,8 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 	}
 }
 
-// TestEveryGrantOfASetupIsNeeded takes each line that gives a role on a path away, from the user and
-// from the token.
+// TestEveryGrantOfASetupIsNeeded takes each line that gives a role on a path away, from the user
+// and from the token.
 func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 	site := household()
 	var grants []string

@@ -12,9 +12,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
-// least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
-// machines take does not, for they come and go.
+// examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts
+// that one fits at least. Hosts that lack something else count, so that all that is wrong is told
+// at once; what the pools' own machines take does not, for they come and go.
 func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
@@ -73,7 +73,8 @@ func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placeme
 	}
 }
 
-// grounds are the hosts with what runs there, our own machines left out, and the hosts whose size is not told.
+// grounds are the hosts with what runs there, our own machines omitted, and the hosts whose size is
+// not told.
 func (e *poolsExam) grounds(hosts []string) (g *placement.Ground, unsized []string) {
 	g = &placement.Ground{Sight: &placement.Sight{Guests: map[int]*placement.Guest{}}}
 	unsized = slices.Clone(hosts)

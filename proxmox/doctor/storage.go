@@ -53,8 +53,8 @@ type room struct {
 	grown pricing.Bytes // when their disks are full
 }
 
-// places are where disks and discs of the pools are made. Of a template that cannot be read it is not known
-// where its disks lie; storages that the configuration names are looked at all the same.
+// places are where disks and discs of the pools are made. Of a template that cannot be read it is
+// not known where its disks lie; storages that the configuration names are looked at all the same.
 func (e *storageExam) places() []*place {
 	var all []*place
 	add := func(storage, host, content string, p *settings.Pool, takes room) {
@@ -109,9 +109,9 @@ func eachShape(p *settings.Pool, template *pveapi.VMConfig) room {
 	return r
 }
 
-// examineStorage looks whether disks and discs can be made where they are to be. A shared storage has
-// one room, whichever host it is looked at from. First-boot discs are small and soon removed, so that
-// any room will do for them.
+// examineStorage looks whether disks and discs can be made where they are to be. A shared storage
+// has one room, whichever host it is looked at from. First-boot discs are small and soon removed,
+// so that any room will do for them.
 func (e *storageExam) examineStorage() {
 	for i := range e.site.Pools {
 		e.skipUnplaced(&e.site.Pools[i])
@@ -137,7 +137,8 @@ func (e *storageExam) examineStorage() {
 	}
 }
 
-// skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it is one.
+// skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it
+// is one.
 func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	none := len(e.candidates(p)) == 0
 	if none {
@@ -146,8 +147,8 @@ func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	return none
 }
 
-// skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
-// read.
+// skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a
+// template, which cannot be read.
 func (e *storageExam) skipUnplaced(p *settings.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
 		return
@@ -196,7 +197,8 @@ func (e *storageExam) examineStore(p *place) (pveapi.StorageStatus, bool) {
 	return s, false
 }
 
-// nowhere reports whether no host has a storage. Of one that is offline, or does not answer, that is not known.
+// nowhere reports whether no host has a storage. Of one that is offline, or does not answer, that
+// is not known.
 func (v *inventory) nowhere(name string) bool {
 	return len(v.hosts) == len(v.all) && !slices.ContainsFunc(v.hosts, func(host string) bool {
 		_, there := v.store(host, name)
@@ -204,8 +206,8 @@ func (v *inventory) nowhere(name string) bool {
 	})
 }
 
-// examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so it must be
-// made, or another be named.
+// examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so
+// it must be made, or another be named.
 func (e *storageExam) examineMissing(p *place, what string) {
 	e.block(p.host, p.pools...)
 	subject := p.storage + " for " + p.content

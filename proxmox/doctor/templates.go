@@ -93,14 +93,14 @@ func (e *examination) examineSeed(p *settings.Pool, t *templateFound) {
 		e.ok("templates.seed", subject, "machines get a first-boot disc besides what template %d has", t.vmid)
 	case drive == "":
 		e.add(Warn, "templates.seed", subject, []string{fmt.Sprintf("qm set %d --ide2 STORAGE:cloudinit (on %s)", t.vmid, t.host)},
-			"template %d has no cloud-init drive, and pool %s makes no first-boot discs: machines are told neither name nor address", t.vmid, p.Name)
+			"template %d has no cloud-init drive, and pool %s makes no first-boot discs: machines get neither name nor address", t.vmid, p.Name)
 	default:
-		e.ok("templates.seed", subject, "machines are told by the cloud-init drive %s of template %d", drive, t.vmid)
+		e.ok("templates.seed", subject, "machines are configured by the cloud-init drive %s of template %d", drive, t.vmid)
 	}
 }
 
-// examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
-// seen before a machine runs.
+// examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot
+// be seen before a machine runs.
 func (e *examination) examineAgent(i int, p *settings.Pool, t *templateFound) {
 	on := t.config.Agent()
 	switch {
@@ -177,7 +177,8 @@ func (e *examination) examineReach(i int, p *settings.Pool) {
 	}
 }
 
-// placed are the hosts that may carry a pool's machines, whether or not there is a template for them.
+// placed are the hosts that may carry a pool's machines, whether or not there is a template for
+// them.
 func (e *examination) placed(p *settings.Pool) []string {
 	return e.candidates(&settings.Pool{Placement: p.Placement})
 }

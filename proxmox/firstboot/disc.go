@@ -49,7 +49,7 @@ func Disc(files Files, at time.Time) ([]byte, error) {
 func checkDisc(files Files, at time.Time) error {
 	var f faults
 	f.must(len(files) > 0 && len(files) <= MaxFiles, "files", fmt.Sprintf("must be 1 to %d", MaxFiles), len(files))
-	f.must(at.Year() >= 1900 && at.Year() <= 2155, "time", "must be in the years 1900 to 2155, which are those that a disc can tell", at.Format(time.RFC3339))
+	f.must(at.Year() >= 1900 && at.Year() <= 2155, "time", "must be in the years 1900 to 2155, which a disc can record", at.Format(time.RFC3339))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path, size := under("files", name), len(files[name])
 		f.must(fileName.MatchString(name), path, "must have a name of at most 64 lower-case letters, digits, ., _ and -, that begins with a letter or digit", name)
@@ -121,7 +121,7 @@ func discFiles(files Files) []discFile {
 
 func (d *disc) put(at int, data []byte) { copy(d.image[at*sector:], data) }
 
-// folder is a tree's folder. A record stands in one sector.
+// folder is a tree's folder. A record is in one sector.
 func (d *disc) folder(t *tree) []byte {
 	order := slices.Clone(d.files)
 	if !t.joliet {

@@ -156,7 +156,7 @@ func directory(t *testing.T, d, volume []byte) []dirEntry {
 			continue
 		}
 		if i/2048 != (i+length-1)/2048 {
-			t.Errorf("the record at %d stands in two sectors", i)
+			t.Errorf("the record at %d is in two sectors", i)
 		}
 		from, bytes := binary.LittleEndian.Uint32(rec[2:]), binary.LittleEndian.Uint32(rec[10:])
 		both(t, rec[2:], from)
@@ -214,7 +214,7 @@ func TestDiscsHaveBounds(t *testing.T) {
 		{many, noon, "files: must be 1 to 16, was 17"},
 		{Files{"a": make([]byte, MaxFile+1)}, noon, "files.a: must have at most 1048576 bytes, was 1048577"},
 		{Files{"A/b": nil}, noon, `files["A/b"]: must have a name of at most 64 lower-case letters, digits, ., _ and -, that begins with a letter or digit, was "A/b"`},
-		{Files{"a": nil}, time.Time{}, "time: must be in the years 1900 to 2155, which are those that a disc can tell, was \"0001-01-01T00:00:00Z\""},
+		{Files{"a": nil}, time.Time{}, "time: must be in the years 1900 to 2155, which a disc can record, was \"0001-01-01T00:00:00Z\""},
 	} {
 		if _, err := Disc(c.files, c.at); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
@@ -368,7 +368,7 @@ func TestDiscsOfOtherMakersAreRead(t *testing.T) {
 }
 
 // Nothing that is wrong in an image brings its reader down. The input is what is wrong: places
-// behind the system area, in two bytes, with what stands there instead.
+// behind the system area, in two bytes, with what is there instead.
 func FuzzReadDisc(f *testing.F) {
 	whole := mustDisc(f, Files{UserData: []byte("#cloud-config\n"), MetaData: []byte("instance-id: a\n")})[16*2048:]
 	f.Add([]byte{})

@@ -14,7 +14,7 @@ type Fault struct{ path, rule, was string }
 // "machine".
 func (f *Fault) Path() string { return f.path }
 
-// Error names key, rule and value. The value of a secret is left out.
+// Error names key, rule and value. The value of a secret is omitted.
 func (f *Fault) Error() string { return f.path + ": " + f.rule + ", was " + f.was }
 
 // At is the fault under another key, for a caller that plans machines by keys of its own.

@@ -35,12 +35,12 @@ type Profile struct {
 	Kind Kind `json:"kind"`
 	// Servers are what agents join through: the address of a load balancer or of the servers.
 	// Each machine is told one of them, chosen by its name; agents learn the others from it. An
-	// address is written https://HOST:PORT; left out, the scheme is https, and the port is 9345
+	// address is written https://HOST:PORT; omitted, the scheme is https, and the port is 9345
 	// for RKE2 and 6443 for k3s.
 	Servers []string `json:"servers,omitempty"`
-	// TokenFile holds the token that agents join with: with RKE2 and k3s the agents' own, which their
-	// servers are given as agent-token. With the servers' token, whoever gets hold of one worker can join
-	// as a server, and has the cluster.
+	// TokenFile holds the token that agents join with: with RKE2 and k3s the agents' own, which
+	// their servers are given as agent-token. With the servers' token, whoever gets hold of one
+	// worker can join as a server, and has the cluster.
 	TokenFile string `json:"tokenFile,omitempty"`
 	Token     Secret `json:"-"`
 
@@ -48,8 +48,9 @@ type Profile struct {
 	// Labels and Taints are those of the pool's nodes, which their kubelets give to themselves.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []Taint           `json:"taints,omitempty"`
-	// TopologyLabels has nodes labelled with the region and, as their zone, the host, which a cloud controller does
-	// where there is one. A zone that the machine has by itself goes before that. It stays when a machine is migrated.
+	// TopologyLabels has nodes labelled with the region and, as their zone, the host, which a cloud
+	// controller does where there is one. A zone that the machine has by itself goes before that.
+	// It stays when a machine is migrated.
 	TopologyLabels bool `json:"topologyLabels,omitempty"`
 	// KubeletArgs are further arguments of agents' kubelets, as NAME=VALUE.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`

@@ -32,7 +32,7 @@ type ProviderID struct {
 	Template string `json:"template,omitempty"`
 }
 
-// placeholders are what may stand in a template, with what the values look like.
+// placeholders are what may are in a template, with what the values look like.
 var placeholders = map[string]string{
 	"name":   `[a-z0-9](?:[-a-z0-9]*[a-z0-9])?`,
 	"vmid":   `[1-9][0-9]{2,8}`,
@@ -199,7 +199,7 @@ func SchemeOf(id string) (Scheme, bool) {
 	return "", false
 }
 
-// setters are who gives a node an id of a scheme when nobody else does.
+// setters are who gives a node an id of a scheme when no other client does.
 var setters = map[Scheme]string{
 	SchemeProxmox: "Proxmox' cloud controller manager",
 	SchemeUUID:    "Cluster API's Proxmox provider, or a cloud controller manager in that mode",

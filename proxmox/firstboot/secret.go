@@ -13,11 +13,12 @@ import (
 // only that it is there. string(s) is the text.
 type Secret string
 
-// serverToken is how RKE2 and k3s write the token of their servers; that of agents has another user.
+// serverToken is how RKE2 and k3s write the token of their servers; that of agents has another
+// user.
 var serverToken = regexp.MustCompile(`^K10[^:]*::server:`)
 
-// JoinsServers reports whether the text is a token that servers of RKE2 or k3s join with. Of one that is only
-// a password it cannot be known.
+// JoinsServers reports whether the text is a token that servers of RKE2 or k3s join with. Of one
+// that is only a password it cannot be known.
 func (s Secret) JoinsServers() bool { return serverToken.MatchString(string(s)) }
 
 // String says that there is a secret, or that there is none.

@@ -102,7 +102,7 @@ func (p *Profile) checkTemplate(f *faults) {
 		return
 	}
 	if p.UserDataTemplate == "" {
-		f.must(p.Kind == Custom || p.UserDataFile != "", "userDataFile", "must be there, for kind talos is told a machine configuration", absent)
+		f.must(p.Kind == Custom || p.UserDataFile != "", "userDataFile", "must be there, for kind talos needs a machine configuration", absent)
 		return
 	}
 	sample := Machine{Name: "sample-0", Host: "host", Region: "region", UUID: "00000000-0000-0000-0000-000000000000", VMID: 100}

@@ -63,11 +63,11 @@ func (p *Profile) checkMeant(f *faults) {
 		{"userDataFile", p.UserDataFile != "" || p.UserDataTemplate != "", !agent, "be a cloudConfigFile"},
 		{"user", p.User != "", p.Kind != Talos, "be absent, for Talos has no users"},
 		{"sshKeys", len(p.SSHKeys) > 0, p.Kind != Talos, "be absent, for Talos has no SSH"},
-		{"servers", len(p.Servers) > 0, p.HasUserData(), "have a userDataFile to be told in"},
-		{"tokenFile", p.TokenFile != "" || p.Token != "", p.HasUserData(), "have a userDataFile to be told in"},
-		{"labels", len(p.Labels) > 0, p.HasUserData(), "have a userDataFile to be told in"},
-		{"taints", len(p.Taints) > 0, p.HasUserData(), "have a userDataFile to be told in"},
-		{"topologyLabels", p.TopologyLabels, p.HasUserData(), "have a userDataFile to be told in"},
+		{"servers", len(p.Servers) > 0, p.HasUserData(), "have a userDataFile to be written to"},
+		{"tokenFile", p.TokenFile != "" || p.Token != "", p.HasUserData(), "have a userDataFile to be written to"},
+		{"labels", len(p.Labels) > 0, p.HasUserData(), "have a userDataFile to be written to"},
+		{"taints", len(p.Taints) > 0, p.HasUserData(), "have a userDataFile to be written to"},
+		{"topologyLabels", p.TopologyLabels, p.HasUserData(), "have a userDataFile to be written to"},
 	} {
 		f.must(!c.given || c.meant, c.path, fmt.Sprintf("must %s, with kind %s", c.rule, p.Kind), words("given"))
 	}

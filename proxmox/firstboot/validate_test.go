@@ -102,7 +102,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{talos, func(p *Profile) { p.User = "ops" }, `user: must be absent, for Talos has no users, with kind talos, was given`},
 		{custom, func(p *Profile) { p.KubeletArgs = []string{"v=2"} }, `kubeletArgs: must be written into the userDataFile, with kind custom, was given`},
 		{custom, func(p *Profile) { p.Install.From = "template" }, `install: must be written into the userDataFile, with kind custom, was given`},
-		{native, func(p *Profile) { p.Labels = map[string]string{"a": "b"} }, `labels: must have a userDataFile to be told in, with kind custom, was given`},
+		{native, func(p *Profile) { p.Labels = map[string]string{"a": "b"} }, `labels: must have a userDataFile to be written to, with kind custom, was given`},
 	} {
 		p := c.base()
 		c.bad(&p)
@@ -122,7 +122,7 @@ func TestTemplatesThatWouldFailLaterAreRefused(t *testing.T) {
 		{custom, "{{.Node}}", `userDataFile: must be a template that can be filled in, was template: user-data:1:2: executing "user-data" at <.Node>: can't evaluate field Node in type firstboot.fields`},
 		{custom, "{{.Name", `userDataFile: must be a template that can be filled in, was template: user-data:1: unclosed action`},
 		{custom, "{{if .Labels.a}}x{{end}}\n", `userDataFile: must give a text, was a text of 1 bytes`},
-		{talos, "", `userDataFile: must be there, for kind talos is told a machine configuration, was absent`},
+		{talos, "", `userDataFile: must be there, for kind talos needs a machine configuration, was absent`},
 		{talos, "#cloud-config\nhostname: {{.Name}}\n", `userDataFile: must not begin with #cloud-config, which Talos passes over, was a text of 33 bytes`},
 		{talos, "# hostname: {{.Name}}\n", `userDataFile: must set hostname to {{.Name}} at one place, and does at 0, was a text of 21 bytes`},
 		{talos, "hostname: {{.Name}}-worker\n", `userDataFile: must set hostname to {{.Name}} at one place, and does at 0, was a text of 26 bytes`},

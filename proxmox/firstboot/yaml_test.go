@@ -19,7 +19,7 @@ func unquote(t interface{ Fatalf(string, ...any) }, s string) string {
 	for len(body) > 0 {
 		c := body[0]
 		if c < ' ' || c > '~' || c == '"' {
-			t.Fatalf("%q stands in quotes as it is: %s", c, s)
+			t.Fatalf("%q is in quotes as it is: %s", c, s)
 		}
 		body = body[1:]
 		if c != '\\' {

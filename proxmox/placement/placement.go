@@ -286,8 +286,8 @@ func (g *Ground) Room(p *Pool, h *Host) pricing.Resources {
 	return room.Minus(g.toOthers(h).all)
 }
 
-// toOthers is what a host has promised to others. Every pool asks for every host's, and there may be a thousand
-// machines: they are gone through once.
+// toOthers is what a host has promised to others. Every pool asks for every host's, and there may
+// be a thousand machines: they are gone through once.
 func (g *Ground) toOthers(h *Host) promise {
 	if g.promised == nil {
 		g.promised = make(map[string]promise, len(g.Hosts))

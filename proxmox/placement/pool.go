@@ -26,7 +26,7 @@ type Template struct {
 	ByHost map[string]int `json:"byHost,omitempty"`
 }
 
-// On returns the template for machines on a host, or 0 if there is none.
+// On returns the template for machines on a host, or 0 without one.
 func (t Template) On(host string) int {
 	if t.VMID != 0 {
 		return t.VMID

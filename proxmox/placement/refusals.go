@@ -7,11 +7,12 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// toldElsewhere are reasons that need not be told again for each pool: the hosts say them, or the pools in the loop's words, or
-// they are over in a moment.
+// toldElsewhere are reasons that need not be told again for each pool: the hosts say them, or the
+// pools in the loop's words, or they are over in a moment.
 var toldElsewhere = []string{CodeHostUnknown, CodeHostNotInPool, CodeHostOffline, CodeHostInMaintenance, CodeTemplateUnread}
 
-// Refusals are those of a pool. Where no host makes any of its machines, for want of more than room, it refuses all.
+// Refusals are those of a pool. Where no host makes any of its machines, for want of more than
+// room, it refuses all.
 func (g *Ground) Refusals(p *Pool, shapes []pricing.Shape) (all []nodescaler.RefusedOrder) {
 	works := false
 	for i := range g.Hosts {

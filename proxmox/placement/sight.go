@@ -89,5 +89,6 @@ func (s *Sight) Store(name, host string) *Store {
 	return nil
 }
 
-// Unnamed reports whether the name of a guest is not known: that of one being made is listed as missing, or as VM and its id.
+// Unnamed reports whether the name of a guest is not known: that of one being made is listed as
+// missing, or as VM and its id.
 func (g *Guest) Unnamed() bool { return g.Name == "" || g.Name == fmt.Sprintf("VM %d", g.VMID) }

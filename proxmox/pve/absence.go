@@ -6,26 +6,29 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// A host that is offline is a member of its cluster and is listed as one; one that left, by pvecm delnode, is
-// not. What it had is gone once its VMIDs are free, and nobody is there any more to tell how its tasks ended.
+// A host that is offline is a member of its cluster and is listed as one; one that left, by pvecm
+// delnode, is not. What it had is gone once its VMIDs are free, and nobody is there any more to
+// tell how its tasks ended.
 
 const (
-	// leftAfter is how long a host must be missing to have left, and leftLooks in how many looks: a host that
-	// is reinstalled under its name is back before, and one look may show what is not so. A node that lost its
-	// machine has stopped being ready long before.
+	// leftAfter is how long a host must be missing to have left, and leftLooks in how many looks: a
+	// host that is reinstalled under its name is back before, and one look may show what is not so.
+	// A node that lost its machine has stopped being ready long before.
 	leftAfter = 15 * time.Minute
 	leftLooks = 20
 )
 
-// absence is since when a host is missing from the cluster, for how long it was seen to be, and in how many looks.
+// absence is since when a host is missing from the cluster, for how long it was seen to be, and in
+// how many looks.
 type absence struct {
 	since time.Time
 	lasts time.Duration
 	looks int
 }
 
-// missHosts notes which hosts that machines are or were on are none of the cluster's. It counts from the
-// start whenever a look shows something else, or does not show all hosts by word of a majority.
+// missHosts notes which hosts that machines are or were on are none of the cluster's. It counts
+// from the start whenever a look shows something else, or does not show all hosts by word of a
+// majority.
 func (f *Fleet) missHosts() {
 	was, s := f.view.missing, f.view.seen
 	f.view.missing = map[string]absence{}
@@ -66,8 +69,8 @@ func (v *view) left(host string) bool {
 	return a.looks >= leftLooks && a.lasts >= leftAfter
 }
 
-// deserted reports whether a machine was on a host that has left, and nothing says that it runs. The host may
-// have been parted from the others and run on: then the machine's node is ready.
+// deserted reports whether a machine was on a host that has left, and nothing says that it runs.
+// The host may have been parted from the others and run on: then the machine's node is ready.
 func (f *Fleet) deserted(m *tracked) bool {
 	if !f.view.left(m.Host) || f.view.seen.Guests[m.VMID] != nil || f.cfg.Nodes != nil && f.view.nodes == nil {
 		return false
@@ -76,8 +79,9 @@ func (f *Fleet) deserted(m *tracked) bool {
 	return !n.Ready && f.view.contradicted(m) == nil
 }
 
-// settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end that could
-// be seen. A disc there is out of reach; one on storage that others share is found among the orphans.
+// settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end
+// that could be seen. A disc there is out of reach; one on storage that others share is found among
+// the orphans.
 func (f *Fleet) settleLeft(m *tracked) {
 	if m.Task != nil && f.view.left(m.Task.Host) && f.pools[m.Pool] != nil {
 		f.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})

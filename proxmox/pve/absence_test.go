@@ -13,7 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// departed shows a cluster that host pve3 was taken out of, with pvecm delnode and its files removed.
+// departed shows a cluster that host pve3 was taken out of, with pvecm delnode and its files
+// removed.
 type departed struct {
 	way    http.RoundTripper
 	left   bool // it is no member any more
@@ -93,7 +94,7 @@ func TestMachinesOfAHostThatLeftAreGone(t *testing.T) {
 	}
 	w.run(30 * time.Minute)
 	if w.phase(names[0]) != "" || w.phase(names[1]) != "" || w.phase(names[2]) != nodescaler.Failed {
-		t.Errorf("what was given back is not gone, or the other has not failed\n%s", w.story())
+		t.Errorf("what was reclaimed is not gone, or the other has not failed\n%s", w.story())
 	}
 	w.mustSay(w.machine(names[2]).Problem, CodeVanished)
 	w.giveBack(names[2])

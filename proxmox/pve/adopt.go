@@ -22,8 +22,8 @@ type foundling struct {
 	looks  string
 }
 
-// adopt looks at machines in our ranges that no intent knows of. Those with all proofs are ours, and
-// the intent that was lost is written again; all others are strangers', and not looked at again
+// adopt looks at machines in our ranges that no intent knows of. Those with all proofs are ours,
+// and the intent that was lost is written again; all others are strangers', and not looked at again
 // until they look different. Then it is known which pools are another cluster's.
 func (f *Fleet) adopt(ctx context.Context) {
 	for _, c := range f.foundlings() {
@@ -58,7 +58,8 @@ func (f *Fleet) adopt(ctx context.Context) {
 	f.contest()
 }
 
-// notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it is a rival.
+// notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it
+// is a rival.
 func (f *Fleet) notOurs(c foundling, r *rival) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +116,8 @@ func (f *Fleet) foundlings() []foundling {
 	return all
 }
 
-// deciding are the machines by whose marks pools are other clusters'. They are read again each time.
+// deciding are the machines by whose marks pools are other clusters'. They are read again each
+// time.
 func (f *Fleet) deciding() map[int]bool {
 	all := map[int]bool{}
 	for _, p := range f.pools {
@@ -131,7 +133,8 @@ func appearance(g *placement.Guest) string {
 	return strings.Join([]string{g.Host, g.Name, g.Pool, g.Lock, strings.Join(g.Tags, ";")}, "\n")
 }
 
-// stranger reports whether a guest was found not to be ours, and looks as it did then, as far as its host lists that.
+// stranger reports whether a guest was found not to be ours, and looks as it did then, as far as
+// its host lists that.
 func (f *Fleet) stranger(g *placement.Guest) bool {
 	looks, judged := f.others[g.VMID]
 	return judged && (looks == appearance(g) || f.view.nameless(g))
@@ -142,8 +145,9 @@ func namedFor(p *settings.Pool, g *placement.Guest) bool {
 	return !g.Template && !g.Container && strings.HasPrefix(g.Name, p.Name+"-")
 }
 
-// freshling is a machine of ours that does not run, and that no intent knows of: another process may be making it, or
-// removing it. Whoever makes a machine gives up within makeWithin, so that what looks the same for as long belongs to no process.
+// freshling is a machine of ours that does not run, and that no intent knows of: another process
+// may be making it, or removing it. Whoever makes a machine gives up within makeWithin, so that
+// what looks the same for as long belongs to no process.
 type freshling struct {
 	since time.Time
 	looks string
@@ -180,7 +184,8 @@ func (f *Fleet) waits(g *placement.Guest) bool {
 	return noted && r.looks == appearance(g) && !g.Running && f.since(r.since) < makeWithin
 }
 
-// soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet that only watches disturbs no other.
+// soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet
+// that only watches disturbs no other.
 func (f *Fleet) soon(g *placement.Guest) bool {
 	if f.cfg.Watch || f.cfg.AnyCluster {
 		return false

@@ -12,14 +12,16 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
-// and a kubeconfig can be copied, and the machines that they speak of are still those of the cluster that made them.
+// Whose a machine is follows from its mark alone, and not from what is remembered: a configuration,
+// a state folder and a kubeconfig can be copied, and the machines that they speak of are still
+// those of the cluster that made them.
 //
-// One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the oldest machine that
-// runs goes on, and every other leaves its pool alone: it orders nothing there, and stops and destroys nothing but
-// what it made itself and never started. Without any that runs, the oldest counts. All decide by the same marks and
-// the same list, so that exactly one goes on, even if their clocks differ. A cluster that has no machine of its own
-// anywhere begins nowhere while it has lost a pool: the others are that cluster's too, and at zero.
+// One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the
+// oldest machine that runs goes on, and every other leaves its pool alone: it orders nothing there,
+// and stops and destroys nothing but what it made itself and never started. Without any that runs,
+// the oldest counts. All decide by the same marks and the same list, so that exactly one goes on,
+// even if their clocks differ. A cluster that has no machine of its own anywhere begins nowhere
+// while it has lost a pool: the others are that cluster's too, and at zero.
 
 // adoptAdvice says how machines of before clusters were marked become this cluster's.
 const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that were made before clusters were marked"
@@ -62,9 +64,9 @@ func (f *Fleet) side(m *tracked) side {
 	return f.cfg.allegiance().of(m.Cluster)
 }
 
-// disown puts what was intended with another cluster's machine aside, as it comes with a state that was copied.
-// Its task and its disc are that cluster's, and so is an order for which nothing was asked yet. It reports whether there
-// is anything left to look at.
+// disown puts what was intended with another cluster's machine aside, as it comes with a state that
+// was copied. Its task and its disc are that cluster's, and so is an order for which nothing was
+// asked yet. It reports whether there is anything left to look at.
 func (f *Fleet) disown(m *tracked) bool {
 	if f.side(m) != sideForeign {
 		return true
@@ -78,9 +80,9 @@ func (f *Fleet) disown(m *tracked) bool {
 	return true
 }
 
-// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of this cluster is not
-// known then, so that it is never given up for not being one. Of those that were adopted before clusters were marked
-// it was not kept whether they ran.
+// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of
+// this cluster is not known then, so that it is never given up for not being one. Of those that
+// were adopted before clusters were marked it was not kept whether they ran.
 func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
 // Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest
@@ -97,7 +99,8 @@ func (f *Fleet) Clusters(pool string) map[string][]int {
 	return all
 }
 
-// holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil if it may.
+// holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil
+// if it may.
 func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	switch side := f.side(m); {
 	case !m.Gone.IsZero() || m.Step == StepOrdered:
@@ -114,8 +117,9 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
-// closed reports whether the machine's pool is another cluster's. That does not keep what this process' orders made and
-// never started: it fails when it cannot be started, and may be removed then.
+// closed reports whether the machine's pool is another cluster's. That does not keep what this
+// process' orders made and never started: it fails when it cannot be started, and may be removed
+// then.
 func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.unstarted(m) }
 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
@@ -124,7 +128,7 @@ func (f *Fleet) unstarted(m *tracked) bool {
 	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && f.view.seen.Online(g.Host))
 }
 
-// guest is the one with a VMID, as it was last seen; nil if there is none.
+// guest is the one with a VMID, as it was last seen; nil without one.
 func (v *view) guest(id int) *placement.Guest {
 	if v.seen == nil {
 		return nil
@@ -145,7 +149,8 @@ func (f *Fleet) untouchable(m *tracked) error {
 	return nil
 }
 
-// rival is a machine in one of our ranges with our owner, one of our pools and another cluster's UID.
+// rival is a machine in one of our ranges with our owner, one of our pools and another cluster's
+// UID.
 type rival struct {
 	vmid    int
 	host    string
@@ -154,14 +159,15 @@ type rival struct {
 	created time.Time
 }
 
-// weight is what the machine with a VMID counts for its cluster. What a host that is offline has may run: its cluster
-// is not to lose a pool by that.
+// weight is what the machine with a VMID counts for its cluster. What a host that is offline has
+// may run: its cluster is not to lose a pool by that.
 func (v *view) weight(vmid int, created time.Time) entry {
 	g := v.guest(vmid)
 	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
 }
 
-// contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
+// contest decides which pools are another cluster's, by the marks of what was last listed, and says
+// what has changed.
 func (f *Fleet) contest() {
 	was := f.shut
 	f.shut = map[string]*nodescaler.Reason{}
@@ -209,8 +215,8 @@ func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 	return *first, true
 }
 
-// present reports whether a machine of this cluster is listed in the pool's range. A host that is offline lists its
-// guests without names.
+// present reports whether a machine of this cluster is listed in the pool's range. A host that is
+// offline lists its guests without names.
 func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
 	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
@@ -222,7 +228,8 @@ func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
 // nameless reports whether the name of a guest is not known because its host is offline.
 func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
 
-// settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
+// settled reports whether this cluster has a machine in the pool, so that no other one's may be in
+// question.
 func (f *Fleet) settled(p *settings.Pool) bool {
 	for _, m := range f.machines {
 		if f.present(p, m) {
@@ -242,9 +249,9 @@ func (f *Fleet) established() bool {
 	return false
 }
 
-// unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool has none of this cluster:
-// whether the pool is another cluster's is not known then, and orders wait. A cluster that has no machine at all may
-// have lost every pool by a machine in one of them.
+// unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool
+// has none of this cluster: whether the pool is another cluster's is not known then, and orders
+// wait. A cluster that has no machine at all may have lost every pool by a machine in one of them.
 func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
 	if f.settled(p) {
 		return nil

@@ -40,8 +40,8 @@ func (w *world) copied() *process {
 	return p
 }
 
-// Of two clusters that begin at the same time in an empty range one goes on, and keeps the pool when its first machine
-// goes. The other one may remove what it has not started.
+// Of two clusters that begin at the same time in an empty range one goes on, and keeps the pool
+// when its first machine goes. The other one may remove what it has not started.
 func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
 	race.Skip(t)
 	for seed := range uint64(3) {

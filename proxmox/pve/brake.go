@@ -2,10 +2,11 @@ package pve
 
 import "time"
 
-// A machine that is stopped while its node is away, silent or full loses what runs on it. One at a time that is the way
-// to get rid of a machine that has died; many at a time it is more likely that whoever shows the nodes is wrong:
-// a database restored from an old copy, a kubeconfig of another cluster, rights that were taken away. So few may go
-// that way in an hour, and when there would be more, none goes until a person has looked or the nodes are back.
+// A machine that is stopped while its node is away, silent or full loses what runs on it. One at a
+// time that is the way to get rid of a machine that has died; many at a time it is more likely that
+// whoever shows the nodes is wrong: a database restored from an old copy, a kubeconfig of another
+// cluster, rights that were taken away. So few may go that way in an hour, and when there would be
+// more, none goes until a person has looked or the nodes are back.
 
 const (
 	// brakeWindow is the time in which machines that go undrained are counted.

@@ -11,22 +11,24 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// A pool's maximum holds on Proxmox VE, however many processes order machines of it and however little each
-// of them remembers. What a process writes there the others see, so a machine that has never run is started in two phases:
+// A pool's maximum holds on Proxmox VE, however many processes order machines of it and however
+// little each of them remembers. What a process writes there the others see, so a machine that has
+// never run is started in two phases:
 //
 //  1. Its notes say stage=ready. That is the flag that it is about to be started; it is written with the digest of
 //     the configuration that was proved to be ours, and stays until the machine is destroyed.
 //  2. The process then lists the machines anew, counts the others of the pool that show the flag, and starts its own
 //     only if they are fewer than the maximum.
 //
-// No more than the maximum are ever started, in any interleaving of the processes' calls and whenever one dies: of
-// the machines that were started, take the one whose count began last. All others had shown their flags before their
-// own counts, and so before that one, and show them still; had they been as many as the maximum, it would not have
-// been started.
+// No more than the maximum are ever started, in any interleaving of the processes' calls and
+// whenever one dies: of the machines that were started, take the one whose count began last. All
+// others had shown their flags before their own counts, and so before that one, and show them
+// still; had they been as many as the maximum, it would not have been started.
 //
-// When too many flags are seen, all processes rank them in the same way: those that run, then by when their orders were
-// taken, then by VMID. Whose machine ranks beyond the maximum removes it, never started; the others wait until that is
-// done. Clocks only say who goes first. A process removes nothing but what it made itself.
+// When too many flags are seen, all processes rank them in the same way: those that run, then by
+// when their orders were taken, then by VMID. Whose machine ranks beyond the maximum removes it,
+// never started; the others wait until that is done. Clocks only say who goes first. A process
+// removes nothing but what it made itself.
 
 // entry is a machine of the pool as it ranks among others.
 type entry struct {
@@ -54,8 +56,8 @@ const (
 	cancel   admission = "cancel"   // remove it
 )
 
-// admits decides on one machine by the others that show the flag. Where two processes took an order of one name,
-// one of the two machines goes: their nodes would have one name, too.
+// admits decides on one machine by the others that show the flag. Where two processes took an order
+// of one name, one of the two machines goes: their nodes would have one name, too.
 func admits(most int, mine entry, others []entry) admission {
 	ahead := 0
 	for _, o := range others {
@@ -77,7 +79,8 @@ func admits(most int, mine entry, others []entry) admission {
 	return admit
 }
 
-// admitted reports whether a machine may be started now. One that ran before has been counted by all since.
+// admitted reports whether a machine may be started now. One that ran before has been counted by
+// all since.
 func (w *work) admitted(ctx context.Context) bool {
 	if w.m.admitted || !w.i.Joined.IsZero() || !w.i.Woken.IsZero() {
 		return true
@@ -135,7 +138,8 @@ func (w *work) census(ctx context.Context) ([]entry, error) {
 	return all, nil
 }
 
-// tallied are the machines that this process knows to show the flag, and those that have to be asked.
+// tallied are the machines that this process knows to show the flag, and those that have to be
+// asked.
 func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []*placement.Guest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,15 +167,16 @@ func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []
 	return all, unknown
 }
 
-// suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with our tag anywhere, or in
-// the pool's range, where a list may lack its name for a moment.
+// suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with
+// our tag anywhere, or in the pool's range, where a list may lack its name for a moment.
 func (w *work) suspect(g *placement.Guest) bool {
 	named := namedFor(w.p, g) && slices.Contains(g.Tags, settings.OwnerTag(w.cfg.Owner))
 	here := w.p.VMIDs.Holds(g.VMID) && !g.Template && !g.Container && (g.Unnamed() || namedFor(w.p, g))
 	return (named || here) && !w.stranger(g)
 }
 
-// entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read counts as if it did.
+// entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read
+// counts as if it did.
 func (w *work) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, error) {
 	c, err := w.client.Config(ctx, g.Host, g.VMID)
 	switch {

@@ -20,11 +20,13 @@ const (
 
 const modelMost = 3
 
-// modelState is all that is on Proxmox VE and in the processes. It is a value, so that states can be told apart.
+// modelState is all that is on Proxmox VE and in the processes. It is a value, so that states can
+// be distinguished.
 type modelState struct {
 	at   [modelMost]modelStep
 	dead [modelMost]bool
-	// next is whose notes are read next in a count, and seen what was read: 0 is nothing, 1 ready, 2 runs.
+	// next is whose notes are read next in a count, and seen what was read: 0 is nothing, 1 ready,
+	// 2 runs.
 	next [modelMost]int8
 	seen [modelMost][modelMost]int8
 }
@@ -49,8 +51,8 @@ func (s *modelState) running() (n int) {
 	return n
 }
 
-// after are the states that one process comes to with its next call. The notes of the machines are read one by one, so
-// that others go on between.
+// after are the states that one process comes to with its next call. The notes of the machines are
+// read one by one, so that others go on between.
 func (s modelState) after(i, n, most int, created [modelMost]int) (next []modelState) {
 	switch t := s; s.at[i] {
 	case modelCloned:
@@ -91,8 +93,9 @@ func (s modelState) after(i, n, most int, created [modelMost]int) (next []modelS
 	return next
 }
 
-// Every interleaving of two and three processes that each make a machine, whoever's clock is ahead and whoever dies when:
-// no more machines run than may. While nobody dies, as many run in the end as may, and none waits for ever.
+// Every interleaving of two and three processes that each make a machine, whoever's clock is ahead
+// and whoever dies when: no more machines run than may. While nobody dies, as many run in the end
+// as may, and none waits for ever.
 func TestEveryInterleavingOfStartsKeepsTheMaximum(t *testing.T) {
 	orders := [][modelMost]int{{0, 1, 2}, {2, 1, 0}, {1, 1, 1}, {1, 2, 0}}
 	for n := 2; n <= modelMost; n++ {
@@ -173,7 +176,8 @@ func alwaysEnds(t *testing.T, all map[modelState]bool, n, most int, created [mod
 	}
 }
 
-// Two machines of one order, taken by two processes in the same moment, never both run, and one stays.
+// Two machines of one order, taken by two processes in the same moment, never both run, and one
+// stays.
 func TestOfTwoMachinesOfOneOrderOneGoes(t *testing.T) {
 	a := entry{vmid: 100, created: time.Unix(1, 0), order: "x"}
 	b := entry{vmid: 101, created: time.Unix(1, 0), order: "x"}

@@ -36,7 +36,7 @@ const (
 // What happens to machines.
 const (
 	CodeOrderAccepted  = "OrderAccepted"  // an order was taken
-	CodeVMIDTaken      = "VMIDTaken"      // a VMID turned out to be somebody else's, and another is used
+	CodeVMIDTaken      = "VMIDTaken"      // a VMID turned out to be another owner's, and another is used
 	CodeCloneAsked     = "CloneAsked"     // a clone has begun
 	CodeStarted        = "Started"        // a machine was started
 	CodeJoined         = "Joined"         // a machine became a node
@@ -50,13 +50,13 @@ const (
 	CodeTaskHangs      = "TaskHangs"      // a task takes longer than it may
 	CodeMachineFailed  = "MachineFailed"  // a machine will never join
 	CodeJoinTimeout    = "JoinTimeout"    // a machine did not become a node in time
-	CodeReturned       = "Returned"       // a machine was given back
+	CodeReturned       = "Returned"       // a machine was reclaimed
 	CodeStashed        = "Stashed"        // a machine is stopped and kept as a spare
 	CodeWoken          = "Woken"          // a spare is started
 	CodeNotWoken       = "NotWoken"       // a spare could not be started, and is one still
 	CodeDestroyAsked   = "DestroyAsked"   // a machine is being destroyed
 	CodeGone           = "Gone"           // a machine is proved to be no more
-	CodeVanished       = "Vanished"       // a machine was removed by somebody else
+	CodeVanished       = "Vanished"       // a machine was removed by another client
 	CodeStopped        = "Stopped"        // a machine that should run does not
 	CodeHidden         = "Hidden"         // a machine exists and is not listed
 	CodeQuarantined    = "Quarantined"    // a machine is not touched any more until a person has looked

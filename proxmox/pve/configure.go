@@ -60,9 +60,9 @@ func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	return nil
 }
 
-// Unread returns the pools of which it is not known yet where their templates are, with the reason: they
-// are new, or have other templates than before. What is ordered there is refused until they were looked
-// for, which is at once; News tells when.
+// Unread returns the pools of which it is not known yet where their templates are, with the reason:
+// they are new, or have other templates than before. What is ordered there is refused until they
+// were looked for, which is at once; News tells when.
 func (f *Fleet) Unread() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,11 +81,11 @@ func (f *Fleet) unread() map[string]nodescaler.Reason {
 	return unread
 }
 
-// News is signalled when orders can be taken that could not be taken before: the cluster was seen for the
-// first time, or may be changed again, or templates were found.
+// News is signalled when orders can be taken that could not be taken before: the cluster was seen
+// for the first time, or may be changed again, or templates were found.
 func (f *Fleet) News() <-chan struct{} { return f.news }
 
-// bars counts what stands in the way of orders.
+// bars counts what is in the way of orders.
 func (f *Fleet) bars() int {
 	n := len(f.unread())
 	if f.view.seen == nil {
@@ -110,8 +110,8 @@ func (c *catalogue) took(pools []settings.Pool) bool {
 	return c.pools != nil && reflect.DeepEqual(c.given, pools)
 }
 
-// setPools takes pools in the place of those there are, and reports whether any is another. Maps are
-// replaced and not written to: who works by the old ones goes on by them.
+// setPools takes pools in the place of those there are, and reports whether any is another. Maps
+// are replaced and not written to: who works by the old ones goes on by them.
 func (f *Fleet) setPools(pools []settings.Pool) bool {
 	if f.took(pools) {
 		return false
@@ -141,7 +141,8 @@ func (f *Fleet) unknownSince(pool string) time.Time {
 	return f.began
 }
 
-// mayBeKnown reports whether the pool of a machine that is gone, which is not known, may be known again.
+// mayBeKnown reports whether the pool of a machine that is gone, which is not known, may be known
+// again.
 func (f *Fleet) mayBeKnown(m *tracked) bool {
 	now, wait := f.cfg.Now(), unknownFor
 	if now.Sub(m.Gone) >= longGone {

@@ -72,7 +72,8 @@ func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
 	}
 }
 
-// A pool that is new takes an order as soon as its template was looked for, which is at once and told.
+// A pool that is new takes an order as soon as its template was looked for, which is at once and
+// told.
 func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	pools := w.cfg.Pools
@@ -252,7 +253,8 @@ func TestMachinesOutliveAChangeOfRangeAndPool(t *testing.T) {
 	}
 }
 
-// Whoever changes a pool's resource pool may take its machines along; into any other they are somebody's.
+// Whoever changes a pool's resource pool may take its machines along; into any other they are
+// somebody's.
 func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	w := homes(t)
 	if err := w.root().MakePool(t.Context(), "theirs", ""); err != nil {
@@ -275,8 +277,8 @@ func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	w.mustSay(w.machine(names[1]).Problem, CodeQuarantined, `it is in pool "theirs"`, "qm destroy")
 }
 
-// A resource pool that nothing is put into any more may be deleted, and its rights go with it. What was taken out of
-// it before waits for a person; the others go on.
+// A resource pool that nothing is put into any more may be deleted, and its rights go with it. What
+// was taken out of it before waits for a person; the others go on.
 func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
 	for name, c := range map[string]struct{ sees, code string }{
 		"and its rights with it":    {"", CodeHidden},
@@ -305,7 +307,8 @@ func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
 	}
 }
 
-// Whether a machine is still in a former resource pool cannot be told while that cannot be read: nobody took it out.
+// Whether a machine is still in a former resource pool cannot be told while that cannot be read:
+// nobody took it out.
 func TestAMachineInAFormerResourcePoolIsWaitedForWhileThatCannotBeRead(t *testing.T) {
 	w := homes(t)
 	n := w.join("pve1")[0]
@@ -402,7 +405,8 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 	})
 }
 
-// A machine that is being made when the range is changed keeps its address, and does not get the first one.
+// A machine that is being made when the range is changed keeps its address, and does not get the
+// first one.
 func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 	p := settings.Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
 	m := settings.MachineOf{VMID: 1005, VMIDs: p.VMIDs}
@@ -413,8 +417,9 @@ func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 	}
 }
 
-// A process that takes over has no pools until it has read them, and one that cannot be read for a moment, or is deleted
-// and made again, is another name for the same: what its machines left to remember outlives that.
+// A process that takes over has no pools until it has read them, and one that cannot be read for a
+// moment, or is deleted and made again, is another name for the same: what its machines left to
+// remember outlives that.
 func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 	race.Skip(t)
 	for name, absent := range map[string]func(*world){
@@ -468,8 +473,9 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 	}
 }
 
-// The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day, and what it left to
-// remember is forgotten in the end, however often the process is started anew meanwhile.
+// The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day,
+// and what it left to remember is forgotten in the end, however often the process is started anew
+// meanwhile.
 func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing.T) {
 	race.Skip(t)
 	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()

@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
-// deceive lets what the fleet is shown be other than it is: nodes vanish from the list or are there twice, hold pods when
-// their machines are to go, and the clock leaps.
+// deceive lets what the fleet is shown be other than it is: nodes vanish from the list or are there
+// twice, hold pods when their machines are to go, and the clock leaps.
 func (l *life) deceive() {
 	switch l.rng.IntN(5) {
 	case 0:
@@ -71,8 +71,8 @@ func (l *life) someNode() *Node {
 	return &l.joins[l.rng.IntN(len(l.joins))].node
 }
 
-// waits reports whether a machine is held, and lets a person resume the pool when the brake holds it: what
-// is let go then goes in the next round.
+// waits reports whether a machine is held, and lets a person resume the pool when the brake holds
+// it: what is let go then goes in the next round.
 func (l *life) waits() bool {
 	braked := len(l.fleet.Braked()) > 0
 	if braked {

@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// A disk that a person has put into a machine goes with the machine. What drives and devices a machine was made with is
-// written down, and one that has others is left until they are out of it.
+// A disk that a person has put into a machine goes with the machine. What drives and devices a
+// machine was made with is written down, and one that has others is left until they are out of it.
 
 // deviceKey is what a machine has of its host's.
 var deviceKey = regexp.MustCompile(`^(hostpci|usb|virtiofs|serial|parallel)\d+$`)
@@ -63,15 +63,16 @@ func devices(raw map[string]string, vmid int) map[string]string {
 	return all
 }
 
-// configured are the devices that a machine has with a configuration that is written over the one it had.
+// configured are the devices that a machine has with a configuration that is written over the one
+// it had.
 func configured(c *pveapi.VMConfig, values map[string]string, vmid int) map[string]string {
 	raw := maps.Clone(c.Raw)
 	maps.Copy(raw, values)
 	return devices(raw, vmid)
 }
 
-// strange are the drives and devices of a machine that its order did not make. Where that was not kept, it made what
-// the template has, and the disk that it boots from.
+// strange are the drives and devices of a machine that its order did not make. Where that was not
+// kept, it made what the template has, and the disk that it boots from.
 func (w *work) strange(c *pveapi.VMConfig) []string {
 	w.mu.Lock()
 	template := w.view.templates[w.p.Template.On(w.i.Host)]

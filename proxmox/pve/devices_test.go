@@ -166,7 +166,8 @@ func TestDevicesAreKeptFromWhenItIsConfigured(t *testing.T) {
 	}
 }
 
-// The notes of a machine may say that it was not configured yet: its UUID says whose it is all the same.
+// The notes of a machine may say that it was not configured yet: its UUID says whose it is all the
+// same.
 func TestAMachineWithoutItsUUIDIsNotOursWhateverItsNotesSay(t *testing.T) {
 	w, names := seeing(t, 1)
 	v, c := w.there(names[0]), w.root()

@@ -27,37 +27,39 @@ import (
 type FleetConfig struct {
 	Client *pveapi.Client
 	Owner  string
-	// Cluster is the UID of the Kubernetes cluster that the machines are nodes of. It stands in the notes of each;
-	// those with another one are never touched.
+	// Cluster is the UID of the Kubernetes cluster that the machines are nodes of. It is in the
+	// notes of each; those with another one are never touched.
 	Cluster string
-	// AdoptUnmarked takes machines whose notes name no cluster for this one's. Without it they are kept, and never
-	// stopped or destroyed. Nothing is written to them for it.
+	// AdoptUnmarked takes machines whose notes name no cluster for this one's. Without it they are
+	// kept, and never stopped or destroyed. Nothing is written to them for it.
 	AdoptUnmarked bool
-	// AnyCluster takes the owner's machines for ours whichever cluster they belong to: for who only looks, or makes
-	// the clusters themselves. Without Cluster, what is made names none.
+	// AnyCluster takes the owner's machines for ours whichever cluster they belong to: for who only
+	// looks, or makes the clusters themselves. Without Cluster, what is made names none.
 	AnyCluster bool
 	// Pools are those to begin with; Configure replaces them.
 	Pools []settings.Pool
-	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default book.
+	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default
+	// book.
 	Prices  *pricing.Book
 	Intents Intents
 	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
 	// and none of them fails for not having done so.
 	Nodes func(ctx context.Context) ([]Node, error)
-	// LastLook asks the API server itself what nodes name a machine and what they hold. It is asked immediately before
-	// a machine is shut down, stopped or destroyed. Without it what Nodes listed counts.
+	// LastLook asks the API server itself what nodes name a machine and what they hold. It is asked
+	// immediately before a machine is shut down, stopped or destroyed. Without it what Nodes listed
+	// counts.
 	LastLook func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error)
 	// RemoveNode removes the node object of a machine that is gone. It is asked again until it
-	// returns nil; one that is gone already is no error. Nil leaves node objects to somebody else.
+	// returns nil; one that is gone already is no error. Nil leaves node objects to another client.
 	RemoveNode func(ctx context.Context, name string) error
 	Now        func() time.Time
 	// Rand chooses VMIDs and how long is waited before something is tried again.
 	Rand *rand.Rand
-	// Parallel is how many calls are made at a time. With 1 they are made one after the other on the
-	// goroutine of Tick, and the same answers give the same calls; 0 is 4.
+	// Parallel is how many calls are made at a time. With 1 they are made one after the other on
+	// the goroutine of Tick, and the same answers give the same calls; 0 is 4.
 	Parallel int
-	// Watch looks and changes nothing: orders and returns are refused, machines that are on their way
-	// are left where they are, and no call is made but reads.
+	// Watch looks and changes nothing: orders and returns are refused, machines that are on their
+	// way are left where they are, and no call is made but reads.
 	Watch bool
 	// Report is told what happens, in order. It must not call the fleet; nil drops it.
 	Report func(Event)
@@ -90,7 +92,7 @@ type Node struct {
 //
 //	tidied → shut down → stopped → configured, and on from there
 //
-// and from wherever it is, when it is given back or has failed,
+// and from wherever it is, when it is reclaimed or has failed,
 //
 //	→ shut down → stopped → destroyed → gone → forgotten, when its VMID has cooled down
 //
@@ -98,13 +100,13 @@ type Node struct {
 // starts again after a crash knows what may have been done, and looks. What may have been done is
 // only asked for again in a way that cannot do it twice: a clone to the same VMID. Whatever changes
 // a machine follows immediately on the proof that it is ours, and what is not proved is put into
-// quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host is
-// online or has left the cluster for good, and there is a majority to say so.
+// quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host
+// is online or has left the cluster for good, and there is a majority to say so.
 type Fleet struct {
 	client *pveapi.Client
 	cfg    FleetConfig
-	// ticking is held by the one round of work at a time; mu guards everything below. It is never held
-	// during a call to Proxmox VE; while an intent is written what is remembered can be read.
+	// ticking is held by the one round of work at a time; mu guards everything below. It is never
+	// held during a call to Proxmox VE; while an intent is written what is remembered can be read.
 	ticking sync.Mutex
 	mu      guard
 	telling sync.Mutex
@@ -151,7 +153,8 @@ type tracked struct {
 	mile    milestone         // on its way to a ready node
 	off     bool              // it is a spare, and was seen to be stopped
 	unready bool              // it became a node under this process, which has not been ready since
-	// admitted says that it was counted before its first start, and that the pool's maximum holds with it.
+	// admitted says that it was counted before its first start, and that the pool's maximum holds
+	// with it.
 	admitted bool
 }
 
@@ -376,8 +379,9 @@ func because(reasons []nodescaler.Reason) string {
 	return strings.Join(texts, "; ")
 }
 
-// maxWhy is how much of the reasons for an order is kept with it. All intents have to fit where they are kept, and a
-// policy that explains itself well takes more room than all else that is known of a machine.
+// maxWhy is how much of the reasons for an order is kept with it. All intents have to fit where
+// they are kept, and a policy that explains itself well takes more room than all else that is known
+// of a machine.
 const maxWhy = 200
 
 // brief is the beginning of a text that is too long to be kept.
@@ -446,8 +450,9 @@ func (f *Fleet) full(p *settings.Pool) *nodescaler.Reason {
 	return no(CodePoolAtMax, "%s", text)
 }
 
-// count is how many machines the pool has, those that failed included, but not those that will never be made, nor those
-// that will be gone. Whoever gives a machine back may order another at once; its clone waits until there is a place.
+// count is how many machines the pool has, those that failed included, but not those that will
+// never be made, nor those that will be gone. Whoever gives a machine back may order another at
+// once; its clone waits until there is a place.
 func (f *Fleet) count(p *settings.Pool) int {
 	n := 0
 	for _, m := range f.machines {
@@ -484,7 +489,7 @@ func (f *Fleet) knownIDs() map[int]bool {
 	return known
 }
 
-// strangerRest is how long a VMID that turned out to be somebody else's is not looked at again.
+// strangerRest is how long a VMID that turned out to be another owner's is not looked at again.
 const strangerRest = 10 * time.Minute
 
 // freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
@@ -511,7 +516,8 @@ func (f *Fleet) usedIDs() map[int]bool {
 	return used
 }
 
-// firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
+// firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the
+// range on and around; 0 without one.
 func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
 	return p.VMIDs.Free(from, func(id int) bool {
 		_, listed := v.seen.Guests[id]
@@ -519,8 +525,9 @@ func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int
 	})
 }
 
-// vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered, or its
-// pool not known: how long that was so begins anew with each process, and how long the machine is gone does not.
+// vacated reports whether a machine's VMID may be used again, though its failure is still to be
+// remembered, or its pool not known: how long that was so begins anew with each process, and how
+// long the machine is gone does not.
 func (f *Fleet) vacated(m *tracked) bool {
 	if m.Gone.IsZero() {
 		return false
@@ -531,12 +538,13 @@ func (f *Fleet) vacated(m *tracked) bool {
 }
 
 // Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
-// not show it any more. A machine that is on its way out already stays so. One whose node is ready and holds pods is
-// not stopped, and is a machine as before when they stay.
+// not show it any more. A machine that is on its way out already stays so. One whose node is ready
+// and holds pods is not stopped, and is a machine as before when they stay.
 func (f *Fleet) Delete(_ context.Context, name string) error { return f.giveBack(name, false) }
 
-// ForAutoscaler is the fleet as cluster-autoscaler has it, which evicts pods itself, for as long as it likes, and then
-// wants the machine gone: one that it gives back goes with what it holds, and is counted by the brake.
+// ForAutoscaler is the fleet as cluster-autoscaler has it, which evicts pods itself, for as long as
+// it likes, and then wants the machine gone: one that it gives back goes with what it holds, and is
+// counted by the brake.
 func (f *Fleet) ForAutoscaler() loop.Machines { return autoscaled{f} }
 
 type autoscaled struct{ *Fleet }
@@ -603,7 +611,8 @@ func ring(bell chan<- struct{}) {
 const maxAge = 2 * time.Minute
 
 // List returns the hosts and the machines as they were at the last look. While there is none, or it
-// is too old, it is an error: what is not known is not empty. It waits for nobody who writes intents.
+// is too old, it is an error: what is not known is not empty. It waits for nobody who writes
+// intents.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	defer f.mu.read()()
 	if r := f.view.blind(f.cfg.Now()); r != nil {
@@ -678,7 +687,7 @@ func (f *Fleet) trouble(m *tracked) string {
 	case m.Failed != nil:
 		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
 	case f.pools[m.Pool] == nil:
-		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
+		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nothing says how its machines are proved", m.Pool))
 	case host == nil && node.Ready:
 		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
@@ -736,8 +745,8 @@ func (f *Fleet) hosts(g *placement.Ground) []nodescaler.Host {
 	return all
 }
 
-// Paused returns the pools that take no orders because their machines failed or because they are another cluster's,
-// with why.
+// Paused returns the pools that take no orders because their machines failed or because they are
+// another cluster's, with why.
 func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.unlock()
@@ -750,8 +759,8 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	return paused
 }
 
-// Resume lets a pool that was paused take orders again, and lets those of its machines go that the brake holds now.
-// What it would hold next it holds again.
+// Resume lets a pool that was paused take orders again, and lets those of its machines go that the
+// brake holds now. What it would hold next it holds again.
 func (f *Fleet) Resume(pool string) error {
 	f.mu.Lock()
 	defer f.unlock()

@@ -2,14 +2,15 @@ package pve
 
 import "sync"
 
-// guard is a lock on memory, which its holder gives up to readers while it writes down what it is about to do:
-// where that is written may not answer for seconds, and nobody is to wait so long to be told what is known.
+// guard is a lock on memory, which its holder gives up to readers while it writes down what it is
+// about to do: where that is written may not answer for seconds, and nobody is to wait so long to
+// be told what is known.
 type guard struct {
 	change sync.Mutex // held by the one who changes something, to the end
 	memory sync.Mutex // and by who reads or writes what is remembered, at this moment
 }
 
-// Lock lets nobody else read or change anything.
+// Lock lets no other client read or change anything.
 func (g *guard) Lock() {
 	g.change.Lock()
 	g.memory.Lock()
@@ -21,7 +22,8 @@ func (g *guard) Unlock() {
 	g.change.Unlock()
 }
 
-// read holds what is remembered still, which may be in the middle of a change. Call what it returns to end that.
+// read holds what is remembered still, which may be in the middle of a change. Call what it returns
+// to end that.
 func (g *guard) read() (end func()) {
 	g.memory.Lock()
 	return g.memory.Unlock

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// hanging are intents that are not written until they are let go, as while an API server does not answer.
+// hanging are intents that are not written until they are let go, as while an API server does not
+// answer.
 type hanging struct {
 	Intents
 	mu    sync.Mutex

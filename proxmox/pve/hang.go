@@ -9,24 +9,24 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// A task that works on a storage that does not answer never ends, and may not even be killed. Whoever waits for it says
-// so, and does not keep others waiting.
+// A task that works on a storage that does not answer never ends, and may not even be killed.
+// Whoever waits for it says so, and does not keep others waiting.
 
 const (
-	// cloneLimit is how long a clone may take, and taskLimit any other task, before that is told. Much of a disk
-	// is copied in an hour; all else is a matter of seconds.
+	// cloneLimit is how long a clone may take, and taskLimit any other task, before that is told.
+	// Much of a disk is copied in an hour; all else is a matter of seconds.
 	cloneLimit, taskLimit = makeWithin, 15 * time.Minute
-	// cancelAgain is how long a task that was told to end is waited for before it is told again. The server
-	// kills it when it does not end by itself; what waits in the kernel ends neither way.
+	// cancelAgain is how long a task that was stopped is waited for before it is told again. The
+	// server kills it when it does not end by itself; what waits in the kernel ends neither way.
 	cancelAgain = 5 * time.Minute
 )
 
-// hinders reports whether the way out is free without the task. One that removes something is the way out, and
-// would only be asked for again.
+// hinders reports whether the way out is free without the task. One that removes something is the
+// way out, and would only be asked for again.
 func (k TaskKind) hinders() bool { return k != TaskDestroy && k != TaskErase }
 
-// settleTask tells of a task that takes too long. It is not given up: what it does to the machine may be done yet, and
-// nothing else is done to it while the task may run.
+// settleTask tells of a task that takes too long. It is not given up: what it does to the machine
+// may be done yet, and nothing else is done to it while the task may run.
 func (f *Fleet) settleTask(m *tracked) {
 	if m.Task == nil || m.hung || !f.view.seen.Online(m.Task.Host) {
 		return
@@ -78,8 +78,9 @@ func (w *work) doRecall(ctx context.Context) {
 	})
 }
 
-// doCancel ends a task that keeps a machine from going. It is ours, by the order that was answered with it or by its
-// log, and so whoever has our token may end it. That it has ended is seen as of all others.
+// doCancel ends a task that keeps a machine from going. It is ours, by the order that was answered
+// with it or by its log, and so whoever has our token may end it. That it has ended is seen as of
+// all others.
 func (w *work) doCancel(ctx context.Context) {
 	err := w.client.StopTask(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
@@ -87,9 +88,9 @@ func (w *work) doCancel(ctx context.Context) {
 		switch {
 		case w.m.Task == nil || pveapi.Is(err, pveapi.NoTask):
 		case err != nil:
-			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be told to end: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
+			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be stopped: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
 		default:
-			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s was told to end", w.m.Task.Kind, w.m.Task.Host), "")
+			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s was stopped", w.m.Task.Kind, w.m.Task.Host), "")
 		}
 	})
 }

@@ -25,8 +25,8 @@ const (
 	maxPause   = 30 * time.Minute
 )
 
-// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without an end
-// as many would be kept as there are tries until there is room.
+// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without
+// an end as many would be kept as there are tries until there is room.
 const crampedFor = 24 * time.Hour
 
 // blamed reports whether a failure says something about its pool. What others did to the machine,
@@ -52,8 +52,8 @@ func (ro *roster) successes() map[string]time.Time {
 	return last
 }
 
-// pardon has what failed before its pool's last success count no more. That is written down: the success is forgotten
-// once its machine is gone, and the failures would be in a row again.
+// pardon has what failed before its pool's last success count no more. That is written down: the
+// success is forgotten once its machine is gone, and the failures would be in a row again.
 func (f *Fleet) pardon(all []*tracked) {
 	successes := f.successes()
 	for _, m := range all {
@@ -117,7 +117,8 @@ func (m *tracked) noRoom() bool {
 	return placement.Scarce(m.problem.Code)
 }
 
-// failedFor is the code of a machine that could not be made for an error, however often it was tried.
+// failedFor is the code of a machine that could not be made for an error, however often it was
+// tried.
 func failedFor(err error) string {
 	switch pveapi.ClassOf(err) {
 	case pveapi.StorageFull:

@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// buyer is a policy that orders so many machines in its first step, dealt out to the hosts, and gives
-// nothing back.
+// buyer is a policy that orders so many machines in its first step, dealt out to the hosts, and
+// gives nothing back.
 type buyer struct{ left int }
 
 func (b *buyer) Decide(x *nodescaler.Index) nodescaler.Plan {
@@ -127,7 +127,8 @@ func rushOf(tb testing.TB, n int) rush {
 	return r
 }
 
-// callsUntilJoined counts the fleet's calls, and apart from them those about machines that had joined.
+// callsUntilJoined counts the fleet's calls, and apart from them those about machines that had
+// joined.
 func (w *world) callsUntilJoined(before int) (calls, after int) {
 	joined := map[int]time.Time{}
 	for _, e := range w.events {
@@ -197,7 +198,8 @@ func BenchmarkHundredMachines(b *testing.B) {
 	b.ReportMetric(float64(r.once.Microseconds()), "longest-step-us")
 }
 
-// A thousand machines are there, 400 orders wait for their turn, and every host makes as many clones as it may.
+// A thousand machines are there, 400 orders wait for their turn, and every host makes as many
+// clones as it may.
 func BenchmarkPickWhileOrdersWait(b *testing.B) {
 	w := newWorld(b, plan{hosts: 5, seed: 5})
 	p := w.pool()

@@ -24,8 +24,8 @@ type Intent struct {
 	VMID    int           `json:"vmid"`
 	Created time.Time     `json:"created"` // when the order was accepted
 	Why     string        `json:"why,omitempty"`
-	// Cluster is the UID that stands in the mark of the machine's notes; empty where the mark is of before there
-	// was one.
+	// Cluster is the UID that is in the mark of the machine's notes; empty where the mark is of
+	// before there was one.
 	Cluster string `json:"cluster,omitempty"`
 	// ProviderID is what the node will carry, planned with the order: once told it stays, whatever
 	// becomes of the pool's configuration. What the node does carry takes its place.
@@ -64,19 +64,20 @@ type Making struct {
 	// Disc is the volume of the first-boot disc, from before it is uploaded until it is gone.
 	Disc     string `json:"disc,omitempty"`
 	DiscHost string `json:"discHost,omitempty"`
-	// Devices are the drives that it was configured with, with their volumes, and what it has of its host's; empty is
-	// unknown.
+	// Devices are the drives that it was configured with, with their volumes, and what it has of
+	// its host's; empty is unknown.
 	Devices map[string]string `json:"devices,omitempty"`
-	// Settings and Original are digests of what of the pool's configuration it was made with, and of the
-	// template that it was cloned from; empty is unknown.
+	// Settings and Original are digests of what of the pool's configuration it was made with, and
+	// of the template that it was cloned from; empty is unknown.
 	Settings string `json:"settings,omitempty"`
 	Original string `json:"original,omitempty"`
-	// Version is what the pool's join profile had installed; empty is what was in the template, or unknown.
+	// Version is what the pool's join profile had installed; empty is what was in the template, or
+	// unknown.
 	Version string `json:"version,omitempty"`
 	// Recipe is a digest of the pool's configuration: failures under another one say nothing.
 	Recipe string `json:"recipe,omitempty"`
-	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and
-	// was never ours to boot.
+	// Adopted machines were found with all proofs and without an intent; Running says that it ran
+	// then, and was never ours to boot.
 	Adopted bool `json:"adopted,omitempty"`
 	Running bool `json:"running,omitempty"`
 }
@@ -85,11 +86,12 @@ type Making struct {
 type Leaving struct {
 	// Returned is when the machine was returned; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
-	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
+	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants
+	// the machine gone.
 	Forced bool `json:"forced,omitempty"`
-	// Undrained is when it was let go without a drain that emptied it; zero is never. Frozen is since when the brake
-	// keeps it from that, and Resumed when a person let it go all the same. Silent says that it is to go since its node
-	// was away or not ready.
+	// Undrained is when it was let go without a drain that emptied it; zero is never. Frozen is
+	// since when the brake keeps it from that, and Resumed when a person let it go all the same.
+	// Silent says that it is to go since its node was away or not ready.
 	Undrained time.Time `json:"undrained,omitzero"`
 	Frozen    time.Time `json:"frozen,omitzero"`
 	Silent    bool      `json:"silent,omitempty"`
@@ -105,9 +107,9 @@ type Leaving struct {
 
 // Sparing is how a machine is kept as a spare, and started again.
 type Sparing struct {
-	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it is
-	// none; whoever finds it set sees to it that the machine is stopped. Woken is when it was last started
-	// from being one, and Rejoined when it was a node again after that.
+	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it
+	// is none; whoever finds it set sees to it that the machine is stopped. Woken is when it was
+	// last started from being one, and Rejoined when it was a node again after that.
 	Keep     bool      `json:"keep,omitempty"`
 	Stashed  time.Time `json:"stashed,omitzero"`
 	Woken    time.Time `json:"woken,omitzero"`
@@ -198,8 +200,9 @@ func (i Intent) clone() Intent {
 	return i
 }
 
-// pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
-// its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
+// pvePools are the resource pools that the machine may be in: the one that it was put into, and the
+// one that its pool has now, for whoever changes that may take the machines along. Another client's
+// is neither.
 func (m *Making) pvePools(p *settings.Pool) []string {
 	if m.PVEPool == "" || m.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}

@@ -12,7 +12,7 @@ import (
 
 // LogFile is the file that an IntentLog is kept in.
 type LogFile interface {
-	// Read returns all that is in the file, and nothing if there is none.
+	// Read returns all that is in the file, and nothing without one.
 	Read() ([]byte, error)
 	// Append adds to its end. What it has returned nil for survives a crash; what it was
 	// interrupted in may be there in part.
@@ -22,7 +22,7 @@ type LogFile interface {
 }
 
 // IntentLog keeps intents in a file, a line for each change, so that keeping one costs one short
-// write. A last line that is torn is one that nobody was told is kept, and is left out.
+// write. A last line that is torn is one that nobody was told is kept, and is omitted.
 type IntentLog struct {
 	file LogFile
 
@@ -63,8 +63,8 @@ func OpenIntentLog(file LogFile) (*IntentLog, error) {
 	return l, nil
 }
 
-// CorruptIntent is a record that cannot be read. Whoever goes on without it must have a person take it out: what a
-// machine was last known to do may be in it.
+// CorruptIntent is a record that cannot be read. Whoever goes on without it must have a person take
+// it out: what a machine was last known to do may be in it.
 type CorruptIntent struct {
 	Line  int    // of the log
 	Order string // whose it seems to be; empty is unknown

@@ -135,7 +135,8 @@ func TestReasonsAreKeptInBrief(t *testing.T) {
 	}
 }
 
-// An intent of an older Plimsoll's is as long as its reasons were; it shrinks when it is next written.
+// An intent of an older Plimsoll's is as long as its reasons were; it shrinks when it is next
+// written.
 func TestReasonsThatWereKeptAtLengthAreCut(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 3}).begin()
 	w.run(time.Minute)

@@ -11,18 +11,20 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Between the decision that a machine goes and the call that ends it lie moments or hours, in which all that it was
-// decided by may have become untrue. So it is looked at once more, immediately before each such call: at its
-// nodes and their pods, at its mark and UUID, at its drives. What speaks against it is waited for; silence does not,
-// and is what the brake is for.
+// Between the decision that a machine goes and the call that ends it lie moments or hours, in which
+// all that it was decided by may have become untrue. So it is looked at once more, immediately
+// before each such call: at its nodes and their pods, at its mark and UUID, at its drives. What
+// speaks against it is waited for; silence does not, and is what the brake is for.
 
 const (
 	// lookWithin is how long a last look is waited for.
 	lookWithin = 10 * time.Second
-	// podsPatience is how long a machine whose node holds pods waits for them to go. Whoever drained it believes that it
-	// is empty, and can only see that it is not when it is a node again.
+	// podsPatience is how long a machine whose node holds pods waits for them to go. Whoever
+	// drained it believes that it is empty, and can only see that it is not when it is a node
+	// again.
 	podsPatience = 2 * time.Minute
-	// frozenRest is how long a machine that the brake holds is left alone, unless its node is seen to be back.
+	// frozenRest is how long a machine that the brake holds is left alone, unless its node is seen
+	// to be back.
 	frozenRest = 5 * time.Minute
 )
 
@@ -64,18 +66,20 @@ func (e ending) end() end {
 	return endUndrained
 }
 
-// ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found configured and stopped.
+// ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found
+// configured and stopped.
 func (i *Intent) ran() bool {
 	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.before(StepConfigured)
 }
 
-// wasNode reports whether the machine had a node that was ready. Unknown is yes: of one that was found running, and of one
-// that joined before the process began.
+// wasNode reports whether the machine had a node that was ready. Unknown is yes: of one that was
+// found running, and of one that joined before the process began.
 func (m *tracked) wasNode() bool {
 	return (!m.Joined.IsZero() || m.Adopted && m.ran()) && !m.unready
 }
 
-// lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports whether it may be.
+// lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
+// whether it may be.
 func (w *work) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
 	if !w.i.ran() {
 		return true
@@ -175,7 +179,8 @@ func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	return true
 }
 
-// waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster when they stay.
+// waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster
+// when they stay.
 func (w *work) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	m := w.m
 	patient := m.problem.Code != CodeNodeHoldsPods || w.since(m.since) < podsPatience
@@ -187,7 +192,8 @@ func (w *work) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	w.revoke(m, r)
 }
 
-// mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they are.
+// mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they
+// are.
 func (w *work) mayFail() bool {
 	b, away := w.brake(w.m)
 	if !b.frozen && away <= b.pool.most(brakePool) {
@@ -319,7 +325,8 @@ func (ro *roster) braked(pool string) nodescaler.Reason {
 	return reason(CodeBraked, "%d machines of pool %s are to go without a drain that emptied them, more than may within an hour, and none does; %s", n, pool, resumeBy(pool))
 }
 
-// Braked returns the pools of which no machine goes undrained, because too many would have, with why.
+// Braked returns the pools of which no machine goes undrained, because too many would have, with
+// why.
 func (f *Fleet) Braked() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -46,7 +46,8 @@ func TestHowAMachineGoes(t *testing.T) {
 	}
 }
 
-// seeing is a world in which the API server is asked before anything is stopped, with so many machines that have joined.
+// seeing is a world in which the API server is asked before anything is stopped, with so many
+// machines that have joined.
 func seeing(t *testing.T, n int) (*world, []string) {
 	t.Helper()
 	w := newWorld(t, plan{hosts: 3, seed: 7, disk: 5000 * gib})
@@ -97,8 +98,8 @@ func TestEmptiedMachinesGoAsFastAsTheyAreGivenBack(t *testing.T) {
 	}
 }
 
-// giveUp does what everybody does who has a machine without a node: policies and sweeps give it back, and orders are made
-// in its place.
+// giveUp does what everybody does who has a machine without a node: policies and sweeps give it
+// back, and orders are made in its place.
 func (w *world) giveUp(names []string) {
 	w.t.Helper()
 	if _, err := w.fleet.Collect(context.Background(), nil); err != nil {
@@ -119,7 +120,8 @@ func (w *world) giveUp(names []string) {
 	_, _ = w.order("")
 }
 
-// Who shows the nodes may be wrong for a day: a database restored from before they joined, rights that are gone.
+// Who shows the nodes may be wrong for a day: a database restored from before they joined, rights
+// that are gone.
 func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 	race.Skip(t)
 	for name, keeps := range map[string]bool{"the control plane is there": true, "nothing is there": false} {
@@ -391,8 +393,8 @@ func TestAReadyNodeWithPodsIsNotStopped(t *testing.T) {
 	}
 }
 
-// cluster-autoscaler evicts for so long as it likes and then wants the machine gone; that many at once hold pods is
-// nothing that it does.
+// cluster-autoscaler evicts for so long as it likes and then wants the machine gone; that many at
+// once hold pods is nothing that it does.
 func TestWhatClusterAutoscalerGivesBackWithPodsIsCounted(t *testing.T) {
 	w, names := seeing(t, 20)
 	for _, name := range names[:5] {
@@ -488,7 +490,8 @@ func TestLeapOfTheClockDoesNotReleaseTheBrake(t *testing.T) {
 	}
 }
 
-// A person may say so in the pool's configuration, which holds for what waited then, and for nothing that waits later.
+// A person may say so in the pool's configuration, which holds for what waited then, and for
+// nothing that waits later.
 func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 	w, names := seeing(t, 10)
 	w.emptied = func(string) bool { return true }
@@ -519,7 +522,8 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 	}
 }
 
-// A machine that was just found has its node at once: that it is given back then is no reason to keep it.
+// A machine that was just found has its node at once: that it is reclaimed then is no reason to
+// keep it.
 func TestAMachineThatWasJustAdoptedIsNotSilent(t *testing.T) {
 	w, names := seeing(t, 1)
 	w.intents = &MemoryIntents{}

@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// withLeads is a world whose leads are noted, and whose nodes are ready some time after they have joined.
+// withLeads is a world whose leads are noted, and whose nodes are ready some time after they have
+// joined.
 func withLeads(t *testing.T, ready time.Duration) (*world, *[]Lead) {
 	times := timing.Machine{Clone: timing.Range{Min: 40 * time.Second, Max: 40 * time.Second}, Boot: timing.Range{Min: 20 * time.Second, Max: 20 * time.Second}}
 	w := newWorld(t, plan{hosts: 1, seed: 1, times: times})
@@ -64,8 +65,8 @@ func TestEveryStageFromOrderToReadyNodeIsTimed(t *testing.T) {
 	}
 }
 
-// A process that was not there when a stage began does not know how long it took; and a node that was
-// ready before it is not ready anew.
+// A process that was not there when a stage began does not know how long it took; and a node that
+// was ready before it is not ready anew.
 func TestStagesThatBeganUnderAnotherProcessAreNotTimed(t *testing.T) {
 	w, leads := withLeads(t, 0)
 	w.run(time.Second)

@@ -37,11 +37,11 @@ var (
 	leakRuns = flag.Int("runs", 0, "how many seeds it runs; 0 is 500, and 40 with the race detector; make conformance does 2,000")
 )
 
-// TestNothingLeaksNothingForeignDies runs a fleet through random troubles: orders and returns, people
-// who make, change, move and destroy machines by hand, crashes of our own process between any two
-// calls, with the intents kept, torn or lost, and any mix of faults. Then the faults end and time
-// passes, and everything that was ordered must be there or reported, everything that was returned
-// gone, and nobody else's machine touched.
+// TestNothingLeaksNothingForeignDies runs a fleet through random troubles: orders and returns,
+// people who make, change, move and destroy machines by hand, crashes of our own process between
+// any two calls, with the intents kept, torn or lost, and any mix of faults. Then the faults end
+// and time passes, and everything that was ordered must be there or reported, everything that was
+// returned gone, and no other client's machine touched.
 //
 //	go test -run NothingLeaks ./proxmox/pve -seed N
 //
@@ -130,7 +130,7 @@ const (
 	unchanged keeping = ""
 )
 
-// foreign is a machine of somebody else, as it was when it was last changed by somebody else.
+// foreign is a machine of another client, as it was when it was last changed by another client.
 type foreign struct{ looks string }
 
 // mortal is the way to the cluster and the file of intents of a process that dies at a moment.
@@ -240,8 +240,8 @@ func (l *life) watch(req *http.Request) {
 	}
 }
 
-// guarded reports whether a change carries the digest of the configuration that it is meant for: the
-// server refuses it when somebody has changed that meanwhile.
+// guarded reports whether a change carries the digest of the configuration that it is meant for:
+// the server refuses it when somebody has changed that meanwhile.
 func (l *life) guarded(req *http.Request) bool {
 	return bytes.Contains(l.body(req), []byte(`"digest":"`))
 }
@@ -272,8 +272,8 @@ func (l *life) mine(v pvesim.VMState) bool {
 	return !others && !strings.HasPrefix(v.Config["name"], "foreign-") && v.Config["template"] == "" && l.made[v.ID] != ""
 }
 
-// counted holds after every call that changes something, and after every tick, that there are never more
-// machines than there may be.
+// counted holds after every call that changes something, and after every tick, that there are never
+// more machines than there may be.
 func (l *life) counted() {
 	n := 0
 	for _, v := range l.sim.Inventory().VMs {
@@ -553,8 +553,9 @@ func (l *life) keepOne() {
 	}
 }
 
-// spared reports whether a machine may be a spare in the end: one that was told to be, or that was told to be
-// none and could not be started for a fault. One that was is stopped, and one that is not runs.
+// spared reports whether a machine may be a spare in the end: one that was told to be, or that was
+// told to be none and could not be started for a fault. One that was is stopped, and one that is
+// not runs.
 func (l *life) spared(m *nodescaler.Machine) bool {
 	if m.Phase != nodescaler.Spare {
 		return false
@@ -673,14 +674,14 @@ func (l *life) checkOrder(name string, listed map[string]nodescaler.Machine) {
 	}
 }
 
-// excused reports whether a machine may be left alone, as long as that is said: it is in quarantine, or
-// a person has laid hands on it.
+// excused reports whether a machine may be left alone, as long as that is said: it is in
+// quarantine, or a person has laid hands on it.
 func (l *life) excused(name string) bool {
 	return l.held[name] || l.meddled[name] || l.perhaps[name] || l.foundRunning(name)
 }
 
-// foundRunning reports whether a machine is kept because it ran when it was found, its intent was lost, and it was
-// never seen as a node.
+// foundRunning reports whether a machine is kept because it ran when it was found, its intent was
+// lost, and it was never seen as a node.
 func (l *life) foundRunning(name string) bool {
 	h := l.machine(name).Held
 	return h != nil && h.Code == CodeNeverJoined && !l.accepted[name].After(l.lost)

@@ -14,7 +14,7 @@ import (
 // longPause is how long a machine that waits for a person is left alone.
 const longPause = 30 * time.Second
 
-// doLeave takes a machine that was given back one call further out: shut down, stopped, destroyed.
+// doLeave takes a machine that was reclaimed one call further out: shut down, stopped, destroyed.
 // Each of these calls has its own proof, read immediately before it: what was true a moment ago is
 // how strangers' machines are lost.
 func (w *work) doLeave(ctx context.Context) {
@@ -57,8 +57,8 @@ func (w *work) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMS
 	return c, status, v, wrong, err == nil
 }
 
-// unprotect takes away the protection that a clone has from its template, and nobody meant for it. One
-// that was configured has none but what somebody gave it.
+// unprotect takes away the protection that a clone has from its template, and nobody meant for it.
+// One that was configured has none but what somebody gave it.
 func (w *work) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {
@@ -88,10 +88,10 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 		case c.Lock != "" || status.Lock != "":
 			w.locked(cmp.Or(c.Lock, status.Lock))
 		case status.HAManaged && w.cfg.HA == settings.HAWait:
-			w.impede(m, reason(CodeHAManaged, "somebody put VM %d under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
+			w.impede(m, reason(CodeHAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.pause(m, longPause)
 		case c.Protection:
-			w.impede(m, reason(CodeProtected, "somebody protected VM %d", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
+			w.impede(m, reason(CodeProtected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
 			w.pause(m, longPause)
 		default:
 			stop = false
@@ -192,7 +192,7 @@ func (w *work) doProbe(ctx context.Context) {
 			w.missFormer(at.unread)
 		case !free:
 			m.hidden = false
-			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
+			w.hold(m, reason(CodeQuarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
 		case m.Held != nil && !m.Returned.IsZero():
 			w.gone(m, freed)
 		default:
@@ -200,21 +200,22 @@ func (w *work) doProbe(ctx context.Context) {
 			m.Held, m.hidden, m.conf = nil, false, nil
 			m.Step, m.Since = StepOrdered, w.now
 			w.say(m, reason(CodeVanished, "somebody removed it"), "")
-			w.fail(m, reason(CodeVanished, "somebody removed VM %d", m.VMID), "")
+			w.fail(m, reason(CodeVanished, "VM %d was removed by another client", m.VMID), "")
 		}
 	})
 }
 
-// hide notes that a machine exists and is not listed, in the resource pool that it is in or would be.
+// hide notes that a machine exists and is not listed, in the resource pool that it is in or would
+// be.
 func (w *work) hide(pool string) {
 	w.m.hidden = true
 	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
 	w.pause(w.m, 5*time.Second)
 }
 
-// missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former configuration,
-// which cannot be read. That pool may be no more, so that nobody could ever thaw a fleet that froze for it; the
-// machine alone waits.
+// missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former
+// configuration, which cannot be read. That pool may be no more, so that nobody could ever thaw a
+// fleet that froze for it; the machine alone waits.
 func (w *work) missFormer(err error) {
 	former, present := w.i.PVEPool, w.p.PVEPool
 	w.m.hidden = false

@@ -153,8 +153,8 @@ func TestNeverMoreThanMaxHoweverManyOrderAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever scales a pool by how many of its machines stay counts none that goes. An order in the place of one is taken, and
-// its clone waits: there are never more than may be.
+// Whoever scales a pool by how many of its machines stay counts none that goes. An order in the
+// place of one is taken, and its clone waits: there are never more than may be.
 func TestAnOrderTakesThePlaceOfAMachineThatGoes(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 5})
 	w.pool().Max = 2
@@ -393,8 +393,8 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	}
 }
 
-// The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever became of the pool
-// since it was uploaded, and of the process.
+// The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever
+// became of the pool since it was uploaded, and of the process.
 func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
 	for name, change := range map[string]func(w *world) []settings.Pool{
 		"deleted": func(*world) []settings.Pool { return nil },
@@ -442,8 +442,8 @@ func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
 	}
 }
 
-// Without the record of its machine, a disc of a pool that is not known may be another installation's: it is
-// reported, and never removed.
+// Without the record of its machine, a disc of a pool that is not known may be another
+// installation's: it is reported, and never removed.
 func TestDiscOfNoKnownPoolIsReportedOnly(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
 	w.run(time.Second)
@@ -498,7 +498,8 @@ func (w *world) discsLeft() []Orphan {
 	return slices.DeleteFunc(r.Orphans, func(o Orphan) bool { return o.Kind != DiscWithoutMachine })
 }
 
-// A node is ours by more than a name that begins like our machines', and one whose kubelet reports has a machine.
+// A node is ours by more than a name that begins like our machines', and one whose kubelet reports
+// has a machine.
 func TestNodesThatAreNotOursAreNeverCollected(t *testing.T) {
 	for name, n := range map[string]Node{
 		"of another Proxmox VE cluster": {Name: "web-1", ProviderID: "proxmox://dc2/1055"},
@@ -635,7 +636,7 @@ func TestPoolHealth(t *testing.T) {
 		{"which is nothing to go by a day later", fleet(full(0), full(1), full(2), full(24*time.Hour)), 24*time.Hour + 61*time.Second, ""},
 		{"pardoned", fleet(pardoned), 0, ""},
 		{"of another configuration", fleet(other), 0, ""},
-		{"by somebody else", fleet(vanished), 0, ""},
+		{"by another client", fleet(vanished), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.f.health(&p, then.Add(c.after)).closed(&p, then.Add(c.after))

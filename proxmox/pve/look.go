@@ -64,8 +64,8 @@ func (v *view) blind(now time.Time) *nodescaler.Reason {
 	return nil
 }
 
-// look reads the cluster, in two calls, and one for each host that works for us. What is read seldom
-// is added when it is due.
+// look reads the cluster, in two calls, and one for each host that works for us. What is read
+// seldom is added when it is due.
 func (f *Fleet) look(ctx context.Context) error {
 	now := f.cfg.Now()
 	seen, err := f.readCluster(ctx)
@@ -269,8 +269,8 @@ func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement
 	return t, nil
 }
 
-// readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer: one that does is
-// not silent any more. What a host does not tell now it tells later.
+// readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer:
+// one that does is not silent any more. What a host does not tell now it tells later.
 func (f *Fleet) readTasks(ctx context.Context, seen *placement.Sight) {
 	since, tasks := f.tasksWanted(seen)
 	listed := map[string]bool{}
@@ -295,7 +295,8 @@ func (f *Fleet) readTasks(ctx context.Context, seen *placement.Sight) {
 	maps.Copy(f.view.known, listed)
 }
 
-// tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do not tell.
+// tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do
+// not tell.
 func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
 	since, kept = map[string]time.Time{}, map[pveapi.UPID]pveapi.TaskStatus{}
 	f.mu.Lock()
@@ -482,7 +483,8 @@ func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
 	return nil
 }
 
-// vmPaths are the paths that machines are seen through, those of resource pools of former configurations too.
+// vmPaths are the paths that machines are seen through, those of resource pools of former
+// configurations too.
 func (f *Fleet) vmPaths() []string {
 	paths := slices.DeleteFunc(f.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
 	for _, m := range f.machines {

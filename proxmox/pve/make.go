@@ -51,8 +51,8 @@ func (w *work) done(change func()) {
 	_ = w.keep(w.m) // noted there, and kept again before the next move
 }
 
-// before writes down what is about to be done, and reports whether it may be. A spare that was woken
-// meanwhile is not to be stopped any more.
+// before writes down what is about to be done, and reports whether it may be. A spare that was
+// woken meanwhile is not to be stopped any more.
 func (w *work) before(change func()) bool {
 	w.mu.Lock()
 	defer w.unlock()
@@ -151,7 +151,7 @@ func (w *work) cloneOptions(target string) pveapi.CloneOptions {
 	}
 }
 
-// spend gives up a VMID that is somebody else's and takes another one. Whoever has it is not looked
+// spend gives up a VMID that is another owner's and takes another one. Whoever has it is not looked
 // at and not touched.
 func (w *work) spend() {
 	m := w.m
@@ -287,7 +287,7 @@ func (w *work) findUnlisted(ctx context.Context) {
 			m.unsure = false
 			w.follow(upid, TaskClone)
 		case m.unsure && doubt > unsureFor:
-			w.spend() // no clone of ours was ever begun: somebody else has it
+			w.spend() // no clone of ours was ever begun: another client has it
 		default:
 			w.cloning(doubt)
 		}
@@ -326,8 +326,9 @@ func (w *work) cloned(c *pveapi.VMConfig) {
 	w.know(c)
 }
 
-// know remembers a machine as it was just proved to be ours. The proof's age counts from the answer: from the
-// question, one that took longer than a proof lasts would be too old as it came, and be asked for for ever.
+// know remembers a machine as it was just proved to be ours. The proof's age counts from the
+// answer: from the question, one that took longer than a proof lasts would be too old as it came,
+// and be asked for for ever.
 func (w *work) know(c *pveapi.VMConfig) {
 	m := w.m
 	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
@@ -365,8 +366,8 @@ type membership struct {
 }
 
 // poolOf asks for the members of the pools that the machine may be in. That a list names no pool
-// may only mean that the token may see none. A former pool that is no more has no members; where its
-// rights went with it, that cannot be told from rights that were lost.
+// may only mean that the token may see none. A former pool that is no more has no members; where
+// its rights went with it, that cannot be told from rights that were lost.
 func (w *work) poolOf(ctx context.Context) membership {
 	var at membership
 	for _, name := range w.i.pvePools(w.p) {
@@ -384,8 +385,8 @@ func (w *work) poolOf(ctx context.Context) membership {
 	return at
 }
 
-// claim is what the machine must show to be ours. The range is that of its order: another one says which
-// VMIDs are taken from now on, and nothing of machines that were made.
+// claim is what the machine must show to be ours. The range is that of its order: another one says
+// which VMIDs are taken from now on, and nothing of machines that were made.
 func (w *work) claim() claim {
 	c := claim{
 		owner: w.cfg.Owner, order: w.i.Order, pool: w.i.Pool, name: w.i.Name,
@@ -400,7 +401,7 @@ func (w *work) claim() claim {
 
 // byHand is what a person can do about a machine that is not touched any more.
 func byHand(vmid int) string {
-	return fmt.Sprintf("it is not touched any more; if nobody needs it: qm stop %[1]d && qm destroy %[1]d --purge", vmid)
+	return fmt.Sprintf("it is not touched any more; if it is not needed: qm stop %[1]d && qm destroy %[1]d --purge", vmid)
 }
 
 // doubt puts a machine into quarantine that shows some of what ours shows, and not all.
@@ -459,7 +460,7 @@ func (w *work) doSeed(ctx context.Context) {
 	}
 	if err != nil {
 		w.done(func() {
-			w.fail(w.m, reason(CodeMachineFailed, "its first-boot disc cannot be made: %v", err), "mend the pool's join profile")
+			w.fail(w.m, reason(CodeMachineFailed, "its first-boot disc cannot be made: %v", err), "fix the pool's join profile")
 		})
 		return
 	}
@@ -486,7 +487,7 @@ func (w *work) doConfigure(ctx context.Context) {
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
-			w.fail(w.m, reason(CodeMachineFailed, "its configuration cannot be made: %v", err), "mend the pool's configuration")
+			w.fail(w.m, reason(CodeMachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
 		})
 		return
 	}

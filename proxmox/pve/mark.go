@@ -14,10 +14,11 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// A machine of ours is told by six things together: its VMID is in the range that its pool had when it was
-// ordered, its name is the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
-// the mark with the UID of our cluster, and its system UUID follows from owner and order. A copy or a restored backup has some of
-// them, a machine that somebody took over lacks some; only with all six is it destroyed.
+// A machine of ours is told by six things together: its VMID is in the range that its pool had when
+// it was ordered, its name is the one that was planned, it is in the resource pool, it carries the
+// owner's tag, its notes hold the mark with the UID of our cluster, and its system UUID follows
+// from owner and order. A copy or a restored backup has some of them, a machine that somebody took
+// over lacks some; only with all six is it destroyed.
 
 // stage is how far a machine had come when its notes were written.
 type stage string
@@ -34,7 +35,8 @@ type mark struct {
 	VMID                      int
 	Created                   time.Time
 	Stage                     stage
-	// Cluster is the UID of the cluster that the machine is a node of. Marks of before it was written have none.
+	// Cluster is the UID of the cluster that the machine is a node of. Marks of before it was
+	// written have none.
 	Cluster string
 }
 
@@ -155,8 +157,8 @@ func machineUUID(owner, order string) string {
 // seedDisc is the file name of a machine's first-boot disc.
 func seedDisc(owner, name string) string { return discPrefix(owner) + name + ".iso" }
 
-// discPrefix begins the names of all first-boot discs of an owner. Two hyphens end it: an owner that
-// continues another one's name must not find that one's discs.
+// discPrefix begins the names of all first-boot discs of an owner. Two hyphens end it: an owner
+// that continues another one's name must not find that one's discs.
 func discPrefix(owner string) string { return "plimsoll-" + strings.ReplaceAll(owner, "+", "_") + "--" }
 
 // facts are what a machine shows of itself.

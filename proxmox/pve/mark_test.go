@@ -134,8 +134,8 @@ func TestProof(t *testing.T) {
 		{"a clone with the notes of another owner", cloned(otherNotes(func(m *mark) { m.Owner = "away" })), doubtful, "its notes do not hold our mark"},
 		{"a clone with the notes of another order", cloned(otherNotes(func(m *mark) { m.Order = "other" })), doubtful, "its notes do not hold our mark"},
 		{"a clone in no pool yet", cloned(func(f *facts) { f.pool = "" }), doubtful, "it is in pool"},
-		{"somebody else's machine", facts{vmid: 1001, name: "db", uuid: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, stranger, "its name is db"},
-		{"somebody else's machine of our name", facts{vmid: 1001, name: whole.name}, doubtful, "its notes do not hold our mark"},
+		{"another owner's machine", facts{vmid: 1001, name: "db", uuid: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, stranger, "its name is db"},
+		{"another owner's machine of our name", facts{vmid: 1001, name: whole.name}, doubtful, "its notes do not hold our mark"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, wrong := whole.judge(c.f)

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// ender is a fleet of twenty machines that joined an hour ago, of which none has a node any more, and of which one
-// is to go.
+// ender is a fleet of twenty machines that joined an hour ago, of which none has a node any more,
+// and of which one is to go.
 func ender(change func(*tracked)) *work {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster}, roster: roster{map[string]*tracked{}}, records: records{clock: func() time.Time { return now }, counts: map[string]int{}}}
@@ -27,7 +27,8 @@ func ender(change func(*tracked)) *work {
 	return &work{Fleet: f, m: m, i: m.Intent, now: now}
 }
 
-// What was emptied before it was stopped goes as it is, and is no charge on the brake; what may run still is.
+// What was emptied before it was stopped goes as it is, and is no charge on the brake; what may run
+// still is.
 func TestWhatRestsGoesUncharged(t *testing.T) {
 	spare := func(m *tracked) { m.Returned, m.Stashed = time.Time{}, m.Returned }
 	for _, c := range []struct {
@@ -61,7 +62,8 @@ func TestWhatRestsGoesUncharged(t *testing.T) {
 	}
 }
 
-// A machine is charged once, though the process dies before it is shut down; and again when it is to go another time.
+// A machine is charged once, though the process dies before it is shut down; and again when it is
+// to go another time.
 func TestBrakeChargesAMachineOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -89,7 +91,8 @@ func TestBrakeChargesAMachineOnce(t *testing.T) {
 	}
 }
 
-// A pool that is held is spoken of once, whatever waits in it; each that waits is kept from then on.
+// A pool that is held is spoken of once, whatever waits in it; each that waits is kept from then
+// on.
 func TestBrakeSpeaksOnce(t *testing.T) {
 	w := ender(func(*tracked) {})
 	for _, name := range []string{"18", "19"} {

@@ -146,8 +146,8 @@ func (l *life) own(id int) {
 	}
 }
 
-// unprotect lets people change their minds about the machines that they protected, or put under high
-// availability.
+// unprotect lets people change their minds about the machines that they protected, or put under
+// high availability.
 func (l *life) unprotect() {
 	for _, v := range l.sim.Inventory().VMs {
 		if l.mine(v) {

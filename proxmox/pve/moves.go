@@ -72,11 +72,13 @@ const (
 	taskListed = 10 * time.Second
 	// tasksUnlisted is how long a host may fail to list its tasks before it is asked for the one.
 	tasksUnlisted = 30 * time.Second
-	// unknownFor is how long a pool may be unknown before what is left of its machines is forgotten. A process
-	// that starts has read none yet, and one that cannot be read for a moment comes back as it was.
+	// unknownFor is how long a pool may be unknown before what is left of its machines is
+	// forgotten. A process that starts has read none yet, and one that cannot be read for a moment
+	// comes back as it was.
 	unknownFor = 24 * time.Hour
-	// What has been gone for longGone is forgotten after unknownAgain: a process that is started anew each day
-	// would never wait for unknownFor, but reads the pools that there are long before this is over.
+	// What has been gone for longGone is forgotten after unknownAgain: a process that is started
+	// anew each day would never wait for unknownFor, but reads the pools that there are long before
+	// this is over.
 	longGone, unknownAgain = 7 * 24 * time.Hour, time.Hour
 )
 
@@ -151,8 +153,8 @@ func (m *tracked) nextHeld(s *scene) move {
 	return moveWait
 }
 
-// nextUnlisted is the next move of a machine that is not listed. A list that was read before the machine
-// came to where it is says nothing.
+// nextUnlisted is the next move of a machine that is not listed. A list that was read before the
+// machine came to where it is says nothing.
 func (m *tracked) nextUnlisted(s *scene) move {
 	if m.Since.After(s.seen) {
 		return moveWait
@@ -194,7 +196,7 @@ func (m *tracked) nextIn(s *scene) move {
 	return moveStart
 }
 
-// nextOut is the next move of a machine that was given back.
+// nextOut is the next move of a machine that was reclaimed.
 func (m *tracked) nextOut(s *scene) move {
 	switch {
 	case m.Step == StepClaimed:
@@ -257,8 +259,8 @@ func (f *Fleet) scene(m *tracked) *scene {
 	return s
 }
 
-// turns are what orders wait for: the places that their pools have left, and the locks that clones hold. They are
-// counted once for all orders, of which hundreds may wait among a thousand machines.
+// turns are what orders wait for: the places that their pools have left, and the locks that clones
+// hold. They are counted once for all orders, of which hundreds may wait among a thousand machines.
 type turns struct {
 	left  map[string]int // machines by pool
 	clone map[string]int // clones by lock
@@ -266,8 +268,8 @@ type turns struct {
 	unsettled map[string]bool
 }
 
-// turns counts the places in pools, and clones: not more than a few at a time on a storage, nor of a template. The next
-// one would only wait for the same lock, and fail when the wait is over.
+// turns counts the places in pools, and clones: not more than a few at a time on a storage, nor of
+// a template. The next one would only wait for the same lock, and fail when the wait is over.
 func (f *Fleet) turns() *turns {
 	t := &turns{left: map[string]int{}, clone: map[string]int{}, unsettled: map[string]bool{}}
 	for name, p := range f.pools {
@@ -288,15 +290,16 @@ func (f *Fleet) turns() *turns {
 	return t
 }
 
-// slot reports whether the clone of an order may begin. Machines that were found meanwhile count, whatever was true when
-// it was taken.
+// slot reports whether the clone of an order may begin. Machines that were found meanwhile count,
+// whatever was true when it was taken.
 func (f *Fleet) slot(t *turns, m *tracked) bool {
 	locks := f.view.locks(f.pools[m.Pool], m)
 	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
-// locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for
-// that, and if it does they fail to get the lock in a few seconds and try again.
+// locks names what a machine's clone holds. One that takes too long may hold it for ever: the next
+// ones do not wait for that, and if it does they fail to get the lock in a few seconds and try
+// again.
 func (v *view) locks(p *settings.Pool, m *tracked) []string {
 	if m.hung {
 		return nil

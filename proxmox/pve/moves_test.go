@@ -80,7 +80,7 @@ func TestNextMove(t *testing.T) {
 		{"it is waited for while it shuts down", changes{at(StepTidied), runs, stashed, task(time.Second), running}, moveWait},
 		{"a spare that is not listed is asked for", changes{at(StepTidied), stashed}, moveProbe},
 		{"one on a host that is offline is left alone", changes{at(StepTidied), runs, stashed, offline}, moveWait},
-		{"one that is given back goes", changes{at(StepTidied), listed, stashed, returned}, moveLeave},
+		{"one that is reclaimed goes", changes{at(StepTidied), listed, stashed, returned}, moveLeave},
 		{"one that is woken is proved", changes{at(StepConfigured), listed, woken}, moveVerify},
 		{"and started", changes{at(StepConfigured), listed, woken, proved}, moveStart},
 

@@ -10,9 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
-// A node is found by what it says of its machine, its provider ID and its system UUID first: a name may be the host's
-// full one, or may have been changed. A kubelet says all of it itself, so that what contradicts another answer proves
-// nothing, and holds the machines that it names.
+// A node is found by what it says of its machine, its provider ID and its system UUID first: a name
+// may be the host's full one, or may have been changed. A kubelet says all of it itself, so that
+// what contradicts another answer proves nothing, and holds the machines that it names.
 
 // match is which nodes the machines have.
 type match struct {
@@ -56,8 +56,8 @@ func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 	return all
 }
 
-// matchNodes finds the machines' nodes, and reports contradictions that are new. While nodes cannot be seen those that
-// there were last: that nothing is known settles nothing.
+// matchNodes finds the machines' nodes, and reports contradictions that are new. While nodes cannot
+// be seen those that there were last: that nothing is known settles nothing.
 func (f *Fleet) matchNodes() {
 	was := f.view.match.held
 	selves := f.selves(false)
@@ -90,8 +90,8 @@ func (f *Fleet) matchNodes() {
 	}
 }
 
-// nodeOf is the machine's node, if one says so and does not contradict itself. Of two it is the one that is ready.
-// One that was found since the others were matched is looked for by itself.
+// nodeOf is the machine's node, if one says so and does not contradict itself. Of two it is the one
+// that is ready. One that was found since the others were matched is looked for by itself.
 func (f *Fleet) nodeOf(m *tracked) (Node, bool) {
 	if n, there := f.view.match.node[m.Name]; there {
 		return n, true
@@ -117,7 +117,8 @@ func (v *view) contradicted(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
-// nodesOfGone are the names of the nodes of a machine that is gone. One that says that it is another's is not.
+// nodesOfGone are the names of the nodes of a machine that is gone. One that says that it is
+// another's is not.
 func (f *Fleet) nodesOfGone(m *tracked) []string {
 	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
 	var names []string
@@ -176,8 +177,8 @@ func (f *Fleet) plannedID(m *tracked) string {
 // providerID is the id that the machine's node will have.
 func (w *work) providerID() (string, error) { return w.p.Join.ProviderID.Of(w.planned()) }
 
-// renumber gives a machine another VMID. Where that makes another provider id of it, the one that was
-// planned is remembered as lost: somebody may have been told of it, and must see it go.
+// renumber gives a machine another VMID. Where that makes another provider id of it, the one that
+// was planned is remembered as lost: somebody may have been told of it, and must see it go.
 func (f *Fleet) renumber(m *tracked, vmid int) {
 	was := m.ProviderID
 	m.VMID = vmid
@@ -187,9 +188,9 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 	}
 }
 
-// compareIDs tells when a node has another provider id than was planned, and goes by the node's from
-// then on: it never changes, and whoever looks the machine up has it from there. Only the system UUID proves that
-// the node is the machine's.
+// compareIDs tells when a node has another provider id than was planned, and goes by the node's
+// from then on: it never changes, and whoever looks the machine up has it from there. Only the
+// system UUID proves that the node is the machine's.
 func (f *Fleet) compareIDs(m *tracked, n Node) {
 	ours := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) && f.view.contradicted(m) == nil
 	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {

@@ -53,8 +53,8 @@ type Report struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// Orphans looks for what is left over, in both directions, and changes nothing. It begins as a round of work does; while
-// it asks on, which may be hundreds of questions, rounds of work go on.
+// Orphans looks for what is left over, in both directions, and changes nothing. It begins as a
+// round of work does; while it asks on, which may be hundreds of questions, rounds of work go on.
 func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
 	if err := f.lookAgain(ctx); err != nil {
 		return Report{}, err
@@ -230,7 +230,8 @@ func (f *Fleet) suspectNodes() []Orphan {
 }
 
 // vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is none of the pool's. A
-// VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts its own.
+// VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts
+// its own.
 func vmidOf(p *settings.Pool, n Node) int {
 	m, err := p.Join.ProviderID.Parse(n.ProviderID)
 	if err != nil || !p.VMIDs.Holds(m.VMID) || m.Region != "" && m.Region != p.Region {
@@ -259,8 +260,8 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 	return all, unknown
 }
 
-// suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set where it is still to
-// be asked whether it is free.
+// suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set
+// where it is still to be asked whether it is free.
 func (f *Fleet) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -353,7 +354,7 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 		if free {
 			f.noteFree(id, now)
 		} else if !f.sees(id) {
-			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: somebody else's machine, or what is left of a clone"})
+			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: a foreign VM, or what is left of a clone"})
 		}
 	}
 	return all, unknown
@@ -369,15 +370,16 @@ func (f *Fleet) noteFree(id int, now time.Time) {
 	f.free[id] = now
 }
 
-// sees reports whether it is known by now who has a VMID: a clone of ours may have begun since it was asked about.
+// sees reports whether it is known by now who has a VMID: a clone of ours may have begun since it
+// was asked about.
 func (f *Fleet) sees(id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.view.seen.Guests[id] != nil || f.knownIDs()[id]
 }
 
-// discStores are where discs of ours may lie: each storage on each host, and a shared one once. Those of pools that
-// are configured no more are known from what was uploaded there.
+// discStores are where discs of ours may lie: each storage on each host, and a shared one once.
+// Those of pools that are configured no more are known from what was uploaded there.
 func (f *Fleet) discStores() []placement.Store {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -399,7 +401,7 @@ func (f *Fleet) discStores() []placement.Store {
 	return all
 }
 
-// Collect removes what has been left over for longer than the grace. Machines are only given back:
+// Collect removes what has been left over for longer than the grace. Machines are only reclaimed:
 // they go the way of all others, with proof before each call. What spare names is only told; nil
 // spares nothing. It returns what it found.
 func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
@@ -422,7 +424,8 @@ func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, e
 	return r, errors.Join(errs...)
 }
 
-// stands reports whether what was found is left over still: machines went on while the rest was looked for.
+// stands reports whether what was found is left over still: machines went on while the rest was
+// looked for.
 func (f *Fleet) stands(o Orphan) bool {
 	switch o.Kind {
 	case MachineWithoutNode:

@@ -78,8 +78,8 @@ func (rs *records) ahead(m *tracked, s Step) {
 	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
 }
 
-// reached notes that a machine is at a step, and how long it took from the one before. Who was put back
-// and comes the same way again is timed from there on.
+// reached notes that a machine is at a step, and how long it took from the one before. Who was put
+// back and comes the same way again is timed from there on.
 func (rs *records) reached(m *tracked, s Step, at time.Time) {
 	ends, is := stages[s]
 	if !is || !m.Woken.IsZero() {
@@ -166,8 +166,8 @@ func (rs *records) fail(m *tracked, r nodescaler.Reason, advice string) {
 	rs.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
 }
 
-// hold puts a machine into quarantine: it is not touched any more until a person has looked. What that one
-// can do is kept with the reason, which is shown for as long.
+// hold puts a machine into quarantine: it is not touched any more until a person has looked. What
+// that one can do is kept with the reason, which is shown for as long.
 func (rs *records) hold(m *tracked, r nodescaler.Reason, advice string) {
 	if m.Held != nil {
 		return
@@ -185,7 +185,7 @@ func (rs *records) retry(m *tracked, r nodescaler.Reason, advice string) {
 }
 
 // backoff is how long to wait before the n-th try: twice as long each time, and never as long as
-// somebody else does.
+// another client does.
 func (rs *records) backoff(n int) time.Duration {
 	d := min(time.Second<<min(n, 6), time.Minute)
 	return d/2 + time.Duration(rs.chance.Int64N(int64(d)))

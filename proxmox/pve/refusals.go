@@ -7,8 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// What orders would be refused is told with the hosts, so that nobody plans what cannot be had. It need not be all:
-// what is not told is refused when it is ordered.
+// What orders would be refused is told with the hosts, so that nobody plans what cannot be had. It
+// need not be all: what is not told is refused when it is ordered.
 
 // refusals are what orders would be refused on this ground whatever room the hosts have, by pool.
 func (f *Fleet) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrder {
@@ -21,8 +21,8 @@ func (f *Fleet) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrd
 	return all
 }
 
-// withExhausted adds the pools that might have more machines and have no VMID left. That ends by itself when one has
-// cooled down, so it is true at this moment only.
+// withExhausted adds the pools that might have more machines and have no VMID left. That ends by
+// itself when one has cooled down, so it is true at this moment only.
 func (f *Fleet) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
 	used := f.usedIDs()
 	all = maps.Clone(all)

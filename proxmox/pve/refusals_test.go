@@ -49,7 +49,8 @@ func (s silent) List(ctx context.Context) (loop.MachineState, error) {
 	return state, err
 }
 
-// carry has machines planned for pods for a quarter of an hour, and returns how many nodes there are then, and what was refused.
+// carry has machines planned for pods for a quarter of an hour, and returns how many nodes there
+// are then, and what was refused.
 func (w *world) carry(pods int, port loop.Machines) (nodes int, refused []string) {
 	w.t.Helper()
 	policy, err := nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
@@ -90,7 +91,7 @@ func (w *world) another() {
 
 // Where one host, or one pool, takes no order, the pods that wait are carried by another.
 func TestWhatOneRefusesAnotherCarries(t *testing.T) {
-	// A host is less roomy than the other by what a VM of somebody else's has.
+	// A host is less roomy than the other by what a VM of another owner's has.
 	other := func(id int, host string, disk int64, memory string) pvesim.VM {
 		return pvesim.VM{ID: id, Host: host, Pool: "plimsoll", Storage: "local-lvm", Disk: disk, Config: map[string]string{"name": "db", "memory": memory, "cores": "1"}}
 	}

@@ -25,8 +25,8 @@ func TestFailuresForLackOfRoomAreToldFromOthers(t *testing.T) {
 	}
 }
 
-// A storage that was full for a while is no reason to wait for a person: three machines that were ordered at once
-// would pause their pool for good.
+// A storage that was full for a while is no reason to wait for a person: three machines that were
+// ordered at once would pause their pool for good.
 func TestLackOfRoomBacksAPoolOffAndDoesNotPauseIt(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 1}).begin()
 	w.inject(`fail clone text="clone failed: no space left on device"`)

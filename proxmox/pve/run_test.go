@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Several machines are moved at a time. Whoever is picked last must see what those before it are about to
-// do, or a clone that ends would let as many begin as there are workers.
+// Several machines are moved at a time. Whoever is picked last must see what those before it are
+// about to do, or a clone that ends would let as many begin as there are workers.
 func TestNoMoreClonesArePickedThanMayBeMadeAtATime(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	w.cfg.ClonesPerStorage = 2

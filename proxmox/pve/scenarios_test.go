@@ -23,8 +23,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// The scenarios that an autoscaler on Proxmox VE has to come through, each against the emulator over
-// HTTPS, with a pinned certificate.
+// The scenarios that an autoscaler on Proxmox VE has to come through, each against the emulator
+// over HTTPS, with a pinned certificate.
 var scenarios = []struct {
 	number int
 	name   string
@@ -160,7 +160,8 @@ func (d *dying) Remove(order string) error {
 	return d.Intents.Remove(order)
 }
 
-// crashAt lets the process die when the server has done a call, before anything of the answer is kept.
+// crashAt lets the process die when the server has done a call, before anything of the answer is
+// kept.
 func (w *world) crashAt(method, path string, do func()) {
 	w.t.Helper()
 	kept := w.intents
@@ -539,7 +540,7 @@ func templateHasTraits(t *testing.T) {
 	}
 	w.giveBack(name)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
-	// So does one that is given back before it was ever configured.
+	// So does one that is reclaimed before it was ever configured.
 	name = w.mustOrder("pve2")
 	w.until("it is cloned", time.Minute, func() bool { return w.there(name) != nil })
 	w.giveBack(name)
@@ -833,7 +834,8 @@ func orphanMachine(t *testing.T) {
 	if w.there(name).State != "running" {
 		t.Fatal("a report changed something")
 	}
-	// It ran when it was found, so that it may carry what runs: it is never given up for being no node.
+	// It ran when it was found, so that it may carry what runs: it is never given up for being no
+	// node.
 	for range 12 {
 		if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -845,7 +847,7 @@ func orphanMachine(t *testing.T) {
 		t.Fatalf("after two hours it is %+v\n%s", m, w.story())
 	}
 	if err := w.fleet.Delete(t.Context(), name); err == nil {
-		t.Fatal("it is given back")
+		t.Fatal("it is reclaimed")
 	}
 	if len(w.inRange()) != 2 {
 		t.Errorf("left is %v, want it and the stranger %d", w.inRange(), stranger)
@@ -872,8 +874,8 @@ func (w *world) strangerLike(name string) int {
 	return id
 }
 
-// What came before a success is forgotten with it, and not brought up again once the machine that was one is given
-// back: a failure a week makes no row of them.
+// What came before a success is forgotten with it, and not brought up again once the machine that
+// was one is given back: a failure a week makes no row of them.
 func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
 	race.Skip(t)
 	w := servedWorld(t, 2)
@@ -898,7 +900,8 @@ func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
 	}
 }
 
-// A failure is remembered for what it says of its pool, and its VMID is free all the same once it has cooled down.
+// A failure is remembered for what it says of its pool, and its VMID is free all the same once it
+// has cooled down.
 func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
 	w := servedWorld(t, 2)
 	p := w.pool()

@@ -46,7 +46,7 @@ func changed(a, b *Intent) bool {
 
 func (f *Fleet) settleOne(m *tracked) {
 	v := &f.view
-	if m.Task != nil && v.tasksFrom[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
+	if m.Task != nil && v.tasksFrom[m.Task.Host] && f.pools[m.Pool] != nil { // no other client says how to go on
 		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
 		} else if listed {
@@ -87,8 +87,8 @@ func (f *Fleet) settleGuest(m *tracked, g *placement.Guest) {
 	m.Host, m.conf = g.Host, nil
 }
 
-// settleHome notes in which range and resource pool a machine was made of which that was not kept, while it is
-// where its pool makes machines now.
+// settleHome notes in which range and resource pool a machine was made of which that was not kept,
+// while it is where its pool makes machines now.
 func (f *Fleet) settleHome(m *tracked, g *placement.Guest) {
 	p := f.pools[m.Pool]
 	if p != nil && m.VMIDs == (placement.VMIDs{}) && !m.Step.before(StepCloned) && g.Name == m.Name && g.Pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
@@ -131,7 +131,7 @@ func (f *Fleet) settleTime(m *tracked) {
 	overdue := f.overdue(m, p)
 	switch r := f.holding(m); {
 	case r != nil && overdue && r.Code == CodeNeverJoined:
-		f.impede(m, *r, "look what it is; if nobody needs it: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
+		f.impede(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
 	case r != nil: // it would be given up by who may not
 	case m.Step == StepOrdered && f.shut[m.Pool] != nil:
 		f.fail(m, *f.shut[m.Pool], "")
@@ -148,8 +148,8 @@ func (f *Fleet) settleTime(m *tracked) {
 	}
 }
 
-// unmade is why a machine has failed that is in the making for too long, or nil. Of a task that takes too long it must
-// be known that it runs: what nobody tells of may be done.
+// unmade is why a machine has failed that is in the making for too long, or nil. Of a task that
+// takes too long it must be known that it runs: what nobody tells of may be done.
 func (f *Fleet) unmade(m *tracked) *nodescaler.Reason {
 	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && f.since(m.Asked) > makeWithin && f.since(m.Woken) > makeWithin
 	switch {

@@ -10,22 +10,23 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// A host may be online, as the others see it, and answer nothing that is asked of itself, with a storage that hangs for
-// one. The server says so after half a minute. It must not keep the others from being seen: what is read of hosts is
-// read of all at once, and not waited for for long.
+// A host may be online, as the others see it, and answer nothing that is asked of itself, with a
+// storage that hangs for one. The server says so after half a minute. It must not keep the others
+// from being seen: what is read of hosts is read of all at once, and not waited for for long.
 
 const (
-	// hostPatience is how long a look waits for a host. One that works answers in a fraction of a second.
+	// hostPatience is how long a look waits for a host. One that works answers in a fraction of a
+	// second.
 	hostPatience = 5 * time.Second
 	// hostRest is how long a host that did not answer is not asked again in a look.
 	hostRest = time.Minute
-	// silentFor is how long at most nothing is done to the machines of a host that did not answer. Looks end it
-	// sooner: but a host may be too slow for them, and not for a move.
+	// silentFor is how long at most nothing is done to the machines of a host that did not answer.
+	// Looks end it sooner: but a host may be too slow for them, and not for a move.
 	silentFor = 10 * time.Minute
 )
 
-// askHosts asks something of each host, of all at the same time, and passes over those that did not answer a short
-// while ago. What is not told now is told later.
+// askHosts asks something of each host, of all at the same time, and passes over those that did not
+// answer a short while ago. What is not told now is told later.
 func (f *Fleet) askHosts(ctx context.Context, hosts []string, ask func(ctx context.Context, host string) error) {
 	f.mu.Lock()
 	now := f.cfg.Now()
@@ -63,8 +64,8 @@ func (f *Fleet) askHost(ctx context.Context, host string, ask func(ctx context.C
 	delete(f.view.silent, host)
 }
 
-// hush notes that a host did not answer a move, so that the machines that are there do not all wait for it, one after
-// the other, and the others with them.
+// hush notes that a host did not answer a move, so that the machines that are there do not all wait
+// for it, one after the other, and the others with them.
 func (w *work) hush(err error) {
 	var e *pveapi.Error
 	if errors.As(err, &e) && pveapi.Is(err, pveapi.Unanswered, pveapi.HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {

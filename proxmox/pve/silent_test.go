@@ -15,8 +15,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// mute is the way to a cluster of which some hosts are silent: who passes a question on to one answers 596 after half a
-// minute. Those who wait are in a bubble of time, which the world's follows, so that they wait at the same time.
+// mute is the way to a cluster of which some hosts are silent: who passes a question on to one
+// answers 596 after half a minute. Those who wait are in a bubble of time, which the world's
+// follows, so that they wait at the same time.
 type mute struct {
 	w   *world
 	way http.RoundTripper
@@ -90,8 +91,8 @@ func muted(t *testing.T) (*world, *mute) {
 	return w, m
 }
 
-// Hosts that are online and do not answer keep nobody from seeing and making machines on the others. What they were
-// asked for is made when they answer again.
+// Hosts that are online and do not answer keep nobody from seeing and making machines on the
+// others. What they were asked for is made when they answer again.
 func TestSilentHostsCostTheOthersNothing(t *testing.T) {
 	race.Skip(t)
 	for n := range 4 {
@@ -143,8 +144,8 @@ func TestSilentHostsCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-// What a fleet that begins does not learn of a host that is silent it learns later: clones that nobody remembers count
-// towards their pool's limit.
+// What a fleet that begins does not learn of a host that is silent it learns later: clones that
+// nobody remembers count towards their pool's limit.
 func TestSilentHostIsAskedForItsClonesUntilItTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := muted(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// A proof that is longer on its way than it lasts is still one when it comes: dated by its question it would be
-// asked for again and again.
+// A proof that is longer on its way than it lasts is still one when it comes: dated by its question
+// it would be asked for again and again.
 func TestHostThatAnswersSlowlyMakesMachines(t *testing.T) {
 	for _, by := range []string{"1s", "3s", "10s"} {
 		t.Run(by, func(t *testing.T) {
@@ -47,7 +47,8 @@ func TestTaskThatNobodyTellsOfIsAskedFor(t *testing.T) {
 	}
 }
 
-// endless is a world whose clones never end: two are under way on the one storage, and a third waits for its turn.
+// endless is a world whose clones never end: two are under way on the one storage, and a third
+// waits for its turn.
 func endless(t *testing.T) (w *world, names []string) {
 	p := plan{hosts: 2, seed: 5, shared: true}
 	p.times.Clone.Min, p.times.Clone.Max = 1000*time.Hour, 1001*time.Hour
@@ -72,7 +73,7 @@ func (w *world) clones() (n int) {
 	return n
 }
 
-// What takes too long is told, and keeps nobody else waiting.
+// What takes too long is told, and keeps no other client waiting.
 func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
 	w, names := endless(t)
 	if n := w.calls("POST", "/clone"); n != 2 {
@@ -96,7 +97,7 @@ func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
 	}
 }
 
-// A machine that was given back goes, though its task would never end.
+// A machine that was reclaimed goes, though its task would never end.
 func TestMachineWhoseTaskNeverEndsIsGivenBack(t *testing.T) {
 	w, names := endless(t)
 	for _, name := range names[:2] {
@@ -131,7 +132,7 @@ func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 	if m.Phase != nodescaler.Deleting || !strings.HasPrefix(m.Problem, "TaskHangs: ") || !strings.Contains(m.Problem, "pvesh delete '/nodes/pve1/tasks/UPID:pve1:") {
 		t.Errorf("it is %s: %s\n%s", m.Phase, m.Problem, w.story())
 	}
-	if n := strings.Count(w.story(), "could not be told to end"); n < 5 || n > 15 {
+	if n := strings.Count(w.story(), "could not be stopped"); n < 5 || n > 15 {
 		t.Errorf("that it could not be ended is told %d times in 75 minutes, want every five\n%s", n, w.story())
 	}
 	w.sim.Heal()
@@ -164,8 +165,8 @@ func (a *among) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.way.RoundTrip(r)
 }
 
-// What is left over is looked for beside the work, which takes long where each question does; a machine that is made
-// meanwhile is none of it.
+// What is left over is looked for beside the work, which takes long where each question does; a
+// machine that is made meanwhile is none of it.
 func TestWorkGoesOnWhileOrphansAreLookedFor(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 5})
 	w.pool().VMIDs = placement.VMIDs{First: 1000, Last: 1999}

@@ -12,12 +12,14 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// A spare is a machine that was a node and is stopped. That it is to be one is written down before it is
-// shut down, and that it is to be none any more before it is started: whoever reads the intent and looks
-// stops what should be stopped and starts what should run, whatever was done of it.
+// A spare is a machine that was a node and is stopped. That it is to be one is written down before
+// it is shut down, and that it is to be none any more before it is started: whoever reads the
+// intent and looks stops what should be stopped and starts what should run, whatever was done of
+// it.
 
 const (
-	// spareRest is how long a spare that could not be started says so, and is not to be tried again.
+	// spareRest is how long a spare that could not be started says so, and is not to be tried
+	// again.
 	spareRest = 5 * time.Minute
 	// maxMisses is how often in a row that may be before it is taken to be broken.
 	maxMisses = 3
@@ -52,8 +54,8 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 	return nil
 }
 
-// Wake starts a spare, if its host takes it, or lets one in the making be a machine like any other. It
-// makes no call. An error that wraps loop.ErrRefused says that it stays as it was.
+// Wake starts a spare, if its host takes it, or lets one in the making be a machine like any other.
+// It makes no call. An error that wraps loop.ErrRefused says that it stays as it was.
 func (f *Fleet) Wake(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.unlock()
@@ -125,8 +127,8 @@ func (w *work) doStash(ctx context.Context) {
 	}
 }
 
-// putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees that, and
-// orders another.
+// putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees
+// that, and orders another.
 func (w *work) putBack(r nodescaler.Reason) {
 	m := w.m
 	m.Misses++
@@ -140,8 +142,8 @@ func (w *work) putBack(r nodescaler.Reason) {
 	w.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
 }
 
-// settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could not be
-// started.
+// settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
+// not be started.
 func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
 	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
 	if m.off {
@@ -153,7 +155,8 @@ func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
 }
 
 // rejoin sees whether a machine that was woken is a node again. Its node was there all the time: it
-// counts once it says that it became ready after that, or says so still when it would have been missed.
+// counts once it says that it became ready after that, or says so still when it would have been
+// missed.
 func (f *Fleet) rejoin(m *tracked, n *Node) {
 	now := f.cfg.Now()
 	if !n.Ready || !n.ReadySince.After(m.Woken) && f.since(m.Woken) <= missedAfter {
@@ -177,9 +180,9 @@ func (v *view) original(p *settings.Pool, host string) string {
 	return itoa(t.VMID) + "@" + t.Digest
 }
 
-// drift says in what a machine differs from what its pool would make now. What cannot be read now has not
-// changed, and a machine of which it was not kept how it was made, or in a way that is not known
-// any more, does not differ. Nor does one whose owner has upgraded it to what its pool would
+// drift says in what a machine differs from what its pool would make now. What cannot be read now
+// has not changed, and a machine of which it was not kept how it was made, or in a way that is not
+// known any more, does not differ. Nor does one whose owner has upgraded it to what its pool would
 // install.
 func (f *Fleet) drift(m *tracked) string {
 	p := f.pools[m.Pool]

@@ -6,16 +6,17 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// A clock may leap: a host wakes from suspension, a virtual machine is restored, a time server corrects what was wrong
-// for long. What was waited for only by the clock would then be over at once, and what was stamped by a clock that ran
-// ahead would be waited for until that time comes. So a wait is over when the clock says so and when it was
-// watched for as long.
+// A clock may leap: a host wakes from suspension, a virtual machine is restored, a time server
+// corrects what was wrong for long. What was waited for only by the clock would then be over at
+// once, and what was stamped by a clock that ran ahead would be waited for until that time comes.
+// So a wait is over when the clock says so and when it was watched for as long.
 
-// stride is how much of the time between two observations counts at most as watched: a few times the longest pause
-// between two rounds of work.
+// stride is how much of the time between two observations counts at most as watched: a few times
+// the longest pause between two rounds of work.
 const stride = 2 * longPause
 
-// maxLeaps is how many leaps of the clock are remembered. What was before the oldest counts as watched since then only.
+// maxLeaps is how many leaps of the clock are remembered. What was before the oldest counts as
+// watched since then only.
 const maxLeaps = 64
 
 // steady is a clock that was watched. The zero steady has watched nothing.
@@ -25,13 +26,15 @@ type steady struct {
 	leaps   []leap // the first is the beginning
 }
 
-// leap is a moment at which the clock said something else than was expected, and how much was watched until then.
+// leap is a moment at which the clock said something else than was expected, and how much was
+// watched until then.
 type leap struct {
 	at      time.Time
 	watched time.Duration
 }
 
-// see observes the clock. It reports whether the clock went back: whoever keeps times corrects those that lie ahead.
+// see observes the clock. It reports whether the clock went back: whoever keeps times corrects
+// those that lie ahead.
 func (s *steady) see(now time.Time) (back bool) {
 	step := now.Sub(s.last)
 	switch {
@@ -57,7 +60,8 @@ func (s *steady) see(now time.Time) (back bool) {
 	return back
 }
 
-// since is for how long it is certain, by the clock and by what was watched, that something is past.
+// since is for how long it is certain, by the clock and by what was watched, that something is
+// past.
 func (s *steady) since(then, now time.Time) time.Duration {
 	total := s.watched + min(max(now.Sub(s.last), 0), stride)
 	from := total
@@ -73,7 +77,8 @@ func (s *steady) since(then, now time.Time) time.Duration {
 	return max(0, min(total-from, now.Sub(then)))
 }
 
-// since is for how long something is past, by the clock and by what was watched since the process began.
+// since is for how long something is past, by the clock and by what was watched since the process
+// began.
 func (f *Fleet) since(then time.Time) time.Duration { return f.steady.since(then, f.cfg.Now()) }
 
 // past reports whether a time is over that something is waited for.
@@ -114,7 +119,8 @@ func (f *Fleet) observe() {
 	f.began = soonest(f.began, now)
 }
 
-// correct puts what was stamped by a clock that ran ahead to the present: it would be waited for until then.
+// correct puts what was stamped by a clock that ran ahead to the present: it would be waited for
+// until then.
 func (ro *roster) correct(now time.Time) {
 	for _, m := range ro.machines {
 		for _, at := range m.times() {

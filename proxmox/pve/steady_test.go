@@ -44,8 +44,8 @@ func TestWhatIsPastIsWatchedForAsLong(t *testing.T) {
 	}
 }
 
-// Whatever a clock does, nothing is taken to be past for longer than it was watched, nor for longer than the clock
-// says; and a clock that is watched and does not leap is believed.
+// Whatever a clock does, nothing is taken to be past for longer than it was watched, nor for longer
+// than the clock says; and a clock that is watched and does not leap is believed.
 func TestNoClockShortensAWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s steady
@@ -118,7 +118,8 @@ func TestClockWaitsNoLongerThanAsked(t *testing.T) {
 	}
 }
 
-// What was stamped by a clock that ran ahead is of now when the clock goes back, and what is past stays as it is.
+// What was stamped by a clock that ran ahead is of now when the clock goes back, and what is past
+// stays as it is.
 func TestClockThatGoesBackCorrectsWhatLiesAhead(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)

@@ -7,7 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// stopAll stops machines as a power cut or a person does, and has the fleet begin without what it kept.
+// stopAll stops machines as a power cut or a person does, and has the fleet begin without what it
+// kept.
 func (w *world) stopAll(t *testing.T, names []string) {
 	t.Helper()
 	for _, n := range names {
@@ -34,8 +35,9 @@ func (w *world) deleteFor(t *testing.T, names []string, long time.Duration) {
 	}
 }
 
-// Of a machine that is found stopped, and of which nothing is kept, it is not known whether it ever ran. It is looked at
-// before it goes as if it had, also where its node is not listed when it is adopted.
+// Of a machine that is found stopped, and of which nothing is kept, it is not known whether it ever
+// ran. It is looked at before it goes as if it had, also where its node is not listed when it is
+// adopted.
 func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
 	race.Skip(t)
 	for _, c := range []struct {
@@ -76,7 +78,8 @@ func TestStoppedMachinesThatAreAdoptedAreBraked(t *testing.T) {
 	}
 }
 
-// While a machine is cloned it is listed as VM and its id, with its tags. It may be one of the pool's.
+// While a machine is cloned it is listed as VM and its id, with its tags. It may be one of the
+// pool's.
 func TestMaximumHoldsWhileClonesHaveNoName(t *testing.T) {
 	for _, seed := range []uint64{7, 9, 13} {
 		w := twoWorld(t, seed, 3)

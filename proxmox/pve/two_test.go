@@ -34,7 +34,8 @@ type process struct {
 	wrote   []string // what it changed, by method and path
 }
 
-// beside makes another process on the world's cluster, with a configuration that was copied and a state of its own.
+// beside makes another process on the world's cluster, with a configuration that was copied and a
+// state of its own.
 func (w *world) beside(name, cluster string, way http.RoundTripper) *process {
 	w.t.Helper()
 	p := &process{w: w, name: name, intents: &MemoryIntents{}, cfg: w.cfg}
@@ -167,8 +168,8 @@ func (p *process) returnAll() {
 	}
 }
 
-// A test cluster with a copied configuration orders nothing beside the machines of the first, touches none of them, and
-// says why; the first goes on as if it were alone.
+// A test cluster with a copied configuration orders nothing beside the machines of the first,
+// touches none of them, and says why; the first goes on as if it were alone.
 func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.T) {
 	w := twoWorld(t, 1, 4)
 	first := w.established()
@@ -230,7 +231,7 @@ func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		if err := second.fleet.Delete(t.Context(), m.Name); err == nil {
-			t.Errorf("%s is given back", m.Name)
+			t.Errorf("%s is reclaimed", m.Name)
 		}
 	}
 	if _, err := second.fleet.Collect(t.Context(), nil); err != nil {
@@ -256,7 +257,8 @@ func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 	}
 }
 
-// unmark takes the cluster out of the notes of all machines, as those have that were made before there was one.
+// unmark takes the cluster out of the notes of all machines, as those have that were made before
+// there was one.
 func (w *world) unmark() {
 	w.t.Helper()
 	c := w.root()
@@ -271,8 +273,9 @@ func (w *world) unmark() {
 	}
 }
 
-// Machines of before clusters were marked are kept as they are until the configuration adopts them, with their intents
-// and without; to adopt them writes nothing to them, and ends when the setting goes.
+// Machines of before clusters were marked are kept as they are until the configuration adopts them,
+// with their intents and without; to adopt them writes nothing to them, and ends when the setting
+// goes.
 func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 	race.Skip(t)
 	for _, lost := range []bool{false, true} {
@@ -337,8 +340,9 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 	}
 }
 
-// Whichever of several processes works when, dies and begins again, never more machines than the maximum run; none
-// touches what another one makes, nor any machine of another cluster; and in the end nothing is in the way of any.
+// Whichever of several processes works when, dies and begins again, never more machines than the
+// maximum run; none touches what another one makes, nor any machine of another cluster; and in the
+// end nothing is in the way of any.
 func TestMaximumHoldsOnProxmoxWhoeverOrders(t *testing.T) {
 	for _, clusters := range [][]string{{homeCluster, homeCluster}, {homeCluster, homeCluster, homeCluster}, {homeCluster, awayCluster}} {
 		seeds := uint64(8)
@@ -353,7 +357,7 @@ func TestMaximumHoldsOnProxmoxWhoeverOrders(t *testing.T) {
 	}
 }
 
-// maker notes who made which VMID and holds that nobody else changes it before it has run.
+// maker notes who made which VMID and holds that no other client changes it before it has run.
 type maker struct {
 	t    *testing.T
 	w    *world

@@ -29,8 +29,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// served lets the cluster be reached over HTTPS on this machine, a port for each host, by the fingerprints
-// of their certificates.
+// served lets the cluster be reached over HTTPS on this machine, a port for each host, by the
+// fingerprints of their certificates.
 func (w *world) served() *world {
 	w.t.Helper()
 	var prints []string
@@ -54,8 +54,8 @@ func (w *world) served() *world {
 	return w
 }
 
-// world is an emulated cluster, a Kubernetes whose nodes are the machines that have booted, and a fleet
-// between them. Its time passes only when it is told to.
+// world is an emulated cluster, a Kubernetes whose nodes are the machines that have booted, and a
+// fleet between them. Its time passes only when it is told to.
 type world struct {
 	t       testing.TB
 	sim     *pvesim.Cluster
@@ -92,7 +92,8 @@ type joining struct {
 // homeCluster is the UID of the worlds' Kubernetes.
 const homeCluster = "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01"
 
-// ground plan of the worlds: hosts pve1 to pveN with local storage and a template each, 9001 to 900N.
+// ground plan of the worlds: hosts pve1 to pveN with local storage and a template each, 9001 to
+// 900N.
 type plan struct {
 	hosts  int
 	seed   uint64
@@ -254,8 +255,8 @@ func (w *world) booted(b pvesim.Boot) {
 	})
 }
 
-// rejoined lets a machine that was a node before be ready again after a while: it needs no first-boot disc
-// for that.
+// rejoined lets a machine that was a node before be ready again after a while: it needs no
+// first-boot disc for that.
 func (w *world) rejoined(b pvesim.Boot) {
 	if w.deaf {
 		return
@@ -269,7 +270,8 @@ func (w *world) runs(name string) bool {
 	return slices.ContainsFunc(w.sim.Inventory().VMs, func(v pvesim.VMState) bool { return v.Config["name"] == name && v.State == "running" })
 }
 
-// rests reports whether a machine is a spare, or was one: its node is there whatever the machine does.
+// rests reports whether a machine is a spare, or was one: its node is there whatever the machine
+// does.
 func (w *world) rests(name string) bool {
 	for _, m := range w.fleet.machines {
 		if m.Name == name {
@@ -357,8 +359,8 @@ func (w *world) run(d time.Duration) {
 	_ = w.fleet.Tick(context.Background())
 }
 
-// lister lists the machines at every request, and sees whether the list that was kept at the last one was still
-// true.
+// lister lists the machines at every request, and sees whether the list that was kept at the last
+// one was still true.
 type lister struct {
 	w   *world
 	way http.RoundTripper

@@ -12,7 +12,7 @@ var advice = map[Class]string{
 	Unauthorized: "the server does not accept the token: see whether it is there and has not expired (pveum user token list {user}), " +
 		"and write a new one into the token file; it is picked up without a restart",
 	Certificate: "compare the fingerprint with the one that the host itself shows (pvenode cert info): " +
-		"another one is a renewed certificate, or somebody in between",
+		"another one is a renewed certificate, or an intercepted connection",
 	NoEndpoint:      "see whether the hosts are up, and whether their port 8006 is reached from here",
 	HostUnreachable: "the host is down, off the cluster's network, or its pvedaemon has stopped: systemctl status pvedaemon on that host",
 	NoQuorum:        "the host that was asked has no quorum: see pvecm status and the cluster's network; nothing is changed until it is back",
@@ -27,7 +27,7 @@ var advice = map[Class]string{
 	Locked:          "the machine is locked; if no task works on it any more, a person may unlock it: qm unlock VMID",
 	Protected:       "the machine's protection is on: qm set VMID --protection 0",
 	HAManaged:       "the machine belongs to the HA manager: ha-manager remove vm:VMID",
-	InUse:           "linked clones stand on this disk: it cannot go before they have gone",
+	InUse:           "linked clones use this disk: it cannot go before they have gone",
 	AgentSilent:     "the guest agent is not up yet, or not installed: qemu-guest-agent belongs in the template",
 	NoAgent:         "switch the guest agent on in the template: qm set VMID --agent 1",
 	Unsupported:     "this server, storage or machine cannot do that, as the text says",

@@ -172,8 +172,9 @@ func (c *Client) VMIDFree(ctx context.Context, vmid int) (bool, error) {
 	return true, nil
 }
 
-// VMIDGone asks whether no machine has this number, of a host that is part of a majority as it answers. One
-// that was cut off goes on saying what it last knew, and a machine that was made since is none to it.
+// VMIDGone asks whether no machine has this number, of a host that is part of a majority as it
+// answers. One that was cut off goes on saying what it last knew, and a machine that was made since
+// is none to it.
 func (c *Client) VMIDGone(ctx context.Context, vmid int) (bool, error) {
 	var judged, told string
 	status, err := c.ClusterStatus(context.WithValue(ctx, answerer{}, &judged))

@@ -30,12 +30,12 @@ type Connection struct {
 	// CA is the PEM of the authority that signs the hosts' certificates, in place of the system's.
 	CA []byte
 	// Fingerprint is the SHA-256 of the host's certificate, or of one for each host, separated by
-	// commas. It stands in place of an authority.
+	// commas. It is in place of an authority.
 	Fingerprint string
 	// Insecure accepts any certificate, and is told through Warn.
 	Insecure bool
 
-	// Transport stands in place of the network, for tests and virtual worlds; the endpoint is the
+	// Transport is in place of the network, for tests and virtual worlds; the endpoint is the
 	// request's host. A request that never left must fail with a *net.OpError whose Op is dial:
 	// after any other error it counts as sent.
 	Transport http.RoundTripper

@@ -38,8 +38,8 @@ const (
 	NoVolume      Class = "NoVolume"      // there is no such disk, image or snippet
 	Exists        Class = "Exists"        // the VMID is taken, by a machine that may be a stranger's
 	Locked        Class = "Locked"        // the machine's configuration carries a lock
-	LockTimeout   Class = "LockTimeout"   // somebody else held a file's lock for too long
-	StorageLock   Class = "StorageLock"   // somebody else held the storage's lock for too long
+	LockTimeout   Class = "LockTimeout"   // another client held a file's lock for too long
+	StorageLock   Class = "StorageLock"   // another client held the storage's lock for too long
 	StorageFull   Class = "StorageFull"   // the storage has no room
 	MemoryFull    Class = "MemoryFull"    // the host has no memory to start the machine with
 	NoQuorum      Class = "NoQuorum"      // the host that was asked is not part of a majority

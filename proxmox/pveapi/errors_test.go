@@ -182,7 +182,8 @@ func checkRecorded(t *testing.T, e *reference.Record) int {
 	return i
 }
 
-// recordedError reads a recorded answer as the wire does. A body that was recorded as a text is one.
+// recordedError reads a recorded answer as the wire does. A body that was recorded as a text is
+// one.
 func recordedError(status int, reason string, body json.RawMessage) *Error {
 	raw := []byte(body)
 	var text string

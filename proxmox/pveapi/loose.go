@@ -129,7 +129,7 @@ func splitList(text string) []string {
 	return slices.Compact(parts)
 }
 
-// object returns an object inside, empty if there is none.
+// object returns an object inside, empty without one.
 func (f fields) object(name string) fields {
 	var inner fields
 	if json.Unmarshal(f[name], &inner) != nil {

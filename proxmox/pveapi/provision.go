@@ -43,7 +43,8 @@ func (c *Client) RemovePool(ctx context.Context, name string) error {
 	return err
 }
 
-// MakeVM orders a machine with the keys of its configuration, and with pool the resource pool it is put into.
+// MakeVM orders a machine with the keys of its configuration, and with pool the resource pool it is
+// put into.
 func (c *Client) MakeVM(ctx context.Context, node string, vmid int, values map[string]string) (UPID, error) {
 	if _, err := onVM(http.MethodPost, node, vmid, ""); err != nil {
 		return "", err
@@ -88,8 +89,8 @@ func (c *Client) TokenExists(ctx context.Context, who Account) (bool, error) {
 	return slices.ContainsFunc(list, func(f fields) bool { return f.text("tokenid") == who.Token }), err
 }
 
-// MakeToken makes a token that may nothing until it is granted something, and returns it whole, as it
-// stands in a token's file. The server tells its secret this once.
+// MakeToken makes a token that may nothing until it is granted something, and returns it whole, as
+// it is in a token's file. The server tells its secret this once.
 func (c *Client) MakeToken(ctx context.Context, who Account, comment string) (string, error) {
 	path, err := accountPath(http.MethodPost, who, "/"+who.Token)
 	if err != nil {

@@ -11,10 +11,12 @@ import (
 	"unicode"
 )
 
-// A user's name may have an @ of its own before that of the realm, as those of OpenID providers have.
+// A user's name may have an @ of its own before that of the realm, as those of OpenID providers
+// have.
 var tokenForm = regexp.MustCompile(`^([^\s:/!=]+@[A-Za-z][A-Za-z0-9.\-_]+![A-Za-z][A-Za-z0-9.\-_]+)=([^\s=]+)$`)
 
-// bareToken is a token without what stands around it in a file: blanks, and the mark that some editors begin a file with.
+// bareToken is a token without what is around it in a file: blanks, and the mark that some editors
+// begin a file with.
 func bareToken(text string) string { return strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")) }
 
 // tokenID returns the part of a token that is no secret: user@realm!id.
@@ -23,8 +25,8 @@ func tokenID(token string) (string, error) {
 	if token == "" {
 		return "", errors.New("must be user@realm!id=secret, was empty")
 	}
-	// A header cannot hold these, and a request that cannot be made looks like a host that is not there.
-	// Nor is one the user's whose name has a letter in it that nobody sees.
+	// A header cannot hold these, and a request that cannot be made looks like a host that is not
+	// there. Nor is one the user's whose name has a letter in it that nobody sees.
 	control := strings.ContainsFunc(token, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 	if m := tokenForm.FindStringSubmatch(token); m != nil && !control {
 		return m[1], nil

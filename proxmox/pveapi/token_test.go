@@ -42,7 +42,8 @@ func TestATokenIsRefusedWithoutBeingRepeated(t *testing.T) {
 	}
 }
 
-// What is sent is the token alone: with the mark of its file it would be refused as one that is not known.
+// What is sent is the token alone: with the mark of its file it would be refused as one that is not
+// known.
 func TestATokenIsSentWithoutTheMarkOfItsFile(t *testing.T) {
 	g := gate{ask: func() (string, error) { return "\ufeff" + testToken + "\n", nil }, now: time.Now}
 	if p, err := g.take(); err != nil || p.token != testToken {

@@ -225,7 +225,7 @@ func (c *Client) Status(ctx context.Context, node string, vmid int) (VMStatus, e
 }
 
 // SetConfig writes keys of a machine's configuration and removes others, at once. With the digest
-// of a configuration that was read it fails as Changed if somebody else has written meanwhile.
+// of a configuration that was read it fails as Changed if another client has written meanwhile.
 func (c *Client) SetConfig(ctx context.Context, node string, vmid int, values map[string]string, remove []string, digest string) error {
 	path, err := onVM(http.MethodPut, node, vmid, "/config")
 	if err != nil {

@@ -193,9 +193,9 @@ func (w *wire) try(ctx context.Context, q *question, p *endpoint) (json.RawMessa
 	return data, failed
 }
 
-// judge sees by an answer whether an endpoint has lost the cluster. Such a host still serves what it
-// last knew, so that a good answer to a read proves nothing; it refuses everybody's token, or orders,
-// while the others may well accept them.
+// judge sees by an answer whether an endpoint has lost the cluster. Such a host still serves what
+// it last knew, so that a good answer to a read proves nothing; it refuses everybody's token, or
+// orders, while the others may well accept them.
 func (w *wire) judge(p *endpoint, q *question, data json.RawMessage, failed *Error) {
 	status := q.read() && q.path == clusterStatus
 	switch {

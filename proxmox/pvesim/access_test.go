@@ -17,7 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
-// grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold below.
+// grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold
+// below.
 func grants(t testing.TB, c *Cluster, lines ...string) {
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -28,7 +29,8 @@ func grants(t testing.TB, c *Cluster, lines ...string) {
 	}
 }
 
-// staff is a cluster with a user, a token without and one with privilege separation, a group and pools.
+// staff is a cluster with a user, a token without and one with privilege separation, a group and
+// pools.
 func staff(t testing.TB) *Cluster {
 	c := newCluster(t, nil)
 	c.Token("auto@pve", "full", false)
@@ -155,7 +157,8 @@ func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	})
 }
 
-// with sends a request with further headers, and returns the status line, the body, and how long it took.
+// with sends a request with further headers, and returns the status line, the body, and how long it
+// took.
 func with(t testing.TB, c *Cluster, method, path, form string, headers ...string) (string, string, time.Duration) {
 	req, err := http.NewRequest(method, "https://pve1:8006/api2/json"+path, strings.NewReader(form))
 	if err != nil {

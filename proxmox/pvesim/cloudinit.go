@@ -60,8 +60,8 @@ func putCloudInit(k *call) (any, error) {
 	})
 }
 
-// makeSeed makes the disc with what Proxmox VE tells cloud-init, if the machine has a drive for it. Its
-// volume is made anew if it has gone, as with a snapshot that knew it.
+// makeSeed makes the disc with what Proxmox VE tells cloud-init, if the machine has a drive for it.
+// Its volume is made anew if it has gone, as with a snapshot that knew it.
 func (j *job) makeSeed(m *vm) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
@@ -136,8 +136,8 @@ func getDump(k *call) (any, error) {
 	return vmconf.MetaData(conf, m.id), nil
 }
 
-// seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox VE's
-// own.
+// seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox
+// VE's own.
 func (g *machines) seedOf(m *vm) (user, meta, network []byte) {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		_, v := g.c.volume(m.host, vmconf.ParseDrive(m.Conf[key]).File)

@@ -15,8 +15,8 @@ type Config struct {
 	Seed    uint64    `json:"seed"`
 	Start   time.Time `json:"start"`   // zero is 2026-01-01 in UTC
 	Release string    `json:"release"` // such as "9.2.11"; empty is the newest that is emulated
-	// Speed is how fast time passes by the wall clock: 1 is real time, and 0 lets it pass only while
-	// somebody waits.
+	// Speed is how fast time passes by the wall clock: 1 is real time, and 0 lets it pass only
+	// while somebody waits.
 	Speed    float64        `json:"speed"`
 	Name     string         `json:"name"` // of the cluster
 	Hosts    []Host         `json:"hosts"`
@@ -35,8 +35,8 @@ type Host struct {
 	Bridges []string `json:"bridges"` // none is vmbr0
 }
 
-// Image is a disk image that machines can be made of, as content import of a storage. It has a system on it
-// that boots.
+// Image is a disk image that machines can be made of, as content import of a storage. It has a
+// system on it that boots.
 type Image struct {
 	Host    string `json:"host"`
 	Storage string `json:"storage"`
@@ -68,7 +68,8 @@ type VM struct {
 	Config   map[string]string `json:"config"`  // further keys, as in its configuration file
 }
 
-// Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own state.
+// Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own
+// state.
 type Cluster struct {
 	engine
 	wiring
@@ -112,7 +113,8 @@ func (c *Cluster) Hosts() []string {
 // It is called while the cluster stands still, and must not call it back.
 func (c *Cluster) OnBoot(told func(Boot)) { c.with(func() { c.onBoot = told }) }
 
-// SetTimes lets machines take other times from now on. What is under way takes as long as it was to.
+// SetTimes lets machines take other times from now on. What is under way takes as long as it was
+// to.
 func (c *Cluster) SetTimes(t timing.Machine) error {
 	var err error
 	c.with(func() {
@@ -133,9 +135,9 @@ type Halt struct {
 	At         time.Time
 }
 
-// OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost with
-// its host. Of one that is only paused nothing is told. It is called while the cluster stands still, and
-// must not call it back.
+// OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost
+// with its host. Of one that is only paused nothing is told. It is called while the cluster stands
+// still, and must not call it back.
 func (c *Cluster) OnHalt(told func(Halt)) { c.with(func() { c.onHalt = told }) }
 
 // host is a host as it is.
@@ -162,8 +164,8 @@ type host struct {
 	files       map[int]*flock // the locks on configuration files, by VM; see host.file
 }
 
-// vm is a virtual machine as it is. Its configuration belongs to the cluster, and is there for every
-// host at once; host is in whose directory the file lies.
+// vm is a virtual machine as it is. Its configuration belongs to the cluster, and is there for
+// every host at once; host is in whose directory the file lies.
 type vm struct {
 	vmconf.Config
 	id    int
@@ -211,7 +213,8 @@ func (c *Cluster) rng(name string) *rand.Rand {
 	return rand.New(c.chance[name])
 }
 
-// file is the host's lock on the configuration file of a virtual machine, whether that is there or not.
+// file is the host's lock on the configuration file of a virtual machine, whether that is there or
+// not.
 func (h *host) file(id int) *flock {
 	if h.files[id] == nil {
 		if h.files == nil {

@@ -141,7 +141,8 @@ func asJSON(v any) string {
 	return shortened(string(data))
 }
 
-// compare compares two values: their types, everything in them, and themselves unless they are measured.
+// compare compares two values: their types, everything in them, and themselves unless they are
+// measured.
 func (d *differences) compare(p *player, path string, want, got any) {
 	switch want := want.(type) {
 	case map[string]any:
@@ -179,8 +180,8 @@ func kindOf(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// measured are fields whose value is measured, or tells of the machine under the recorded server. Only
-// their type is compared.
+// measured are fields whose value is measured, or tells of the machine under the recorded server.
+// Only their type is compared.
 var measured = regexp.MustCompile(`(^|\.)(` + strings.Join([]string{
 	`cpu|mem|memhost|disk|diskread|diskwrite|netin|netout|uptime|pressure\w+|loadavg|idle|wait`, // load
 	`avail|available|free|used|used_fraction|rootfs\.total|swap\.total|memory\.total`,           // room
@@ -223,11 +224,12 @@ var identities = []string{
 	"realm", "roleid", "node", "poolid", "name", "drivename", "rule", "n",
 }
 
-// drawnIdentity are keys whose values are others in the emulator: such items are compared by what all have.
+// drawnIdentity are keys whose values are others in the emulator: such items are compared by what
+// all have.
 var drawnIdentity = map[string]bool{"upid": true, "uid": true}
 
-// lists compares lists: item by item where the items can be told apart, or all of one with all of the
-// other. The server does not sort most of them.
+// lists compares lists: item by item where the items can be distinguished, or all of one with all
+// of the other. The server does not sort most of them.
 func (d *differences) lists(p *player, path string, want, got []any) {
 	if (len(want) == 0) != (len(got) == 0) {
 		d.add(path, "has %d items, recorded %d: %s", len(got), len(want), asJSON(got))
@@ -249,7 +251,7 @@ func (d *differences) lists(p *player, path string, want, got []any) {
 	}
 }
 
-// identityOf is the key that tells the items apart; empty when there is none.
+// identityOf is the key that tells the items apart; empty without one.
 func identityOf(list []any) string {
 	for _, key := range identities {
 		seen := map[string]bool{}

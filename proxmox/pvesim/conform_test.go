@@ -16,8 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
-// conform lets calls through, and fails the test for every request that the published schema does not
-// allow, and for every good answer that is not what it promises.
+// conform lets calls through, and fails the test for every request that the published schema does
+// not allow, and for every good answer that is not what it promises.
 func conform(t testing.TB, next http.RoundTripper) http.RoundTripper {
 	return &conforming{t: t, schema: publishedSchema(t), next: next}
 }
@@ -134,8 +134,8 @@ func TestEndpointsAreDeclaredAsPublished(t *testing.T) {
 	t.Logf("%d of the %d endpoints that are published are declared so, and %d others", n, len(published.Methods), beyond)
 }
 
-// undumped are paths of Proxmox VE's that are neither in the published part of the schema nor among the
-// recordings, and why the emulator serves them.
+// undumped are paths of Proxmox VE's that are neither in the published part of the schema nor among
+// the recordings, and why the emulator serves them.
 var undumped = map[string]string{
 	"/access/groups":           "privileges are often granted to groups",
 	"/access/groups/{groupid}": "privileges are often granted to groups",

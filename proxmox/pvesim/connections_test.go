@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
-// What was seen of the real server's connections holds of the emulator's: where plain HTTP is sent, how
-// long a connection is kept, for how many requests, and that none gets lost.
+// What was seen of the real server's connections holds of the emulator's: where plain HTTP is sent,
+// how long a connection is kept, for how many requests, and that none gets lost.
 func TestRecordedConnections(t *testing.T) {
 	records, err := reference.Recordings(knownOf(t, "transcripts.jsonl"))
 	if err != nil {
@@ -50,8 +50,8 @@ func TestRecordedConnections(t *testing.T) {
 	}
 }
 
-// plainHTTPIsAnswered compares an answer with the recorded one: its status line, what headers it has, and
-// its body.
+// plainHTTPIsAnswered compares an answer with the recorded one: its status line, what headers it
+// has, and its body.
 func plainHTTPIsAnswered(t *testing.T, recorded string) {
 	addr, _ := serve(t, newCluster(t, nil), "pve1")
 	conn, err := net.Dial("tcp", addr)

@@ -13,8 +13,8 @@ import (
 )
 
 // Console is a shell of root on one of the hosts, for commands that are printed for people. It
-// knows pveum, pvesh, quotes and ||; where a real shell would take a letter for more than a letter, it
-// fails.
+// knows pveum, pvesh, quotes and ||; where a real shell would take a letter for more than a letter,
+// it fails.
 type Console struct {
 	c     *Cluster
 	token string
@@ -27,7 +27,7 @@ func (c *Cluster) Console() *Console {
 	return &Console{c: c, token: c.Token(access.RootUser, "console", false), Tokens: map[string]string{}}
 }
 
-// Run runs a line. What stands behind || is run if what stands before it fails.
+// Run runs a line. What is behind || is run if what is before it fails.
 func (k *Console) Run(line string) error {
 	words, err := shellWords(line)
 	if err != nil {
@@ -45,7 +45,7 @@ func (k *Console) Run(line string) error {
 	}
 }
 
-// shellWords splits a line as sh does; what redirects output is left out.
+// shellWords splits a line as sh does; what redirects output is omitted.
 func shellWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -76,8 +76,8 @@ func shellWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// consoleCommands are the commands with the calls that they make. Words in capitals are the command's
-// own arguments, in the path or, after a +, as parameters; options are parameters.
+// consoleCommands are the commands with the calls that they make. Words in capitals are the
+// command's own arguments, in the path or, after a +, as parameters; options are parameters.
 var consoleCommands = []struct{ form, method, path string }{
 	{"pvesh get PATH", "GET", "PATH"},
 	{"pvesh create PATH", "POST", "PATH"},

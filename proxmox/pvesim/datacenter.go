@@ -141,8 +141,8 @@ func setOptions(k *call) (any, error) {
 	return nil, nil
 }
 
-// allowedTags are those that somebody may give and take: administrators all that there are, others what
-// the options leave them.
+// allowedTags are those that somebody may give and take: administrators all that there are, others
+// what the options leave them.
 func (d *datacenter) allowedTags(who *access.Identity) []string {
 	text, _ := d.options["user-tag-access"].(string)
 	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
@@ -176,7 +176,8 @@ type logged struct {
 	end  bool
 }
 
-// getLog lists how tasks began and ended, the newest first; of others' only to who may see the cluster.
+// getLog lists how tasks began and ended, the newest first; of others' only to who may see the
+// cluster.
 func getLog(k *call) (any, error) {
 	audit := k.c.access.May(k.who, "/", "Sys.Audit")
 	var lines []logged

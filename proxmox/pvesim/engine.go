@@ -33,8 +33,8 @@ type process struct {
 	ended chan struct{}
 }
 
-// fiber is the coroutine that processes run on, one after another. It is kept for the next process, since
-// the race detector never frees what it keeps of a coroutine.
+// fiber is the coroutine that processes run on, one after another. It is kept for the next process,
+// since the race detector never frees what it keeps of a coroutine.
 type fiber struct {
 	runs   *process
 	resume func() (struct{}, bool)
@@ -290,8 +290,8 @@ func (e *engine) Close() {
 	e.idle = nil
 }
 
-// flock is a lock that is waited for: that on a VM's configuration, or on a storage. One process holds
-// it alone, or several share it.
+// flock is a lock that is waited for: that on a VM's configuration, or on a storage. One process
+// holds it alone, or several share it.
 type flock struct {
 	held   bool
 	shared int

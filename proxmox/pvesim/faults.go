@@ -37,8 +37,8 @@ func (c *Cluster) Inject(f faults.Fault) error {
 	return err
 }
 
-// Heal ends all faults: locks are released, links are mended, and hosts that were down start. What they
-// have spoiled stays spoiled.
+// Heal ends all faults: locks are released, links are mended, and hosts that were down start. What
+// they have spoiled stays spoiled.
 func (c *Cluster) Heal() {
 	c.with(func() {
 		all := c.afoot
@@ -76,8 +76,8 @@ func (c *Cluster) knows(f faults.Fault) error {
 	return errors.Join(all...)
 }
 
-// knowsMachine wants the machine that is locked or dies at once to be there. One that strikes later may be made
-// until then, and one whose fault was saved may be gone since.
+// knowsMachine wants the machine that is locked or dies at once to be there. One that strikes later
+// may be made until then, and one whose fault was saved may be gone since.
 func (c *Cluster) knowsMachine(f faults.Fault) error {
 	vm := f.Opt("vm")
 	if f.Name() == "" || f.Of() != faults.OfState || vm == "" || f.Opt("at") != "" || f.Opt("after") != "" || f.Opt("every") != "" {
@@ -299,8 +299,8 @@ func (c *Cluster) taskFault(t *task, stage string) error {
 	return nil
 }
 
-// midway is the stage at which tasks of a kind fail, are killed or take longer; without one, it is before
-// they have done anything.
+// midway is the stage at which tasks of a kind fail, are killed or take longer; without one, it is
+// before they have done anything.
 var midway = map[string]string{
 	"qmclone": "clone", "qmcreate": "create", "qmconfig": "update", "qmstart": "start", "qmstop": "stop", "qmshutdown": "stop",
 	"qmreboot": "stop", "qmdestroy": "destroy", "qmtemplate": "template", "qmsnapshot": "snapshot", "qmdelsnapshot": "delsnapshot",
@@ -359,7 +359,7 @@ func (k *call) instead(status int, reason string) *response {
 	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
 }
 
-// usualReason is what usually stands beside a status.
+// usualReason is what usually is beside a status.
 func usualReason(status int) string {
 	switch status {
 	case 400:
@@ -402,7 +402,7 @@ func claimed(r *request) string {
 	return ""
 }
 
-// beforeCode lets somebody else be quicker than a clone.
+// beforeCode lets another client be quicker than a clone.
 func (k *call) beforeCode(e *endpoint) {
 	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
 		return

@@ -61,8 +61,8 @@ func (g *machines) furnishDisk(m *vm, v VM) string {
 	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
 
-// furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for where it
-// belongs.
+// furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for
+// where it belongs.
 func (g *machines) furnishDrive(m *vm, key string) {
 	d := vmconf.ParseDrive(m.Conf[key])
 	storage, name, _ := vmconf.SplitVolume(d.File)

@@ -16,8 +16,8 @@ import (
 
 //nolint:gosec // it is what the server tells changes by
 
-// How high availability spends its time. Its manager looks around every ten seconds; what it decides, the
-// hosts' own managers do a while later.
+// How high availability spends its time. Its manager looks around every ten seconds; what it
+// decides, the hosts' own managers do a while later.
 const (
 	haWakes    = 15 * time.Second // the manager, when there is something to manage
 	haRounds   = 10 * time.Second
@@ -26,7 +26,7 @@ const (
 	haRecovers = 120 * time.Second // until what ran on it starts elsewhere
 )
 
-// ha is what high availability manages. What is in maps stands in configuration files; the rest is the
+// ha is what high availability manages. What is in maps is in configuration files; the rest is the
 // manager's.
 type ha struct {
 	c         *Cluster
@@ -108,7 +108,7 @@ func newHA(c *Cluster) ha {
 
 func sidOf(id int) string { return "vm:" + strconv.Itoa(id) }
 
-// vmOf is the virtual machine of a service; nil for containers, and if there is none.
+// vmOf is the virtual machine of a service; nil for containers, and without one.
 func (a *ha) vmOf(sid string) *vm {
 	id, _ := strconv.Atoi(strings.TrimPrefix(sid, "vm:"))
 	return a.c.vms[id]
@@ -144,8 +144,8 @@ func (a *ha) state(id int) string {
 	return a.resources[sid]["state"]
 }
 
-// request asks for a virtual machine to be started, which is noted at once, or to be stopped or moved,
-// which the manager hears of in its next round.
+// request asks for a virtual machine to be started, which is noted at once, or to be stopped or
+// moved, which the manager hears of in its next round.
 func (a *ha) request(id int, state, target string) {
 	if state == "started" {
 		a.resources[sidOf(id)]["state"] = state
@@ -323,8 +323,8 @@ func (a *ha) refuge(from *host) *host {
 	return best
 }
 
-// follow has a host do what was decided for its services, a while later. A host that has services and
-// no quorum for a minute is reset by its watchdog.
+// follow has a host do what was decided for its services, a while later. A host that has services
+// and no quorum for a minute is reset by its watchdog.
 func (a *ha) follow(h *host) {
 	since, away := a.away[h.Name]
 	switch {
@@ -453,7 +453,7 @@ func (k *call) change(entry map[string]string, but ...string) {
 	}
 }
 
-// unchanged refuses a change to what somebody else has changed meanwhile.
+// unchanged refuses a change to what another client has changed meanwhile.
 func (k *call) unchanged(of map[string]map[string]string) error {
 	if k.in.Has("digest") && k.in["digest"] != digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")

@@ -341,7 +341,7 @@ func changeHARule(k *call) (any, error) {
 	return nil, nil
 }
 
-// removeHARule removes a rule, and is content if there is none.
+// removeHARule removes a rule, and is content without one.
 func removeHARule(k *call) (any, error) {
 	if err := k.lockHA("delete ha rule failed"); err != nil {
 		return nil, err

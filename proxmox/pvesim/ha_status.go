@@ -115,7 +115,8 @@ func (a *ha) serviceStatus(sid string) map[string]any {
 	return out
 }
 
-// verboseState is a service's state as persons are told it, who want to see at once that they were heard.
+// verboseState is a service's state as persons are told it, who want to see at once that they were
+// heard.
 func (a *ha) verboseState(sid string) string {
 	r, s := a.resources[sid], a.services[sid]
 	switch {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
-// moves are calls that somebody might make at any time. What stands in braces is drawn.
+// moves are calls that somebody might make at any time. What is in braces is drawn.
 var moves = []string{
 	"POST /nodes/{host}/qemu vmid={id} name=n{id} scsi0={storage}:{gib}",
 	"POST /nodes/{host}/qemu vmid={id} pool=workers ide2={storage}:cloudinit scsi1={storage}:1,format%3Dqcow2",
@@ -107,8 +107,8 @@ func (c *Cluster) leaks() bool {
 	return false
 }
 
-// Whatever is asked of the cluster, and whenever: no volume is without its machine, none that a machine
-// names is missing, and no lock is held when nobody is at work.
+// Whatever is asked of the cluster, and whenever: no volume is without its machine, none that a
+// machine names is missing, and no lock is held when nobody is at work.
 func TestNoCallsBreakTheLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var made []string

@@ -13,8 +13,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Load makes a cluster of a saved one, and lets its time go on. Of the configuration only what is about
-// time can be another: the speed, which is always that of with, and how long machines take, if with says so.
+// Load makes a cluster of a saved one, and lets its time go on. Of the configuration only what is
+// about time can be another: the speed, which is always that of with, and how long machines take,
+// if with says so.
 func Load(r io.Reader, with Config) (*Cluster, error) {
 	var s savedCluster
 	dec := json.NewDecoder(r)

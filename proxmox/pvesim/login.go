@@ -53,7 +53,7 @@ func cookie(headers []string) (string, bool) {
 	return "", false
 }
 
-// credential is what stands in a header after a name and a = or a blank.
+// credential is what is in a header after a name and a = or a blank.
 func credential(header, name string) (string, bool) {
 	rest, found := strings.CutPrefix(header, name)
 	if len(rest) < 2 || !found || rest[0] != '=' && rest[0] != ' ' {

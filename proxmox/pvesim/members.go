@@ -29,8 +29,8 @@ func (w *wiring) calls(from, to *host) bool {
 	return from.reaches(to) && !w.parted[[2]int{from.id, to.id}]
 }
 
-// rewire changes what is up or what reaches what. The hosts take a while to agree on who is left; until
-// then, who had quorum believes to have it, and what writes hangs.
+// rewire changes what is up or what reaches what. The hosts take a while to agree on who is left;
+// until then, who had quorum believes to have it, and what writes hangs.
 func (w *wiring) rewire(change func()) {
 	members, calls := w.links((*host).reaches), w.links(w.calls)
 	change()
@@ -82,8 +82,8 @@ func (w *wiring) links(holds func(a, b *host) bool) map[[2]int]bool {
 	return all
 }
 
-// agree lets every host know whom it reaches. A host that has lost the majority keeps the configuration
-// that it knew last, and learns of no change to it.
+// agree lets every host know whom it reaches. A host that has lost the majority keeps the
+// configuration that it knew last, and learns of no change to it.
 func (w *wiring) agree() {
 	w.moving = false
 	for _, h := range w.c.hosts {
@@ -113,7 +113,8 @@ func (w *wiring) quorate(h *host) bool {
 // online reports whether a host takes another for being there.
 func (h *host) online(other *host) bool { return h.members[other] }
 
-// guestPlace is what the configuration file of a virtual machine, or its place, tells everybody at once.
+// guestPlace is what the configuration file of a virtual machine, or its place, tells everybody at
+// once.
 type guestPlace struct {
 	host       *host
 	tags, lock string
@@ -150,8 +151,8 @@ func (w *wiring) needQuorum(h *host) error {
 	return failure.New("cluster not ready - no quorum?")
 }
 
-// lockFile waits for the cluster's lock on a file below /etc/pve, such as user_cfg, and fails without
-// quorum. Who gets it has it for no time at all: nothing that is written takes any.
+// lockFile waits for the cluster's lock on a file below /etc/pve, such as user_cfg, and fails
+// without quorum. Who gets it has it for no time at all: nothing that is written takes any.
 func (w *wiring) lockFile(p *process, h *host, file string) error {
 	w.settled(p)
 	if p.wait(waitQuorum, func() bool { return w.quorate(h) }) {
@@ -169,8 +170,8 @@ func (w *wiring) canWrite(p *process, h *host, file string, pid int) error {
 	return failure.New("unable to open file '/etc/pve/%s.tmp.%d' - Permission denied", file, pid)
 }
 
-// powerOff ends at once all that goes on on a host. What it knew of the configuration lies on its disk, for
-// the time when it starts without the others.
+// powerOff ends at once all that goes on on a host. What it knew of the configuration lies on its
+// disk, for the time when it starts without the others.
 func (w *wiring) powerOff(h *host) {
 	h.up, h.known = false, w.guests(h)
 	for _, p := range slices.SortedFunc(maps.Keys(h.serving), func(a, b *process) int { return a.born - b.born }) {

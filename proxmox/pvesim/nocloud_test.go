@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// burn writes a disc with these files in its root, with names in the form of Joliet, of Rock Ridge, or
-// in neither.
+// burn writes a disc with these files in its root, with names in the form of Joliet, of Rock Ridge,
+// or in neither.
 func burn(label, form string, files map[string]string) []byte {
 	disc := make([]byte, 24*vmconf.Sector)
 	describe := func(at int, kind byte, root int, text func(string) []byte) {

@@ -108,7 +108,8 @@ func load(n nodeReport) string {
 // rebootTakes is how long a host is away when it starts anew.
 const rebootTakes = 2 * time.Minute
 
-// commandNode turns the host off as soon as it has said that it will, and on again if it is to reboot.
+// commandNode turns the host off as soon as it has said that it will, and on again if it is to
+// reboot.
 func commandNode(k *call) (any, error) {
 	c, h, again := k.c, k.node, k.in["command"] == "reboot"
 	c.start(func(*process) { // which is younger than the call, and so comes after it
@@ -142,7 +143,8 @@ func (h *host) interfaces() []map[string]any {
 	return all
 }
 
-// getNetwork lists a host's interfaces. Bridges that somebody may not use are left out, without a word.
+// getNetwork lists a host's interfaces. Bridges that somebody may not use are omitted, without a
+// word.
 func getNetwork(k *call) (any, error) {
 	all := []any{}
 	for _, i := range k.node.interfaces() {

@@ -41,8 +41,8 @@ type response struct {
 // maxBody is the longest body that is read, but for uploads.
 const maxBody = 512 << 10
 
-// serve answers a request that has come to a host. What is checked first is what is told: a caller who
-// may not learns nothing about parameters, nor whether the thing exists.
+// serve answers a request that has come to a host. What is checked first is what is told: a caller
+// who may not learns nothing about parameters, nor whether the thing exists.
 func (f *front) serve(p *process, entry *host, r *request) *response {
 	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
 	began := f.c.now
@@ -79,7 +79,8 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 
 var apiForm = regexp.MustCompile(`(?s)^/api2/+([a-z][a-z0-9]+)(/.*)?$`)
 
-// place is what a request asks for, and in which form, as far as it is one that is understood at all.
+// place is what a request asks for, and in which form, as far as it is one that is understood at
+// all.
 func (r *request) place() (formatter, path string, answer *response) {
 	switch {
 	case !slices.Contains([]string{"GET", "POST", "PUT", "DELETE"}, r.method):
@@ -124,7 +125,7 @@ func bare(err error) *response {
 	return &response{status: e.Status, reason: failure.FirstLine(e.Reason), bare: true}
 }
 
-// answer finds the method and does what stands between it and its code.
+// answer finds the method and does what is between it and its code.
 func (k *call) answer(method, path string, sent map[string]any) (any, error) {
 	r := routes().find(path, k)
 	e := r.methods[method]
@@ -254,7 +255,8 @@ func (at *route) child(part string) *route {
 	return next
 }
 
-// find is the place of a path, and sets the call's variables. A volume is all that is left of a path.
+// find is the place of a path, and sets the call's variables. A volume is all that is left of a
+// path.
 func (at *route) find(path string, k *call) *route {
 	k.vars = map[string]string{}
 	parts := segments(path)

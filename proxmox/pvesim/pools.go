@@ -9,7 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// Pools have two sets of calls: the newer take the pool's name as a parameter, because it may have slashes in it.
+// Pools have two sets of calls: the newer take the pool's name as a parameter, because it may have
+// slashes in it.
 var poolEndpoints = []endpoint{
 	{method: "GET", path: "/pools", may: anybody, do: listPools, in: `poolid?:poolid type?:enum(qemu,lxc,storage)&poolid`},
 	{method: "POST", path: "/pools", may: allocatePool, protected: true, do: createPool, in: `poolid:poolid comment?:str`},
@@ -78,7 +79,8 @@ func getPool(k *call) (any, error) {
 	return answer, nil
 }
 
-// homeOf is the host for which a pool tells a storage: the one that is asked, if it has the storage.
+// homeOf is the host for which a pool tells a storage: the one that is asked, if it has the
+// storage.
 func (k *view) homeOf(s *storage) *host {
 	for _, h := range append([]*host{k.entry}, k.c.hosts...) {
 		if s.on(h) {

@@ -8,21 +8,21 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Between a client and the code that serves its call stand, on every host, pveproxy, which passes on what
-// is for another host, and pvedaemon, whose few workers do what needs root's rights. A connection between
-// the two belongs to one worker, so that calls that come when all are busy wait for one of them, while others
-// have long been idle again.
+// Between a client and the code that serves its call stand, on every host, pveproxy, which passes
+// on what is for another host, and pvedaemon, whose few workers do what needs root's rights. A
+// connection between the two belongs to one worker, so that calls that come when all are busy wait
+// for one of them, while others have long been idle again.
 const (
-	// workerConnections is how many calls pveproxy has under way to a worker. Those behind them wait in
-	// pveproxy, and their time does not count.
+	// workerConnections is how many calls pveproxy has under way to a worker. Those behind them
+	// wait in pveproxy, and their time does not count.
 	workerConnections = 4
-	// proxyLine is how many calls may wait in pveproxy. Those that come on top are given connections that
-	// a worker has just closed.
+	// proxyLine is how many calls may wait in pveproxy. Those that come on top are given
+	// connections that a worker has just closed.
 	proxyLine = 18
 	// waitBroken is when that is noticed.
 	waitBroken = 9500 * time.Millisecond
-	// arpExpires is how long a host that has gone is still known by its address. Until then packets to
-	// it are lost, and from then on there is no route.
+	// arpExpires is how long a host that has gone is still known by its address. Until then packets
+	// to it are lost, and from then on there is no route.
 	arpExpires = 30 * time.Second
 )
 
@@ -51,8 +51,8 @@ type worker struct {
 	busy     bool
 }
 
-// occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too long
-// is told so, and the work goes on nonetheless, or is even begun later.
+// occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
+// long is told so, and the work goes on nonetheless, or is even begun later.
 func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	h := k.node
 	waiting := 0
@@ -102,8 +102,8 @@ func (k *call) daemonOf(h *host) *worker {
 	return idle[k.c.rng("connections to "+h.Name).IntN(len(idle))]
 }
 
-// queue waits until pveproxy has a connection to the worker for the call. Its processes share their calls
-// out unevenly, so that nobody knows who comes next.
+// queue waits until pveproxy has a connection to the worker for the call. Its processes share their
+// calls out unevenly, so that nobody knows who comes next.
 func (k *call) queue(w *worker) {
 	if len(w.line) == 0 && w.underway < workerConnections {
 		return

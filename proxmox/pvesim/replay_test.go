@@ -69,8 +69,8 @@ type tally struct {
 }
 
 // Every exchange that was recorded of the real server goes alike with the emulator: status line,
-// errors, message, the answer's shape and everything in it that is not measured, and how long it took.
-// Every task ends as it did there.
+// errors, message, the answer's shape and everything in it that is not measured, and how long it
+// took. Every task ends as it did there.
 func TestRecordedExchanges(t *testing.T) {
 	records, err := reference.Recordings(knownOf(t, "transcripts.jsonl"))
 	if err != nil {
@@ -187,7 +187,8 @@ func (p *player) exchange(r *reference.Record) {
 	if err != nil {
 		p.Fatalf("record %d: %v", r.Line, err)
 	}
-	// The real exchange took time, in which tasks went on; what it waited for the emulator waits for itself.
+	// The real exchange took time, in which tasks went on; what it waited for the emulator waits
+	// for itself.
 	if took := time.Duration(r.Response.MS * float64(time.Millisecond)); took < 2*time.Second {
 		p.c.Advance(took)
 	}
@@ -265,7 +266,8 @@ func (p *player) endpoint(r *reference.Record) string {
 	return r.Request.Method + " " + path
 }
 
-// request builds what was sent, with the emulator's ids and credentials in the place of the recorded.
+// request builds what was sent, with the emulator's ids and credentials in the place of the
+// recorded.
 func (p *player) request(r *reference.Record) (*http.Request, error) {
 	q := r.Request
 	body := ""
@@ -376,8 +378,8 @@ func (p *player) rootTicket() string {
 	return p.ticket
 }
 
-// ask makes a call that was not recorded. What stands after the question mark is sent as a form by verbs
-// that have one.
+// ask makes a call that was not recorded. What stands after the question mark is sent as a form by
+// verbs that have one.
 func (p *player) ask(token, line string) *answered {
 	verb, path, _ := strings.Cut(line, " ")
 	form := ""
@@ -441,8 +443,8 @@ func (p *player) ordered(token, line string, in int) {
 	p.ours[p.all[in].UPID] = p.orderAs(token, line)
 }
 
-// together makes calls of root's at the same moment, and returns the answers in their order, each with the
-// time that it took.
+// together makes calls of root's at the same moment, and returns the answers in their order, each
+// with the time that it took.
 func (p *player) together(lines ...string) []timed {
 	answers := make([]timed, len(lines))
 	p.c.with(func() {
@@ -535,8 +537,8 @@ func (p *player) endOf(r *reference.Record) {
 	p.c.Advance(max(0, time.Duration(r.Secs*float64(time.Second))-p.c.Now().Sub(began)))
 }
 
-// compareLogs holds a task's last line to be the same, and counts the others: what the tools behind the
-// real server print depends on their versions.
+// compareLogs holds a task's last line to be the same, and counts the others: what the tools behind
+// the real server print depends on their versions.
 func (p *player) compareLogs(d *differences, r *reference.Record, a *answered) {
 	var got []string
 	body, _ := a.data().(map[string]any)
@@ -624,7 +626,8 @@ func shortened(s string) string {
 	return s
 }
 
-// checkExceptions fails for exceptions that the emulator does not need, and for those without a record.
+// checkExceptions fails for exceptions that the emulator does not need, and for those without a
+// record.
 func (p *player) checkExceptions(records []*reference.Record) {
 	for i, e := range exceptions {
 		if slices.ContainsFunc(records, func(r *reference.Record) bool { return r.Line == e.line }) && !p.excused[i] {

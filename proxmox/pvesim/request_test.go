@@ -126,7 +126,8 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 	})
 }
 
-// Whatever bytes come over a connection, the server neither panics nor keeps it, and what it answers is HTTP.
+// Whatever bytes come over a connection, the server neither panics nor keeps it, and what it
+// answers is HTTP.
 func FuzzConnection(f *testing.F) {
 	c, credentials := busy(f)
 	for _, head := range credentials {

@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// report is what pvestatd of a host tells all hosts about itself, every ten seconds. It is saved as it is.
+// report is what pvestatd of a host tells all hosts about itself, every ten seconds. It is saved as
+// it is.
 type report struct {
 	At       time.Time              `json:"at"`
 	Node     nodeReport             `json:"node"`
@@ -137,7 +138,8 @@ const (
 	idleCPU    = 0.01
 )
 
-// rootSize is what a host's root file system has: the storage local, if there is one, is a folder of it.
+// rootSize is what a host's root file system has: the storage local, if there is one, is a folder
+// of it.
 func (rs *reports) rootSize() int64 {
 	if s := rs.c.storages["local"]; s != nil {
 		return s.Total
@@ -160,9 +162,9 @@ func (rs *reports) guestNumbers(m *vm) guestReport {
 	return g
 }
 
-// getResources lists what there is in the cluster, as the host that is asked knows it: which virtual
-// machines there are and where, at once, and how they are doing, as their hosts have told. What somebody
-// may not see is left out, without a word.
+// getResources lists what there is in the cluster, as the host that is asked knows it: which
+// virtual machines there are and where, at once, and how they are doing, as their hosts have told.
+// What somebody may not see is omitted, without a word.
 func getResources(k *call) (any, error) {
 	all := []any{}
 	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
@@ -271,8 +273,8 @@ func (k *view) guestSizes(o *object, g *guestReport) {
 	}
 }
 
-// told is what was told last of a virtual machine, by whichever host: after a migration, the old one may
-// have been the last to speak of it.
+// told is what was told last of a virtual machine, by whichever host: after a migration, the old
+// one may have been the last to speak of it.
 func (k *view) told(id int, at *host) (guestReport, bool) {
 	var g guestReport
 	var newest time.Time

@@ -48,8 +48,8 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	return &rig{TB: t, Cluster: c, token: c.Token("root@pam", "t1", false)}
 }
 
-// call makes a call, such as "POST /nodes/pve1/qemu/9000/clone newid=100", and returns the status line,
-// the data and the errors.
+// call makes a call, such as "POST /nodes/pve1/qemu/9000/clone newid=100", and returns the status
+// line, the data and the errors.
 func (r *rig) call(line string) (status string, data any, wrong map[string]string) {
 	r.Helper()
 	method, rest, _ := strings.Cut(line, " ")
@@ -130,8 +130,8 @@ func (r *rig) conf(host string, id int) map[string]any {
 	return conf
 }
 
-// wrongs are what is wrong with the cluster: the laws that it breaks. Those in which a task that is at
-// work may leave a machine are only asked when none is.
+// wrongs are what is wrong with the cluster: the laws that it breaks. Those in which a task that is
+// at work may leave a machine are only asked when none is.
 func (c *Cluster) wrongs() []string {
 	var all []string
 	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -197,8 +197,8 @@ func discsOf(conf map[string]string) []string {
 	return all
 }
 
-// wrongsAtRest are what must not be when no task is at work: volumes that nobody owns, and locks that
-// somebody holds.
+// wrongsAtRest are what must not be when no task is at work: volumes that nobody owns, and locks
+// that somebody holds.
 func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 	for _, h := range c.hosts {
 		for id, l := range h.files {

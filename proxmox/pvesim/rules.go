@@ -15,8 +15,8 @@ var (
 	self    = rule{op: "userid-param", path: "self"}               // the user of whom the call is
 	ofRealm = rule{op: "userid-param", path: "Realm.AllocateUser"} // who may make users in the realm of that one
 	modify  = rule{op: "perm-modify", path: "{path}"}              // who may give rights to that path away
-	// creator is who may make users in the groups that the call names, and regroup who may put a user
-	// into them.
+	// creator is who may make users in the groups that the call names, and regroup who may put a
+	// user into them.
 	creator = rule{op: "creator"}
 	regroup = rule{op: "regroup"}
 )
@@ -36,7 +36,8 @@ func (by *caller) permit(r rule, sent map[string]any) error {
 // refused is what every rule says that cannot name a path and a privilege.
 func refused() error { return &failure.Error{Status: 403, Reason: "Permission check failed"} }
 
-// holds checks a rule. A rule that is one of several need only fail, and asks for no user to be there.
+// holds checks a rule. A rule that is one of several need only fail, and asks for no user to be
+// there.
 func (by *caller) holds(r rule, sent map[string]any, oneOf bool) error {
 	if r.when != "" && sent[r.when] == nil {
 		return refused()
@@ -146,7 +147,8 @@ func (by *caller) isOver(u *access.User, needed []string) error {
 	return refused()
 }
 
-// mayPutInto checks whether the caller may put users into groups; when there must be some, none is not allowed.
+// mayPutInto checks whether the caller may put users into groups; when there must be some, none is
+// not allowed.
 func (by *caller) mayPutInto(groups []string, must bool) error {
 	if by.c.access.May(by.who, "/access/groups", "User.Modify") {
 		return nil

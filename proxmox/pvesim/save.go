@@ -12,8 +12,8 @@ import (
 // savedFormat is what a saved cluster begins with. A file of another format is refused.
 const savedFormat = "plimsoll/pvesim/1"
 
-// savedCluster is a cluster as it is saved: all that does not follow from the rest. Calls that are being
-// served are lost, as if the daemons had been restarted, and so are tasks that run.
+// savedCluster is a cluster as it is saved: all that does not follow from the rest. Calls that are
+// being served are lost, as if the daemons had been restarted, and so are tasks that run.
 type savedCluster struct {
 	Format   string            `json:"format"`
 	Config   Config            `json:"config"`
@@ -146,8 +146,9 @@ type savedLink struct {
 	Since    time.Time
 }
 
-// Save writes the whole state of the cluster. Tasks that run are written as ended, with an unexpected
-// status, as after a restart of the daemons; calls that are being served are not written.
+// Save writes the whole state of the cluster. Tasks that run are written as ended, with an
+// unexpected status, as after a restart of the daemons; calls that are being served are not
+// written.
 func (c *Cluster) Save(w io.Writer) error {
 	var text []byte
 	var err error

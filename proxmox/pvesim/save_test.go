@@ -64,8 +64,8 @@ func (l *lab) live(what string, pause time.Duration) {
 	l.Advance(pause)
 }
 
-// What is loaded is what was saved: saved again it is the same text, and it goes on as the other does,
-// but for what was under way.
+// What is loaded is what was saved: saved again it is the same text, and it goes on as the other
+// does, but for what was under way.
 func TestWhatIsLoadedIsWhatWasSaved(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := newLab(t, nil)
@@ -183,7 +183,8 @@ func TestSavedClustersAreReadStrictly(t *testing.T) {
 	}
 }
 
-// notSaved are the fields that are not saved, and why. A field that is added must be saved, or stand here.
+// notSaved are the fields that are not saved, and why. A field that is added must be saved, or are
+// here.
 var notSaved = map[string]string{
 	"machines.onBoot": "set anew", "machines.onHalt": "set anew", "front.onCall": "set anew", "front.made": "of calls that are over", "engine.mu": "of this process",
 	"engine.speed": "given anew", "engine.born": "of this process", "engine.procs": "started again by resume", "engine.idle": "of this process", "engine.wall": "of this process",

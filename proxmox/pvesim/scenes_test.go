@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// scene is the state in which a group was recorded. It is built by calls, so that it is one that the
-// emulator can come to.
+// scene is the state in which a group was recorded. It is built by calls, so that it is one that
+// the emulator can come to.
 type scene struct {
 	hosts  int             // one or three; 0 is one
 	entry  string          // the host that is asked; empty is pve1
@@ -208,8 +208,8 @@ func deaf(id int) func(p *player) {
 	}
 }
 
-// mayClone grants what it takes to clone the shared template into the pool plim. In the recording that
-// was all that the token had, so the auditor's role goes.
+// mayClone grants what it takes to clone the shared template into the pool plim. In the recording
+// that was all that the token had, so the auditor's role goes.
 func mayClone(key, who string) []string {
 	grant := func(path, role string) string {
 		return fmt.Sprintf("PUT /access/acl?path=%s&roles=%s&%s=%s", path, role, key, who)
@@ -222,8 +222,8 @@ func mayClone(key, who string) []string {
 	}
 }
 
-// fix puts right, before a record is replayed, what the recording leaves out: requests whose answers
-// were not kept, and what the test bed and not the server did.
+// fix puts right, before a record is replayed, what the recording leaves out: requests whose
+// answers were not kept, and what the test bed and not the server did.
 type fix struct {
 	why string
 	do  func(p *player)
@@ -250,7 +250,7 @@ var fixes = map[int]fix{
 	}},
 	329: {"the recorder waited until the list told of the machine", func(p *player) { p.until("qemu/401", "stopped") }},
 	331: {"the recorder waited until the list told that the machine runs", func(p *player) { p.until("qemu/401", "running") }},
-	340: {"the test bed's bridge stood in no file that Proxmox VE reads", func(p *player) {
+	340: {"the test bed's bridge was in no file that Proxmox VE reads", func(p *player) {
 		p.c.with(func() { p.c.host("pve1").Bridges = nil })
 	}},
 	391: {"the test bed's QEMU did not resize the disk of a machine that runs, and no end of a task was kept", func(p *player) {
@@ -419,9 +419,9 @@ func (p *player) waitFor(d *differences, r *reference.Record) {
 
 func (p *player) said(line string) string { return string(p.ask("root@pam!t1", line).body) }
 
-// crowd makes many calls at once, and compares how many of them ended how, and what that did to others:
-// calls that pveproxy answers itself are as quick as ever, and those of pvedaemon wait in one line with
-// the crowd, where nobody knows when they come to their turn.
+// crowd makes many calls at once, and compares how many of them ended how, and what that did to
+// others: calls that pveproxy answers itself are as quick as ever, and those of pvedaemon wait in
+// one line with the crowd, where nobody knows when they come to their turn.
 func (p *player) crowd(d *differences, r *reference.Record) {
 	const vm = "GET /nodes/pve1/qemu/8301/"
 	lines := []string{vm + "config", "GET /version", vm + "status/current"}
@@ -444,7 +444,8 @@ func (p *player) crowd(d *differences, r *reference.Record) {
 	if fmt.Sprint(want) != fmt.Sprint(got) {
 		d.add("answers", "%v, recorded %v", got, want)
 	}
-	// The real processes shared their work out unevenly: a round of waiting more or less, or a fifth.
+	// The real processes shared their work out unevenly: a round of waiting more or less, or a
+	// fifth.
 	if (last - longest).Abs() > max(waitAgent+time.Second, longest/5) {
 		d.add("time", "the last was answered after %s, recorded %s", last, longest)
 	}

@@ -32,8 +32,9 @@ const (
 	maxUpload      = 1 << 30
 )
 
-// Serve answers connections to one of the cluster's hosts, until the listener or the cluster is closed.
-// The API is spoken over TLS alone; who speaks plain HTTP is told where to go. A host that is down hangs up.
+// Serve answers connections to one of the cluster's hosts, until the listener or the cluster is
+// closed. The API is spoken over TLS alone; who speaks plain HTTP is told where to go. A host that
+// is down hangs up.
 func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error {
 	h := c.host(hostName)
 	if h == nil {
@@ -154,8 +155,8 @@ func (f *front) converse(conn net.Conn, h *host) {
 	}
 }
 
-// linger reads what a client still sends of a body that was refused, for a while: hanging up on it could
-// cost it the answer.
+// linger reads what a client still sends of a body that was refused, for a while: hanging up on it
+// could cost it the answer.
 func linger(conn net.Conn, r io.Reader, req *request) {
 	if half, can := conn.(interface{ CloseWrite() error }); can && (req.tooLarge || req.encoding != "") && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, r, 2*maxBody)
@@ -164,8 +165,8 @@ func linger(conn net.Conn, r io.Reader, req *request) {
 
 var requestLine = regexp.MustCompile(`(\S+) (\S+) HTTP/(\d+)\.(\d+)`)
 
-// readHead reads a request without its body. It is nil if the client has gone or sent too much, and then
-// there is nothing to say; answer is why the request is not understood.
+// readHead reads a request without its body. It is nil if the client has gone or sent too much, and
+// then there is nothing to say; answer is why the request is not understood.
 func readHead(r *bufio.Reader) (req *request, proto string, answer *response) {
 	line, err := readLine(r, maxHeaderBytes)
 	for err == nil && line == "" {
@@ -244,8 +245,8 @@ func readLine(r *bufio.Reader, most int) (string, error) {
 	}
 }
 
-// readBody reads a body of the length that was announced, unless it is refused for that, and reports
-// whether the client is still there.
+// readBody reads a body of the length that was announced, unless it is refused for that, and
+// reports whether the client is still there.
 func (r *request) readBody(from io.Reader) bool {
 	length, err := strconv.ParseInt(r.header.Get("Content-Length"), 10, 64)
 	if err != nil || length <= 0 || r.encoding != "" {
@@ -288,7 +289,8 @@ func (a *response) compress(req *request) {
 	}
 }
 
-// wire is an answer as it goes over the wire, with its lines in the order in which the server writes them.
+// wire is an answer as it goes over the wire, with its lines in the order in which the server
+// writes them.
 func (a *response) wire(c *Cluster, proto string, stay bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %d %s\r\n", proto, a.status, oneLine(a.reason))

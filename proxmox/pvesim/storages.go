@@ -54,7 +54,7 @@ const (
 		priority?:int[0..1000] prune-backups?:str server?:str share?:str shared?:bool sparse?:bool thinpool?:str username?:str vgname?:str`
 )
 
-// storageSchema declares what stands in the configuration of storages.
+// storageSchema declares what is in the configuration of storages.
 var storageSchema = params.Declare(storageNotation)
 
 // entry is a storage as its configuration file has it.
@@ -113,11 +113,12 @@ func getStorage(k *call) (any, error) {
 	return s.entry(k.c.storageDigest()), nil
 }
 
-// networked are the types of storages that are the same everywhere, whatever their configuration says.
+// networked are the types of storages that are the same everywhere, whatever their configuration
+// says.
 var networked = []string{"cephfs", "cifs", "esxi", "iscsi", "iscsidirect", "nfs", "pbs", "rbd", "zfs"}
 
-// addStorage adds a storage. The emulator cannot look how large it is, and takes it to be a folder of the
-// host.
+// addStorage adds a storage. The emulator cannot look how large it is, and takes it to be a folder
+// of the host.
 func addStorage(k *call) (any, error) {
 	if err := k.lockStorages("create storage failed"); err != nil {
 		return nil, err
@@ -306,7 +307,8 @@ func getContent(k *call) (any, error) {
 // allocated is how much of a disk has been written, which its file system tells.
 func (v *volume) allocated() int64 { return v.occupies() }
 
-// maySee refuses to show a volume to who may neither see the storage's content nor its machine's disks.
+// maySee refuses to show a volume to who may neither see the storage's content nor its machine's
+// disks.
 func (k *call) maySee(s *storage, v *volume) error {
 	at := "/storage/" + s.Name
 	if k.c.access.May(k.who, at, "Datastore.Allocate") {

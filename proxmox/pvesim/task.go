@@ -35,8 +35,8 @@ func (t *task) print(format string, args ...any) {
 	t.log = append(t.log, strings.Split(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n")...)
 }
 
-// fork starts a task on a host. Its end is the body's error; an error of the form "WARNINGS: n" is a success
-// with warnings.
+// fork starts a task on a host. Its end is the body's error; an error of the form "WARNINGS: n" is
+// a success with warnings.
 func (c *Cluster) fork(h *host, who *access.Identity, kind, id string, body func(t *task) error) *task {
 	h.pids++
 	t := &task{

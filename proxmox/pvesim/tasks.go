@@ -56,8 +56,8 @@ func (h *host) task(upid string) *task {
 	return nil
 }
 
-// ofTask is the task that the call is about. Those of others are only for who may see the host's, or
-// what priv says.
+// ofTask is the task that the call is about. Those of others are only for who may see the host's,
+// or what priv says.
 func (k *call) ofTask(priv string) (*task, error) {
 	upid, err := k.upid()
 	if err != nil {

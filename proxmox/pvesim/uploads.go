@@ -66,8 +66,8 @@ func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume
 	return s, &volume{name: content + "/" + name, content: content, format: format}, nil
 }
 
-// upload puts a file on a storage. It comes to the host that is asked, which copies it to the one that is
-// named and has the task.
+// upload puts a file on a storage. It comes to the host that is asked, which copies it to the one
+// that is named and has the task.
 func upload(k *call) (any, error) {
 	target := k.entry
 	if name := k.in["node"]; name != "localhost" {
@@ -146,8 +146,8 @@ func (j *errand) store(h *host, s *storage, v *volume) error {
 	return nil
 }
 
-// download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do that
-// stand behind a firewall.
+// download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do
+// that are behind a firewall.
 func download(k *call) (any, error) {
 	s, v, err := k.newFile(k.node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
 	if err != nil {

@@ -65,8 +65,8 @@ const (
 
 var ownOrOver = or(self, overUser("User.Modify"))
 
-// writeUsers changes who there is and who may what, which needs quorum. Whatever goes wrong meanwhile
-// ends up in one text, with its status in it if it had one of its own.
+// writeUsers changes who there is and who may what, which needs quorum. Whatever goes wrong
+// meanwhile ends up in one text, with its status in it if it had one of its own.
 func (k *call) writeUsers(what string, change func() error) error {
 	err := k.c.lockFile(k.p, k.node, "user_cfg")
 	if err == nil {

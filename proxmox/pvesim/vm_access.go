@@ -37,7 +37,8 @@ func (by *caller) oneOf(path string, privs ...string) error {
 	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
 }
 
-// onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
+// onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be
+// in.
 func (by *caller) onVM(id int, pool string, privs ...string) error {
 	if pool != "" && by.all("/pool/"+pool, privs...) == nil {
 		return nil
@@ -63,8 +64,8 @@ func (k *call) rootOnly(keys ...string) error {
 // elsewhere are keys of the configuration whose privileges depend on their values, and tags.
 var elsewhere = regexp.MustCompile(`^(?:(?:ide|sata|scsi|virtio|unused|serial|usb|hostpci|virtiofs)\d+|efidisk0|tpmstate0|cdrom|tags|rng0)$`)
 
-// privilegeFor is what somebody needs to set or delete a key of the configuration; empty is nothing, and
-// ok is false for what only the administrator may.
+// privilegeFor is what somebody needs to set or delete a key of the configuration; empty is
+// nothing, and ok is false for what only the administrator may.
 func privilegeFor(key string) (priv string, ok bool) {
 	if elsewhere.MatchString(key) {
 		return "", true
@@ -91,8 +92,8 @@ func privilegeFor(key string) (priv string, ok bool) {
 	return "", false
 }
 
-// mayChange refuses keys that somebody may not set or delete. They are looked at in the order of their
-// names, so that the answer is always the same.
+// mayChange refuses keys that somebody may not set or delete. They are looked at in the order of
+// their names, so that the answer is always the same.
 func (by *caller) mayChange(id int, pool string, keys []string) error {
 	if by.isRoot() {
 		return nil
@@ -217,7 +218,7 @@ func (by *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage
 	return by.mayUseVolume(id, key, d.File)
 }
 
-// mayUseVolume refuses somebody else's volumes.
+// mayUseVolume refuses another owner's volumes.
 func (by *caller) mayUseVolume(id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
 	if _, err := by.c.storageNamed(storage); err != nil {

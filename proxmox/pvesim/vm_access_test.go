@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// as is the rig as somebody sees it who has these privileges on these paths, such as "VM.Audit@/vms/100".
+// as is the rig as somebody sees it who has these privileges on these paths, such as
+// "VM.Audit@/vms/100".
 func (r *rig) as(grants string) *rig {
 	r.Helper()
 	paths := map[string][]string{}

@@ -12,7 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
+// agentRights are who may ask an agent: those with a privilege, and those who may do anything with
+// it.
 func agentRights(priv string) rule { return mayAny("/vms/{vmid}", priv, "VM.GuestAgent.Unrestricted") }
 
 var agentEndpoints = slices.Concat(agentCalls, []endpoint{
@@ -92,8 +93,8 @@ const agentIndex = `exec exec-status file-read file-write fsfreeze-freeze fsfree
 	get-host-name get-memory-block-info get-memory-blocks get-osinfo get-time get-timezone get-users get-vcpus info
 	network-get-interfaces ping set-user-password shutdown suspend-disk suspend-hybrid suspend-ram`
 
-// askAgent is the machine that the call is about, if its guest's agent answers. If it does not, that takes
-// the host three seconds to find out, during which one of its few workers is busy.
+// askAgent is the machine that the call is about, if its guest's agent answers. If it does not,
+// that takes the host three seconds to find out, during which one of its few workers is busy.
 func (k *call) askAgent() (*vm, error) {
 	m, err := k.vm()
 	if err != nil {
@@ -163,8 +164,8 @@ func agentFilesystems(_ *call, m *vm) any {
 	}}
 }
 
-// agentInterfaces are the guest's network cards and their addresses: those of its configuration, or ones
-// that follow from its number as if a DHCP server gave every machine its own.
+// agentInterfaces are the guest's network cards and their addresses: those of its configuration, or
+// ones that follow from its number as if a DHCP server gave every machine its own.
 func agentInterfaces(_ *call, m *vm) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {

@@ -12,9 +12,10 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
-// has anything, and an eighth, but no more than three seconds, while it makes its disks, for which it holds
-// the storage's lock. A full clone takes that time again for every so many bytes that it copies.
+// How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass
+// before it has anything, and an eighth, but no more than three seconds, while it makes its disks,
+// for which it holds the storage's lock. A full clone takes that time again for every so many bytes
+// that it copies.
 const fullCloneUnit = 8 << 30
 
 func clonePrepares(takes time.Duration) time.Duration { return takes * 3 / 10 }
@@ -25,8 +26,8 @@ const (
 	cloneTidies = 100 * time.Millisecond
 )
 
-// Between two disks a clone writes its configuration, and others who wait for the storage come first. A
-// disk takes so many times as long as a volume of cloud-init's.
+// Between two disks a clone writes its configuration, and others who wait for the storage come
+// first. A disk takes so many times as long as a volume of cloud-init's.
 const (
 	cloneWrites = 10 * time.Millisecond
 	diskShares  = 8
@@ -78,8 +79,8 @@ func postClone(k *call) (any, error) {
 	return k.task("qmclone", k.in["vmid"], func(j *job) error { return n.clone(j) }), nil
 }
 
-// planClone looks at everything that could be in a clone's way. It is done before the task begins, and
-// again in it, since much can happen while it waits for its locks.
+// planClone looks at everything that could be in a clone's way. It is done before the task begins,
+// and again in it, since much can happen while it waits for its locks.
 func (n *cloning) planClone(j *job) (*plan, error) {
 	if err := j.poolExists(n.pool); err != nil {
 		return nil, err
@@ -182,8 +183,8 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 // notCloned are keys that belong to the source alone.
 var notCloned = []string{"parent", "snaptime", "vmstate", "snapstate", "runningcpu", "runningmachine", "template", "lock"}
 
-// planDrives copies the configuration, all but the machine's identity, and says which drives are copied
-// and which are linked.
+// planDrives copies the configuration, all but the machine's identity, and says which drives are
+// copied and which are linked.
 func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
 	p := &plan{conf: maps.Clone(source), source: source, full: map[string]bool{}}
 	for _, key := range notCloned {
@@ -222,8 +223,8 @@ func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
 	return nil
 }
 
-// clone makes a clone while it holds the locks of both machines: that of the source for itself alone
-// only if that runs, so that of a template many clones can be made at the same time.
+// clone makes a clone while it holds the locks of both machines: that of the source for itself
+// alone only if that runs, so that of a template many clones can be made at the same time.
 func (n *cloning) clone(j *job) error {
 	l := j.host.file(n.source)
 	if n.wasRunning {
@@ -280,8 +281,8 @@ func (n *cloning) identify(j *job, p *plan) {
 	}
 }
 
-// cloneDrives makes the drives one after the other, and writes the configuration after each, so that
-// the machine can be seen to grow.
+// cloneDrives makes the drives one after the other, and writes the configuration after each, so
+// that the machine can be seen to grow.
 func (n *cloning) cloneDrives(j *job, p *plan, m *vm, made *[]string) error {
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	share := allocates(takes) / p.shares()
@@ -373,8 +374,8 @@ func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, shar
 	return d, nil
 }
 
-// copyVolume makes a full copy of a volume for another machine. What it has made stands in made at once,
-// so that it can be removed if the copy fails.
+// copyVolume makes a full copy of a volume for another machine. What it has made is in made at
+// once, so that it can be removed if the copy fails.
 func (j *errand) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
 	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
 	if d.CloudInit() {

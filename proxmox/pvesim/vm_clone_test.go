@@ -79,8 +79,8 @@ func TestFullCloneTakesLongerTheMoreItCopies(t *testing.T) {
 	r.lawful()
 }
 
-// Everybody is told that their clone has been accepted. The first has the lock while it is being made, for
-// longer than the others are ready to wait.
+// Everybody is told that their clone has been accepted. The first has the lock while it is being
+// made, for longer than the others are ready to wait.
 func TestOneOfThreeClonesToOneIDWins(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration
@@ -167,9 +167,9 @@ func TestStartWaitsForACloneAsLongAsForAnyLock(t *testing.T) {
 	}
 }
 
-// A storage is locked for an eighth of a clone's time, but no longer than three seconds, and waited for ten.
-// Three at a time are never in each other's way, however long they take; many are, and the cluster's lock,
-// which is tried only once a second, is the worse.
+// A storage is locked for an eighth of a clone's time, but no longer than three seconds, and waited
+// for ten. Three at a time are never in each other's way, however long they take; many are, and the
+// cluster's lock, which is tried only once a second, is the worse.
 func TestParallelClonesWaitForTheStoragesLock(t *testing.T) {
 	for _, test := range []struct {
 		source, at int

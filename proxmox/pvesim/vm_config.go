@@ -73,7 +73,8 @@ type update struct {
 // notOptions are parameters of calls that change a configuration, and no keys of it.
 var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiplock", "delete", "revert", "force", "import-working-storage"}
 
-// newUpdate reads what is asked for, and refuses what can be refused without looking at the machine.
+// newUpdate reads what is asked for, and refuses what can be refused without looking at the
+// machine.
 func (k *call) newUpdate() (*update, error) {
 	u := &update{
 		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.Is("force"), skiplock: k.in.Is("skiplock"),
@@ -105,7 +106,7 @@ func (k *call) newUpdate() (*update, error) {
 	return u, u.mayUpdate(k.job())
 }
 
-// said is how a change stands in the log.
+// said is how a change is in the log.
 func (k *call) said() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(k.in)) {
@@ -248,7 +249,8 @@ func putUnlink(k *call) (any, error) {
 	return putConfig(k)
 }
 
-// update makes a change: it is written down as pending, and then done as far as that can be done now.
+// update makes a change: it is written down as pending, and then done as far as that can be done
+// now.
 func (u *update) update(j *job) error {
 	m, err := u.check(j)
 	if err != nil {

@@ -26,7 +26,8 @@ type creation struct {
 	start, ha     bool
 }
 
-// notCreated are parameters of the call that makes a virtual machine, and no keys of its configuration.
+// notCreated are parameters of the call that makes a virtual machine, and no keys of its
+// configuration.
 var notCreated = []string{
 	"node", "vmid", "archive", "bwlimit", "force", "pool", "start", "ha-managed", "storage", "unique", "live-restore", "import-working-storage",
 }
@@ -134,7 +135,8 @@ func (g *machines) newVM(h *host, id int, conf map[string]string) *vm {
 	return m
 }
 
-// create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is left.
+// create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is
+// left.
 func (n *creation) create(j *job) error {
 	err := j.locked(n.id, waitFileOfClone, func() error {
 		if err := n.build(j); err != nil {

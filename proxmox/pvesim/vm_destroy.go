@@ -41,8 +41,8 @@ func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
 	return m, nil
 }
 
-// destroy removes a machine's volumes first and its configuration last, so that its number is not given
-// to another while something of it is left.
+// destroy removes a machine's volumes first and its configuration last, so that its number is not
+// given to another while something of it is left.
 func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	m, err := j.checkDestroy(id, purge)
 	if err != nil {
@@ -92,8 +92,8 @@ func (j *job) notLinked(m *vm) error {
 	return nil
 }
 
-// removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over, and
-// the log says so.
+// removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over,
+// and the log says so.
 func (j *job) removeVolumes(m *vm, unreferenced bool) {
 	all := vmconf.VolumesOf(m.Conf)
 	for _, s := range m.Snaps {

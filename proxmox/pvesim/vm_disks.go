@@ -38,8 +38,8 @@ func putResize(k *call) (any, error) {
 	}), nil
 }
 
-// resize makes a disk larger. An absolute size that it has already is nothing to do; a step is taken
-// again whenever it is asked for.
+// resize makes a disk larger. An absolute size that it has already is nothing to do; a step is
+// taken again whenever it is asked for.
 func (j *job) resize(m *vm, key, size string) error {
 	if m.Conf[key] == "" {
 		return failure.New("disk '%s' does not exist", key)
@@ -355,8 +355,8 @@ func getFeature(k *call) (any, error) {
 	return map[string]any{"hasFeature": has, "nodes": nodes}, nil
 }
 
-// sharedWith reports whether a host has the same disks: those on storages that are shared, or that are
-// said to be there.
+// sharedWith reports whether a host has the same disks: those on storages that are shared, or that
+// are said to be there.
 func (k *call) sharedWith(conf map[string]string, h *host) bool {
 	for _, volid := range vmconf.VolumesOf(conf) {
 		name, _, _ := vmconf.SplitVolume(volid)

@@ -139,8 +139,8 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 	return d, nil
 }
 
-// drop takes a drive's volume off a configuration: what a cloud-init drive had goes, and a disk that the
-// virtual machine owns is kept as unused.
+// drop takes a drive's volume off a configuration: what a cloud-init drive had goes, and a disk
+// that the virtual machine owns is kept as unused.
 func (j *job) drop(m *vm, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():

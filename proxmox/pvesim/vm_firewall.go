@@ -17,7 +17,7 @@ const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enab
 	log_level_out?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
 	macfilter?:bool ndp?:bool policy_in?:enum(ACCEPT,REJECT,DROP) policy_out?:enum(ACCEPT,REJECT,DROP) radv?:bool`
 
-// firewallDigest is of the file that the options stand in; there is none while none is set.
+// firewallDigest is of the file that the options are in; there is none while none is set.
 func (m *vm) firewallDigest() string {
 	var b strings.Builder
 	if len(m.fw) > 0 {

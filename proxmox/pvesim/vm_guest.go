@@ -91,7 +91,8 @@ func (m *vm) installed(c *Cluster) string {
 	return v.guest
 }
 
-// askToStop asks a guest to shut down. One that is still booting does not hear it, and a deaf one never.
+// askToStop asks a guest to shut down. One that is still booting does not hear it, and a deaf one
+// never.
 func (m *vm) askToStop(c *Cluster) {
 	if !m.awake || m.installed(c) != guestSystem || m.guest != nil {
 		return

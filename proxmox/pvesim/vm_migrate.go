@@ -43,8 +43,8 @@ func (g *machines) localVolumes(conf map[string]string) map[string]string {
 	return local
 }
 
-// allLocal are the volumes that lie with a machine's host, those that wait for its next start and those of
-// its snapshots among them. Each has one key.
+// allLocal are the volumes that lie with a machine's host, those that wait for its next start and
+// those of its snapshots among them. Each has one key.
 func (g *machines) allLocal(m *vm) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {

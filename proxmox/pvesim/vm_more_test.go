@@ -80,7 +80,8 @@ func TestSnapshotsAreToldOf(t *testing.T) {
 	r.lawful()
 }
 
-// A disk that only a snapshot knows is kept until somebody removes it, and its cloud-init disc is not.
+// A disk that only a snapshot knows is kept until somebody removes it, and its cloud-init disc is
+// not.
 func TestDisksOutliveTheirSnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	r.does("POST /nodes/pve1/qemu/9000/clone newid=100 full=1")

@@ -33,8 +33,8 @@ func (d *datacenter) normalTags(text string) string {
 	return strings.Join(once, ";")
 }
 
-// mayTag refuses tags that somebody may not set or remove: those that are registered, and all others
-// as far as the datacenter's options narrow them.
+// mayTag refuses tags that somebody may not set or remove: those that are registered, and all
+// others as far as the datacenter's options narrow them.
 func (by *caller) mayTag(id int, before, after string) error {
 	if by.c.access.May(by.who, "/", "Sys.Modify") {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// hotplug does of what waits what can be done while the virtual machine runs. The rest waits for its
-// next start.
+// hotplug does of what waits what can be done while the virtual machine runs. The rest waits for
+// its next start.
 func (j *job) hotplug(m *vm) error {
 	return j.applyKeys(m, m.Plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
 }
 
-// applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from being
-// done.
+// applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from
+// being done.
 func (j *job) applyKeys(m *vm, which func(key string) bool, because func(key string, err error) string) error {
 	wrong := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {

@@ -364,8 +364,8 @@ func (k *call) stateStorage() (string, error) {
 	return name, j.all("/storage/"+name, "Datastore.AllocateSpace")
 }
 
-// stateStorage is the storage that a machine's memory is saved on: the one that its configuration names,
-// or that of a disk, shared ones first.
+// stateStorage is the storage that a machine's memory is saved on: the one that its configuration
+// names, or that of a disk, shared ones first.
 func (m *vm) stateStorage(c *Cluster) string {
 	if name := m.Conf["vmstatestorage"]; name != "" {
 		return name

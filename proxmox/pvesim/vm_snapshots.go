@@ -53,8 +53,8 @@ func postSnapshot(k *call) (any, error) {
 	return k.task("qmsnapshot", k.in["vmid"], func(j *job) error { return j.takeSnapshot(id, name, text, memory) }), nil
 }
 
-// takeSnapshot locks the machine by a key of its configuration while its disks are being worked on, so
-// that the lock stays if the task does not come to its end.
+// takeSnapshot locks the machine by a key of its configuration while its disks are being worked on,
+// so that the lock stays if the task does not come to its end.
 func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
 	if err := j.locked(id, waitFile, func() error { return j.prepareSnapshot(id, name, text, memory) }); err != nil {
 		return err
@@ -262,8 +262,8 @@ func (j *job) prepareRollback(id int, name string) error {
 	return nil
 }
 
-// rollback gives a machine the configuration that it had. Its description stays, and so do disks that
-// the snapshot does not know, as unused.
+// rollback gives a machine the configuration that it had. Its description stays, and so do disks
+// that the snapshot does not know, as unused.
 func (j *job) rollback(id int, name string) error {
 	m, err := j.config(id)
 	if err != nil {

@@ -191,8 +191,8 @@ func (j *errand) quorate() error {
 // daemonPID is of the worker of pvedaemon that makes a call.
 const daemonPID = 78
 
-// write refuses to write a configuration file where the cluster's file system is read-only. It comes
-// before every change, so that without quorum nothing changes.
+// write refuses to write a configuration file where the cluster's file system is read-only. It
+// comes before every change, so that without quorum nothing changes.
 func (j *errand) write(id int) error {
 	pid := daemonPID
 	if j.t != nil {
@@ -273,7 +273,8 @@ func (m *vm) status(c *Cluster, full bool) map[string]any {
 	return s
 }
 
-// How busy a guest is: what it uses of one CPU, and which part of its memory when it has booted and before.
+// How busy a guest is: what it uses of one CPU, and which part of its memory when it has booted and
+// before.
 const (
 	idleShare  = 0.02
 	idleMemory = 4

@@ -22,8 +22,8 @@ const (
 
 // How long storages take.
 const (
-	// allocating is the share of a clone's time during which a storage is locked to make its disks, up to
-	// mostAllocating: room is made no more slowly because there is much to be copied into it.
+	// allocating is the share of a clone's time during which a storage is locked to make its disks,
+	// up to mostAllocating: room is made no more slowly because there is much to be copied into it.
 	allocating     = 8
 	mostAllocating = 3 * time.Second
 	// metadataPerSecond is of how many bytes of a disk the bookkeeping is written in a second: an
@@ -77,8 +77,8 @@ func (s *storage) lockOf(h *host) *flock {
 	return l
 }
 
-// occupies is how many bytes of its storage a volume takes. Disks count as if their guests had filled
-// them, for that is what they come to.
+// occupies is how many bytes of its storage a volume takes. Disks count as if their guests had
+// filled them, for that is what they come to.
 func (v *volume) occupies() int64 {
 	if v.parent != "" {
 		return v.size / linkedShare
@@ -269,8 +269,8 @@ type wanted struct {
 	takes  time.Duration // besides what its size takes, while the storage is locked
 }
 
-// allocate makes a volume. It is there from the beginning, though empty, so that one is left over if
-// whoever makes it is killed.
+// allocate makes a volume. It is there from the beginning, though empty, so that one is left over
+// if whoever makes it is killed.
 func (j *errand) allocate(s *storage, w wanted) (*volume, error) {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
@@ -345,8 +345,8 @@ func (j *errand) logAllocated(s *storage, v *volume, backing string) {
 	}
 }
 
-// backing is how a linked clone names the volume that it is made of: storages that keep files know them by
-// the way there.
+// backing is how a linked clone names the volume that it is made of: storages that keep files know
+// them by the way there.
 func (s *storage) backing(name string) string {
 	if s.files() {
 		return "../" + name

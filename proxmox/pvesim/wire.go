@@ -75,7 +75,8 @@ func (k *call) parameters(r *request) (map[string]any, *response) {
 	return sent, nil
 }
 
-// decodeForm reads name=value pairs. A name without = has no value, and one that comes twice has several.
+// decodeForm reads name=value pairs. A name without = has no value, and one that comes twice has
+// several.
 func decodeForm(text string) map[string]any {
 	sent := map[string]any{}
 	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' }) {

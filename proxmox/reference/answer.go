@@ -42,8 +42,8 @@ type Exchange struct {
 	Answer      []byte
 }
 
-// Problems says what the schema does not allow: about the request, whatever became of it, and about the
-// answer when it is a good one.
+// Problems says what the schema does not allow: about the request, whatever became of it, and about
+// the answer when it is a good one.
 func (s *Schema) Problems(x Exchange) []string {
 	m, params, err := s.Request(x.Verb, x.URL, x.ContentType, x.Body)
 	var all []string
@@ -273,14 +273,14 @@ var brokenPromises = func() []*BrokenPromise {
 	)
 	return []*BrokenPromise{
 		broken(nextid, "data", `string \d+`, "a number out of a regular expression stays text in Perl"),
-		broken(token, "data.info.privsep", `string [01]`, "what came as a form is given back as text"),
-		broken(token, "data.info.expire", `string \d+`, "what came as a form is given back as text"),
+		broken(token, "data.info.privsep", `string [01]`, "what came as a form is returned as text"),
+		broken(token, "data.info.expire", `string \d+`, "what came as a form is returned as text"),
 		broken("POST /nodes/{node}/qemu/{vmid}/config", "data", "null", "a change that ends within background_delay has no task"),
 		broken(pending, "data[].value", `json.Number \d+`, "integers of the configuration are integers here too"),
 		broken(pending, "data[].pending", `json.Number \d+`, "integers of the configuration are integers here too"),
-		broken(options, "data.registered-tags", "a list", "it is told taken apart"),
-		broken(options, "data.tag-style", "an object", "it is told taken apart"),
-		broken(options, "data.user-tag-access", "an object", "it is told taken apart"),
+		broken(options, "data.registered-tags", "a list", "it is returned in parts"),
+		broken(options, "data.tag-style", "an object", "it is returned in parts"),
+		broken(options, "data.user-tag-access", "an object", "it is returned in parts"),
 		broken(content, "data[].parent", "null", "a volume without parent has none"),
 	}
 }()

@@ -35,8 +35,8 @@ func known(t *testing.T) (*Schema, []*Record) {
 	return s, all
 }
 
-// A schema that refuses what the real server took, or takes what the real server refused, would judge
-// the emulator wrongly.
+// A schema that refuses what the real server took, or takes what the real server refused, would
+// judge the emulator wrongly.
 func TestSchemaJudgesWhatWasRecordedAsTheServerDid(t *testing.T) {
 	s, records := known(t)
 	taken, refused := 0, 0

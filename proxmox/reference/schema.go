@@ -1,7 +1,7 @@
-// Package reference holds exchanges against what is known of the real Proxmox VE: the schema that it
-// publishes of its API, and what was recorded of its daemons. Both are read from data that lies beside
-// the project; nothing of them is written down here, so that they can judge the emulator and the
-// client alike.
+// Package reference holds exchanges against what is known of the real Proxmox VE: the schema that
+// it publishes of its API, and what was recorded of its daemons. Both are read from data that lies
+// beside the project; nothing of them is written down here, so that they can judge the emulator and
+// the client alike.
 package reference
 
 import (
@@ -166,7 +166,7 @@ var perlisms = strings.NewReplacer(`(?^:`, `(?:`, `(?^i:`, `(?i:`, `(?^u:`, `(?:
 // length beyond what Go counts to is not counted.
 func perl(re string) (*regexp.Regexp, error) { return regexp.Compile(perlisms.Replace(re)) }
 
-// Find is the method that serves a path, and what stands in the path's places.
+// Find is the method that serves a path, and what is in the path's places.
 func (s *Schema) Find(verb, path string) (*Method, map[string]string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for _, m := range s.Methods {
@@ -250,7 +250,7 @@ func (v *verifier) add(path, text string, args ...any) {
 	}
 }
 
-// object checks what is given against the properties there are; prefix stands before their names.
+// object checks what is given against the properties there are; prefix is before their names.
 func (v *verifier) object(p *Property, prefix string, given map[string]any) {
 	ps := p.merged(given)
 	for name, q := range ps {
@@ -272,8 +272,8 @@ func (v *verifier) object(p *Property, prefix string, given map[string]any) {
 	}
 }
 
-// All are the properties that an object may have, whatever type is given in it. What only some types
-// must have is optional.
+// All are the properties that an object may have, whatever type is given in it. What only some
+// types must have is optional.
 func (p *Property) All() map[string]*Property {
 	ps := map[string]*Property{}
 	for name, q := range p.Properties {

@@ -64,7 +64,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"no token file", func(s *Site, _ *Pool) { s.TokenFile = "" }, `tokenFile: must name a file, was ""`},
 		{"a fingerprint of SHA-1", func(s *Site, _ *Pool) { s.Fingerprints = []string{"AA:BB"} }, `fingerprints[0]: must be`},
 		{"insecure beside a CA", func(s *Site, _ *Pool) { s.Insecure, s.CAFile = true, "ca.pem" }, `insecure: must be false beside caFile or fingerprints`},
-		{"a CA beside fingerprints", func(s *Site, _ *Pool) { s.CAFile, s.Fingerprints = "ca.pem", []string{strings.Repeat("ab", 32)} }, `fingerprints: must be left out beside caFile`},
+		{"a CA beside fingerprints", func(s *Site, _ *Pool) { s.CAFile, s.Fingerprints = "ca.pem", []string{strings.Repeat("ab", 32)} }, `fingerprints: must be omitted beside caFile`},
 		{"negative clones", func(s *Site, _ *Pool) { s.ClonesPerStorage = -1 }, `clonesPerStorage: must be ≥ 0, was -1`},
 		{"a way with HA that is none", func(s *Site, _ *Pool) { s.HA = "kill" }, `ha: must be wait or purge, was "kill"`},
 		{"no pool", func(s *Site, _ *Pool) { s.Pools = nil }, `pools: must name at least one pool, was none`},
@@ -118,8 +118,8 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a host without a template", func(_ *Site, p *Pool) {
 			p.Template, p.Placement.Hosts = placement.Template{ByHost: map[string]int{"pve1": 9001}}, []string{"pve1", "pve2"}
 		}, `pools[0].placement.hosts[1]: must have a template in template.byHost, was "pve2"`},
-		{"a linked clone elsewhere", func(_ *Site, p *Pool) { p.Storage = "local-lvm" }, `pools[0].storage: must be left out unless clone is full`},
-		{"a linked clone in another format", func(_ *Site, p *Pool) { p.Format = "raw" }, `pools[0].format: must be left out unless clone is full`},
+		{"a linked clone elsewhere", func(_ *Site, p *Pool) { p.Storage = "local-lvm" }, `pools[0].storage: must be omitted unless clone is full`},
+		{"a linked clone in another format", func(_ *Site, p *Pool) { p.Format = "raw" }, `pools[0].format: must be omitted unless clone is full`},
 		{"a way to clone that is none", func(_ *Site, p *Pool) { p.Clone = "half" }, `pools[0].clone: must be linked or full, was "half"`},
 		{"a format that is none", func(_ *Site, p *Pool) { p.Clone, p.Format = placement.Full, "vdi" }, `pools[0].format: must be raw, qcow2 or vmdk, was "vdi"`},
 		{"no resource pool", func(_ *Site, p *Pool) { p.PVEPool = "" }, `pools[0].pvePool: must name a resource pool, was ""`},
@@ -165,11 +165,11 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a resource that is not there", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 0} }, `pools[0].resources["nvidia.com/gpu"]: must be above 0, was 0`},
 		{"a taint that prefers", func(_ *Site, p *Pool) { p.Taints = []Taint{{Key: "a", Effect: "PreferNoSchedule"}} }, `pools[0].taints[0].effect: must be NoSchedule or NoExecute`},
 		{"a negative time-out", func(_ *Site, p *Pool) { p.JoinTimeout = -1 }, `pools[0].joinTimeout: must be ≥ 0, was -1ns`},
-		{"an option that is managed", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"smbios1": "uuid=1"} }, `pools[0].guest.options.smbios1: must be left out: Plimsoll sets it on every machine`},
-		{"an option for root", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"args": "-s"} }, `pools[0].guest.options.args: must be left out: only root@pam may set it`},
-		{"an option that is a disk", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"scsi1": "local:8"} }, `pools[0].guest.options.scsi1: must be left out: disks are the template's`},
+		{"an option that is managed", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"smbios1": "uuid=1"} }, `pools[0].guest.options.smbios1: must be omitted: Plimsoll sets it on every machine`},
+		{"an option for root", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"args": "-s"} }, `pools[0].guest.options.args: must be omitted: only root@pam may set it`},
+		{"an option that is a disk", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"scsi1": "local:8"} }, `pools[0].guest.options.scsi1: must be omitted: disks are the template's`},
 		{"no storage for the disc", func(_ *Site, p *Pool) { p.Join.Kind, p.Join.UserDataFile = firstboot.Custom, "user-data" }, `pools[0].iso.storage: must name a storage for the discs that the join profile needs, was ""`},
-		{"a storage for no disc", func(_ *Site, p *Pool) { p.ISO.Storage = "local" }, `pools[0].iso.storage: must be left out: the join profile needs no disc`},
+		{"a storage for no disc", func(_ *Site, p *Pool) { p.ISO.Storage = "local" }, `pools[0].iso.storage: must be omitted: the join profile needs no disc`},
 		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "kubeadm" }, `pools[0].join.kind: must be`},
 		{"labels that two sets differ in", func(_ *Site, p *Pool) {
 			p.Labels, p.Join.Labels = map[string]string{"disk": "ssd"}, map[string]string{"disk": "hdd"}

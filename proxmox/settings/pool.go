@@ -12,10 +12,11 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// Pool is a kind of machine and how it is made, as operators write it. What may be left out has
+// Pool is a kind of machine and how it is made, as operators write it. What may be omitted has
 // the meaning that its comment gives; Complete fills it in.
 type Pool struct {
-	// At is what the pool's keys lie in for whoever is to mend them; empty is its place among the file's pools.
+	// At is what the pool's keys lie in for whoever is to mend them; empty is its place among the
+	// file's pools.
 	At string `json:"-"`
 	// Name begins the name of every machine: web makes web-mtim7pc0-0.
 	Name   string          `json:"name" strict:"required"`
@@ -55,8 +56,8 @@ type Pool struct {
 	Zone     string            `json:"zone,omitempty"` // empty is the host, where only one may carry the pool
 	Reserved pricing.Resources `json:"reserved,omitzero"`
 	PodSlots int               `json:"podSlots,omitempty" strict:"nonzero"` // 0 is Kubernetes' 110
-	// Resources is what each node has besides CPU and memory, by name: devices, huge pages. Without ephemeral-storage
-	// among them, pods may use what is usual of the shape's disk.
+	// Resources is what each node has besides CPU and memory, by name: devices, huge pages. Without
+	// ephemeral-storage among them, pods may use what is usual of the shape's disk.
 	Resources map[string]pricing.Quantity `json:"resources,omitempty"`
 
 	// Join is how machines become nodes.
@@ -72,10 +73,11 @@ type Pool struct {
 	ShutdownGrace nodescaler.Duration `json:"shutdownGrace,omitempty" strict:"nonzero"`
 	// JoinTimeout is how long a started machine may take to become a node; 0 is 15 minutes.
 	JoinTimeout nodescaler.Duration `json:"joinTimeout,omitempty" strict:"nonzero"`
-	// MaxFailures is how many machines in a row may fail before no more are ordered; 0 is 3. Those that
-	// fail for lack of room are not counted, for that passes by itself.
+	// MaxFailures is how many machines in a row may fail before no more are ordered; 0 is 3. Those
+	// that fail for lack of room are not counted, for that passes by itself.
 	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
-	// Resumed is when a person last resumed the pool, which lets machines go that the brake has held since before then.
+	// Resumed is when a person last resumed the pool, which lets machines go that the brake has
+	// held since before then.
 	Resumed time.Time `json:"resumed,omitzero"`
 }
 
@@ -130,7 +132,7 @@ type ISO struct {
 	Storage string `json:"storage,omitempty"`
 }
 
-// Complete returns the pool with what was left out filled in.
+// Complete returns the pool with what was omitted filled in.
 func (p Pool) Complete() Pool {
 	or(&p.Clone, placement.Linked)
 	or(&p.Bridge, "vmbr0")
@@ -147,7 +149,7 @@ func (p Pool) Complete() Pool {
 	return p
 }
 
-// Complete returns the site with what was left out filled in, its pools' too.
+// Complete returns the site with what was omitted filled in, its pools' too.
 func (s Site) Complete() Site {
 	or(&s.ClonesPerStorage, 2)
 	or(&s.HA, HAWait)

@@ -12,14 +12,14 @@ import (
 // Site is one Proxmox VE cluster, and what this installation of Plimsoll may do there. Secrets
 // are named by file and read by whoever connects.
 type Site struct {
-	// Owner names this installation. It stands in the tag and in the notes of every machine, and
+	// Owner names this installation. It is in the tag and in the notes of every machine, and
 	// nothing without it is ever touched; two installations on one cluster need two names.
 	Owner string `json:"owner" strict:"required"`
-	// ClusterID names the Kubernetes cluster that the machines are nodes of, where no kubeconfig leads to it. Beside
-	// one it must be the UID of the namespace kube-system.
+	// ClusterID names the Kubernetes cluster that the machines are nodes of, where no kubeconfig
+	// leads to it. Beside one it must be the UID of the namespace kube-system.
 	ClusterID string `json:"clusterID,omitempty"`
-	// AdoptUnmarked takes machines whose notes name no cluster for this one's, as they were made before it stood there.
-	// Without it they are kept, and never stopped or destroyed.
+	// AdoptUnmarked takes machines whose notes name no cluster for this one's, as they were made
+	// before it was there. Without it they are kept, and never stopped or destroyed.
 	AdoptUnmarked bool `json:"adoptUnmarked,omitempty"`
 	// Endpoints are the hosts that serve the API, in the order they are tried:
 	// https://pve1.example:8006.
@@ -69,7 +69,8 @@ func (s *Site) KeyOf(pool int) string {
 	return fmt.Sprintf("pools[%d]", pool)
 }
 
-// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
+// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its
+// administrator chose.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
 // ValidClusterID reports whether text may name a cluster.

@@ -62,7 +62,7 @@ type bare string
 func (f Faults) Err() error { return errors.Join(*f.all...) }
 
 var (
-	// dnsLabel is a name that fits into a host name. Upper case is left out: nodes are named after
+	// dnsLabel is a name that fits into a host name. Upper case is omitted: nodes are named after
 	// machines, and Kubernetes allows none.
 	dnsLabel = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 	tagName  = regexp.MustCompile(`^[a-z0-9_][a-z0-9_+.-]*$`)
@@ -121,7 +121,7 @@ func (s *Site) checkConnection(f Faults) {
 	for i, p := range s.Fingerprints {
 		f.join(fmt.Sprintf("fingerprints[%d]", i), pveapi.CheckFingerprints(p))
 	}
-	f.Must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
+	f.Must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be omitted beside caFile, which answers the same question in another way", s.Fingerprints)
 	f.Must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)
 }
 
@@ -170,7 +170,7 @@ func (p *Pool) check(f Faults) {
 	f.Must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
 	for i, t := range p.Tags {
 		f.Must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
-		f.Must(!strings.HasPrefix(t, tagPrefix), fmt.Sprintf("tags[%d]", i), "not begin with "+tagPrefix+", which is how machines are told to be ours", t)
+		f.Must(!strings.HasPrefix(t, tagPrefix), fmt.Sprintf("tags[%d]", i), "not begin with "+tagPrefix+", which marks machines as ours", t)
 	}
 }
 
@@ -217,8 +217,8 @@ func (p *Pool) checkTemplate(f Faults) {
 	}
 	f.Must(slices.Contains([]placement.CloneMode{"", placement.Linked, placement.Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
 	if p.Clone != placement.Full {
-		f.Must(p.Storage == "", "storage", "be left out unless clone is full: a linked clone lies where its template does", p.Storage)
-		f.Must(p.Format == "", "format", "be left out unless clone is full", p.Format)
+		f.Must(p.Storage == "", "storage", "be omitted unless clone is full: a linked clone lies where its template does", p.Storage)
+		f.Must(p.Format == "", "format", "be omitted unless clone is full", p.Format)
 	}
 	f.Must(p.Storage == "" || pveName.MatchString(p.Storage), "storage", "name a storage", p.Storage)
 	f.Must(slices.Contains([]string{"", "raw", "qcow2", "vmdk"}, p.Format), "format", "be raw, qcow2 or vmdk", p.Format)
@@ -308,7 +308,7 @@ func causes() string {
 func (p *Pool) checkJoin(f Faults) {
 	f.join("join", p.Join.Validate())
 	f.Must(!p.NeedsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
-	f.Must(p.NeedsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
+	f.Must(p.NeedsDisc() || p.ISO.Storage == "", "iso.storage", "be omitted: the join profile needs no disc", p.ISO.Storage)
 	p.checkMachines(f)
 }
 
@@ -473,7 +473,7 @@ func (g *Guest) check(f Faults) {
 		at := "options." + key
 		f.Must(optionKey.MatchString(key), at, "be a key of qm set", key)
 		why, denied := notOptions[strings.TrimRight(key, "0123456789")]
-		f.Must(!denied, at, "be left out: "+why, g.Options[key])
+		f.Must(!denied, at, "be omitted: "+why, g.Options[key])
 		f.Must(g.Options[key] != "", at, "have a value", "")
 		f.Must(!strings.ContainsAny(g.Options[key], "\r\n"), at, "be one line", g.Options[key])
 		rule := deviceRule(strings.TrimRight(key, "0123456789"), g.Options[key])
@@ -481,8 +481,8 @@ func (g *Guest) check(f Faults) {
 	}
 }
 
-// deviceRule is what the value of a key must be, if that is one that only root@pam may give a machine
-// otherwise; empty if it may be set.
+// deviceRule is what the value of a key must be, if that is one that only root@pam may give a
+// machine otherwise; empty if it may be set.
 func deviceRule(name, value string) string {
 	first, named := pveapi.Properties(value)
 	switch {

@@ -1,7 +1,7 @@
 // Package crd says of manifests what an API server would, in milliseconds and without one: it runs
 // the API server's own rules over CustomResourceDefinitions and over objects of their kinds.
 //
-// What an API server does besides is left out: admission plugins, and what it thinks of names and of
+// What an API server does besides is omitted: admission plugins, and what it thinks of names and of
 // fields that it manages itself.
 package crd
 
@@ -36,8 +36,8 @@ type kind struct {
 	cel    *cel.Validator
 }
 
-// Read reads the CustomResourceDefinitions in the YAML files of a folder. It returns everything that
-// an API server would refuse of them, rules that might take too long included.
+// Read reads the CustomResourceDefinitions in the YAML files of a folder. It returns everything
+// that an API server would refuse of them, rules that might take too long included.
 func Read(folder fs.FS) (*Judge, error) {
 	files, err := fs.Glob(folder, "*.yaml")
 	if err != nil {
@@ -117,8 +117,8 @@ func (j *Judge) Kinds() []string {
 	return names
 }
 
-// Create returns a manifest as the API server would store it, with its defaults, or every fault that
-// it would be refused for under strict field validation.
+// Create returns a manifest as the API server would store it, with its defaults, or every fault
+// that it would be refused for under strict field validation.
 func (j *Judge) Create(manifest []byte) (*unstructured.Unstructured, error) {
 	k, obj, faults := j.read(manifest)
 	if k == nil {

@@ -61,7 +61,7 @@ func reference(t *testing.T) string {
 	for _, kind := range []string{"WorkloadAutoscaler", "VMPool", "PriceBook"} {
 		s := j.Schema("plimsoll.dev/v1alpha1", kind)
 		for _, part := range []string{"spec", "status"} {
-			fmt.Fprintf(&out, "## %s: %s\n\n| field | value | left out | what it is |\n|---|---|---|---|\n", kind, part)
+			fmt.Fprintf(&out, "## %s: %s\n\n| field | value | omitted | what it is |\n|---|---|---|---|\n", kind, part)
 			node := s.Properties[part]
 			rows(&out, &node, "")
 			out.WriteString("\n")
@@ -109,7 +109,7 @@ func line(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }
 
-// valueOf says what may stand in a field.
+// valueOf says what may are in a field.
 func valueOf(s *schema.Structural) string {
 	v := s.ValueValidation
 	switch {
@@ -184,7 +184,7 @@ func constants(t *testing.T) (conditions, reasons []constant) {
 	return conditions, reasons
 }
 
-// sentence is a constant's comment without its name, with what stands behind it.
+// sentence is a constant's comment without its name, with what is behind it.
 func sentence(s *ast.ValueSpec) string {
 	text := strings.Join(strings.Fields(s.Doc.Text()), " ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, s.Names[0].Name), ":")

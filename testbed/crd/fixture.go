@@ -10,9 +10,9 @@ import (
 
 // Fixture is a manifest in a file of its own, with what an API server says to it.
 //
-// Lines of comment at its head that begin with "refused:" are the faults that it is refused for, all
-// of them. Where there are several documents, the first is accepted, and the others are updates of it
-// that are refused.
+// Lines of comment at its head that begin with "refused:" are the faults that it is refused for,
+// all of them. Where there are several documents, the first is accepted, and the others are updates
+// of it that are refused.
 type Fixture struct {
 	Name      string
 	Documents [][]byte

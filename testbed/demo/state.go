@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// State is how things stand at one moment.
+// State is how things are at one moment.
 type State struct {
 	Time            time.Time
 	Elapsed, Length time.Duration

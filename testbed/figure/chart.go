@@ -9,7 +9,7 @@ import (
 type Chart struct {
 	// ID makes the names within the drawing unique among the drawings of one page.
 	ID string
-	// Title stands above the chart; Desc says in a sentence what is to be seen, for those who
+	// Title is above the chart; Desc says in a sentence what is to be seen, for those who
 	// cannot see it.
 	Title, Desc string
 	X, Y        Axis
@@ -22,7 +22,7 @@ type Chart struct {
 	// Steps lets every value last until the next, in place of a straight line between them.
 	Steps bool
 	// Plain draws thin lines without markers or dashes, where there are so many points that these
-	// would hide them. What is to be told apart by more than colour is an area.
+	// would hide them. What is to be distinguished by more than colour is an area.
 	Plain bool
 }
 
@@ -48,15 +48,15 @@ type Line struct {
 type Series struct {
 	Name   string
 	Points []Point
-	// Guide is a line that guides the eye: it has no markers and stands in no legend.
+	// Guide is a line that guides the eye: it has no markers and is in no legend.
 	Guide bool
 	// Area fills what is below the points in place of a line through them.
 	Area bool
-	// Kin gives a series the colour of the one that stands there, counted from 1, such as of the same policy
-	// elsewhere. Lines and markers stay its own.
+	// Kin gives a series the colour of the one that is there, counted from 1, such as of the same
+	// policy elsewhere. Lines and markers stay its own.
 	Kin int
-	// Unmarked is a line whose points have no markers, and Dots are markers without a line, such as the
-	// events on one.
+	// Unmarked is a line whose points have no markers, and Dots are markers without a line, such as
+	// the events on one.
 	Unmarked, Dots bool
 }
 

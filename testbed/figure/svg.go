@@ -20,7 +20,7 @@ const (
 	closest       = 15  // and what it is at least
 )
 
-// palette is Okabe and Ito's, whose colours are told apart by the colour-blind too. The last
+// palette is Okabe and Ito's, whose colours are distinguished by the colour-blind too. The last
 // is the colour of the text.
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#9a8c00", "currentColor"}
 

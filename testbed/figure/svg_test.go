@@ -178,7 +178,7 @@ func TestScatteredPointsHaveNoLines(t *testing.T) {
 		t.Errorf("%d lines, want none", n)
 	}
 	if n := len(find(all, "g", "q")); n != 5 {
-		t.Errorf("the legend has %d rows, want 5: guides stand in none", n)
+		t.Errorf("the legend has %d rows, want 5: guides are in none", n)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestALongLegendStaysInTheDrawing(t *testing.T) {
 			if strings.HasPrefix(e.text, "policy ") {
 				y := must.Get(strconv.ParseFloat(e.attr["y"], 64))(t)
 				if len(at) > 0 && y-at[len(at)-1] < closest-0.1 {
-					t.Errorf("of %d names, %s stands on the one above", n, e.text)
+					t.Errorf("of %d names, %s is on the one above", n, e.text)
 				}
 				at = append(at, y)
 			}
@@ -350,6 +350,6 @@ func TestKinHaveOneColourAndLinesOfTheirOwn(t *testing.T) {
 		t.Errorf("bands are %s and %s", bands[0].attr["fill"], bands[1].attr["fill"])
 	}
 	if lines := find(all, "path", "l"); lines[0].attr["stroke-dasharray"] == lines[1].attr["stroke-dasharray"] {
-		t.Error("their lines cannot be told apart")
+		t.Error("their lines cannot be distinguished")
 	}
 }

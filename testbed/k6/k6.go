@@ -1,5 +1,5 @@
-// Package k6 puts load on an application over real HTTP: it runs k6 on the scripts that lie beside it, each of
-// which works with plain k6 as well, and reads what came of it.
+// Package k6 puts load on an application over real HTTP: it runs k6 on the scripts that lie beside
+// it, each of which works with plain k6 as well, and reads what came of it.
 package k6
 
 import (
@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// Scripts are the loads, and load.js, which they share. What the environment tells each stands in its head.
+// Scripts are the loads, and load.js, which they share. What the environment tells each is in its
+// head.
 //
 //go:embed *.js
 var Scripts embed.FS
@@ -62,12 +63,13 @@ type Load struct {
 	Duration time.Duration
 	Target   time.Duration // within which an answer is good
 	Quantile float64       // of the minutes' latencies; 0.9 if zero
-	// Fresh is a connection for every request, so that a Service of Kubernetes spreads them over pods.
+	// Fresh is a connection for every request, so that a Service of Kubernetes spreads them over
+	// pods.
 	Fresh bool
 }
 
-// maxUsers is how many of k6's virtual users a laboratory's machine carries: each has an interpreter of
-// its own, of 100 to 200 kB.
+// maxUsers is how many of k6's virtual users a laboratory's machine carries: each has an
+// interpreter of its own, of 100 to 200 kB.
 const maxUsers = 5000
 
 // Validate says everything that is wrong with the load.
@@ -108,8 +110,8 @@ type Summary struct {
 	P95  float64 `json:"p95Ms"`
 	P99  float64 `json:"p99Ms"`
 	Max  float64 `json:"maxMs"`
-	// Served is what the application says that its answers took, and Late how much longer they took for
-	// the users. Both are nothing where the application does not say.
+	// Served is what the application says that its answers took, and Late how much longer they took
+	// for the users. Both are nothing where the application does not say.
 	Served *Spell `json:"served,omitempty"`
 	Late   *Spell `json:"late,omitempty"`
 	// Objective is what was asked of the answers; nothing where nothing was.
@@ -136,18 +138,19 @@ type Spell struct {
 type Minute struct {
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
-	// Quantile is the load's quantile of all its requests, in milliseconds; +Inf when so many failed that
-	// it lies among them.
+	// Quantile is the load's quantile of all its requests, in milliseconds; +Inf when so many
+	// failed that it lies among them.
 	Quantile float64 `json:"quantileMs"`
 }
 
-// GoodFraction is the share of requests that were answered within the target, and whether there were any.
+// GoodFraction is the share of requests that were answered within the target, and whether there
+// were any.
 func (s *Summary) GoodFraction() (float64, bool) {
 	return float64(s.Good) / float64(s.Requests), s.Requests > 0
 }
 
-// Run runs k6, the program, on paper.js, as RunScript does. The objective is not judged: that is done from what
-// many runs come to.
+// Run runs k6, the program, on paper.js, as RunScript does. The objective is not judged: that is
+// done from what many runs come to.
 func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
@@ -158,9 +161,10 @@ func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) 
 // missedObjective is what k6 exits with when a threshold was missed and all else went well.
 const missedObjective = 99
 
-// RunScript runs k6, the program, on one of the scripts with its settings, and returns when the load is over;
-// that an objective was missed is in the summary. What it leaves behind is in the folder: the scripts, k6's own
-// output and the summary. When the context is done, the load ends early and comes to an error.
+// RunScript runs k6, the program, on one of the scripts with its settings, and returns when the
+// load is over; that an objective was missed is in the summary. What it leaves behind is in the
+// folder: the scripts, k6's own output and the summary. When the context is done, the load ends
+// early and comes to an error.
 func RunScript(ctx context.Context, program, folder, script string, settings map[string]string) (*Summary, error) {
 	if !slices.Contains(Names(), script) {
 		return nil, fmt.Errorf("script: must be one of %s, was %q", Names(), script)
@@ -263,8 +267,8 @@ func arguments(settings map[string]string, summary string) []string {
 	return args
 }
 
-// failedAfter is what the script says of a quantile that lies among failures, or half of it and more
-// where it lies between one and an answer.
+// failedAfter is what the script says of a quantile that lies among failures, or half of it and
+// more where it lies between one and an answer.
 const failedAfter = 1e9
 
 func readSummary(text []byte) (*Summary, error) {

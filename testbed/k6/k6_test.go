@@ -82,7 +82,8 @@ func TestHeadsTellWhatScriptsRead(t *testing.T) {
 	}
 }
 
-// The script is told everything that it reads, so that nothing in this process' environment is taken for it.
+// The script is told everything that it reads, so that nothing in this process' environment is
+// taken for it.
 func TestTheScriptIsToldTheLoad(t *testing.T) {
 	l := paper()
 	want := map[string]string{

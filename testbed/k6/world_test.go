@@ -129,7 +129,8 @@ func TestScriptsSendWhatTheySay(t *testing.T) {
 		settings    map[string]string
 		least, most int
 	}{
-		// Users become 6 within 2 s and stay for 2: (1+6)/2·2 + 6·2 requests, less the time that answers take.
+		// Users become 6 within 2 s and stay for 2: (1+6)/2·2 + 6·2 requests, less the time that
+		// answers take.
 		{"ramp.js", map[string]string{"STAGES": "6:2, 6:2", "KIND": "pace"}, 8, 26},
 		// 2 s on the way to 10 a second, 2 s at it.
 		{"rate.js", map[string]string{"RATE": "10", "RAMP": "2", "DURATION": "2"}, 24, 31},
@@ -197,7 +198,8 @@ func TestScriptsRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 }
 
-// The published load works by hand, where it lies, against a loader; and k6 says itself when an objective is missed.
+// The published load works by hand, where it lies, against a loader; and k6 says itself when an
+// objective is missed.
 func TestThePaperRunsByHand(t *testing.T) {
 	service, err := loader.New(loader.Config{Work: loader.Work{Digits: 100}, AtOnce: 8, CallTimeout: time.Second, Grace: time.Minute})
 	if err != nil {

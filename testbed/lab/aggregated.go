@@ -19,8 +19,8 @@ import (
 type AggregatedAPI struct {
 	Group, Version string // such as metrics.k8s.io, v1beta1
 	Port           int    // on 127.0.0.1, HTTPS
-	// CABundle is what signed its certificate, in PEM. The certificate must be for ServerName. If it
-	// is empty, any certificate will do.
+	// CABundle is what signed its certificate, in PEM. The certificate must be for ServerName. If
+	// it is empty, any certificate will do.
 	CABundle []byte
 }
 

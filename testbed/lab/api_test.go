@@ -246,7 +246,8 @@ func (s *apiServer) columns(t *testing.T) {
 	}
 }
 
-// row is what a table's only row shows, and what it shows only when it may be wide. Ages are left out.
+// row is what a table's only row shows, and what it shows only when it may be wide. Ages are
+// omitted.
 func row(t *testing.T, text []byte) []string {
 	t.Helper()
 	var table metav1.Table

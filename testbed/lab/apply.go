@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// Create creates all objects of a manifest, in their order, and returns when the kinds that it defines
-// are served. What is there already stays as it is.
+// Create creates all objects of a manifest, in their order, and returns when the kinds that it
+// defines are served. What is there already stays as it is.
 func (l *Lab) Create(ctx context.Context, manifest []byte) error {
 	c, err := newCreator(l)
 	if err != nil {

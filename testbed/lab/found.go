@@ -20,7 +20,8 @@ const K6Variable = "PLIMSOLL_K6"
 // BuildK6 is the value of K6Variable that has k6 built whatever is found on PATH.
 const BuildK6 = "build"
 
-// leastK6 is the release that the scripts are tried with, but for its patches: what is found must be as new.
+// leastK6 is the release that the scripts are tried with, but for its patches: what is found must
+// be as new.
 var leastK6 = release{1, 8}
 
 // release is a version's major and minor number.
@@ -31,8 +32,8 @@ func (r release) String() string { return fmt.Sprintf("v%d.%d", r.major, r.minor
 // serves reports whether a k6 runs our scripts: those of another major release may not.
 func (r release) serves() bool { return r.major == leastK6.major && r.minor >= leastK6.minor }
 
-// k6 returns a k6 that runs the scripts: the one that K6Variable names, one on PATH that is new enough, or
-// one that is built.
+// k6 returns a k6 that runs the scripts: the one that K6Variable names, one on PATH that is new
+// enough, or one that is built.
 func (b Toolbox) k6(ctx context.Context) (string, error) {
 	named := os.Getenv(K6Variable)
 	if named != "" && named != BuildK6 {
@@ -78,7 +79,8 @@ func (b Toolbox) k6OnPath(ctx context.Context) string {
 	return ""
 }
 
-// k6Says is the first line of what k6 answers when it is asked for its version; it goes by its file's name.
+// k6Says is the first line of what k6 answers when it is asked for its version; it goes by its
+// file's name.
 var k6Says = regexp.MustCompile(`^\S*k6\S* (v(\d{1,6})\.(\d{1,6})\.\d+\S*)`)
 
 // k6Version asks a program which k6 it is.

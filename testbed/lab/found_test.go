@@ -22,7 +22,8 @@ func program(t *testing.T, script string) string {
 	return file
 }
 
-// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; which, and why, is told.
+// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; which, and
+// why, is told.
 func TestK6OnPathIsTakenIfItServes(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string

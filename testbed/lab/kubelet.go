@@ -49,7 +49,8 @@ func (l *Lab) Kubelet() (*Kubelet, error) {
 	trusted.AppendCertsFromPEM(text)
 	return &Kubelet{REST: cfg, CA: files, TLS: &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, ClientCAs: trusted, ClientAuth: tls.RequireAndVerifyClientCert,
-		// Everybody in the lab has a certificate of this authority, and not everybody may read logs.
+		// Everybody in the lab has a certificate of this authority, and not everybody may read
+		// logs.
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if who := s.PeerCertificates[0].Subject.CommonName; who != readerUser {
 				return fmt.Errorf("%s is not the API server", who)

@@ -18,8 +18,8 @@ import (
 // so, and pods bound to them run, and go when they are deleted. A node that loses the label falls
 // silent, as one whose machine has died, and so do its pods; one that gets it back recovers.
 type KWOK struct {
-	// PodStart is how long a pod takes from being bound to being Ready; PodStartAnnotation on the pod
-	// goes first. PodStop is how long it takes to go once it is deleted.
+	// PodStart is how long a pod takes from being bound to being Ready; PodStartAnnotation on the
+	// pod goes first. PodStop is how long it takes to go once it is deleted.
 	PodStart, PodStop timing.Range
 	// Heartbeat is the time between two signs of life of a node, 8 to 12 seconds if not given. The
 	// controllers take a node for dead after --node-monitor-grace-period, which is 50 seconds.

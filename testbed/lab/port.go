@@ -17,9 +17,9 @@ const (
 	blockSize = 50
 )
 
-// ports are this process's. A port is free until its server listens, which takes seconds, and again while
-// its part is down: another lab would take it. So a process has blocks of ports to itself, and listens at
-// the first port of each as long as it lives.
+// ports are this process's. A port is free until its server listens, which takes seconds, and again
+// while its part is down: another lab would take it. So a process has blocks of ports to itself,
+// and listens at the first port of each as long as it lives.
 var ports struct {
 	sync.Mutex
 	next, end int

@@ -89,7 +89,8 @@ func (p *Process) Spawn(out *os.File) (*Child, error) {
 	c := &Child{cmd: cmd, leash: leash, gone: make(chan struct{}), ended: make(chan error, 1)}
 	started := make(chan error)
 	go func() {
-		// Linux ends a child with the thread that started it, so the thread stays until the child is gone.
+		// Linux ends a child with the thread that started it, so the thread stays until the child
+		// is gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()

@@ -115,9 +115,9 @@ func (p *Prometheus) config(l *Lab, port int) ([]byte, error) {
 // jobsFolder is below the data folder, and holds a file for each job.
 const jobsFolder = "prometheus/jobs"
 
-// Scrape has Prometheus, if the lab has one now or later, read what the job says. A later call for the same
-// job replaces the earlier one; one without targets ends it. Its file stays then: what a job that is gone from
-// the configuration read last would count as current for five minutes more.
+// Scrape has Prometheus, if the lab has one now or later, read what the job says. A later call for
+// the same job replaces the earlier one; one without targets ends it. Its file stays then: what a
+// job that is gone from the configuration read last would count as current for five minutes more.
 func (l *Lab) Scrape(job ScrapeJob) error {
 	if err := job.check(); err != nil {
 		return err

@@ -53,7 +53,8 @@ var recipes = map[Tool]recipe{
 	},
 	ToolPrometheus: {
 		folder: "tools/prometheus", pkg: "github.com/prometheus/prometheus/cmd/prometheus", module: "github.com/prometheus/prometheus",
-		// What remains finds its targets in files, as the lab uses it, and in a cluster, as manifests of ours do.
+		// What remains finds its targets in files, as the lab uses it, and in a cluster, as
+		// manifests of ours do.
 		tags:  "remove_all_sd,enable_kubernetes_sd",
 		names: []string{"github.com/prometheus/common/version.Version=%s"},
 	},
@@ -73,8 +74,8 @@ type Toolbox struct {
 	Progress func(line string)
 }
 
-// Path returns the file of a tool, and builds it first if it is not there. Of k6, one that people have
-// does as well.
+// Path returns the file of a tool, and builds it first if it is not there. Of k6, one that people
+// have does as well.
 func (b Toolbox) Path(ctx context.Context, t Tool) (string, error) {
 	if t == ToolK6 {
 		return b.k6(ctx)
@@ -82,8 +83,8 @@ func (b Toolbox) Path(ctx context.Context, t Tool) (string, error) {
 	return b.built(ctx, t)
 }
 
-// built returns the file of a tool that we build. One tool is built at a time on a machine, however many
-// ask.
+// built returns the file of a tool that we build. One tool is built at a time on a machine, however
+// many ask.
 func (b Toolbox) built(ctx context.Context, t Tool) (string, error) {
 	r, ok := recipes[t]
 	if !ok {
@@ -320,8 +321,8 @@ func (v *version) arguments(into string) []string {
 	return []string{"build", "-v", "-trimpath", "-mod=readonly", "-buildvcs=false", "-tags=" + v.tags, "-ldflags=" + link, "-o", into, v.pkg}
 }
 
-// environment is this process's without what would mix other modules into the build. No tool needs C, so that
-// it is the same one whether there is a compiler for it.
+// environment is this process's without what would mix other modules into the build. No tool needs
+// C, so that it is the same one whether there is a compiler for it.
 func (v *version) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GOFLAGS=") })
 	return append(env, "GOWORK=off", "CGO_ENABLED=0")

@@ -146,8 +146,8 @@ func TestKWOKPlaysKubelet(t *testing.T) {
 	eventually(t, "a node that speaks again is ready", func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
 }
 
-// TestSilenceIsKept lets a cluster fall silent while heartbeats are under way: none of them brings the
-// next one after it.
+// TestSilenceIsKept lets a cluster fall silent while heartbeats are under way: none of them brings
+// the next one after it.
 func TestSilenceIsKept(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{
@@ -260,7 +260,7 @@ func query1(ctx context.Context, api, query string) (string, error) {
 	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
 }
 
-// An API server of the test's own stands behind the control plane, which must tell it who asks.
+// An API server of the test's own is behind the control plane, which must tell it who asks.
 func TestControlPlanePassesRequestsOn(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	heard := make(chan http.Header, 100)

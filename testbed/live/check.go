@@ -16,17 +16,17 @@ type Must func(kept bool, key, rule string, was any)
 // Check notes what of an experiment cannot be in any world that goes by the clock.
 func Check(e *testbed.Experiment, must Must) {
 	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
-	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
-	must(e.Signals.Late == 0, "signals.late", "left out", e.Signals.Late)
-	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
+	must(len(e.Load.Scenarios) == 0, "load.scenarios", "omitted: k6 keeps the number of users", len(e.Load.Scenarios))
+	must(e.Signals.Late == 0, "signals.late", "omitted", e.Signals.Late)
+	must(len(e.Faults) == 0, "faults", "omitted", len(e.Faults))
 	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
 	for i := range e.Pools {
 		p := &e.Pools[i]
 		must(p.Start == p.Min, fmt.Sprintf("pools[%d].start", i), "min, which Plimsoll makes by itself", p.Start)
-		must(len(p.Resources) == 0, fmt.Sprintf("pools[%d].resources", i), "left out", p.Resources)
+		must(len(p.Resources) == 0, fmt.Sprintf("pools[%d].resources", i), "omitted", p.Resources)
 	}
 	for i := range e.Workloads {
-		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "left out", e.Workloads[i].Priority)
+		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "omitted", e.Workloads[i].Priority)
 	}
 	for i := range e.Policies {
 		p := &e.Policies[i]

@@ -16,7 +16,8 @@ func Load(e *testbed.Experiment, j *testbed.Job, url string) k6.Load {
 	}
 }
 
-// inFlight is how many requests of an open load may be on their way for each that comes in a second.
+// inFlight is how many requests of an open load may be on their way for each that comes in a
+// second.
 const inFlight = 20
 
 func users(j *testbed.Job) int {

@@ -34,8 +34,8 @@ func Labels(w *testbed.Workload) map[string]string {
 	return map[string]string{"app": name}
 }
 
-// Deployment is a workload with the replicas that a trial begins with. The first of the containers serves.
-// Where a traffic plane takes the pods' part, they carry what it goes by.
+// Deployment is a workload with the replicas that a trial begins with. The first of the containers
+// serves. Where a traffic plane takes the pods' part, they carry what it goes by.
 func Deployment(w *testbed.Workload, containers []corev1.Container) *appsv1.Deployment {
 	namespace, name := Names(w)
 	replicas := int32(w.Replicas.Start)
@@ -77,7 +77,8 @@ func Server(w *testbed.Workload) corev1.ResourceRequirements {
 	}
 }
 
-// Beside is the CPU that a workload's pods ask for beside the one that serves, as a mesh's proxy does.
+// Beside is the CPU that a workload's pods ask for beside the one that serves, as a mesh's proxy
+// does.
 func Beside(w *testbed.Workload) pricing.MilliCPU { return max(0, w.Requests.CPU-w.Quota) }
 
 // Sidecar is what the container asks for that asks for the rest.

@@ -91,8 +91,8 @@ func (t *tally) hold(until time.Time) {
 	}
 }
 
-// exists charges a machine from its creation, which a step may see late, or from where it was charged to,
-// until another moment. One that is only ordered does not exist.
+// exists charges a machine from its creation, which a step may see late, or from where it was
+// charged to, until another moment. One that is only ordered does not exist.
 func (t *tally) exists(name string, created, until time.Time) {
 	if created.IsZero() {
 		return
@@ -134,7 +134,8 @@ func (t *tally) count(s *loop.Step) {
 	}
 }
 
-// follow takes note of the machines of a step, and says how many are new and how many go that did not before.
+// follow takes note of the machines of a step, and says how many are new and how many go that did
+// not before.
 func (t *tally) follow(s *loop.Step) (came, went int) {
 	if !s.Observed.Cost.Known {
 		return 0, 0
@@ -162,8 +163,8 @@ func (t *tally) follow(s *loop.Step) (came, went int) {
 	return came, went
 }
 
-// onlyWatched is for rows whose machines another decides on: what came and went is what that ordered and gave back,
-// and Plimsoll must have done nothing about machines.
+// onlyWatched is for rows whose machines another decides on: what came and went is what that
+// ordered and gave back, and Plimsoll must have done nothing about machines.
 func (t *tally) onlyWatched() error {
 	if len(t.acted) > 0 {
 		return fmt.Errorf("cluster-autoscaler was to decide on machines, and Plimsoll did: %v", t.acted)
@@ -232,9 +233,10 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 // Steps reads a journal's steps, in their order.
 type Steps func(read func(*loop.Step) error) error
 
-// Score fills in what a run came to, of which k6 tells the users' part and the journal Plimsoll's. What is
-// counted is counted from k6's start to the end of the trial. Where cluster-autoscaler decides on machines,
-// Plimsoll's journal knows nothing of the pods that it moved: that is filled in already.
+// Score fills in what a run came to, of which k6 tells the users' part and the journal Plimsoll's.
+// What is counted is counted from k6's start to the end of the trial. Where cluster-autoscaler
+// decides on machines, Plimsoll's journal knows nothing of the pods that it moved: that is filled
+// in already.
 func Score(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job, journal Steps, load *k6.Summary) error {
 	t, err := tallied(journal, load.Began, load.Began.Add(j.Length))
 	if err == nil && j.Policy.Upstream() {
@@ -272,8 +274,8 @@ func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 	return nil
 }
 
-// scoreLate fills in how late answers were, and warns if that is no small part of how long they took: then
-// the machine was too slow for the load, or too busy with other things.
+// scoreLate fills in how late answers were, and warns if that is no small part of how long they
+// took: then the machine was too slow for the load, or too busy with other things.
 func scoreLate(into *testbed.Trial, s *k6.Summary) {
 	if s.Late == nil || s.Served == nil {
 		return

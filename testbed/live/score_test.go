@@ -20,8 +20,8 @@ import (
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
 // step is what a step saw a number of seconds after the start: so many replicas and machines, at 10
-// units an hour each, and what was spent. The first machine is old, the others were created 85 s after the
-// start, and one more is only ordered.
+// units an hour each, and what was spent. The first machine is old, the others were created 85 s
+// after the start, and one more is only ordered.
 func step(seconds, replicas, machines int, spent pricing.Micros) *loop.Step {
 	loads := []loop.MachineLoad{{Name: "ordered"}}
 	for i := range machines {
@@ -136,8 +136,8 @@ func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
 	}
 }
 
-// Where cluster-autoscaler decides on machines, the journal tells of no order: those that come in the trial were ordered,
-// and those that go were given back, once each.
+// Where cluster-autoscaler decides on machines, the journal tells of no order: those that come in
+// the trial were ordered, and those that go were given back, once each.
 func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 	going := step(90, 2, 3, 6*pricing.Unit)
 	going.Observed.Hosts[0].Machines[3].Phase = nodescaler.Deleting // m2

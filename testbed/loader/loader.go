@@ -1,7 +1,7 @@
-// Package loader is a service to be scaled: every request costs it a known amount of CPU, and memory if
-// that is asked for, and may call on to other loaders, so that they make a chain. It is what the Loader of
-// the microservice benchmarks is, measured instead of guessed: it finds out what takes the CPU that is asked
-// for on the machine it is on.
+// Package loader is a service to be scaled: every request costs it a known amount of CPU, and
+// memory if that is asked for, and may call on to other loaders, so that they make a chain. It is
+// what the Loader of the microservice benchmarks is, measured instead of guessed: it finds out what
+// takes the CPU that is asked for on the machine it is on.
 package loader
 
 import (
@@ -26,8 +26,8 @@ type Config struct {
 	Work
 	// Calibrate is what a request is to take of a core, in place of Digits.
 	Calibrate time.Duration
-	// Spread is how far from that a request's demand goes either way, as a part of it: all from less to more
-	// are as likely.
+	// Spread is how far from that a request's demand goes either way, as a part of it: all from
+	// less to more are as likely.
 	Spread float64
 	// AtOnce is how many requests are worked on at a time; others wait.
 	AtOnce int
@@ -37,8 +37,8 @@ type Config struct {
 	Parallel bool
 	// CallTimeout is how long a call may take.
 	CallTimeout time.Duration
-	// Linger is how long requests are still taken after the end was asked for: a balancer hears of it
-	// later than the pod.
+	// Linger is how long requests are still taken after the end was asked for: a balancer hears of
+	// it later than the pod.
 	Linger time.Duration
 	// Grace is how long requests may then take to be finished.
 	Grace time.Duration
@@ -56,7 +56,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Calibrate != 0 {
-		must(c.Digits == 0, "digits", "left out with calibrate", c.Digits)
+		must(c.Digits == 0, "digits", "omitted with calibrate", c.Digits)
 		must(c.Calibrate >= leastDemand && c.Calibrate <= mostDemand, "calibrate", fmt.Sprintf("from %s to %s", leastDemand, mostDemand), c.Calibrate)
 	} else {
 		must(c.Digits >= 1 && c.Digits <= mostDigits, "digits", fmt.Sprintf("1 to %d", mostDigits), c.Digits)
@@ -142,9 +142,9 @@ func (s *Service) prepare(ctx context.Context) (Calibration, error) {
 // ErrUnfinished says that requests were cut off in the end.
 var ErrUnfinished = errors.New("requests were cut off, for they were not finished in time")
 
-// Run serves until the context is done, and then finishes what it has: it goes on for the linger time, not
-// ready any more, takes nothing new, and waits for what is left for the grace time. It tells ready what the
-// work is when requests are taken.
+// Run serves until the context is done, and then finishes what it has: it goes on for the linger
+// time, not ready any more, takes nothing new, and waits for what is left for the grace time. It
+// tells ready what the work is when requests are taken.
 func (s *Service) Run(ctx context.Context, l net.Listener, ready func(Calibration) error) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)

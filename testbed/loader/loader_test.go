@@ -48,7 +48,7 @@ func TestFaultsAreToldByKeyRuleAndValue(t *testing.T) {
 		"grace: must be 0 or more, was -1s":                          func(c *Config) { c.Grace = -time.Second },
 		"call-timeout: must be greater than 0, was 0s":               func(c *Config) { c.CallTimeout = 0 },
 		`call: must be an address such as http://next:8080, was "b"`: func(c *Config) { c.Calls = []string{"http://a", "b"} },
-		"digits: must be left out with calibrate, was 4":             func(c *Config) { c.Calibrate = time.Second },
+		"digits: must be omitted with calibrate, was 4":              func(c *Config) { c.Calibrate = time.Second },
 		"calibrate: must be from 2ms to 2s, was 1ms":                 func(c *Config) { c.Calibrate, c.Digits = time.Millisecond, 0 },
 		"calibrate: must be from 2ms to 2s, was 3s":                  func(c *Config) { c.Calibrate, c.Digits = 3*time.Second, 0 },
 	} {

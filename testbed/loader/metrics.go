@@ -15,8 +15,8 @@ var edges = []float64{
 	.005, .01, .025, .05, .075, .1, .125, .15, .175, .2, .225, .25, .275, .3, .325, .35, .4, .45, .5, .6, .75, 1, 1.5, 2, 3, 5, 7.5, 10, 30, 60,
 }
 
-// meters are the loader's metrics. Requests have the names that OpenTelemetry gives them, by which Plimsoll's
-// preset OTel finds them, and others' dashboards do.
+// meters are the loader's metrics. Requests have the names that OpenTelemetry gives them, by which
+// Plimsoll's preset OTel finds them, and others' dashboards do.
 type meters struct {
 	requests *prometheus.HistogramVec
 	calls    *prometheus.HistogramVec
@@ -33,11 +33,11 @@ func newMeters(calls []string) *meters {
 			Buckets: edges, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"http_response_status_code"}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_client_request_duration_seconds", Help: "How long calls to other loaders took; 0 is one that nobody answered.",
+			Name: "http_client_request_duration_seconds", Help: "How long calls to other loaders took; 0 is one without an answer.",
 			Buckets: edges, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"url_full", "http_response_status_code"}),
 		digits: prometheus.NewGauge(prometheus.GaugeOpts{Name: "plimsoll_loader_digits", Help: "How many decimals of π a request works out."}),
-		demand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "plimsoll_loader_demand_seconds", Help: "What the work was found to take of a core; 0 where it was told."}),
+		demand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "plimsoll_loader_demand_seconds", Help: "What the work was found to take of a core; 0 where it was set."}),
 	}
 	m.active = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "http_server_active_requests", Help: "Requests that are not answered yet, those that wait among them.",

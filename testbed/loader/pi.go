@@ -1,8 +1,8 @@
 package loader
 
-// pi is π with that many decimals, without its point: 314159… It is Rabinowitz' and Wagon's spigot, which
-// takes nothing but divisions of small numbers, so that the work grows with the square of the decimals and
-// takes memory of ten thirds of them. What a request asks for is exactly repeatable.
+// pi is π with that many decimals, without its point: 314159… It is Rabinowitz' and Wagon's spigot,
+// which takes nothing but divisions of small numbers, so that the work grows with the square of the
+// decimals and takes memory of ten thirds of them. What a request asks for is exactly repeatable.
 func pi(decimals int) []byte {
 	const spare = 10 // the last digits are only right if more are worked out than are told
 	wanted := decimals + 1
@@ -30,7 +30,8 @@ func next(rests []uint32) uint32 {
 	return x / 10
 }
 
-// spigot holds a digit, and the nines behind it, back until it is known that nothing is carried into them.
+// spigot holds a digit, and the nines behind it, back until it is known that nothing is carried
+// into them.
 type spigot struct {
 	digits []byte
 	held   byte

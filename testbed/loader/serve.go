@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// passedOn are headers that tracing goes by: a mesh joins the requests of a chain by them, if they are passed on.
+// passedOn are headers that tracing goes by: a mesh joins the requests of a chain by them, if they
+// are passed on.
 var passedOn = []string{
 	"Traceparent", "Tracestate", "Baggage", "X-Request-Id", "B3",
 	"X-B3-Traceid", "X-B3-Spanid", "X-B3-Parentspanid", "X-B3-Sampled", "X-B3-Flags",
 }
 
-// depthHeader counts the loaders that a request went through, and mostDepth is how many it may: loaders
-// that call each other in a circle would never end.
+// depthHeader counts the loaders that a request went through, and mostDepth is how many it may:
+// loaders that call each other in a circle would never end.
 const (
 	depthHeader = "Plimsoll-Loader-Depth"
 	mostDepth   = 32

@@ -45,8 +45,8 @@ func (w Work) spread(more float64) Work {
 // Calibration is work that was found to take a time.
 type Calibration struct {
 	Work
-	// Demand is what the work takes of a core on this machine: half of the trials took less. It is 0
-	// where the work was told and not looked for.
+	// Demand is what the work takes of a core on this machine: half of the trials took less. It is
+	// 0 where the work was told and not looked for.
 	Demand time.Duration
 }
 
@@ -61,9 +61,9 @@ const (
 // bench tells what work takes. It is a clock for work, so that the search can be tried without one.
 type bench func(Work) time.Duration
 
-// Calibrate finds how many decimals take a time on one core, beside what the memory takes. It goes by the
-// CPU time of its own thread, so a machine that others keep busy, or a share of a core, make it take longer
-// and come to the same.
+// Calibrate finds how many decimals take a time on one core, beside what the memory takes. It goes
+// by the CPU time of its own thread, so a machine that others keep busy, or a share of a core, make
+// it take longer and come to the same.
 func Calibrate(ctx context.Context, demand time.Duration, memory pricing.Bytes) (Calibration, error) {
 	return calibrate(ctx, demand, memory, threadTime)
 }
@@ -83,14 +83,15 @@ func threadTime(w Work) time.Duration {
 func threadClock() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(fmt.Sprintf("this system does not tell a thread's CPU time: %v", err)) // each that we build for does
+		panic(fmt.Sprintf("this system does not report a thread's CPU time: %v", err)) // each that we build for does
 	}
 	return time.Duration(t.Nano())
 }
 
-// calibrate goes by the square of the decimals: from few of them to enough to be measured, from those to
-// what the demand takes, and on from what that took until it is close. Trials that something disturbed may lead
-// a round astray, so what came closest is taken, and every round asks for less than the one before.
+// calibrate goes by the square of the decimals: from few of them to enough to be measured, from
+// those to what the demand takes, and on from what that took until it is close. Trials that
+// something disturbed may lead a round astray, so what came closest is taken, and every round asks
+// for less than the one before.
 func calibrate(ctx context.Context, demand time.Duration, memory pricing.Bytes, measure bench) (Calibration, error) {
 	const rounds = 8
 	samples := int(min(15, max(3, time.Second/demand)))
@@ -142,8 +143,8 @@ func off(took, want time.Duration) float64 {
 	return math.Abs(float64(took-want)) / float64(want)
 }
 
-// try measures work so many times, and returns what it took, from the least to the most. Half of the trials may be
-// disturbed and the median is not.
+// try measures work so many times, and returns what it took, from the least to the most. Half of
+// the trials may be disturbed and the median is not.
 func try(ctx context.Context, w Work, samples int, measure bench) ([]time.Duration, error) {
 	took := make([]time.Duration, samples)
 	for i := range took {

@@ -87,7 +87,8 @@ func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 		demand := time.Duration(rapid.Int64Range(int64(leastDemand), int64(mostDemand)).Draw(t, "demand"))
 		memory := pricing.Bytes(rapid.Int64Range(0, 3e6).Draw(t, "memory"))
 		c := must.Get(calibrate(t.Context(), demand, memory, m.measure))(t)
-		// A median of few trials may be among the disturbed, and then the one that is found says so.
+		// A median of few trials may be among the disturbed, and then the one that is found says
+		// so.
 		if off(c.Demand, m.takes(c.Work)) < 0.01 && off(m.takes(c.Work), demand) > 0.1 {
 			t.Fatalf("%+v takes %s of %s, and is told to take %s", c.Work, m.takes(c.Work), demand, c.Demand)
 		}
@@ -123,9 +124,10 @@ func TestTheSearchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Requests take of a core what was asked for, within a tenth. Both are read off the CPU clock of one thread,
-// one right after the other, so that only a machine whose speed changes in between can come between them:
-// that may happen, and not ten times in a row. A calibration that is wrong is wrong every time.
+// Requests take of a core what was asked for, within a tenth. Both are read off the CPU clock of
+// one thread, one right after the other, so that only a machine whose speed changes in between can
+// come between them: that may happen, and not ten times in a row. A calibration that is wrong is
+// wrong every time.
 func TestRequestsTakeWhatWasAskedFor(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

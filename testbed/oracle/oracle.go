@@ -330,7 +330,7 @@ func (d *draft) empty(node *nodescaler.NodeLoad) {
 		if limited {
 			d.left[pod.Workload]--
 		}
-		d.add(nodescaler.Action{Kind: nodescaler.Evict, Pod: pod.Name, Node: node.Name}, "its node is given back")
+		d.add(nodescaler.Action{Kind: nodescaler.Evict, Pod: pod.Name, Node: node.Name}, "its node is reclaimed")
 	}
 }
 

@@ -26,7 +26,8 @@ type verdict struct {
 	By         map[string]int // of these, by filter
 }
 
-// judge puts every machine's pods onto a node of its shape, and asks the filters about each of them.
+// judge puts every machine's pods onto a node of its shape, and asks the filters about each of
+// them.
 func (w *world) judge(ctx context.Context, machines []machine) (verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -30,8 +30,8 @@ const (
 	nodePoolName = "default"
 )
 
-// karpenter has Karpenter's scheduler plan, as its provisioner does: the requirements of volumes, the topology, the
-// scheduler, and of each machine the cheapest that it says will do.
+// karpenter has Karpenter's scheduler plan, as its provisioner does: the requirements of volumes,
+// the topology, the scheduler, and of each machine the cheapest that it says will do.
 func (w *world) karpenter(ctx context.Context) ([]machine, error) {
 	log.SetLogger(logr.Discard())
 	ctx = (&options.Options{CPURequests: 1000, IgnoreDRARequests: true, FeatureGates: options.DefaultFeatureGates()}).ToContext(ctx)
@@ -135,7 +135,8 @@ func (w *world) instanceTypes() (all []*cloudprovider.InstanceType) {
 	return all
 }
 
-// cached answers for claims and volumes as a cache of them does: the fake client alone would encode and decode each.
+// cached answers for claims and volumes as a cache of them does: the fake client alone would encode
+// and decode each.
 type cached struct {
 	client.Client
 	claims  map[types.NamespacedName]*corev1.PersistentVolumeClaim

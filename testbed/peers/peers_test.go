@@ -52,7 +52,8 @@ func TestAMachineCostsWhatItsShapeDoesAndWhatHavingItDoes(t *testing.T) {
 	}
 }
 
-// Both plan each row so that the scheduler has nothing against it. Karpenter may leave pods with an affinity waiting.
+// Both plan each row so that the scheduler has nothing against it. Karpenter may leave pods with an
+// affinity waiting.
 func TestPlansAreJudged(t *testing.T) {
 	for _, row := range rowNames {
 		for who, plan := range players {

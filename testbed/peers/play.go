@@ -32,8 +32,8 @@ type result struct {
 	Unfinished bool           // within the limit
 }
 
-// start plays a setting in a process of its own: neither pays for what the other left in memory, and one that does not
-// end is ended.
+// start plays a setting in a process of its own: neither pays for what the other left in memory,
+// and one that does not end is ended.
 func (c *command) start(ctx context.Context, who string, s setting) (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -93,8 +93,8 @@ func within(ctx context.Context, limit time.Duration, plan func(context.Context)
 	}
 }
 
-// cpuTime is what this process has used so far, the collector's part included: the wall's time would count what others
-// keep the machine busy with.
+// cpuTime is what this process has used so far, the collector's part included: the wall's time
+// would count what others keep the machine busy with.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -15,8 +15,8 @@ import (
 
 var sets = flag.Int("sets", 40, "how many sets of pods are planned for and scheduled")
 
-// settling is a cluster that grows by plans, and a scheduler that takes pods in the order in which they came, and of
-// the nodes that its filters allow one with the most left, as it does by default.
+// settling is a cluster that grows by plans, and a scheduler that takes pods in the order in which
+// they came, and of the nodes that its filters allow one with the most left, as it does by default.
 type settling struct {
 	*world
 	*rand.Rand
@@ -26,7 +26,8 @@ type settling struct {
 	placed, waiting []*corev1.Pod
 }
 
-// grow adds the machines that our policy orders for what waits, and returns the pods that they are for.
+// grow adds the machines that our policy orders for what waits, and returns the pods that they are
+// for.
 func (s *settling) grow(t *testing.T) (served []string) {
 	t.Helper()
 	machines, err := s.planFor(s.nodes, slices.Concat(s.placed, s.waiting))
@@ -100,7 +101,8 @@ func (s *settling) emptiest(names []string) (best string) {
 	return best
 }
 
-// stranded reports whether the pod is to share a node with others, of which the first is on a node too small for all.
+// stranded reports whether the pod is to share a node with others, of which the first is on a node
+// too small for all.
 func (s *settling) stranded(p *corev1.Pod) bool {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAffinity == nil || a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != corev1.LabelHostname {
@@ -109,9 +111,10 @@ func (s *settling) stranded(p *corev1.Pod) bool {
 	return slices.ContainsFunc(s.placed, func(other *corev1.Pod) bool { return other.Labels["app"] == p.Labels["app"] })
 }
 
-// The scheduler does not know what the plan had in mind. Of ten thousand pods that machines were ordered for, all but
-// two run after the second plan all the same, and the others after the third: but where the scheduler put the first of
-// those that share a node onto one that is too small. No machine helps them then, whoever orders it.
+// The scheduler does not know what the plan had in mind. Of ten thousand pods that machines were
+// ordered for, all but two run after the second plan all the same, and the others after the third:
+// but where the scheduler put the first of those that share a node onto one that is too small. No
+// machine helps them then, whoever orders it.
 func TestWhatIsOrderedForRunsAfterTwoPlans(t *testing.T) {
 	pods, nodes, stranded := 0, 0, 0
 	waited := map[int]int{} // pods, by plan

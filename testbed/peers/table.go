@@ -7,8 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// What ours is to come to: at most so many times Karpenter's machines, and at least so many times its pods per second
-// of CPU, from so many pods on.
+// What ours is to come to: at most so many times Karpenter's machines, and at least so many times
+// its pods per second of CPU, from so many pods on.
 const (
 	mostMachines = 1.3
 	leastSpeed   = 20
@@ -43,8 +43,8 @@ const (
 
 var aims = []aim{clean, complete, cheap, few, fast}
 
-// missed are the aims that ours misses. Where one of the two places more pods, or does not finish, their costs and
-// machines are of different things and are not held against each other.
+// missed are the aims that ours misses. Where one of the two places more pods, or does not finish,
+// their costs and machines are of different things and are not held against each other.
 func (p *pair) missed(s setting) (missed []aim) {
 	theirs, ours := p.theirs(), p.ours()
 	if ours.Unfinished {
@@ -69,7 +69,8 @@ func (p *pair) comparable() bool {
 	return !p.theirs().Unfinished && !p.ours().Unfinished && p.ours().Placed == p.theirs().Placed
 }
 
-// speed is our pods per second of CPU, in Karpenter's. Where that did not finish, it is faster by at least this.
+// speed is our pods per second of CPU, in Karpenter's. Where that did not finish, it is faster by
+// at least this.
 func (p *pair) speed() float64 { return p.theirs().CPU.Seconds() / p.ours().CPU.Seconds() }
 
 // tally counts what lines come to.

@@ -16,8 +16,8 @@ const mostRequests = 1<<53 - 1
 
 // ReadCSV reads a trace: a line "minute,count" for each minute from 0 on, before which the columns
 // may be named. Nothing is put right: a minute that is missing was not measured and one that comes
-// twice was measured wrongly, and what the load was then is for whoever recorded it to say. Faults name the
-// line, and the name that is given.
+// twice was measured wrongly, and what the load was then is for whoever recorded it to say. Faults
+// name the line, and the name that is given.
 func ReadCSV(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
 	lines := bufio.NewScanner(r)

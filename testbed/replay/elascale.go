@@ -15,10 +15,10 @@ import (
 // to the operator. Here the upper one is the excess, for that is the use that must not be
 // surpassed, and the band below it is as wide as the HPA's: twice the tolerance, of the excess.
 //
-// It needs no profile and no past. Where what changes is mostly the noise of counts it does well, for
-// it does not follow. It loses where the load itself changes by more than a pod a minute. And where
-// a pod more or less moves the use by more than the band is wide, below five pods or so, it goes up
-// and down for ever.
+// It needs no profile and no past. Where what changes is mostly the noise of counts it does well,
+// for it does not follow. It loses where the load itself changes by more than a pod a minute. And
+// where a pod more or less moves the use by more than the band is wide, below five pods or so, it
+// goes up and down for ever.
 
 func init() {
 	register(Kind{

@@ -61,7 +61,8 @@ func judgedBy(t testing.TB, pods float64) []*Trace {
 	return all
 }
 
-// published is the setting that figures are compared in, with a race that needs no minutes of training.
+// published is the setting that figures are compared in, with a race that needs no minutes of
+// training.
 func published(tolerance float64) Setting {
 	s := Default()
 	s.Tolerance = tolerance
@@ -97,8 +98,9 @@ type cases map[string][]float64
 
 func (c cases) add(key string, x float64) { c[key] = append(c[key], x) }
 
-// As in the paper HPA+ loses less than the HPA for a few pods more where there are five pods. Where there are
-// two it does not: the HPA keeps more of them than it knows of, for a pod serves more the fewer there are.
+// As in the paper HPA+ loses less than the HPA for a few pods more where there are five pods. Where
+// there are two it does not: the HPA keeps more of them than it knows of, for a pod serves more the
+// fewer there are.
 func TestHPAPlusBesideHPAOnRecordedDays(t *testing.T) {
 	race.Skip(t)
 	got := cases{}
@@ -131,8 +133,9 @@ var finely = map[Knob][]float64{
 	Price:    {0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9},
 }
 
-// What better forecasts are worth shows where all take the same pods. An excess is as good as the price of a
-// pod on NASA's days, whose noise is in proportion to the load, and the price where a day has restless hours.
+// What better forecasts are worth shows where all take the same pods. An excess is as good as the
+// price of a pod on NASA's days, whose noise is in proportion to the load, and the price where a
+// day has restless hours.
 func TestScalersAtEqualPodMinutesOnRecordedDays(t *testing.T) {
 	race.Skip(t)
 	got := cases{}

@@ -8,23 +8,24 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// Fuzzy Q-learning (FQL4KE, Jamshidi et al., 2015; Arabnejad et al., 2017, hold it against SARSA) has
-// nine rules: whether the workload is low, medium or high, and the response, and how many pods to
-// add or to take away, two at most. The idea is that an operator has the words and not the
-// numbers. What each rule says is learnt: a rule holds as far as its words are true, what is done is
-// what the rules say, each by how far it holds, and each takes its part of what came of it.
+// Fuzzy Q-learning (FQL4KE, Jamshidi et al., 2015; Arabnejad et al., 2017, hold it against SARSA)
+// has nine rules: whether the workload is low, medium or high, and the response, and how many pods
+// to add or to take away, two at most. The idea is that an operator has the words and not the
+// numbers. What each rule says is learnt: a rule holds as far as its words are true, what is done
+// is what the rules say, each by how far it holds, and each takes its part of what came of it.
 //
-// What is good is a utility of three: what was served, the pods it took, and how far the response was
-// off its objective, where twice the objective is as bad as can be. There is no response in this
-// world, but there is what makes it long: the work there was for the pods' capacity. It is at its
-// objective where it is the excess. Workload is measured by the highest of the days before, and the
-// pods by those that serve it.
+// What is good is a utility of three: what was served, the pods it took, and how far the response
+// was off its objective, where twice the objective is as bad as can be. There is no response in
+// this world, but there is what makes it long: the work there was for the pods' capacity. It is at
+// its objective where it is the excess. Workload is measured by the highest of the days before, and
+// the pods by those that serve it.
 //
 // Three things are not as they were published. The reward was by how much the utility grew, from
-// which among the noise of counts so little was learnt that it took twice the pods it should and, on
-// one recorded day of ten, hundreds; here it is the utility. All three counted alike; by that a pod costs what it
-// serves at the highest load, and under a load that is far too much nothing is gained by another, so
-// what is not served counts twice here. And what a try weighs falls as a choice is tried more often.
+// which among the noise of counts so little was learnt that it took twice the pods it should and,
+// on one recorded day of ten, hundreds; here it is the utility. All three counted alike; by that a
+// pod costs what it serves at the highest load, and under a load that is far too much nothing is
+// gained by another, so what is not served counts twice here. And what a try weighs falls as a
+// choice is tried more often.
 //
 // It needs days to play with before, or time: without them it tries and errs on line. It takes more
 // pods than the excess asks for, a quarter more on recorded days. It loses by how coarse the words
@@ -120,8 +121,8 @@ func (f *fuzzy) Warm(arrivals []float64) {
 	f.last = decision{}
 }
 
-// highest is the highest of the loads but for a thousandth of them, which are spikes: by one of thirty
-// times the load all workload would be low.
+// highest is the highest of the loads but for a thousandth of them, which are spikes: by one of
+// thirty times the load all workload would be low.
 func highest(loads []float64) float64 {
 	sorted := slices.Sorted(slices.Values(loads))
 	if len(sorted) == 0 {

@@ -51,9 +51,9 @@ func (r *roomy) byQuantile(d forecast.Distribution) int {
 	return r.setting.With(Excess, 1).pods(d.Quantile(r.setting.Quantile))
 }
 
-// byWorth adds pods while the next is expected to serve more of what would be lost without it
-// than the price, as a part of what it can serve. On a profile that only flattens no later pod is worth more than one
-// that was not.
+// byWorth adds pods while the next is expected to serve more of what would be lost without it than
+// the price, as a part of what it can serve. On a profile that only flattens no later pod is worth
+// more than one that was not.
 func (r *roomy) byWorth(d forecast.Distribution) int {
 	pods := r.setting.Min
 	room := r.setting.Profile.Total(float64(pods))

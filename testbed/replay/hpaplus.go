@@ -15,8 +15,8 @@ func init() {
 	})
 }
 
-// hpaPlus is the paper's engine. It needs a profile, and days to train its entrants. It loses to the
-// luckiest of five minutes, and where there are so few requests that no forecast is near.
+// hpaPlus is the paper's engine. It needs a profile, and days to train its entrants. It loses to
+// the luckiest of five minutes, and where there are so few requests that no forecast is near.
 type hpaPlus struct {
 	race     *forecast.Race
 	setting  Setting
@@ -34,8 +34,8 @@ func newHPAPlus(s Setting) (Scaler, error) {
 	return &hpaPlus{race: race, setting: s, fallback: back}, errors.Join(err, backErr)
 }
 
-// contestants are the entrants of a race that names none: different ideas that cost microseconds a minute,
-// and need no training to speak of.
+// contestants are the entrants of a race that names none: different ideas that cost microseconds a
+// minute, and need no training to speak of.
 var contestants = []forecast.Spec{{Type: "AR"}, {Type: "HoltWinters"}, {Type: "Last"}}
 
 func newRace(s Setting) (*forecast.Race, error) {

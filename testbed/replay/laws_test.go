@@ -84,8 +84,8 @@ func TestTheOracleLosesNothing(t *testing.T) {
 	})
 }
 
-// Where requests can wait a minute, and there may be as many pods as it takes, no forecast is so wrong
-// that any are lost.
+// Where requests can wait a minute, and there may be as many pods as it takes, no forecast is so
+// wrong that any are lost.
 func TestWhoeverWaitsIsServedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace, train, s := world(t)
@@ -143,8 +143,8 @@ func TestTheSameRunGivesTheSameNumbers(t *testing.T) {
 	}
 }
 
-// What is paid more for is not had in smaller amounts: on a profile where each pod adds the same, a lower price
-// never sets fewer pods, nor a higher quantile.
+// What is paid more for is not had in smaller amounts: on a profile where each pod adds the same, a
+// lower price never sets fewer pods, nor a higher quantile.
 func TestCheaperPodsAreNeverFewer(t *testing.T) {
 	trace, s := MMPP(2, 5), Default()
 	scaled := must.Get(Scale(trace, MinutesADay, 5, s))(t)
@@ -163,8 +163,9 @@ func TestCheaperPodsAreNeverFewer(t *testing.T) {
 	}
 }
 
-// Pods that are full serve what they can, however much comes, so that who goes by what they served grows
-// by a little at a time. Whoever forecasts goes by what comes: what became of it changes nothing.
+// Pods that are full serve what they can, however much comes, so that who goes by what they served
+// grows by a little at a time. Whoever forecasts goes by what comes: what became of it changes
+// nothing.
 func TestSizingIsByWhatComesAndNotByWhatIsServed(t *testing.T) {
 	forecasting := []string{"naive", "seasonal", "ar", "holtwinters", "theta", "ridge", "ensemble", "ensemble-quantile", "ensemble-marginal", "oracle"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,8 +14,8 @@ import (
 // begins it with the replicas it would have had. A tenth of the training is the most.
 const runIn = 60
 
-// Lead is who decided for which part of the time. Nobody has a name of "": that is the first minute of a
-// run without any before it.
+// Lead is who decided for which part of the time. Nobody has a name of "": that is the first minute
+// of a run without any before it.
 type Lead struct {
 	Name string
 	Part float64

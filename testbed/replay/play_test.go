@@ -190,14 +190,14 @@ func TestWhoLeadsIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first forecast is judged in the second minute, and five make a window. Two that were far off
-	// are 0.53 in the mean of five.
+	// The first forecast is judged in the second minute, and five make a window. Two that were far
+	// off are 0.53 in the mean of five.
 	want := []string{"", "hpa", "hpa", "hpa", "hpa", "hpa", "same", "same", "same", "hpa"}
 	if diff := cmp.Diff(want, leaders); diff != "" {
 		t.Errorf("leaders (-want +got):\n%s\n%s", diff, strings.Join(whys, "\n"))
 	}
 	for i, why := range map[int]string{
-		1: "nobody has forecast the last 5 periods",
+		1: "no forecaster has forecast the last 5 periods",
 		8: "same was the closest over the last 5 periods: it differed by 0.2667",
 		9: "same was the closest over the last 5 periods, and differed by 0.5333, more than 0.3",
 	} {

@@ -12,9 +12,10 @@ import (
 )
 
 // The product's own policies play here behind an adapter. It shows a podscaler.Scaler, with its
-// guards and the behavior of an autoscaling/v2 HPA that says nothing of its own, what can be measured
-// in this world: the arrivals, and of each pod the CPU, which is the use of its capacity. It runs once a minute,
-// for nothing new is measured in between. Pods are ready at once and have been for long.
+// guards and the behavior of an autoscaling/v2 HPA that says nothing of its own, what can be
+// measured in this world: the arrivals, and of each pod the CPU, which is the use of its capacity.
+// It runs once a minute, for nothing new is measured in between. Pods are ready at once and have
+// been for long.
 //
 // Response times are not measured here: whoever goes by them is refused.
 
@@ -42,8 +43,8 @@ func init() {
 	})
 }
 
-// podCores is what a pod asks for, and what it uses when it serves all it can. The number is so large
-// that a target of any excess is a whole number of thousandths.
+// podCores is what a pod asks for, and what it uses when it serves all it can. The number is so
+// large that a target of any excess is a whole number of thousandths.
 const podCores = 100.0
 
 func thousandths(x float64) policy.Quantity { return policy.Quantity(math.Round(x * 1000)) }

@@ -50,8 +50,8 @@ func TestATableOfAProfileIsTheProfile(t *testing.T) {
 	}
 }
 
-// What is shipped looks back five minutes before it shrinks, and so takes more pods and loses less than
-// what was published; one that looks ahead loses less again.
+// What is shipped looks back five minutes before it shrinks, and so takes more pods and loses less
+// than what was published; one that looks ahead loses less again.
 func TestPoliciesOfTheProductOnRecordedDays(t *testing.T) {
 	race.Skip(t)
 	got := cases{}

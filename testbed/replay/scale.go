@@ -11,9 +11,9 @@ const scaleExcess = 0.9
 // mostScale is more than a request a minute has to be multiplied by to need any number of pods.
 const mostScale = 1e12
 
-// Scale returns the trace multiplied so that the oracle takes so many pods in the mean of the minutes
-// after the training, at an excess of 0.9. So loads of different sites, and of the same at different
-// hours, are compared where pods are as coarse.
+// Scale returns the trace multiplied so that the oracle takes so many pods in the mean of the
+// minutes after the training, at an excess of 0.9. So loads of different sites, and of the same at
+// different hours, are compared where pods are as coarse.
 func Scale(t *Trace, train int, pods float64, s Setting) (*Trace, error) {
 	s.Excess = scaleExcess
 	if err := errors.Join(t.Validate(), t.splits(train), s.Validate()); err != nil {

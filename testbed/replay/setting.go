@@ -13,8 +13,8 @@ import (
 type Setting struct {
 	// Profile is what so many pods serve, in requests a second.
 	Profile capacity.Profile
-	// Excess is how much of the pods' capacity the load is to take, and the HPA's target, for which 1
-	// is the most. Above 1 requests are lost on purpose.
+	// Excess is how much of the pods' capacity the load is to take, and the HPA's target, for which
+	// 1 is the most. Above 1 requests are lost on purpose.
 	Excess float64
 	// Tolerance is how far the HPA lets use be from its target.
 	Tolerance float64
@@ -24,13 +24,14 @@ type Setting struct {
 	// Timeout is how many minutes a request waits before it is lost. 1 is for those that time
 	// out in seconds.
 	Timeout int
-	// Quantile is what ensemble-quantile has room for: the load that is not exceeded with this chance.
+	// Quantile is what ensemble-quantile has room for: the load that is not exceeded with this
+	// chance.
 	Quantile float64
-	// Price is what ensemble-marginal pays for a pod's minute: the part of its capacity that must be
-	// expected to serve requests that would be lost without it.
+	// Price is what ensemble-marginal pays for a pod's minute: the part of its capacity that must
+	// be expected to serve requests that would be lost without it.
 	Price float64
-	// Race is how the entrants of hpa-plus compete. Window and threshold, unset, are those that were
-	// published; the entrants are AR, HoltWinters and Last, which need no minutes of training.
+	// Race is how the entrants of hpa-plus compete. Window and threshold, unset, are those that
+	// were published; the entrants are AR, HoltWinters and Last, which need no minutes of training.
 	Race forecast.RaceSettings
 	// Season is the minutes of a season: a day's.
 	Season int
@@ -38,15 +39,15 @@ type Setting struct {
 	Seed uint64
 	// Clock tells how long training takes; nil leaves it unknown.
 	Clock func() time.Duration
-	// Models, if set, makes the forecasters of scalers, such as from what was forecast before. One that it
-	// returns nil for is made anew.
+	// Models, if set, makes the forecasters of scalers, such as from what was forecast before. One
+	// that it returns nil for is made anew.
 	Models func(forecast.Spec) (forecast.Model, error)
 
 	models pool // shared with runs in step; nil for none
 }
 
-// Default is the setting of the published experiments: the profile that was measured, P(x) =
-// 125·x + 209 requests a second, the normal excess, Kubernetes' tolerance, and a time-out of one minute.
+// Default is the setting of the published experiments: the profile that was measured, P(x) = 125·x +
+// 209 requests a second, the normal excess, Kubernetes' tolerance, and a time-out of one minute.
 func Default() Setting {
 	p, err := capacity.Linear(125, 209)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 )
 
-// pool holds the forecasters of several runs over the same load, in step. What a forecaster
-// expects depends on what arrived and not on who scales by it, so that a sweep of twenty excesses learns
+// pool holds the forecasters of several runs over the same load, in step. What a forecaster expects
+// depends on what arrived and not on who scales by it, so that a sweep of twenty excesses learns
 // and forecasts once.
 type pool map[string]*common
 

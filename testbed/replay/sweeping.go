@@ -1,11 +1,11 @@
 package replay
 
-// Sweeping is a sweep under way, for loads that come in pieces: a kind at each value of its knob, in
-// step. Forecasters are trained once for all of them.
+// Sweeping is a sweep under way, for loads that come in pieces: a kind at each value of its knob,
+// in step. Forecasters are trained once for all of them.
 type Sweeping struct{ players []*Player }
 
-// NewSweep returns a sweep that has not begun, or every fault of the setting. hear returns who hears of
-// the run at the i-th value, and may be nil, or return it.
+// NewSweep returns a sweep that has not begun, or every fault of the setting. hear returns who
+// hears of the run at the i-th value, and may be nil, or return it.
 func NewSweep(k Kind, s Setting, values []float64, hear func(i int) Hear) (*Sweeping, error) {
 	s.models = pool{}
 	w := &Sweeping{}

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// Synthetic is a load that is made up: for those who have recorded none, and for as many runs of the
-// same kind of day as it takes to tell chance from effect.
+// Synthetic is a load that is made up: for those who have recorded none, and for as many runs of
+// the same kind of day as it takes to tell chance from effect.
 type Synthetic struct {
 	Name  string
 	Title string // a sentence that may follow the name
@@ -25,9 +25,9 @@ func Synthetics() []Synthetic {
 	}
 }
 
-// visits are how the fitted process came about: the minutes of a recorded load in each of six states,
-// by the state of the minute after, and the requests that came in them. It was NASA's web server, four days from 21 August
-// 1995 on, fitted by Fit.
+// visits are how the fitted process came about: the minutes of a recorded load in each of six
+// states, by the state of the minute after, and the requests that came in them. It was NASA's web
+// server, four days from 21 August 1995 on, fitted by Fit.
 var (
 	visits = [6][6]float64{
 		{843, 105, 1, 0, 0, 0},
@@ -92,8 +92,8 @@ const (
 )
 
 // Diurnal makes days of a load that follows the clock, beginning on a Monday at midnight. Its level
-// wanders about the time of day's by an eighth, and its counts scatter about the level as those of people who know
-// nothing of each other do.
+// wanders about the time of day's by an eighth, and its counts scatter about the level as those of
+// people who know nothing of each other do.
 func Diurnal(days int, seed uint64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	counts := make([]float64, days*MinutesADay)
@@ -106,7 +106,8 @@ func Diurnal(days int, seed uint64) *Trace {
 	return &Trace{Name: fmt.Sprintf("diurnal-%d", seed), Counts: counts}
 }
 
-// timeOfDay is the part of a workday's mean load that comes in a minute, of a week that begins at 0.
+// timeOfDay is the part of a workday's mean load that comes in a minute, of a week that begins at
+// 0.
 func timeOfDay(minute int) float64 {
 	hour := 2 * math.Pi * float64(minute%MinutesADay) / MinutesADay
 	level := 1 - dayDepth*math.Cos(hour-math.Pi/6) + noonDepth*math.Cos(2*hour+math.Pi/3)

@@ -59,7 +59,8 @@ func TestADiurnalLoadFollowsTheClockAndScattersAsCountsDo(t *testing.T) {
 	if !(night > 100 && night < 0.5*noon && sunday < 0.9*noon) {
 		t.Errorf("%.0f at night, %.0f by day, %.0f on a Sunday", night, noon, sunday)
 	}
-	// From minute to minute the level hardly moves; the difference of two counts varies by twice their mean.
+	// From minute to minute the level hardly moves; the difference of two counts varies by twice
+	// their mean.
 	square, all := 0.0, 0.0
 	for i := 1; i < len(trace.Counts); i++ {
 		square += math.Pow(trace.Counts[i]-trace.Counts[i-1], 2)

@@ -33,8 +33,8 @@ type sourceVerdicts struct {
 	Verdicts []testbed.Verdict
 }
 
-// Figures draws response time and cost against users, a line for each policy in each source, or of scenarios
-// violations against cost; and how each policy went about it.
+// Figures draws response time and cost against users, a line for each policy in each source, or of
+// scenarios violations against cost; and how each policy went about it.
 func (b *Beside) Figures() []Figure { return append(b.summed(), courses(b.Sources)...) }
 
 func (b *Beside) summed() []Figure {

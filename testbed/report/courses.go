@@ -9,11 +9,11 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/figure"
 )
 
-// mostMarked is how many changes can be told apart when each is marked.
+// mostMarked is how many changes can be distinguished when each is marked.
 const mostMarked = 150
 
-// courses draws how many replicas and machines each policy had when, in the trial that results keep of it,
-// in one source or in several together.
+// courses draws how many replicas and machines each policy had when, in the trial that results keep
+// of it, in one source or in several together.
 func courses(sources []testbed.Source) []Figure {
 	var charts []*figure.Chart
 	for _, policy := range sources[0].Policies() {

@@ -21,7 +21,7 @@ type Figure struct {
 	Table             testbed.Table
 }
 
-// Drawing is the figure as it stands on a page: our own drawing, escaped where it was drawn.
+// Drawing is the figure as it is on a page: our own drawing, escaped where it was drawn.
 func (f Figure) Drawing() template.HTML { return template.HTML(f.SVG) }
 
 // Short reports whether its table can be read at a glance.
@@ -94,8 +94,8 @@ func responseTime(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
 	return c
 }
 
-// objectives are the workloads' lines. What is drawn is a 90th percentile of all requests: it is over an objective only
-// where that is of this quantile, and of them all.
+// objectives are the workloads' lines. What is drawn is a 90th percentile of all requests: it is
+// over an objective only where that is of this quantile, and of them all.
 func objectives(e *testbed.Experiment) []figure.Line {
 	own := func(w testbed.Workload) bool { return w.SLO != e.Workloads[0].SLO }
 	several := slices.ContainsFunc(e.Workloads, own)
@@ -151,7 +151,8 @@ func cost(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
 	return c
 }
 
-// overUsers draws a measure against the number of users, a line for each policy in each of the sources.
+// overUsers draws a measure against the number of users, a line for each policy in each of the
+// sources.
 func overUsers(all []testbed.Source, measure, title string, y figure.Axis) *figure.Chart {
 	c := &figure.Chart{Title: title, X: figure.Axis{Title: usersOf(all[0].Results)}, Y: y}
 	for i := range all {
@@ -219,8 +220,8 @@ func point(x float64, s testbed.Stat) figure.Point {
 	return p
 }
 
-// pareto draws the sums over all scenarios: what a policy costs against what its users suffer,
-// with a line through the policies that no other of its source beats in both. Clairvoyant ones, which
+// pareto draws the sums over all scenarios: what a policy costs against what its users suffer, with
+// a line through the policies that no other of its source beats in both. Clairvoyant ones, which
 // beat all, are beside it.
 func pareto(e *testbed.Experiment, sources []testbed.Source) *figure.Chart {
 	c := &figure.Chart{

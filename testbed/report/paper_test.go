@@ -19,8 +19,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// The tables and figures of docs/paper.md are what the experiments come to. They stand between the lines
-// <!-- NAME --> and <!-- end -->; the prose around them is written by hand.
+// The tables and figures of docs/paper.md are what the experiments come to. They stand between the
+// lines <!-- NAME --> and <!-- end -->; the prose around them is written by hand.
 var (
 	whole  = flag.Bool("whole", false, "play all that docs/paper.md tells of, in place of two numbers of users")
 	update = flag.Bool("update", false, "write what comes of it into docs/paper.md and docs/paper/")
@@ -139,9 +139,10 @@ func (p *played) claims() testbed.Table {
 	return out
 }
 
-// verdicts is a row for each claim: what it says, by how much reading B is from the HPA at 60 % with the
-// fewest and with the most users, or how far from its bound, in how many of all comparisons it comes out, and
-// whether it does between any two policies at all levels, as it is said to.
+// verdicts is a row for each claim: what it says, by how much reading B is from the HPA at 60 %
+// with the fewest and with the most users, or how far from its bound, in how many of all
+// comparisons it comes out, and whether it does between any two policies at all levels, as it is
+// said to.
 func (p *played) verdicts() testbed.Table {
 	out := testbed.Table{Head: []string{"claim", "in our words", "of the measures", "sleep", "pace", "comes out, sleep", "comes out, pace", "verdict"}, Left: 3}
 	for i := range p.Claims {
@@ -255,7 +256,8 @@ func without(t testbed.Table, column string) testbed.Table {
 	return out
 }
 
-// settings are other readings of what the paper leaves open, each by what is changed in the experiment.
+// settings are other readings of what the paper leaves open, each by what is changed in the
+// experiment.
 var settings = []struct{ title, from, to string }{
 	{"as in slo-cost", "", ""},
 	{"a request takes 25 ms of CPU", "demand: {mean: 50ms", "demand: {mean: 25ms"},
@@ -266,8 +268,9 @@ var settings = []struct{ title, from, to string }{
 	{"the policy goes by the last 30 minutes", "target: 300ms, window: 60s}", "target: 300ms, window: 30m}"},
 }
 
-// otherwise is what becomes of the paper's first claim in each of the settings: in how many of 60 comparisons it
-// comes out, of the three readings, literally, with four HPAs at five numbers of users.
+// otherwise is what becomes of the paper's first claim in each of the settings: in how many of 60
+// comparisons it comes out, of the three readings, literally, with four HPAs at five numbers of
+// users.
 func otherwise(t *testing.T) testbed.Table {
 	out := testbed.Table{Left: 1, Head: []string{"setting"}}
 	for _, s := range settings {
@@ -307,8 +310,8 @@ func otherwise(t *testing.T) testbed.Table {
 	return out
 }
 
-// comeTo plays the experiments and returns the page's tables by name; those that are about all users only
-// where all are played. Beside them are the figures, by the names of their files.
+// comeTo plays the experiments and returns the page's tables by name; those that are about all
+// users only where all are played. Beside them are the figures, by the names of their files.
 func comeTo(t *testing.T) (map[string]testbed.Table, map[string][]byte) {
 	options := part
 	if *whole {
@@ -340,8 +343,8 @@ func comeTo(t *testing.T) (map[string]testbed.Table, map[string][]byte) {
 	return tables, figures
 }
 
-// TestThePaperPageTellsWhatComesOut plays the paper's experiments at their full length, at two numbers of
-// users or, with -whole, all of them, and looks for every number on the page.
+// TestThePaperPageTellsWhatComesOut plays the paper's experiments at their full length, at two
+// numbers of users or, with -whole, all of them, and looks for every number on the page.
 func TestThePaperPageTellsWhatComesOut(t *testing.T) {
 	race.Skip(t)
 	if *update {
@@ -386,8 +389,8 @@ func TestThePaperPageTellsWhatComesOut(t *testing.T) {
 	}
 }
 
-// TestThePaperPageHasNoOtherTables sees that no block is left that nothing is compared with, and that what a
-// part is played of is there.
+// TestThePaperPageHasNoOtherTables sees that no block is left that nothing is compared with, and
+// that what a part is played of is there.
 func TestThePaperPageHasNoOtherTables(t *testing.T) {
 	data := must.Get(os.ReadFile(paperPage))(t)
 	known := []string{"end", "verdicts", "trends", "outperforms", "otherwise", "rivals claims", "rivals outperform"}

@@ -71,8 +71,8 @@ func (p *Replay) facts() [][2]string {
 	return append(facts, [2]string{"version", p.Results.Version})
 }
 
-// turns are who decided from when on and why, of the first trial on each trace, up to as many changes as
-// can be read.
+// turns are who decided from when on and why, of the first trial on each trace, up to as many
+// changes as can be read.
 func (p *Replay) turns() []testbed.Table {
 	const most = 60
 	var out []testbed.Table
@@ -136,8 +136,8 @@ func (p *Replay) values(key string) []float64 {
 	return slices.Compact(out)
 }
 
-// against draws a measure over a dimension, a line for each row in each case that differs in the others.
-// There is nothing to draw over a dimension that has one or two values.
+// against draws a measure over a dimension, a line for each row in each case that differs in the
+// others. There is nothing to draw over a dimension that has one or two values.
 func (p *Replay) against(key, measure, title string, besides bool) []*figure.Chart {
 	at := p.values(key)
 	if len(at) < 3 {
@@ -161,8 +161,8 @@ func (p *Replay) against(key, measure, title string, besides bool) []*figure.Cha
 	})
 }
 
-// overTraces draws a chart of each trace if there are few, or else of the medians over them. Where nothing is
-// known there is none.
+// overTraces draws a chart of each trace if there are few, or else of the medians over them. Where
+// nothing is known there is none.
 func (p *Replay) overTraces(draw func(trace string) *figure.Chart) []*figure.Chart {
 	traces := []string{""}
 	if hpaplus.Few(p.Results) {
@@ -210,7 +210,8 @@ func (p *Replay) lineName(s *hpaplus.Summary, but string) string {
 	return strings.Join(words, ", ")
 }
 
-// measured is a measure's mean on a trace with its interval, or without one its median with the deciles.
+// measured is a measure's mean on a trace with its interval, or without one its median with the
+// deciles.
 func measured(x float64, v hpaplus.Over, trace string) figure.Point {
 	if trace != "" {
 		return point(x, v.Traces[trace].Stat)
@@ -223,7 +224,8 @@ func (p *Replay) measure(name string) hpaplus.Measure {
 	return all[slices.IndexFunc(all, func(m hpaplus.Measure) bool { return m.Name == name })]
 }
 
-// tradeoff draws what is lost against pod-minutes over the excess, a chart for each case but for that.
+// tradeoff draws what is lost against pod-minutes over the excess, a chart for each case but for
+// that.
 func (p *Replay) tradeoff() []*figure.Chart {
 	if len(p.values("excess")) < 2 {
 		return nil
@@ -249,7 +251,7 @@ func (p *Replay) accuracy() *figure.Chart {
 	c := &figure.Chart{
 		ID: "accuracy", Title: "How good forecasters are, and what they hold", Scatter: true,
 		X: figure.Axis{Title: "memory, as a power of ten", Unit: "kB"}, Y: figure.Axis{Title: "R² a minute ahead, 0 where it is below"},
-		Desc: "Each forecaster by its memory and by R², the median over the traces. Those that do not tell their memory are left out.",
+		Desc: "Each forecaster by its memory and by R², the median over the traces. Those that do not report their memory are omitted.",
 	}
 	for i := range p.Results.Summary {
 		s := &p.Results.Summary[i]
@@ -260,8 +262,8 @@ func (p *Replay) accuracy() *figure.Chart {
 	return c
 }
 
-// timeline draws who decided for what part of each hour: from minute to minute they change too often to
-// be seen.
+// timeline draws who decided for what part of each hour: from minute to minute they change too
+// often to be seen.
 func (p *Replay) timeline(run *hpaplus.Outcome) *figure.Chart {
 	c := &figure.Chart{
 		ID: "leaders-" + run.Trace, Title: "Who decided, on " + run.Trace,

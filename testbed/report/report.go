@@ -110,7 +110,7 @@ func tried(c *testbed.Claim, r *testbed.Results) claim {
 	all := c.Try(r)
 	out := claim{Name: c.Name, Text: c.Text, Sentence: testbed.Sentence(all), Verdicts: testbed.Verdicts(all), Differences: c.Differences(all)}
 	out.Table = testbed.Table{
-		Caption: "↓ lower, ↑ higher, ≈ alike, = not told apart by the trials, ? unknown; ✓ the claim comes out",
+		Caption: "↓ lower, ↑ higher, ≈ alike, = no significant difference, ? unknown; ✓ the claim comes out",
 		Head:    []string{"policy", "against"}, Left: 2,
 	}
 	columns := map[string]int{}

@@ -229,8 +229,8 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 	}
 }
 
-// Where an experiment is about how replicas change, that is drawn first: each number lasts until the
-// next.
+// Where an experiment is about how replicas change, that is drawn first: each number lasts until
+// the next.
 func TestThePathsOfReplicasAreDrawn(t *testing.T) {
 	r := experiment(t, "frss-expansion", testbed.Options{Trials: 1, Policies: []string{"fastslow", "hpa-v2"}})
 	figures := Figures(r.Experiment, r.Results)
@@ -331,7 +331,8 @@ func TestSourcesAreLaidSideBySide(t *testing.T) {
 	}
 }
 
-// A machine may cost more on one host than on another: the price of no host would be that of none of them.
+// A machine may cost more on one host than on another: the price of no host would be that of none
+// of them.
 func TestParametersTellThePricesOfTheHosts(t *testing.T) {
 	r := experiment(t, "slo-cost-calibration", testbed.Options{Users: []int{10}, Policies: []string{"hpa60"}, Duration: time.Minute})
 	own := 3 * pricing.Unit

@@ -18,19 +18,20 @@ import (
 // Simulated is what came of a load that was played against scalers, each at several settings.
 type Simulated struct {
 	Title string
-	// Results are those of all scalers, by scaler and setting, and Lines those at as many settings as it
-	// takes to compare scalers at as many pod-minutes.
+	// Results are those of all scalers, by scaler and setting, and Lines those at as many settings
+	// as it takes to compare scalers at as many pod-minutes.
 	Results, Lines []replay.Result
 	// Least is the oracle's without any excess: the fewest pods that serve everything they can.
 	Least replay.Result
-	// Against names the scaler that the others are compared with at as many pod-minutes as it takes;
-	// empty for none.
+	// Against names the scaler that the others are compared with at as many pod-minutes as it
+	// takes; empty for none.
 	Against string
-	// Days are a day of the load as scalers met it, the oracle's among them, and DayFrom the minute of the
-	// test that it begins with.
+	// Days are a day of the load as scalers met it, the oracle's among them, and DayFrom the minute
+	// of the test that it begins with.
 	Days    []Day
 	DayFrom int
-	// Facts are what a reader asks for first, Command what plays the same again, and Work what it took.
+	// Facts are what a reader asks for first, Command what plays the same again, and Work what it
+	// took.
 	Facts         [][2]string
 	Command, Work string
 	Version       string
@@ -60,8 +61,8 @@ func (d *Day) Hear(p capacity.Period, leader string) {
 // setting is what a scaler's knob was turned to.
 func setting(k replay.Knob, value float64) string { return fmt.Sprintf("%s %v", k, value) }
 
-// Tables are the results: what each scaler lost and took, and what it lost beside another at as many
-// pod-minutes.
+// Tables are the results: what each scaler lost and took, and what it lost beside another at as
+// many pod-minutes.
 func (r *Simulated) Tables() []testbed.Table {
 	t := testbed.Table{
 		Caption: fmt.Sprintf("Over the oracle is how many more pod-minutes than the %d that serve everything, known beforehand", r.Least.PodMinutes),
@@ -139,8 +140,8 @@ func (r *Simulated) Kinds() []string {
 }
 
 // Beside is what a scaler loses in parts of what the one it is compared with does, at as many
-// pod-minutes as that one takes at each of its settings. It is not known (NaN) beyond the ends of its
-// own line.
+// pod-minutes as that one takes at each of its settings. It is not known (NaN) beyond the ends of
+// its own line.
 func (r *Simulated) Beside(kind string) []float64 {
 	var out []float64
 	for _, with := range r.Sweep(r.Against) {
@@ -186,8 +187,8 @@ func (r *Simulated) beside() testbed.Table {
 	return t
 }
 
-// Figures draws lost requests against pod-minutes, the day's load, each scaler's replicas beside the
-// oracle's in it, and who decided when.
+// Figures draws lost requests against pod-minutes, the day's load, each scaler's replicas beside
+// the oracle's in it, and who decided when.
 func (r *Simulated) Figures() []Figure {
 	out := drawn([]*figure.Chart{r.pareto()})
 	if len(r.Days) == 0 {
@@ -212,7 +213,8 @@ func (r *Simulated) Figures() []Figure {
 	return out
 }
 
-// pareto draws the results, but for those that lose so much that the others could not be told apart.
+// pareto draws the results, but for those that lose so much that the others could not be
+// distinguished.
 func (r *Simulated) pareto() *figure.Chart {
 	c := &figure.Chart{
 		ID: "pareto", Title: "Lost requests against pod-minutes", Span: true,
@@ -241,8 +243,8 @@ func (r *Simulated) pareto() *figure.Chart {
 	return c
 }
 
-// most is what is lost at the upper end of the figure: three times what those lose in the middle of all that
-// lose any.
+// most is what is lost at the upper end of the figure: three times what those lose in the middle of
+// all that lose any.
 func (r *Simulated) most() float64 {
 	var lost []float64
 	for _, x := range r.Results {
@@ -359,7 +361,8 @@ func (d *Day) led() (names []string, hours []map[string]float64) {
 	return names, hours
 }
 
-// hourly is the day by the hour: what came, and the replicas of the oracle and of other scalers in the mean.
+// hourly is the day by the hour: what came, and the replicas of the oracle and of other scalers in
+// the mean.
 func (r *Simulated) hourly(scalers ...*Day) testbed.Table {
 	t := testbed.Table{Caption: "By the hour: requests a second in the mean", Head: []string{"hour", "load"}, Left: 1}
 	if len(scalers) > 0 {

@@ -51,8 +51,8 @@ func TestSimulatedTablesHoldScalersAgainstTheOracleAndEachOther(t *testing.T) {
 	if diff := cmp.Diff([]string{"hpa", "excess 0.8", "1000", "0.10 %", "260", "+30.0 %", "3", "–", "–"}, tables[0].Rows[2]); diff != "" {
 		t.Error(diff)
 	}
-	// The race loses 640 at 260 pod-minutes, on the line from 800 at 250 to none at 300, and 1200 at 240, on that
-	// to a setting that was not asked for; nothing is known of it at 100.
+	// The race loses 640 at 260 pod-minutes, on the line from 800 at 250 to none at 300, and 1200
+	// at 240, on that to a setting that was not asked for; nothing is known of it at 100.
 	want := [][]string{{"oracle", "–", "–", "–"}, {"race", "0.64", "0.60", "–"}}
 	if diff := cmp.Diff(want, tables[1].Rows); diff != "" {
 		t.Error(diff)
@@ -113,7 +113,8 @@ func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 			t.Errorf("the page has %s", bad)
 		}
 	}
-	// Of those who decided among several and of the one that all are held against the replicas are shown at once.
+	// Of those who decided among several and of the one that all are held against the replicas are
+	// shown at once.
 	open := regexp.MustCompile(`<details open><summary>Replicas of (\w+)</summary>`).FindAllStringSubmatch(text, -1)
 	if len(open) != 2 {
 		t.Errorf("%d are open", len(open))

@@ -13,8 +13,8 @@ import (
 // mostRows is how long a table beside a figure may be.
 const mostRows = 60
 
-// tabulate puts what a chart shows into a table: a row for each point of the lines, or for each line where
-// there are more of those, so that it is rather long than wide.
+// tabulate puts what a chart shows into a table: a row for each point of the lines, or for each
+// line where there are more of those, so that it is rather long than wide.
 func tabulate(c *figure.Chart) testbed.Table {
 	if c.Scatter || c.Span {
 		return scattered(c)

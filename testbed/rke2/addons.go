@@ -40,22 +40,24 @@ type Prometheus struct {
 // Plimsoll is Plimsoll itself, as 'plimsoll manifests install' prints it for the site.
 type Plimsoll struct {
 	Mode string `json:"mode" strict:"required"` // Active or Recommend
-	// Nodes is who decides on machines, Plimsoll or ClusterAutoscaler, and as workers.vmPool has it.
+	// Nodes is who decides on machines, Plimsoll or ClusterAutoscaler, and as workers.vmPool has
+	// it.
 	Nodes string `json:"nodes,omitempty"`
 	Image string `json:"image,omitempty"`
 	// ClusterAutoscalerImage is upstream's, of the cluster's minor release.
 	ClusterAutoscalerImage string `json:"clusterAutoscalerImage,omitempty"`
 }
 
-// OpenCost is somebody else's reckoning of what the cluster costs, to hold beside ours.
+// OpenCost is another owner's reckoning of what the cluster costs, to hold beside ours.
 type OpenCost struct {
 	Manifests []string `json:"manifests" strict:"required"`
 	// URL is where its API is reached from here.
 	URL string `json:"url" strict:"required"`
 }
 
-// Kproximate is another autoscaler of machines, to compare with. It knows its machines by their names
-// alone, and puts no mark on them that could prove whose they are: they are looked for, and never touched.
+// Kproximate is another autoscaler of machines, to compare with. It knows its machines by their
+// names alone, and puts no mark on them that could prove whose they are: they are looked for, and
+// never touched.
 type Kproximate struct {
 	Manifests []string `json:"manifests" strict:"required"`
 	// Prefix begins its machines' names: its kpNodeNamePrefix.
@@ -111,7 +113,7 @@ func (a *Addons) validate(s *Site, must func(kept bool, key, rule string, was an
 			must(apart, "addons.kproximate.prefix", "not be, begin or go on from what begins the names of the test bed's own machines, "+own, k.Prefix)
 		}
 		pool := s.Workers.VMPool
-		must(pool == nil || pool.Mode != "Active", "addons.kproximate", "be left out where workers.vmPool.mode is Active: two would decide on machines", k.Prefix)
+		must(pool == nil || pool.Mode != "Active", "addons.kproximate", "be omitted where workers.vmPool.mode is Active: two would decide on machines", k.Prefix)
 	}
 }
 
@@ -119,19 +121,19 @@ func (p *Plimsoll) validate(pool *VMPool, must func(kept bool, key, rule string,
 	must(slices.Contains([]string{"Active", "Recommend"}, p.Mode), "addons.plimsoll.mode", "be Active or Recommend", p.Mode)
 	must(slices.Contains([]string{"", byPlimsoll, byAutoscaler}, p.Nodes), "addons.plimsoll.nodes", "be Plimsoll or ClusterAutoscaler", p.Nodes)
 	must(p.Image == "" || imageName.MatchString(p.Image), "addons.plimsoll.image", "be an image such as ghcr.io/plimsoll/plimsoll:v0.1.0", p.Image)
-	must(p.Nodes == "" || pool != nil, "addons.plimsoll.nodes", "be left out without workers.vmPool, which is what is decided on", p.Nodes)
+	must(p.Nodes == "" || pool != nil, "addons.plimsoll.nodes", "be omitted without workers.vmPool, which is what is decided on", p.Nodes)
 	if pool != nil {
 		by := cmp.Or(pool.ScaledBy, byPlimsoll)
 		must(cmp.Or(p.Nodes, byPlimsoll) == by, "addons.plimsoll.nodes", "be what workers.vmPool.scaledBy is, "+by, cmp.Or(p.Nodes, byPlimsoll))
 		must(p.Mode == "Active" || pool.Mode != "Active", "addons.plimsoll.mode", "be Active where workers.vmPool.mode is", p.Mode)
 	}
 	if p.Nodes == byAutoscaler {
-		must(p.Mode == "Active", "addons.plimsoll.mode", "be Active where nodes is ClusterAutoscaler, which decides whatever it is", p.Mode)
+		must(p.Mode == "Active", "addons.plimsoll.mode", "be Active where nodes is ClusterAutoscaler, which decides in any mode", p.Mode)
 		must(imageName.MatchString(p.ClusterAutoscalerImage), "addons.plimsoll.clusterAutoscalerImage",
 			"be an image of the cluster's minor release, such as registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.0", p.ClusterAutoscalerImage)
 		return
 	}
-	must(p.ClusterAutoscalerImage == "", "addons.plimsoll.clusterAutoscalerImage", "be left out but where nodes is ClusterAutoscaler", p.ClusterAutoscalerImage)
+	must(p.ClusterAutoscalerImage == "", "addons.plimsoll.clusterAutoscalerImage", "be omitted but where nodes is ClusterAutoscaler", p.ClusterAutoscalerImage)
 }
 
 // named are the site's lists of files, by their keys.
@@ -188,7 +190,8 @@ func (s *Site) readManifest(key, file string, read func(path string) ([]byte, er
 	return nil
 }
 
-// PrometheusURL is where the test bed's Prometheus is reached from its network, or "" if it has none.
+// PrometheusURL is where the test bed's Prometheus is reached from its network, or "" if it has
+// none.
 func (s *Site) PrometheusURL() string {
 	if p := s.Addons.Prometheus; p != nil {
 		return fmt.Sprintf("http://%s:%d", hostOf(s.address()), cmp.Or(p.NodePort, usualNodePort))
@@ -217,7 +220,8 @@ func (p *Prometheus) manifest() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// installed are the manifests of Plimsoll, and of cluster-autoscaler where that decides on machines.
+// installed are the manifests of Plimsoll, and of cluster-autoscaler where that decides on
+// machines.
 func (s *Site) installed() (map[string][]byte, error) {
 	p := s.Addons.Plimsoll
 	kinds, err := deploy.Kinds()
@@ -249,8 +253,8 @@ func (s *Site) installed() (map[string][]byte, error) {
 	return all, nil
 }
 
-// productConfig is the configuration of Plimsoll in the cluster: the site's Proxmox VE, reached with the
-// token that was made for it.
+// productConfig is the configuration of Plimsoll in the cluster: the site's Proxmox VE, reached
+// with the token that was made for it.
 func (s *Site) productConfig() map[string]any {
 	c := map[string]any{"owner": s.Owner, "adoptUnmarked": true, "endpoints": s.Endpoints, "tokenFile": tokenKey}
 	if s.ca != nil {
@@ -265,8 +269,8 @@ func (s *Site) productConfig() map[string]any {
 	return c
 }
 
-// addons are the manifests that RKE2 applies: those of the site, the files that Plimsoll in the cluster
-// needs, and its pool of the workers.
+// addons are the manifests that RKE2 applies: those of the site, the files that Plimsoll in the
+// cluster needs, and its pool of the workers.
 func (s *Site) addons(c *secrets, mine *settings.Pool) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	maps.Copy(all, s.manifests)

@@ -36,8 +36,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// A real API server takes every object of every add-on, and a real Prometheus of the same release finds by its
-// configuration, with the rights of its account and no more, what it is to read.
+// A real API server takes every object of every add-on, and a real Prometheus of the same release
+// finds by its configuration, with the rights of its account and no more, what it is to read.
 func TestAddonsWorkOnARealControlPlane(t *testing.T) {
 	l := labtest.Up(t, lab.Config{})
 	for _, text := range []string{full, siteText + "addons: {plimsoll: {mode: Recommend}}\n", siteText + "addons: {plimsoll: {mode: Active}}\n"} {
@@ -149,8 +149,8 @@ func (p *scraped) pod(name string, labels, annotations map[string]string, portNa
 	}
 }
 
-// start starts Prometheus with what the ConfigMap holds. In place of what a pod finds in its folder, it is told
-// of the control plane by a kubeconfig of the same account.
+// start starts Prometheus with what the ConfigMap holds. In place of what a pod finds in its
+// folder, it is told of the control plane by a kubeconfig of the same account.
 func (p *scraped) start(l *lab.Lab) {
 	ctx := p.t.Context()
 	held, err := p.client.CoreV1().ConfigMaps("plimsoll-testbed").Get(ctx, "prometheus", metav1.GetOptions{})

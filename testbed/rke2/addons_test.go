@@ -43,8 +43,8 @@ func withKproximate(w *world) {
 
 func withAddons(w *world) { w.site = readSite(w.t, full) }
 
-// kindsOf are Go's types for the kinds in our add-ons. Those that are defined beside them are judged by the
-// API server of the lab.
+// kindsOf are Go's types for the kinds in our add-ons. Those that are defined beside them are
+// judged by the API server of the lab.
 func kindsOf(kind string) runtime.Object {
 	switch kind {
 	case "Namespace":
@@ -165,8 +165,8 @@ func TestPrometheusIsAsTheSiteSays(t *testing.T) {
 	}
 }
 
-// Plimsoll finds the Proxmox VE that the site names, with the token that is made for it, and decides on what
-// the VMPool says.
+// Plimsoll finds the Proxmox VE that the site names, with the token that is made for it, and
+// decides on what the VMPool says.
 func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 	text := strings.Replace(full, "insecure: true", "caFile: ca.pem", 1)
 	s := readSite(t, text)
@@ -216,7 +216,8 @@ func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 	trusting(t, secrets["Secret "+providerSecret].(*corev1.Secret), secrets["Secret plimsoll-provider-client"].(*corev1.Secret))
 }
 
-// trusting wants the two who hold the secrets to trust one another by the name that cluster-autoscaler calls.
+// trusting wants the two who hold the secrets to trust one another by the name that
+// cluster-autoscaler calls.
 func trusting(t *testing.T, server, client *corev1.Secret) {
 	t.Helper()
 	if server.Namespace != productNamespace || client.Namespace != "kube-system" {
@@ -357,7 +358,8 @@ func (w *world) there(id int) bool {
 	return slices.ContainsFunc(w.sim.Inventory().VMs, func(m pvesim.VMState) bool { return m.ID == id })
 }
 
-// Machines of kproximate are told and not touched, when all else is gone; without them, down comes to its end.
+// Machines of kproximate are told and not touched, when all else is gone; without them, down comes
+// to its end.
 func TestKproximatesMachinesAreToldAndNotTouched(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)

@@ -85,8 +85,8 @@ func (b *Bench) Close() { b.client.Close() }
 
 func (b *Bench) say(format string, args ...any) { b.cfg.Report(fmt.Sprintf(format, args...)) }
 
-// step is one part of the way. Done looks at the world, and do brings it about; do may be begun in a
-// world where some of it is done.
+// step is one part of the way. Done looks at the world, and do brings it about; do may be begun in
+// a world where some of it is done.
 type step struct {
 	name, title string
 	takes       time.Duration // about

@@ -96,7 +96,8 @@ func moments(t *testing.T, prepare func(*world), verb func(*world) error) []stri
 
 var everyDeath = flag.Bool("deaths", false, "die at every moment, right before it and right after; else at some of them")
 
-// eachDeath runs a verb as often as there are moments in it, twice: it dies right before, and right after.
+// eachDeath runs a verb as often as there are moments in it, twice: it dies right before, and right
+// after.
 func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then func(*world)) {
 	t.Helper()
 	all := moments(t, prepare, verb)
@@ -207,8 +208,8 @@ func TestDownRemovesTheTemplateWhereverUpDied(t *testing.T) {
 	eachDeath(t, ofImage, (*world).up, (*world).downWithoutTrace)
 }
 
-// Plimsoll in the cluster makes workers with the token that it is given, and no more than that; down removes
-// those too.
+// Plimsoll in the cluster makes workers with the token that it is given, and no more than that;
+// down removes those too.
 func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
@@ -263,8 +264,8 @@ func (w *world) inside() (*pveapi.Client, *pve.Fleet, *pricing.Shape) {
 	return client, fleet, &site.Pools[workers].Shapes[0]
 }
 
-// Plimsoll may give a worker back that up has made, and make another of its VMID, of which the bench's folder
-// knows nothing: down removes that one, too.
+// Plimsoll may give a worker back that up has made, and make another of its VMID, of which the
+// bench's folder knows nothing: down removes that one, too.
 func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
@@ -359,8 +360,8 @@ var troubles = []string{
 	"fail boot p=0.5 times=1",
 }
 
-// Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and down to
-// nothing; or down does right away.
+// Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and
+// down to nothing; or down does right away.
 func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
 	race.Skip(t)
 	failed := 0

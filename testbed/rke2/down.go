@@ -19,8 +19,8 @@ import (
 // forget is the name of the last step down, after which the bench remembers nothing.
 const forget = "forget"
 
-// downSteps are the way down. The control plane goes first: Plimsoll runs there, and would make machines
-// in place of those that go.
+// downSteps are the way down. The control plane goes first: Plimsoll runs there, and would make
+// machines in place of those that go.
 func (b *Bench) downSteps() []step {
 	s := b.cfg.Site
 	all := []step{
@@ -52,14 +52,15 @@ func (b *Bench) downSteps() []step {
 	)
 }
 
-// within are the machines of the resource pool with VMIDs in a range; first 0 is all, whatever their VMIDs.
+// within are the machines of the resource pool with VMIDs in a range; first 0 is all, whatever
+// their VMIDs.
 func (b *Bench) within(ctx context.Context, first, last int) ([]pveapi.Resource, error) {
 	members, err := b.here(ctx)
 	return slices.DeleteFunc(members, func(r pveapi.Resource) bool { return first > 0 && (r.VMID < first || r.VMID > last) }), err
 }
 
-// gone is done when the server shows no machine of a range, and the fleet knows of none either: it may have
-// asked for one that is not there yet.
+// gone is done when the server shows no machine of a range, and the fleet knows of none either: it
+// may have asked for one that is not there yet.
 func (b *Bench) gone(ctx context.Context, first, last int) (bool, error) {
 	there, err := b.within(ctx, first, last)
 	if err != nil || len(there) > 0 {
@@ -77,12 +78,12 @@ func (b *Bench) among(all []nodescaler.Machine, first int) []nodescaler.Machine 
 	return slices.DeleteFunc(slices.Clone(all), func(m nodescaler.Machine) bool { return first > 0 && m.Pool != controlPool })
 }
 
-// unprovedFor is how long a machine may be there that is not proved to be ours: one that is being cloned is
-// not, until it is there whole.
+// unprovedFor is how long a machine may be there that is not proved to be ours: one that is being
+// cloned is not, until it is there whole.
 const unprovedFor = 15 * time.Minute
 
-// remove gives all machines of a range back, and waits until they are gone. What is not proved to be ours
-// is never touched, and told.
+// remove gives all machines of a range back, and waits until they are gone. What is not proved to
+// be ours is never touched, and told.
 func (b *Bench) remove(ctx context.Context, first, last int) error {
 	f, err := b.theFleet()
 	if err != nil {
@@ -203,7 +204,7 @@ func (b *Bench) removeToken(ctx context.Context) error {
 	return nil
 }
 
-// noPool is done when there is no such pool, or it is somebody else's.
+// noPool is done when there is no such pool, or it is another owner's.
 func (b *Bench) noPool(ctx context.Context) (bool, error) {
 	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
 	switch {
@@ -212,7 +213,7 @@ func (b *Bench) noPool(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, err
 	case p.Comment != b.comment():
-		b.say("      the resource pool %s is somebody else's and stays: its comment is %q", p.Name, p.Comment)
+		b.say("      the resource pool %s is not the test bed's and stays: its comment is %q", p.Name, p.Comment)
 		return true, nil
 	}
 	return false, nil

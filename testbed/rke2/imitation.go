@@ -23,8 +23,8 @@ import (
 )
 
 // imitation is a cluster whose nodes are the machines of an emulated Proxmox VE. They do what their
-// user-data tells them, as far as that makes a node of them: what cloud-init could not read, or RKE2 would
-// not take, makes none.
+// user-data tells them, as far as that makes a node of them: what cloud-init could not read, or
+// RKE2 would not take, makes none.
 type imitation struct {
 	sim *pvesim.Cluster
 
@@ -76,11 +76,11 @@ func (i *imitation) join(b *pvesim.Boot) error {
 	}
 	switch {
 	case c.Name != b.Name || doc.Hostname != b.Name:
-		return fmt.Errorf("it is told to be %q, with the host name %q", c.Name, doc.Hostname)
+		return fmt.Errorf("it is configured as %q, with the host name %q", c.Name, doc.Hostname)
 	case c.Server == "":
 		i.serving, i.token = b.Name, c.AgentToken
 	case i.serving == "" || c.Token != i.token:
-		return fmt.Errorf("%s lets nobody in by that token", c.Server)
+		return fmt.Errorf("%s refuses that token", c.Server)
 	}
 	n := pve.Node{Name: b.Name, SystemUUID: b.UUID, Ready: true, JoinedAt: b.At.Add(joins)}
 	for _, arg := range c.Kubelet {
@@ -92,8 +92,8 @@ func (i *imitation) join(b *pvesim.Boot) error {
 	return nil
 }
 
-// readCloudConfig is what cloud-init reads of user-data: one document, or several of which the later ones'
-// commands are put before those of the first.
+// readCloudConfig is what cloud-init reads of user-data: one document, or several of which the
+// later ones' commands are put before those of the first.
 func readCloudConfig(data []byte) (*cloudConfig, error) {
 	parts, err := partsOf(data)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *guestFile) written() ([]byte, error) {
 		return []byte(f.Content), nil
 	}
 	if f.Encoding != "gz+b64" {
-		return nil, fmt.Errorf("cloud-init is told of an encoding %q", f.Encoding)
+		return nil, fmt.Errorf("cloud-init got an encoding %q", f.Encoding)
 	}
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(f.Content)))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// strays are the machines that kproximate takes for its own: all whose names are its prefix and a UUID.
-// They are in no resource pool and carry no mark, so nothing proves who made them.
+// strays are the machines that kproximate takes for its own: all whose names are its prefix and a
+// UUID. They are in no resource pool and carry no mark, so nothing proves who made them.
 func (b *Bench) strays(ctx context.Context) ([]pveapi.Resource, error) {
 	k := b.cfg.Site.Addons.Kproximate
 	if k == nil {
@@ -21,8 +21,8 @@ func (b *Bench) strays(ctx context.Context) ([]pveapi.Resource, error) {
 	return slices.DeleteFunc(list, func(r pveapi.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
 }
 
-// nobodysNames is done when no machine has a name that kproximate would take for one of its own, and delete.
-// Once there is the control plane that it runs on, those that have are its own.
+// nobodysNames is done when no machine has a name that kproximate would take for one of its own,
+// and delete. Once there is the control plane that it runs on, those that have are its own.
 func (b *Bench) nobodysNames(ctx context.Context) (bool, error) {
 	there, err := b.within(ctx, b.cfg.Site.VMIDs.First, b.cfg.Site.VMIDs.First)
 	if err != nil || len(there) > 0 {

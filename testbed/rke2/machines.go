@@ -34,15 +34,16 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 		AnyCluster: true, // it makes the cluster itself, and removes what Plimsoll made for it
 		Now:        b.cfg.Now, Rand: rand.New(rand.NewPCG(b.cfg.Rand.Uint64(), b.cfg.Rand.Uint64())), Parallel: 1,
 		ClonesPerStorage: site.ClonesPerStorage, HA: site.HA,
-		OrphanGrace: nodescaler.Duration(time.Nanosecond), // nobody else makes discs of this owner
+		OrphanGrace: nodescaler.Duration(time.Nanosecond), // no other client makes discs of this owner
 		Report:      func(e pve.Event) { b.say("      %s", eventLine(e)) },
 	})
 	return b.fleet, err
 }
 
-// dropOutlived drops what is intended with machines whose VMID another machine of the pool has by now: Plimsoll in
-// the cluster gave the one back, and has made the other, of which this folder knows nothing. The fleet would take
-// the other for the one, find no proof, and leave it. What drops is not lost: a machine is known by its marks.
+// dropOutlived drops what is intended with machines whose VMID another machine of the pool has by
+// now: Plimsoll in the cluster gave the one back, and has made the other, of which this folder
+// knows nothing. The fleet would take the other for the one, find no proof, and leave it. What
+// drops is not lost: a machine is known by its marks.
 func (b *Bench) dropOutlived(ctx context.Context) error {
 	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
 	if err != nil {
@@ -80,8 +81,9 @@ func eventLine(e pve.Event) string {
 	return e.Code + ": " + line
 }
 
-// nodes are those of the cluster. Before the control plane has joined there is none, and its silence says so:
-// a control plane that never comes up must fail as any other machine. From then on, silence says nothing.
+// nodes are those of the cluster. Before the control plane has joined there is none, and its
+// silence says so: a control plane that never comes up must fail as any other machine. From then
+// on, silence says nothing.
 func (b *Bench) nodes(ctx context.Context) ([]pve.Node, error) {
 	if b.leaving || b.secrets == nil {
 		return nil, errors.New("the cluster is not asked")
@@ -127,8 +129,8 @@ func (b *Bench) machines(ctx context.Context) ([]nodescaler.Machine, error) {
 	return seen.Machines, err
 }
 
-// patience is how long a machine may take until it is a node, or is gone, with all that it waits for. The
-// fleet's own limits are shorter, and say more.
+// patience is how long a machine may take until it is a node, or is gone, with all that it waits
+// for. The fleet's own limits are shorter, and say more.
 const patience = time.Hour
 
 // drive lets the fleet work until something holds.
@@ -165,8 +167,8 @@ func (b *Bench) inTheWay(machines []nodescaler.Machine) error {
 	return errors.Join(all...)
 }
 
-// here are the machines in our resource pool, whatever the fleet knows of them, and those of our VMIDs that
-// are being cloned: before its end, a clone is in no pool and shows no mark.
+// here are the machines in our resource pool, whatever the fleet knows of them, and those of our
+// VMIDs that are being cloned: before its end, a clone is in no pool and shows no mark.
 func (b *Bench) here(ctx context.Context) ([]pveapi.Resource, error) {
 	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
 	if pveapi.Is(err, pveapi.NoPool) {

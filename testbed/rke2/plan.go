@@ -25,7 +25,8 @@ import (
 
 // Plan is what up would do where nothing of the test bed is there yet.
 type Plan struct {
-	// Calls are those that change something, in their order, and Reads how often which path is read.
+	// Calls are those that change something, in their order, and Reads how often which path is
+	// read.
 	Calls []PlannedCall  `json:"calls"`
 	Reads map[string]int `json:"reads"`
 	Discs []PlannedDisc  `json:"discs"`
@@ -54,8 +55,8 @@ type PlannedFile struct {
 	Content string `json:"content"`
 }
 
-// Plan looks at the site, which must be sound, and builds the test bed in an emulated cluster that is
-// furnished as the site is: what is done there is what up would do. At the site it only reads.
+// Plan looks at the site, which must be sound, and builds the test bed in an emulated cluster that
+// is furnished as the site is: what is done there is what up would do. At the site it only reads.
 func (b *Bench) Plan(ctx context.Context) (*Plan, error) {
 	if _, err := b.sound(ctx); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the site's
-// file, what is wrong, and what mends it. It only reads.
+// Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the
+// site's file, what is wrong, and what mends it. It only reads.
 func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 	site, err := b.examined()
 	if err != nil {
@@ -76,7 +76,8 @@ var fields = []struct{ id, field string }{
 	{"pools.strangers", "vmids"}, {"pools.vmids", "vmids"}, {"pools.hosts", "hosts"}, {"pools.", "pvePool"}, {"machines.", "vmids"},
 }
 
-// examined is the site as one pool of all its machines: what they rest on is the same, and is told once.
+// examined is the site as one pool of all its machines: what they rest on is the same, and is told
+// once.
 func (b *Bench) examined() (*settings.Site, error) {
 	site, err := b.plan()
 	if err != nil {
@@ -94,8 +95,8 @@ func (b *Bench) examined() (*settings.Site, error) {
 	return &one, nil
 }
 
-// faults are what the checks come to for a test bed. Where the template is still to be made, what rests on
-// it is looked at when it is there.
+// faults are what the checks come to for a test bed. Where the template is still to be made, what
+// rests on it is looked at when it is there.
 func (b *Bench) faults(found *doctor.Diagnosis, awaited bool) Faults {
 	// Where some hosts are left, what others lack is no fault. Where none is, it is why.
 	nowhere := slices.ContainsFunc(found.Checks, func(c doctor.Check) bool { return c.ID == "pools.hosts" && c.Status == doctor.Fail })
@@ -161,7 +162,7 @@ func inSiteWords(text string) string {
 	return strings.ReplaceAll(text, "placement.hosts", "hosts")
 }
 
-// examineMaking looks whether what machines need around them can be made, and is nobody else's.
+// examineMaking looks whether what machines need around them can be made, and is no other client's.
 func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 	var faults Faults
 	held, err := b.client.Permissions(ctx)

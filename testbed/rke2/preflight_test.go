@@ -60,8 +60,8 @@ func TestPreflightTellsFieldAndMendBeforeAnythingIsMade(t *testing.T) {
 			ofImage(w)
 			w.site.Template.VMID = 300
 		}, field: "template.vmid", says: "300"},
-		"pool of somebody else": {
-			cluster: func(c *pvesim.Config) { c.Pools = []string{"bench"} }, field: "pvePool", says: "somebody else's",
+		"pool of another client": {
+			cluster: func(c *pvesim.Config) { c.Pools = []string{"bench"} }, field: "pvePool", says: "another owner's",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,17 +13,17 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Run is what experiments on the test bed are told of it. What is left out is as DefaultRun has it.
+// Run is what experiments on the test bed are told of it. What is omitted is as DefaultRun has it.
 type Run struct {
-	// Namespace is where the application and the load are; all in it that the test bed put there is removed
-	// before a run and behind it.
+	// Namespace is where the application and the load are; all in it that the test bed put there is
+	// removed before a run and behind it.
 	Namespace string `json:"namespace,omitempty"`
 	Images    Images `json:"images,omitzero"`
-	// Digits are the decimals of π of a request. Without them every pod finds out when it starts what takes
-	// the experiment's demand on its machine.
+	// Digits are the decimals of π of a request. Without them every pod finds out when it starts
+	// what takes the experiment's demand on its machine.
 	Digits int `json:"digits,omitempty"`
-	// Prometheus is one that is in the cluster; left out, the add-on, if there is that. Without any, its data
-	// are not kept.
+	// Prometheus is one that is in the cluster; omitted, the add-on, if there is that. Without any,
+	// its data are not kept.
 	Prometheus *PrometheusAt `json:"prometheus,omitempty"`
 	Signals    Signals       `json:"signals,omitzero"`
 }
@@ -38,8 +38,8 @@ type Images struct {
 type PrometheusAt struct {
 	// URL is its address for whoever runs the experiment; without it, nothing is collected from it.
 	URL string `json:"url,omitempty"`
-	// InCluster is its address for Plimsoll, which reads Istio's metrics there; without it, and with OTel, it
-	// reads them from the pods.
+	// InCluster is its address for Plimsoll, which reads Istio's metrics there; without it, and
+	// with OTel, it reads them from the pods.
 	InCluster string `json:"inCluster,omitempty"`
 }
 
@@ -88,11 +88,11 @@ func (r *Run) check(must func(kept bool, key, rule string, was any)) {
 	must(r.Digits >= 0 && r.Digits <= mostDigits, "run.digits", fmt.Sprintf("be from 1 to %d", mostDigits), r.Digits)
 	presets := []v1alpha1.Preset{"", v1alpha1.PresetOTel, v1alpha1.PresetIstio}
 	must(slices.Contains(presets, r.Signals.Preset), "run.signals.preset", "be OTel or Istio", string(r.Signals.Preset))
-	must(!r.Signals.Inject || r.Signals.Preset == v1alpha1.PresetIstio, "run.signals.inject", "be left out but with preset Istio", r.Signals.Inject)
+	must(!r.Signals.Inject || r.Signals.Preset == v1alpha1.PresetIstio, "run.signals.inject", "be omitted but with preset Istio", r.Signals.Inject)
 	if p := r.Prometheus; p != nil {
 		must(p.URL != "" || p.InCluster != "", "run.prometheus", "have url, inCluster or both", "neither")
 		must(p.URL == "" || address(p.URL), "run.prometheus.url", "be an http or https address", p.URL)
-		must(p.InCluster == "" || r.Signals.Preset == v1alpha1.PresetIstio, "run.prometheus.inCluster", "be left out but with preset Istio", p.InCluster)
+		must(p.InCluster == "" || r.Signals.Preset == v1alpha1.PresetIstio, "run.prometheus.inCluster", "be omitted but with preset Istio", p.InCluster)
 		must(p.InCluster == "" || address(p.InCluster), "run.prometheus.inCluster", "be an http or https address", p.InCluster)
 	}
 }
@@ -113,8 +113,8 @@ func (s *Site) ClusterAutoscaler() string {
 	return ""
 }
 
-// Offer is the workers' pool as a VMPool by which Plimsoll decides on them, with what a run wants otherwise
-// than up made it, or as one that another decides on.
+// Offer is the workers' pool as a VMPool by which Plimsoll decides on them, with what a run wants
+// otherwise than up made it, or as one that another decides on.
 func (s *Site) Offer(scaledBy string, change func(*settings.Pool)) (map[string]any, error) {
 	p, err := s.proxmox(placeholders()) // no token is in it: it names the secret's files
 	if err != nil {

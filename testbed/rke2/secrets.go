@@ -21,9 +21,9 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 )
 
-// secrets are what the machines and whoever speaks with them know of one another. They are made before
-// there is a machine: RKE2 goes by authorities that it finds, so that a certificate signed here is an
-// administrator's there.
+// secrets are what the machines and whoever speaks with them know of one another. They are made
+// before there is a machine: RKE2 goes by authorities that it finds, so that a certificate signed
+// here is an administrator's there.
 type secrets struct {
 	Token      string    `json:"token"`      // of servers
 	AgentToken string    `json:"agentToken"` // of machines that are no servers
@@ -42,7 +42,8 @@ type authority struct {
 	Key  string `json:"key"`
 }
 
-// mutual is what a server and its only client show one another, signed by an authority whose key is gone.
+// mutual is what a server and its only client show one another, signed by an authority whose key is
+// gone.
 type mutual struct {
 	CA     string    `json:"ca"`
 	Server authority `json:"server"`
@@ -108,7 +109,7 @@ func newAuthority(name string, now time.Time) (authority, error) {
 	}, now)
 }
 
-// sign makes a certificate by a template, signed by the authority, or by itself if there is none.
+// sign makes a certificate by a template, signed by the authority, or by itself without one.
 func (a authority) sign(template *x509.Certificate, now time.Time) (authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

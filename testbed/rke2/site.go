@@ -20,11 +20,11 @@ import (
 
 // Site is where a test bed is built, and how large it is.
 type Site struct {
-	// Owner names the test bed. It stands in the marks of all that is made, and nothing without it is
+	// Owner names the test bed. It is in the marks of all that is made, and nothing without it is
 	// touched; an installation of Plimsoll that is to scale its workers has the same owner.
 	Owner string `json:"owner" strict:"required"`
-	// Endpoints, TokenFile, CAFile, Fingerprints and Insecure are how Proxmox VE is reached, as in the
-	// configuration of plimsoll run. The token makes pools, roles and tokens, too.
+	// Endpoints, TokenFile, CAFile, Fingerprints and Insecure are how Proxmox VE is reached, as in
+	// the configuration of plimsoll run. The token makes pools, roles and tokens, too.
 	Endpoints    []string `json:"endpoints" strict:"required"`
 	TokenFile    string   `json:"tokenFile" strict:"required"`
 	CAFile       string   `json:"caFile,omitempty"`
@@ -36,7 +36,8 @@ type Site struct {
 	// Hosts may carry machines; none named means all.
 	Hosts    []string           `json:"hosts,omitempty"`
 	Template placement.Template `json:"template" strict:"required"`
-	// Image is what the template is made of, if it is to be made; it is removed with the test bed then.
+	// Image is what the template is made of, if it is to be made; it is removed with the test bed
+	// then.
 	Image   *Image              `json:"image,omitempty"`
 	Clone   placement.CloneMode `json:"clone,omitempty"`
 	Storage string              `json:"storage,omitempty"` // of full clones
@@ -88,12 +89,12 @@ type Size struct {
 
 // Workers are the machines that pods run on.
 type Workers struct {
-	// Name begins their names, and is that of the VMPool by which Plimsoll makes more of them; empty
-	// is workers.
+	// Name begins their names, and is that of the VMPool by which Plimsoll makes more of them;
+	// empty is workers.
 	Name   string          `json:"name,omitempty"`
 	Shapes []pricing.Shape `json:"shapes" strict:"required"`
-	// Start is how many there are when the test bed is up, of the first shape, and Max how many there
-	// may ever be.
+	// Start is how many there are when the test bed is up, of the first shape, and Max how many
+	// there may ever be.
 	Start int `json:"start,omitempty"`
 	Max   int `json:"max" strict:"required"`
 	// VMPool is how Plimsoll in the cluster looks after them. Without it, no VMPool is made.
@@ -270,7 +271,8 @@ func fieldOf(key string) string {
 	return rest
 }
 
-// proxmox is the site as Proxmox VE's fleet is told of it, with what machines are told of the cluster.
+// proxmox is the site as Proxmox VE's fleet is told of it, with what machines are told of the
+// cluster.
 func (s *Site) proxmox(c *secrets) (*settings.Site, error) {
 	pools := []settings.Pool{
 		s.pool(controlPool, s.VMIDs.First, s.VMIDs.First, []pricing.Shape{s.Control.shape(controlPool)}),

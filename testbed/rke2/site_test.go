@@ -41,7 +41,7 @@ func TestBadSitesAreRefusedByTheirOwnKeys(t *testing.T) {
 		"start above max":                  {"start: 2", "start: 5", "workers.start: must be from 0 to max, 4, was 5"},
 		"worker by control":                {"  max: 4", "  max: 4\n  name: control", "workers.name: must not be that of the other machines"},
 		"no storage for discs":             {"iso: {storage: nfs}", "iso: {}", "iso.storage: must name a storage"},
-		"storage of linked":                {"user: ops", "user: ops\nstorage: nfs", "storage: must be left out unless clone is full"},
+		"storage of linked":                {"user: ops", "user: ops\nstorage: nfs", "storage: must be omitted unless clone is full"},
 		"owner":                            {"owner: bench", "owner: Bench!", `owner: must be 1 to 32 of a-z`},
 		"nearly a key":                     {"pvePool: bench", "pvePol: bench", "pvePool"},
 		"image by no content":              {"user: ops", "user: ops\nimage: {volume: 'local:iso/debian.img', host: pve1, storage: nfs}", "image.volume: must be STORAGE:import/NAME"},
@@ -57,20 +57,20 @@ func TestBadSitesAreRefusedByTheirOwnKeys(t *testing.T) {
 		"mode of Plimsoll":                 {"user: ops", "user: ops\naddons: {plimsoll: {mode: active}}", `addons.plimsoll.mode: must be Active or Recommend, was "active"`},
 		"image of Plimsoll":                {"user: ops", "user: ops\naddons: {plimsoll: {mode: Active, image: A}}", `addons.plimsoll.image: must be an image such as`},
 		"nodes by nobody":                  {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {plimsoll: {mode: Active, nodes: hpa}}", `addons.plimsoll.nodes: must be Plimsoll or ClusterAutoscaler, was "hpa"`},
-		"nodes without a VMPool":           {"user: ops", "user: ops\naddons: {plimsoll: {mode: Active, nodes: Plimsoll}}", `addons.plimsoll.nodes: must be left out without workers.vmPool, which is what is decided on, was "Plimsoll"`},
+		"nodes without a VMPool":           {"user: ops", "user: ops\naddons: {plimsoll: {mode: Active, nodes: Plimsoll}}", `addons.plimsoll.nodes: must be omitted without workers.vmPool, which is what is decided on, was "Plimsoll"`},
 		"nodes by another than its":        {"  max: 4", "  max: 4\n  vmPool: {mode: Active, scaledBy: ClusterAutoscaler}\naddons: {plimsoll: {mode: Active}}", `addons.plimsoll.nodes: must be what workers.vmPool.scaledBy is, ClusterAutoscaler, was "Plimsoll"`},
 		"its by another than nodes":        {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {plimsoll: {mode: Active, nodes: ClusterAutoscaler, clusterAutoscalerImage: a}}", `addons.plimsoll.nodes: must be what workers.vmPool.scaledBy is, Plimsoll, was "ClusterAutoscaler"`},
 		"Active that only recommends":      {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {plimsoll: {mode: Recommend}}", `addons.plimsoll.mode: must be Active where workers.vmPool.mode is, was "Recommend"`},
 		"autoscaler of no image":           {"  max: 4", "  max: 4\n  vmPool: {mode: Active, scaledBy: ClusterAutoscaler}\naddons: {plimsoll: {mode: Active, nodes: ClusterAutoscaler}}", `addons.plimsoll.clusterAutoscalerImage: must be an image of the cluster's minor release`},
 		"autoscaler that only recommends":  {"  max: 4", "  max: 4\n  vmPool: {mode: Observe, scaledBy: ClusterAutoscaler}\naddons: {plimsoll: {mode: Recommend, nodes: ClusterAutoscaler, clusterAutoscalerImage: a}}", `addons.plimsoll.mode: must be Active where nodes is ClusterAutoscaler`},
-		"image of an autoscaler not there": {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {plimsoll: {mode: Active, clusterAutoscalerImage: a}}", `addons.plimsoll.clusterAutoscalerImage: must be left out but where nodes is ClusterAutoscaler, was "a"`},
+		"image of an autoscaler not there": {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {plimsoll: {mode: Active, clusterAutoscalerImage: a}}", `addons.plimsoll.clusterAutoscalerImage: must be omitted but where nodes is ClusterAutoscaler, was "a"`},
 		"OpenCost of no file":              {"user: ops", "user: ops\naddons: {openCost: {manifests: [], url: 'http://a'}}", `addons.openCost.manifests: must name a file at least`},
 		"OpenCost at no URL":               {"user: ops", "user: ops\naddons: {openCost: {manifests: [a.yaml], url: 10.0.0.10}}", `addons.openCost.url: must be a URL such as http://10.0.0.10:30903, was "10.0.0.10"`},
 		"kproximate of no file":            {"user: ops", "user: ops\naddons: {kproximate: {manifests: [], prefix: kp-node}}", `addons.kproximate.manifests: must name a file at least`},
 		"prefix":                           {"user: ops", "user: ops\naddons: {kproximate: {manifests: [a.yaml], prefix: 'kp.*'}}", `addons.kproximate.prefix: must be at most 26 lower-case letters, digits and hyphens, was "kp.*"`},
 		"prefix of our own machines":       {"user: ops", "user: ops\naddons: {kproximate: {manifests: [a.yaml], prefix: workers}}", `addons.kproximate.prefix: must not be, begin or go on from what begins the names of the test bed's own machines, workers, was "workers"`},
 		"prefix that goes on from ours":    {"user: ops", "user: ops\naddons: {kproximate: {manifests: [a.yaml], prefix: load-kp}}", `addons.kproximate.prefix: must not be, begin or go on from`},
-		"two who decide on machines":       {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {kproximate: {manifests: [a.yaml], prefix: kp-node}}", `addons.kproximate: must be left out where workers.vmPool.mode is Active`},
+		"two who decide on machines":       {"  max: 4", "  max: 4\n  vmPool: {mode: Active}\naddons: {kproximate: {manifests: [a.yaml], prefix: kp-node}}", `addons.kproximate: must be omitted where workers.vmPool.mode is Active`},
 		"nearly an add-on":                 {"user: ops", "user: ops\naddons: {istio: {}}", "istio"},
 		"SSH key":                          {"user: ops", "user: ops\nsshKeys: [hello]", "sshKeys[0]: must"},
 	} {
@@ -190,7 +190,7 @@ func TestWithoutANetworkRKE2IsInstalledFromItsFolder(t *testing.T) {
 	}
 }
 
-// What stands in braces in a text of the operator's is not filled in.
+// What is in braces in a text of the operator's is not filled in.
 func TestTextsOfTheSiteAreNoTemplates(t *testing.T) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsmqjz2QZ1Qe5yY7G5u0YJr4b3mQvZJ5m6l0S1rB2rT {{.Token}}"
 	s := readSite(t, strings.Replace(siteText, "user: ops", "user: ops\nsshKeys: ['"+key+"']", 1))
@@ -244,7 +244,8 @@ func TestSiteOfTheDocumentationIsTaken(t *testing.T) {
 	}
 }
 
-// Plimsoll's own manifests, which a site names, find a node to run on, and their files in the secret that is made.
+// Plimsoll's own manifests, which a site names, find a node to run on, and their files in the
+// secret that is made.
 func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
 	text := must.Get(deploy.Manifests.ReadFile("manifests/active.yaml"))(t)
 	tolerated, keepsOff := false, false
@@ -291,8 +292,8 @@ func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
 	}
 }
 
-// Plimsoll in the cluster makes workers as up does: of the pool's keys none is lost, and its files are in the
-// secret.
+// Plimsoll in the cluster makes workers as up does: of the pool's keys none is lost, and its files
+// are in the secret.
 func TestWorkersVMPoolIsTheirPool(t *testing.T) {
 	s := readSite(t, strings.Replace(strings.Replace(siteText, "version: v1.34.1+rke2r1", "artefacts: /opt/rke2", 1), "  max: 4", "  max: 4\n  vmPool: {mode: Active}", 1))
 	files := controlFiles(t, s, placeholders())
@@ -331,10 +332,10 @@ func TestWhatIsSaidForExperimentsIsRefusedByKeyRuleAndValue(t *testing.T) {
 		{`{images: {k6: ':1'}}`, `run.images.k6: must be an image such as grafana/k6:1.8.1, was ":1"`},
 		{`{digits: 50001}`, `run.digits: must be from 1 to 50000, was 50001`},
 		{`{signals: {preset: Envoy}}`, `run.signals.preset: must be OTel or Istio, was "Envoy"`},
-		{`{signals: {inject: true}}`, `run.signals.inject: must be left out but with preset Istio, was true`},
+		{`{signals: {inject: true}}`, `run.signals.inject: must be omitted but with preset Istio, was true`},
 		{`{prometheus: {}}`, `run.prometheus: must have url, inCluster or both, was "neither"`},
 		{`{prometheus: {url: 'a:9090'}}`, `run.prometheus.url: must be an http or https address, was "a:9090"`},
-		{`{prometheus: {inCluster: 'http://a'}}`, `run.prometheus.inCluster: must be left out but with preset Istio, was "http://a"`},
+		{`{prometheus: {inCluster: 'http://a'}}`, `run.prometheus.inCluster: must be omitted but with preset Istio, was "http://a"`},
 		{`{signals: {preset: Istio}, prometheus: {inCluster: 'http://a?b'}}`, `run.prometheus.inCluster: must be an http or https address, was "http://a?b"`},
 	} {
 		s := &Site{}

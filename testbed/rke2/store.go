@@ -42,7 +42,7 @@ func (f Folder) Write(name string, data []byte) error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
 	}
-	temporary, err := os.CreateTemp(string(f), "."+name+"-*") // nobody else may read it
+	temporary, err := os.CreateTemp(string(f), "."+name+"-*") // no other client may read it
 	if err != nil {
 		return err
 	}
@@ -80,11 +80,12 @@ func (f Folder) Remove(name string) error {
 	return err
 }
 
-// state is what a bench remembers of itself. What there is in the world is not in it: that is looked at.
+// state is what a bench remembers of itself. What there is in the world is not in it: that is
+// looked at.
 type state struct {
 	Owner string `json:"owner"`
-	// Run begins the orders of this test bed, and so the names of its machines: RKE2 takes no second
-	// machine of a name.
+	// Run begins the orders of this test bed, and so the names of its machines: RKE2 takes no
+	// second machine of a name.
 	Run string `json:"run"`
 	// Orders is how many machines were ordered.
 	Orders int          `json:"orders"`

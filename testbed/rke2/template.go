@@ -20,7 +20,7 @@ type templateSeen struct {
 	there   bool
 	host    string
 	making  bool // somebody works on it
-	strange bool // and it is somebody else's
+	strange bool // and it is another owner's
 	done    bool
 }
 
@@ -54,7 +54,7 @@ func (b *Bench) template(ctx context.Context) (templateSeen, error) {
 
 func (b *Bench) strangeTemplate() *Fault {
 	return &Fault{
-		Field: "template.vmid", Text: fmt.Sprintf("the VMID %d is taken by somebody else's machine", b.cfg.Site.Template.VMID),
+		Field: "template.vmid", Text: fmt.Sprintf("the VMID %d is taken by a foreign VM", b.cfg.Site.Template.VMID),
 		Mend: []string{"template: {vmid: a VMID that is free}, for the template is made and removed with the test bed", "or no image, if it is the template to take"},
 	}
 }
@@ -67,11 +67,11 @@ func (b *Bench) haveTemplate(ctx context.Context) (bool, error) {
 	return seen.done, err
 }
 
-// working is how long an image may take to be copied by somebody else than this process.
+// working is how long an image may take to be copied by another client than this process.
 const working = 30 * time.Minute
 
-// makeTemplate makes a machine of the image, and a template of the machine. What is on its way already is
-// waited for.
+// makeTemplate makes a machine of the image, and a template of the machine. What is on its way
+// already is waited for.
 func (b *Bench) makeTemplate(ctx context.Context) error {
 	begun := b.cfg.Now()
 	for {
@@ -106,8 +106,8 @@ func (b *Bench) finish(ctx context.Context) func(pveapi.UPID, error) error {
 	}
 }
 
-// templateConfig is the machine that becomes the template. Cloud images write to a serial console, and some
-// do not boot without one.
+// templateConfig is the machine that becomes the template. Cloud images write to a serial console,
+// and some do not boot without one.
 func (b *Bench) templateConfig() map[string]string {
 	s := b.cfg.Site
 	bridge := s.Bridge
@@ -126,11 +126,11 @@ func (s *Site) templateName() string {
 	return "template-" + strings.Trim(strings.NewReplacer("_", "-", "+", "-", ".", "-").Replace(s.Owner), "-")
 }
 
-// noTemplate is done when the template is gone, or what is there is somebody else's.
+// noTemplate is done when the template is gone, or what is there is another owner's.
 func (b *Bench) noTemplate(ctx context.Context) (bool, error) {
 	seen, err := b.template(ctx)
 	if err == nil && seen.strange {
-		b.say("      VM %d is somebody else's and stays", b.cfg.Site.Template.VMID)
+		b.say("      VM %d is not the test bed's and stays", b.cfg.Site.Template.VMID)
 	}
 	return err == nil && (!seen.there || seen.strange), err
 }
@@ -206,7 +206,7 @@ func (b *Bench) examineStorage(ctx context.Context, host, name, content string) 
 	}
 	at := slices.IndexFunc(all, func(s pveapi.StorageStatus) bool { return s.Name == name })
 	if at < 0 {
-		return &Fault{Text: "there is no storage " + name + " on " + host, Mend: []string{"pvesm status (on " + host + ") tells which there are"}}, nil
+		return &Fault{Text: "there is no storage " + name + " on " + host, Mend: []string{"pvesm status (on " + host + ") lists them"}}, nil
 	}
 	if s := all[at]; !slices.Contains(s.Content, content) || !s.Active {
 		return &Fault{

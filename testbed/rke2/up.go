@@ -81,8 +81,8 @@ func (b *Bench) haveSecrets(context.Context) (bool, error) {
 	return ReadJSON(b.cfg.Store, stateFile, &kept)
 }
 
-// makeSecrets makes what machines are told, before there is one, and writes it down: a cluster whose
-// secrets are lost can only be taken down.
+// makeSecrets makes what machines are told, before there is one, and writes it down: a cluster
+// whose secrets are lost can only be taken down.
 func (b *Bench) makeSecrets(context.Context) error {
 	if err := b.state.keep(b.cfg.Store); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (b *Bench) havePool(ctx context.Context) (bool, error) {
 
 func (b *Bench) strangePool(comment string) *Fault {
 	return &Fault{
-		Field: "pvePool", Text: fmt.Sprintf("the resource pool %s is there already and somebody else's: its comment is %q", b.cfg.Site.PVEPool, comment),
+		Field: "pvePool", Text: fmt.Sprintf("the resource pool %s exists already and is not the test bed's: its comment is %q", b.cfg.Site.PVEPool, comment),
 		Mend: []string{"pvePool: the name of a resource pool that is not there, for it is made and removed with the test bed"},
 	}
 }
@@ -229,8 +229,8 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// makeToken makes the token and gives it its rights. One whose value is not known is of no use: it is
-// made anew.
+// makeToken makes the token and gives it its rights. One whose value is not known is of no use: it
+// is made anew.
 func (b *Bench) makeToken(ctx context.Context) error {
 	who := b.productAccount()
 	there, err := b.client.TokenExists(ctx, who)
@@ -319,8 +319,9 @@ func (b *Bench) have(ctx context.Context, pool string, count int) (bool, error) 
 	return done, nil
 }
 
-// order makes what is missing of a pool's machines, and waits until they are nodes. What failed before is
-// given back first; what fails now is told, for what made it fail would make the next one fail too.
+// order makes what is missing of a pool's machines, and waits until they are nodes. What failed
+// before is given back first; what fails now is told, for what made it fail would make the next one
+// fail too.
 func (b *Bench) order(ctx context.Context, pool string, count int) error {
 	f, err := b.theFleet()
 	if err != nil {
@@ -345,7 +346,7 @@ func (b *Bench) order(ctx context.Context, pool string, count int) error {
 	return b.drive(ctx, func(now loop.MachineState) (bool, error) {
 		live, failed := machinesOf(now.Machines, pool)
 		if at := slices.IndexFunc(failed, func(m nodescaler.Machine) bool { return !slices.ContainsFunc(list, named(m.Name)) }); at >= 0 {
-			return false, fmt.Errorf("%s has failed: %s; its console on %s tells more; what is there stays for a look, and the next up replaces it", failed[at].Name, failed[at].Problem, failed[at].Host)
+			return false, fmt.Errorf("%s has failed: %s; its console on %s shows more; what is there stays for a look, and the next up replaces it", failed[at].Name, failed[at].Problem, failed[at].Host)
 		}
 		if len(live) < count {
 			return false, b.orderOne(ctx, f, pool)
@@ -364,8 +365,8 @@ var passing = []string{
 	pve.CodeNoInventory, pve.CodeFrozen, placement.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
 }
 
-// orderOne orders a machine. Its number is written down before: a name is never used again. An order that
-// is refused for something that passes is given again later.
+// orderOne orders a machine. Its number is written down before: a name is never used again. An
+// order that is refused for something that passes is given again later.
 func (b *Bench) orderOne(ctx context.Context, f *pve.Fleet, pool string) error {
 	site, err := b.plan()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
 )
 
-// hostOf is an address as it stands in a URL.
+// hostOf is an address as it is in a URL.
 func hostOf(a netip.Addr) string {
 	if a.Is6() {
 		return "[" + a.String() + "]"
@@ -83,8 +83,8 @@ type guestFile struct {
 	Content     string `yaml:"content"`
 }
 
-// serverUserData is the user-data of the control plane, as a template of package firstboot. What is told
-// of the machine is filled in when it is made; all else is in it literally.
+// serverUserData is the user-data of the control plane, as a template of package firstboot. What is
+// told of the machine is filled in when it is made; all else is in it literally.
 func (s *Site) serverUserData(c *secrets, mine *settings.Pool) (firstboot.Secret, error) {
 	doc := cloudConfig{
 		Hostname: "{{.Name}}", Hosts: "localhost", User: guestUser{literal(s.User)}, Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
@@ -143,8 +143,9 @@ func packed(data []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// controlTaint keeps pods off the control plane that do not tolerate it, such as the application's. RKE2's own
-// pods and Plimsoll's do. The node has no label of a pool: Plimsoll keeps off nodes that it may delete.
+// controlTaint keeps pods off the control plane that do not tolerate it, such as the application's.
+// RKE2's own pods and Plimsoll's do. The node has no label of a pool: Plimsoll keeps off nodes that
+// it may delete.
 const controlTaint = "node-role.kubernetes.io/control-plane"
 
 // serverConfig is the config.yaml of the control plane.
@@ -189,8 +190,8 @@ const (
 	caKey          = "proxmox-ca.crt"
 )
 
-// secretFiles are the secrets with the files that Plimsoll in the cluster looks for, and what cluster-autoscaler
-// shows it.
+// secretFiles are the secrets with the files that Plimsoll in the cluster looks for, and what
+// cluster-autoscaler shows it.
 func (s *Site) secretFiles(c *secrets, mine *settings.Pool) ([]byte, error) {
 	files := map[string]any{tokenKey: c.Proxmox + "\n", joinTokenKey: c.AgentToken + "\n"}
 	if mine.Join.CloudConfig != "" {
@@ -249,7 +250,8 @@ func vmPool(p settings.Pool, how VMPool) (map[string]any, error) {
 	return o, nil
 }
 
-// withUnits gives the sizes in a tree the units without which the API refuses them. All are whole MiB.
+// withUnits gives the sizes in a tree the units without which the API refuses them. All are whole
+// MiB.
 func withUnits(tree any) {
 	switch t := tree.(type) {
 	case []any:

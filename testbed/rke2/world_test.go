@@ -153,8 +153,8 @@ func (w *world) run(verb func(*Bench, context.Context) error) error {
 	return verb(b, w.t.Context())
 }
 
-// mortal is the way to Proxmox VE and to the store of a process that dies at a moment: before the call or
-// the write is done, or after.
+// mortal is the way to Proxmox VE and to the store of a process that dies at a moment: before the
+// call or the write is done, or after.
 type mortal struct {
 	base  http.RoundTripper
 	left  int // calls and writes until it dies; negative is never
@@ -274,8 +274,8 @@ func (w *world) list(path, key string) []string {
 	return names
 }
 
-// conform lets calls through, and fails the test for every request that the published schema does not
-// allow.
+// conform lets calls through, and fails the test for every request that the published schema does
+// not allow.
 func conform(t testing.TB, next http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "pve", "api-schema.json"))

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Demand is the CPU time of one request: even between Mean×(1-Spread) and Mean×(1+Spread), or, with a
-// Tail, by the law of Pareto with that exponent, under which few requests take most of the time. The
-// lower the exponent, the heavier the tail; at 1 there would be no mean. Wait is the mean of an
+// Demand is the CPU time of one request: even between Mean×(1-Spread) and Mean×(1+Spread), or, with
+// a Tail, by the law of Pareto with that exponent, under which few requests take most of the time.
+// The lower the exponent, the heavier the tail; at 1 there would be no mean. Wait is the mean of an
 // exponential time for which the request waits besides for something else, such as a database.
 type Demand struct {
 	Mean   time.Duration

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pod is the serving side of a pod. Times are since whatever beginning its owner chose, and must not
-// go back. T is what the owner remembers of a request.
+// Pod is the serving side of a pod. Times are since whatever beginning its owner chose, and must
+// not go back. T is what the owner remembers of a request.
 //
 // All requests in service progress at one rate, so a virtual clock that counts CPU seconds per
 // request orders their ends once and for all: arrivals and departures move the clock's speed, never
@@ -87,8 +87,9 @@ func push[T any](h []request[T], r request[T]) []request[T] {
 	return h
 }
 
-// Finish moves on the request that is due, of which there must be one: out, and the next waiting one
-// in, or away, where it has had its CPU and waits for something else. It reports whether it is out.
+// Finish moves on the request that is due, of which there must be one: out, and the next waiting
+// one in, or away, where it has had its CPU and waits for something else. It reports whether it is
+// out.
 func (p *Pod[T]) Finish(now time.Duration) (of T, out bool) {
 	p.advance(now)
 	var done request[T]

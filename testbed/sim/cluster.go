@@ -161,8 +161,8 @@ func (s *service) sync() {
 }
 
 // rank sorts pods by how soon they are given up: without a node, not ready, chosen to go, on a node
-// with more of their like, young. Kubernetes compares ages by their order of magnitude only and lets
-// chance decide within one; here the youngest goes.
+// with more of their like, young. Kubernetes compares ages by their order of magnitude only and
+// lets chance decide within one; here the youngest goes.
 func (s *service) rank(pods []*pod) {
 	like := map[*node]int{}
 	for _, p := range pods {

@@ -34,8 +34,8 @@ type Config struct {
 	// MetricsEvery is the time between two readings of the pods' CPU use (metrics-server's
 	// resolution).
 	MetricsEvery time.Duration
-	// Late is how long ago what is measured was when it can be read. Nothing says so to who reads it, but for the time
-	// that samples of CPU carry, as those of metrics-server do.
+	// Late is how long ago what is measured was when it can be read. Nothing says so to who reads
+	// it, but for the time that samples of CPU carry, as those of metrics-server do.
 	Late   time.Duration
 	Faults []Fault
 }
@@ -89,8 +89,8 @@ type Load struct {
 	Kind Kind
 	// Level is the number of users over time, or the requests per second of an open load.
 	Level Curve
-	// Shared says that the level is a part of a load, as are those of the other workloads that say so: their users are
-	// whole, and as many together as the parts come to.
+	// Shared says that the level is a part of a load, as are those of the other workloads that say
+	// so: their users are whole, and as many together as the parts come to.
 	Shared bool
 	// Think is a user's pause: after the answer (Sleep), or from request to request (Pace).
 	Think time.Duration
@@ -218,7 +218,8 @@ func (l *Load) validate(must func(kept bool, key, rule string, was any)) {
 	}
 }
 
-// MaxLevel is the most users, or requests a second, of a load. It keeps users countable, and requests apart by whole nanoseconds.
+// MaxLevel is the most users, or requests a second, of a load. It keeps users countable, and
+// requests apart by whole nanoseconds.
 const MaxLevel = 1e9
 
 func (x *Fault) validate(f *findings, key string, hosts []string) {

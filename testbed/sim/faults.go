@@ -28,7 +28,7 @@ const (
 	CloneFails    FaultKind = "clone-fails"    // the next clones fail
 	HostDies      FaultKind = "host-dies"      // a host stops, and every machine on it
 	MetricsVanish FaultKind = "metrics-vanish" // no signal can be read
-	// NoisyNeighbour is somebody else's work on a host. The pods on it get less CPU than they are
+	// NoisyNeighbour is another owner's work on a host. The pods on it get less CPU than they are
 	// promised, and nothing that is measured of them says why.
 	NoisyNeighbour FaultKind = "noisy-neighbour"
 )
@@ -62,8 +62,8 @@ func (w *World) Inject(f Fault) error {
 	return nil
 }
 
-// crowd takes CPU from the pods on a host, or on all, for a time. Neighbours that overlap take one after
-// the other.
+// crowd takes CPU from the pods on a host, or on all, for a time. Neighbours that overlap take one
+// after the other.
 func (w *World) crowd(f Fault) error {
 	if f.Host != "" && w.host(f.Host) == nil {
 		return fmt.Errorf("host %q does not exist", f.Host)

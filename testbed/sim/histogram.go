@@ -85,7 +85,7 @@ func bucketQuantile(q float64, edges []time.Duration, counts []uint64) (float64,
 }
 
 // goodFraction is the share of requests in the buckets up to the target: exact when an edge
-// stands at it, and too low when none does. Within is the edge that it goes up to.
+// is at it, and too low when none does. Within is the edge that it goes up to.
 func goodFraction(target time.Duration, edges []time.Duration, counts []uint64) (good float64, within time.Duration, known bool) {
 	total, below := uint64(0), uint64(0)
 	for i, c := range counts {

@@ -58,8 +58,8 @@ func play(t *testing.T, cfg Config, limit pricing.Rate, journal loop.Journal, bo
 	return w
 }
 
-// fours is a world of machines at 10 an hour that take four pods each, of which one answers ten requests a
-// second when it is full.
+// fours is a world of machines at 10 an hour that take four pods each, of which one answers ten
+// requests a second when it is full.
 func fours(machines, replicas int, load Load) Config {
 	cfg := small(0)
 	cfg.Pools[0].Reserved = pricing.Resources{}
@@ -80,7 +80,8 @@ func count(p *nodescaler.Plan, kind nodescaler.Kind) int {
 	return n
 }
 
-// told is a pod policy that asks for so many replicas at a time, and expects so many with the next machine.
+// told is a pod policy that asks for so many replicas at a time, and expects so many with the next
+// machine.
 type told func(at time.Duration) (replicas, ahead int)
 
 func (f told) Desired(v *podscaler.View) podscaler.Recommendation {
@@ -98,9 +99,9 @@ func loads(w *World) []int {
 	return out
 }
 
-// Scenario 32: replicas on a new machine take 240 s. Three machines hold the twelve that are needed; once 22
-// are foretold for in 240 s three machines are ordered, all at once and none twice, and replicas come when they
-// have room.
+// Scenario 32: replicas on a new machine take 240 s. Three machines hold the twelve that are
+// needed; once 22 are foretold for in 240 s three machines are ordered, all at once and none twice,
+// and replicas come when they have room.
 func TestScenario32MachinesAreOrderedAtTheirLeadTime(t *testing.T) {
 	foretold := 2 * time.Minute
 	ready := foretold + 210*time.Second
@@ -135,7 +136,8 @@ func TestScenario32MachinesAreOrderedAtTheirLeadTime(t *testing.T) {
 	}
 }
 
-// Scenario 34: of five full machines two are left empty when half of the replicas go, and nothing is moved.
+// Scenario 34: of five full machines two are left empty when half of the replicas go, and nothing
+// is moved.
 func TestScenario34ShrinkingFreesWholeMachines(t *testing.T) {
 	cfg := fours(5, 20, Load{Kind: Open, Even: true, Level: Flat(50)})
 	var l log
@@ -151,12 +153,13 @@ func TestScenario34ShrinkingFreesWholeMachines(t *testing.T) {
 	}
 	run(t, w, 15*time.Minute)
 	if got := loads(w); !slices.Equal(got, []int{2, 4, 4}) || w.Scores()[0].Moves != 0 || w.Totals.Returns != 2 {
-		t.Errorf("in the end %v pods are on the nodes, %d were moved and %d machines given back", got, w.Scores()[0].Moves, w.Totals.Returns)
+		t.Errorf("in the end %v pods are on the nodes, %d were moved and %d machines reclaimed", got, w.Scores()[0].Moves, w.Totals.Returns)
 	}
 }
 
-// Scenario 48: a step up is answered by replicas and machines in one step, whose record has the price; after
-// a step down the machines' cost is back within 8 minutes, with at most three pods moved.
+// Scenario 48: a step up is answered by replicas and machines in one step, whose record has the
+// price; after a step down the machines' cost is back within 8 minutes, with at most three pods
+// moved.
 func TestScenario48PodsAndMachinesArePlannedInOneStep(t *testing.T) {
 	up, down, end := 10*time.Minute, 25*time.Minute, 35*time.Minute
 	cfg := small(0)
@@ -192,7 +195,8 @@ func TestScenario48PodsAndMachinesArePlannedInOneStep(t *testing.T) {
 	}
 }
 
-// The same seed gives the same journal, byte for byte, whatever goes wrong; another seed gives another.
+// The same seed gives the same journal, byte for byte, whatever goes wrong; another seed gives
+// another.
 func TestSameSeedSameJournalOfJoint(t *testing.T) {
 	cfg := small(0)
 	cfg.Workloads[0].Load.Level = Curve{{0, 20}, {5 * time.Minute, 20}, {15 * time.Minute, 120}, {15 * time.Minute, 30}}

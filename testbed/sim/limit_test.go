@@ -21,8 +21,8 @@ type purse struct {
 	most  pricing.Rate
 }
 
-// Create orders a machine. By it and by Wake there are more that run and by nothing else, so that the cost of
-// an hour rises there only.
+// Create orders a machine. By it and by Wake there are more that run and by nothing else, so that
+// the cost of an hour rises there only.
 func (p *purse) Create(ctx context.Context, o loop.Order) error {
 	err := p.World.Create(ctx, o)
 	p.look()
@@ -107,7 +107,8 @@ func TestMachinesNeverCostMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// spend lets a policy live in the world for 20 minutes, and returns the most that the machines cost.
+// spend lets a policy live in the world for 20 minutes, and returns the most that the machines
+// cost.
 func spend(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate) pricing.Rate {
 	t.Helper()
 	unneeded := nodepolicy.DefaultUnneeded()

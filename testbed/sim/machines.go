@@ -21,7 +21,7 @@ type machine struct {
 	pool *nodescaler.Pool
 	node *node
 	dead bool      // its host is down
-	off  bool      // it was stopped when it was given back
+	off  bool      // it was stopped when it was reclaimed
 	from time.Time // it runs, or is kept, since then
 }
 
@@ -122,7 +122,7 @@ func (w *World) startClones() {
 	for len(c.queue) > 0 && (w.cfg.Clones == 0 || c.running < w.cfg.Clones) {
 		m := c.queue[0]
 		c.queue = c.queue[1:]
-		if m.obs.Phase != nodescaler.Ordered { // given back while it waited
+		if m.obs.Phase != nodescaler.Ordered { // reclaimed while it waited
 			continue
 		}
 		c.running++
@@ -193,7 +193,8 @@ func (w *World) find(name string) (*machine, error) {
 	return w.machines[i], nil
 }
 
-// Stash shuts a machine down and keeps it. Its node stays, and is not ready once the cluster misses it.
+// Stash shuts a machine down and keeps it. Its node stays, and is not ready once the cluster misses
+// it.
 func (w *World) Stash(_ context.Context, name string) error {
 	m, err := w.find(name)
 	switch {

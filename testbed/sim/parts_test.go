@@ -97,7 +97,7 @@ func TestSketchHoldsAnyLatency(t *testing.T) {
 }
 
 // The edges Istio ships have none between 250 and 500 ms: requests that all take 260 ms look
-// as if the 0.9-quantile stood at 475 ms. The good fraction under 250 ms is right.
+// as if the 0.9-quantile was at 475 ms. The good fraction under 250 ms is right.
 func TestBucketEdgesDistortTheQuantile(t *testing.T) {
 	ms := time.Millisecond
 	h := newHistogram([]time.Duration{100 * ms, 250 * ms, 500 * ms, 1000 * ms}, 15*time.Second, time.Minute)

@@ -17,8 +17,9 @@ type Place struct {
 	Spare bool
 }
 
-// Places are where the machines are that the world begins with, pool by pool. They are spread over the hosts by the room
-// that is left, and the spares by how many machines are on each. With an error come those that found a place.
+// Places are where the machines are that the world begins with, pool by pool. They are spread over
+// the hosts by the room that is left, and the spares by how many machines are on each. With an
+// error come those that found a place.
 func (c *Config) Places() ([]Place, error) {
 	hosts := slices.Clone(c.Hosts)
 	slices.SortFunc(hosts, func(a, b nodescaler.Host) int { return strings.Compare(a.Name, b.Name) })
@@ -40,8 +41,8 @@ func (c *Config) Places() ([]Place, error) {
 	return out, nil
 }
 
-// roomiest is the host for one machine more, or "". Spares take no room, so one that has most of it may have most of
-// them; but a machine that a host could not hold by itself was never made there.
+// roomiest is the host for one machine more, or "". Spares take no room, so one that has most of it
+// may have most of them; but a machine that a host could not hold by itself was never made there.
 func roomiest(hosts []nodescaler.Host, taken []Place, pool *nodescaler.Pool, spare bool) string {
 	best, most, fewest := "", pricing.Bytes(-1), math.MaxInt
 	shape := pool.Shapes[0].Resources()

@@ -99,7 +99,7 @@ func (s *stats) endMinute(level float64) {
 		m.Latency, m.Violated = math.Inf(1), true
 	case n > 0:
 		m.Latency = math.Inf(1)
-		// The failed ones stand behind all that were answered.
+		// The failed ones are behind all that were answered.
 		if rank := int(math.Ceil(q*float64(n)-1e-9)) - 1; rank < len(s.minute) {
 			m.Latency = float64(nth(s.minute, max(rank, 0)))
 		}

@@ -20,8 +20,8 @@ func newSender(s *service, l Load, rng *rand.Rand) sender {
 	}
 }
 
-// apportion makes whole numbers of parts, which come to what the parts come to together: each has its whole, and what is
-// left over goes to the largest remainders, of equal ones to the first.
+// apportion makes whole numbers of parts, which come to what the parts come to together: each has
+// its whole, and what is left over goes to the largest remainders, of equal ones to the first.
 func apportion(parts []float64) []int {
 	out, order := make([]int, len(parts)), make([]int, len(parts))
 	sum, left := 0.0, 0
@@ -51,7 +51,7 @@ type closed struct {
 	free   []int32
 }
 
-// userState is where a paced user stands between two requests.
+// userState is where a paced user is between two requests.
 type userState uint8
 
 const (
@@ -79,9 +79,10 @@ func (c *closed) level(_ time.Duration, l float64) {
 	c.active += max(0, n)
 }
 
-// spread is when the i-th of n new users comes. A paced user keeps its place in the second for good, so
-// it has one by its number, and those of numbers in a row are far apart: users that come one by one at
-// the full second, as a climbing level has them, would else make one burst a second together.
+// spread is when the i-th of n new users comes. A paced user keeps its place in the second for
+// good, so it has one by its number, and those of numbers in a row are far apart: users that come
+// one by one at the full second, as a climbing level has them, would else make one burst a second
+// together.
 func (c *closed) spread(user int32, i, n int) time.Duration {
 	if !c.pace {
 		return time.Duration(int64(c.load.Spread) * int64(i) / int64(n))
@@ -91,8 +92,9 @@ func (c *closed) spread(user int32, i, n int) time.Duration {
 	return time.Duration(place * float64(c.load.Spread))
 }
 
-// leaves reports whether the user is one too many. Of paced users it is those with the highest numbers
-// who go: were it the next one to come, all who stay would be late in the second after a while.
+// leaves reports whether the user is one too many. Of paced users it is those with the highest
+// numbers who go: were it the next one to come, all who stay would be late in the second after a
+// while.
 func (c *closed) leaves(user int32) bool {
 	return c.active > c.target && (!c.pace || int(user) >= c.target)
 }

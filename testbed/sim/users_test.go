@@ -50,7 +50,8 @@ func TestApportionedUsersAddUp(t *testing.T) {
 	})
 }
 
-// Users of a load that three services share are all there, and are counted once, at every moment of a climb.
+// Users of a load that three services share are all there, and are counted once, at every moment of
+// a climb.
 func TestSharedUsersAreAllThere(t *testing.T) {
 	cfg := small(0)
 	one := cfg.Workloads[0]

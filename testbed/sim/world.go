@@ -124,8 +124,8 @@ func (w *World) addService(cfg *Workload) {
 	}
 }
 
-// level is a service's at present. Users of a load that is shared are whole ones: were each service's rounded by
-// itself, some would be nobody's, or several's.
+// level is a service's at present. Users of a load that is shared are whole ones: were each
+// service's rounded by itself, some would be nobody's, or several's.
 func (w *World) level(s *service) float64 {
 	if !s.cfg.Load.Shared {
 		return s.cfg.Load.Level.At(w.now)
@@ -263,8 +263,8 @@ func (w *World) Now() time.Duration { return w.now }
 // Cost is what the machines have cost since the start.
 func (w *World) Cost() pricing.Micros { return w.ledger.Between(w.cfg.Start, w.clock()) }
 
-// PeakRate is the most that the machines have cost an hour at any time. A tariff that lasts less than a
-// minute may be missed.
+// PeakRate is the most that the machines have cost an hour at any time. A tariff that lasts less
+// than a minute may be missed.
 func (w *World) PeakRate() pricing.Rate { return w.peak }
 
 // topRate takes note of what the machines cost now.

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// A pod that has more to do than it can uses all that it is left, on the host of the neighbour alone.
+// A pod that has more to do than it can uses all that it is left, on the host of the neighbour
+// alone.
 func TestANoisyNeighbourTakesItsPartOfAHostForItsTime(t *testing.T) {
 	cfg := two(100, 6)
 	cfg.Faults = []Fault{{At: time.Minute, Kind: NoisyNeighbour, Host: "pve1", Left: .4, For: 2 * time.Minute}}

@@ -14,7 +14,7 @@ type field struct {
 	groups   []string // of which exactly one key must be there
 }
 
-// fieldsOf lists a struct's keys in order; those of embedded structs stand in their place.
+// fieldsOf lists a struct's keys in order; those of embedded structs are in their place.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for i := range t.NumField() {

@@ -3,7 +3,7 @@ package strict
 import "strings"
 
 // Nearest returns the choice that a word was probably meant to be: the one with the fewest
-// letters added, left out, replaced or swapped with their neighbour, as long as they are not
+// letters added, omitted, replaced or swapped with their neighbour, as long as they are not
 // more than a third of the word, or one. Case does not matter; ties go to the first.
 func Nearest(word string, choices []string) (string, bool) {
 	letters := len([]rune(word))
@@ -19,7 +19,8 @@ func Nearest(word string, choices []string) (string, bool) {
 // distance counts the single-letter slips between two words.
 func distance(from, to string) int {
 	a, b := []rune(from), []rune(to)
-	// Row i of the table has the distances between a[:i] and each b[:j]; a swap looks two rows back.
+	// Row i of the table has the distances between a[:i] and each b[:j]; a swap looks two rows
+	// back.
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

@@ -95,7 +95,7 @@ func float(n *yaml.Node, tag string, v reflect.Value) string {
 	return ""
 }
 
-// describe prints what a node is: a value as it stands there, strings in quotes.
+// describe prints what a node is: a value as it is there, strings in quotes.
 func describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.SequenceNode:

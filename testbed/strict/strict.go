@@ -32,10 +32,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Unmarshal decodes one YAML document into what the pointer into points to. An empty document
-// is an empty mapping, and absent keys leave what is there, so that defaults may be. Types that implement encoding.TextUnmarshaler read their own text, with
-// errors that name rule and value; durations are read as Go writes them. A type that cannot be
-// decoded into, such as a func or an interface, is a mistake in the program, and panics.
+// Unmarshal decodes one YAML document into what the pointer into points to. An empty document is an
+// empty mapping, and absent keys leave what is there, so that defaults may be. Types that implement
+// encoding.TextUnmarshaler read their own text, with errors that name rule and value; durations are
+// read as Go writes them. A type that cannot be decoded into, such as a func or an interface, is a
+// mistake in the program, and panics.
 func Unmarshal(data []byte, into any) error {
 	root, err := parse(data)
 	if err != nil {
@@ -44,7 +45,7 @@ func Unmarshal(data []byte, into any) error {
 	return decode(root, "", into)
 }
 
-// Block is a part of a document that is decoded later, when what stands beside it has told
+// Block is a part of a document that is decoded later, when what is beside it has told
 // what it should be. As a field it takes any value; the zero Block is an empty mapping.
 type Block struct {
 	node *yaml.Node
@@ -62,8 +63,8 @@ func (b Block) Decode(into any) error {
 	return decode(b.node, b.path, into)
 }
 
-// Has reports whether the document is a mapping with the key, which may tell what the rest of it is to
-// be decoded into. A document that cannot be read has none.
+// Has reports whether the document is a mapping with the key, which may tell what the rest of it is
+// to be decoded into. A document that cannot be read has none.
 func Has(data []byte, key string) bool {
 	root, err := parse(data)
 	if err != nil || root.Kind != yaml.MappingNode {
@@ -193,7 +194,7 @@ func (d *decoder) resolve(n *yaml.Node, path string) (*yaml.Node, bool) {
 		n = n.Alias
 	}
 	if isNull(n) {
-		d.add(n, path, "must have a value; leave the key out if there is none")
+		d.add(n, path, "must have a value; omit the key if it has no value")
 		return nil, false
 	}
 	if tag := n.ShortTag(); !slices.Contains(knownTags, tag) {
@@ -285,7 +286,7 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 		into, before := v.FieldByIndex(known[i].index), len(d.faults)
 		d.value(item, join(path, key.Value), into)
 		if known[i].nonzero && len(d.faults) == before && into.IsZero() {
-			d.add(item, join(path, key.Value), "must be above 0, or left out for its default, was %s", describe(item))
+			d.add(item, join(path, key.Value), "must be above 0, or omitted for its default, was %s", describe(item))
 		}
 	})
 	if mapping {

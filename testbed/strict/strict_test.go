@@ -150,9 +150,9 @@ line 3: until: must be a time such as 2026-03-01T12:00:00Z, was "tomorrow"
 line 4: pools.a.max: must be an even number, was "3"
 line 5: odds.3: must be an even number, was "3"`},
 		{"no value", good + "pools:\nusers: [~]\nsteps: [{do: }]", `
-line 3: pools: must have a value; leave the key out if there is none
-line 4: users[0]: must have a value; leave the key out if there is none
-line 5: steps[0].do: must have a value; leave the key out if there is none`},
+line 3: pools: must have a value; omit the key if it has no value
+line 4: users[0]: must have a value; omit the key if it has no value
+line 5: steps[0].do: must have a value; omit the key if it has no value`},
 		{"missing keys", "pools:\n  a: {max: 2}\n", `
 line 1: name: must be set
 line 1: must have exactly one of lasts, until and both, was none of them
@@ -352,9 +352,9 @@ func TestZerosAreNoDefaults(t *testing.T) {
 		"{}":                          "",
 		"{grace: 1s, ratio: 0.1}":     "",
 		"{vlan: 0, keep: 0}":          "", // a pointer tells a zero from nothing
-		"{grace: 0s, ratio: 0.0}":     "line 1: grace: must be above 0, or left out for its default, was \"0s\"\nline 1: ratio: must be above 0, or left out for its default, was 0.0",
-		"grace: 0":                    "line 1: grace: must be above 0, or left out for its default, was 0",
-		"{grace: &none 0m, ratio: 1}": "line 1: grace: must be above 0, or left out for its default, was \"0m\"",
+		"{grace: 0s, ratio: 0.0}":     "line 1: grace: must be above 0, or omitted for its default, was \"0s\"\nline 1: ratio: must be above 0, or omitted for its default, was 0.0",
+		"grace: 0":                    "line 1: grace: must be above 0, or omitted for its default, was 0",
+		"{grace: &none 0m, ratio: 1}": "line 1: grace: must be above 0, or omitted for its default, was \"0m\"",
 	} {
 		got := ""
 		if err := strict.Unmarshal([]byte(text), &lasting{}); err != nil {

@@ -39,7 +39,7 @@ func Split(err error) []error {
 	return []error{err}
 }
 
-// closest returns the node at a path, or else what it would stand in.
+// closest returns the node at a path, or else what it would are in.
 func (d *decoder) closest(path string, root *yaml.Node) *yaml.Node {
 	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if n, ok := d.seen[path]; ok {

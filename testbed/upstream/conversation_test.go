@@ -173,8 +173,8 @@ func (p *player) pass(d time.Duration) {
 	p.run(d)
 }
 
-// follow lets what the recorded provider did become true: a machine joins when that one's did, and must be gone
-// soon after that one's was.
+// follow lets what the recorded provider did become true: a machine joins when that one's did, and
+// must be gone soon after that one's was.
 func (p *player) follow(r *recorded) {
 	id, did, is := strings.Cut(strings.TrimPrefix(r.text, "instance "), ": ")
 	if !is {
@@ -298,8 +298,8 @@ func (p *player) lost() bool {
 	return err != nil || len(state.Hosts) == 0 || state.Hosts[0].Cordoned
 }
 
-// hang lets the cluster answer nothing, whatever call it was that hung in the recording, until it does again;
-// then what was held up is done.
+// hang lets the cluster answer nothing, whatever call it was that hung in the recording, until it
+// does again; then what was held up is done.
 func (p *player) hang(on bool) {
 	if on {
 		p.run(3 * time.Second)
@@ -318,7 +318,8 @@ func (p *player) hang(on bool) {
 	}
 }
 
-// putIn makes a target one too high: with an order that cannot begin, for the host that it is for goes down.
+// putIn makes a target one too high: with an order that cannot begin, for the host that it is for
+// goes down.
 func (p *player) putIn(group string) {
 	pool := p.pool(group)
 	pool.Placement.Maintenance = nil
@@ -361,8 +362,8 @@ func (p *player) compareMachines(r *recorded) {
 	}
 }
 
-// end lets cluster-autoscaler delete what it was told has failed, as it does in its next loop, and sees that
-// the cluster has the right machines, and nothing else.
+// end lets cluster-autoscaler delete what it was told has failed, as it does in its next loop, and
+// sees that the cluster has the right machines, and nothing else.
 func (p *player) end() {
 	for _, group := range []string{"small", "big"} {
 		for _, i := range p.instances(p.groups[group]) {
@@ -401,8 +402,8 @@ func (p *player) end() {
 	}
 }
 
-// takeOut takes back the order that was put in and that nobody has taken back: its group had no other machine,
-// and there the recorded cluster-autoscaler never did.
+// takeOut takes back the order that was put in and that nobody has taken back: its group had no
+// other machine, and there the recorded cluster-autoscaler never did.
 func (p *player) takeOut() {
 	for _, group := range []string{"small", "big"} {
 		if _, there := p.states(p.groups[group])[p.extra]; there {
@@ -556,8 +557,8 @@ func (p *player) doom(group string, m nodescaler.Machine) {
 	p.sim.Heal()
 }
 
-// node is a node as the recorded cluster-autoscaler asks for it, with our ids. A template of its own has the id
-// of the node that it was taken from, where the recording shows that it had one.
+// node is a node as the recorded cluster-autoscaler asks for it, with our ids. A template of its
+// own has the id of the node that it was taken from, where the recording shows that it had one.
 func (p *player) node(name, group string) *externalgrpc.ExternalGrpcNode {
 	if id, fake := strings.CutPrefix(name, "lab://"); fake {
 		return placeholder(p.ours[id])
@@ -629,7 +630,8 @@ func (p *player) compareTarget(e *exchange, got int, err error) (string, error) 
 	return same(got == e.target, got, err)
 }
 
-// theirCodes are the codes that the recorded provider gave to the failures that ours has other words for.
+// theirCodes are the codes that the recorded provider gave to the failures that ours has other
+// words for.
 var theirCodes = map[string]string{"PVE-NO-STORAGE": "NoRoom", "PVE-CLONE-FAILED": "MachineFailed"}
 
 // compareInstances compares a list of instances, one after the other.
@@ -665,7 +667,8 @@ func (p *player) compareInstances(e *exchange, got []instance) (differ string, e
 	return differ, err
 }
 
-// compareInstance compares an instance. Of one that goes, what was wrong with it does not count any more.
+// compareInstance compares an instance. Of one that goes, what was wrong with it does not count any
+// more.
 func (p *player) compareInstance(name string, theirs, ours instance) (string, error) {
 	going := func(i instance) bool { return i.State == "" || i.State == "Deleting" }
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// everyMoment tries every moment at which a process can die in something: before and after each request to the
-// cluster and each write, and in the middle of a write. It ends when the process has lived through all of it.
+// everyMoment tries every moment at which a process can die in something: before and after each
+// request to the cluster and each write, and in the middle of a write. It ends when the process has
+// lived through all of it.
 func everyMoment(t *testing.T, try func(t *testing.T, m moment) (died bool)) {
 	stride := 1
 	if race.On {
@@ -71,8 +72,8 @@ func (a *attempt) reborn(l *life) *life {
 	return l
 }
 
-// do does something, and starts the process anew if it dies of it: then it reports that, and the caller has
-// heard nothing.
+// do does something, and starts the process anew if it dies of it: then it reports that, and the
+// caller has heard nothing.
 func (a *attempt) do(what func()) (done bool) {
 	if a.world.life.lives(what) {
 		return true
@@ -139,14 +140,16 @@ func (a *attempt) settle(group string, n int) {
 	}
 }
 
-// A provider that dies at any moment of a scale-up makes the machines that were asked for, and none twice.
+// A provider that dies at any moment of a scale-up makes the machines that were asked for, and none
+// twice.
 func TestDeathInAScaleUp(t *testing.T) {
 	everyMoment(t, func(t *testing.T, m moment) bool {
 		a := attempted(t, m)
 		small := a.group("small")
 		a.mortal()
 		a.do(a.round)
-		// Cluster-autoscaler that hears nothing reads the target, and asks for what is still missing.
+		// Cluster-autoscaler that hears nothing reads the target, and asks for what is still
+		// missing.
 		shown := []string{}
 		for have := 0; have < 3; have = a.target(small) {
 			if a.do(func() { a.mustIncrease(small, int32(3-have)) }) {
@@ -168,7 +171,8 @@ func TestDeathInAScaleUp(t *testing.T) {
 	})
 }
 
-// A provider that dies at any moment of a scale-down deletes the machines that it was told to, and no other.
+// A provider that dies at any moment of a scale-down deletes the machines that it was told to, and
+// no other.
 func TestDeathInAScaleDown(t *testing.T) {
 	everyMoment(t, func(t *testing.T, m moment) bool {
 		a := attempted(t, m)

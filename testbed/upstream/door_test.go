@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
-// door is how the emulated cluster is reached: over HTTPS, at 127.0.0.1, each host at a port of its own.
-// While it is shut, connections are taken and nothing is answered, as by a cluster that hangs.
+// door is how the emulated cluster is reached: over HTTPS, at 127.0.0.1, each host at a port of its
+// own. While it is shut, connections are taken and nothing is answered, as by a cluster that hangs.
 type door struct {
 	urls        []string
 	fingerprint string

@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// clock is emulated time while a world is made, and then follows the wall clock: the emulator, which is in the
-// same process, would answer for the time only between two of its own doings.
+// clock is emulated time while a world is made, and then follows the wall clock: the emulator,
+// which is in the same process, would answer for the time only between two of its own doings.
 type clock struct {
 	emulated func() time.Time
 	begun    atomic.Pointer[time.Time] // when it began to follow the wall clock
@@ -67,9 +67,9 @@ func thousand(b *testing.B) (*world, *clock) {
 	return w, c
 }
 
-// BenchmarkHangingCluster calls at 500 calls a second a provider of 1,000 nodes in 10 groups while its fleet works,
-// while the cluster hangs, and when it has hung for so long that what was seen last is too old to act by; it prints
-// how long the answers took.
+// BenchmarkHangingCluster calls at 500 calls a second a provider of 1,000 nodes in 10 groups while
+// its fleet works, while the cluster hangs, and when it has hung for so long that what was seen
+// last is too old to act by; it prints how long the answers took.
 func BenchmarkHangingCluster(b *testing.B) {
 	w, c := thousand(b)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -89,8 +89,8 @@ func BenchmarkHangingCluster(b *testing.B) {
 	}
 }
 
-// load makes calls of every kind evenly, 500 a second for five seconds, whatever becomes of earlier ones, and
-// returns how long they took, by name.
+// load makes calls of every kind evenly, 500 a second for five seconds, whatever becomes of earlier
+// ones, and returns how long they took, by name.
 func (w *world) load(b *testing.B) map[string][]time.Duration {
 	b.Helper()
 	const rate, lasts = 500, 5

@@ -18,9 +18,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// kubernetes stands in for a cluster: a machine that has booted and was told how becomes a node, with the
-// name, the provider id, the labels and the taints that it was told. Nodes go when they are removed, and not
-// when their machines do.
+// kubernetes is in for a cluster: a machine that has booted and was told how becomes a node, with
+// the name, the provider id, the labels and the taints that it was told. Nodes go when they are
+// removed, and not when their machines do.
 type kubernetes struct {
 	clock  func() time.Time
 	mu     sync.Mutex
@@ -154,7 +154,7 @@ func (k *kubernetes) list(context.Context) (all []pve.Node, err error) {
 	return all, k.down
 }
 
-// node is the node of a name, nil if there is none.
+// node is the node of a name, nil without one.
 func (k *kubernetes) node(name string) *kubeNode {
 	for _, n := range k.joined() {
 		if n.Name == name {
@@ -180,7 +180,8 @@ func (n *kubeNode) asked() *externalgrpc.ExternalGrpcNode {
 	return &externalgrpc.ExternalGrpcNode{ProviderID: n.ProviderID, Name: n.Name, Labels: n.labels}
 }
 
-// placeholder is how cluster-autoscaler names a machine that has not registered: with nothing but its id.
+// placeholder is how cluster-autoscaler names a machine that has not registered: with nothing but
+// its id.
 func placeholder(id string) *externalgrpc.ExternalGrpcNode {
 	return &externalgrpc.ExternalGrpcNode{
 		ProviderID: id, Name: id, Annotations: map[string]string{"cluster-autoscaler.k8s.io/fake-node-reason": "unregistered"},

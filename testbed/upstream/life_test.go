@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// life is that of a process which dies at a moment: the n-th time that it asks the cluster something, or that it
-// writes something down.
+// life is that of a process which dies at a moment: the n-th time that it asks the cluster
+// something, or that it writes something down.
 type life struct {
 	dies  moment
 	count map[deed]int

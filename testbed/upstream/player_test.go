@@ -13,8 +13,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 )
 
-// deviations are how a scan of the client may differ from the recorded one, each with the reason. How often a scan asks
-// the same is not compared: the recorded one asks again where the client remembers.
+// deviations are how a scan of the client may differ from the recorded one, each with the reason.
+// How often a scan asks the same is not compared: the recorded one asks again where the client
+// remembers.
 var deviations = map[string]string{
 	"listed":     "all groups are listed every two minutes, beside the scans and counted from another moment; and again at once where that failed",
 	"remembered": "an instance that is gone is asked for until all groups are listed anew, which comes at another time",
@@ -25,7 +26,8 @@ var deviations = map[string]string{
 	"late":       "calls that hang are told when they end, which may be in a scan after the one that they were made in",
 }
 
-// flags are those that the recorded cluster-autoscaler was run with, as far as what it did tells them.
+// flags are those that the recorded cluster-autoscaler was run with, as far as what it did tells
+// them.
 func flags(part string) nodepolicy.Unneeded {
 	f := nodepolicy.DefaultUnneeded()
 	seconds := func(n int) nodescaler.Duration { return nodescaler.Duration(time.Duration(n) * time.Second) }
@@ -39,8 +41,9 @@ func flags(part string) nodepolicy.Unneeded {
 	return f
 }
 
-// The client, put into the place of the recorded cluster-autoscaler, asks in every scan what that asked, in its order,
-// and orders and deletes what that did when it did. The part without a record of its cluster is left out.
+// The client, put into the place of the recorded cluster-autoscaler, asks in every scan what that
+// asked, in its order, and orders and deletes what that did when it did. The part without a record
+// of its cluster is omitted.
 func TestClientFollowsTheRecordedConversation(t *testing.T) {
 	total, scans, calls := map[string]int{}, 0, 0
 	for _, part := range []string{"b", "c"} {
@@ -163,8 +166,8 @@ func (d *comparison) compare(sc *scene) {
 	}
 }
 
-// ordered reports whether a call has its place in a scan: not what is done beside scans, nor what is told of nodes, which
-// is interleaved with what is told of groups as a map's order has it.
+// ordered reports whether a call has its place in a scan: not what is done beside scans, nor what
+// is told of nodes, which is interleaved with what is told of groups as a map's order has it.
 func ordered(h heard) bool {
 	switch h.method {
 	case "NodeGroupForNode", "NodeGroupTemplateNodeInfo", "NodeGroupNodes", "NodeGroupDeleteNodes", "GPULabel", "GetAvailableGPUTypes":
@@ -183,7 +186,8 @@ func without(some, others []heard) (left []heard) {
 	return left
 }
 
-// note remembers when nodes were deleted. Placeholders are not nodes, and are deleted in the scan that finds them failed.
+// note remembers when nodes were deleted. Placeholders are not nodes, and are deleted in the scan
+// that finds them failed.
 func (d *comparison) note(whose int, h heard, at time.Duration) {
 	if h.method == "NodeGroupDeleteNodes" && !strings.Contains(h.about, "://") && d.deleted[whose][h.about] == 0 {
 		d.deleted[whose][h.about] = at

@@ -16,7 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 )
 
-// site is the world with pods in it, which a scheduler puts on nodes, for a client to scale by the real provider.
+// site is the world with pods in it, which a scheduler puts on nodes, for a client to scale by the
+// real provider.
 type site struct {
 	*world
 	t     *testing.T
@@ -124,8 +125,9 @@ func (s *site) scan(c *upstream.Client, what string, so func() bool) {
 	s.t.Fatalf("it is not so that %s\n%s", what, s.story())
 }
 
-// The client scales the real provider, whose machines are made on the emulated cluster: up for pods that wait, down by
-// emptying nodes, and past a machine that cannot be made. Nothing is left of what went.
+// The client scales the real provider, whose machines are made on the emulated cluster: up for pods
+// that wait, down by emptying nodes, and past a machine that cannot be made. Nothing is left of
+// what went.
 func TestClientScalesTheProvider(t *testing.T) {
 	w := begin(t, plan{})
 	s := &site{world: w, t: t, marks: map[string]bool{}}

@@ -35,9 +35,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// scenarios are the acceptance scenarios of the contract, in order; the numbers are those that they are
-// agreed by. What lies between them is tested where it belongs: the crash scenarios in crash_test.go, those of
-// Proxmox VE's faults beside the fleet.
+// scenarios are the acceptance scenarios of the contract, in order; the numbers are those that they
+// are agreed by. What lies between them is tested where it belongs: the crash scenarios in
+// crash_test.go, those of Proxmox VE's faults beside the fleet.
 var scenarios = []struct {
 	number int
 	name   string
@@ -187,7 +187,8 @@ func optionsOf(w *world) {
 
 func optionsWhole(t *testing.T) {
 	w := begin(t, plan{change: optionsOf})
-	// The first releases have no field for the time that a node may take, and would take it for zero.
+	// The first releases have no field for the time that a node may take, and would take it for
+	// zero.
 	if got := w.options(w.group("small"), clients["1.25 to 1.28"]); got != nil {
 		t.Errorf("1.25 to 1.28 is told %v", got)
 	}
@@ -583,7 +584,8 @@ func (w *world) calls(group, id string) []namedCall {
 	}
 }
 
-// refused is an error unless a call was refused for what it asked, or because nothing is changed now.
+// refused is an error unless a call was refused for what it asked, or because nothing is changed
+// now.
 func refused(err error) error {
 	if slices.Contains([]codes.Code{codes.OutOfRange, codes.FailedPrecondition, codes.NotFound, codes.Unavailable}, status.Code(err)) {
 		return nil
@@ -804,8 +806,8 @@ func mutualTLS(t *testing.T) {
 	}
 }
 
-// certified is how cluster-autoscaler connects that trusts the authority of one set and has the certificate of
-// another, or none.
+// certified is how cluster-autoscaler connects that trusts the authority of one set and has the
+// certificate of another, or none.
 func certified(t *testing.T, trusts, has *provider.Certificates) credentials.TransportCredentials {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -871,7 +873,8 @@ func repeatedIncrease(t *testing.T) {
 	}
 	w.mustIncrease(small, 3)
 	w.run(4 * time.Second)
-	// Cluster-autoscaler starts anew, takes nothing for upcoming that it has not asked for itself, and asks again.
+	// Cluster-autoscaler starts anew, takes nothing for upcoming that it has not asked for itself,
+	// and asks again.
 	want(t, "the same again", w.increase(small, 3), codes.OutOfRange, "no more than 5")
 	w.mustIncrease(small, 2) // what it is told that there is room for
 	within("after the repetition")

@@ -34,9 +34,9 @@ func (h heard) String() string {
 	return h.method + "(" + h.about + ")"
 }
 
-// stage is a recording as a world to play in: the provider answers as the recorded one did at the time, and the cluster
-// is as the recorded one was. What a player does to the cluster is added to that; what it asks the provider to change
-// is only heard, and answered as the recorded call was.
+// stage is a recording as a world to play in: the provider answers as the recorded one did at the
+// time, and the cluster is as the recorded one was. What a player does to the cluster is added to
+// that; what it asks the provider to change is only heard, and answered as the recorded call was.
 type stage struct {
 	externalgrpc.CloudProviderClient // what is not answered below is nobody's to call
 	all                              []recorded
@@ -71,7 +71,8 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s *stage) clock() time.Time { return midnight.Add(s.now) }
 
-// scene is a scan of the recorded cluster-autoscaler: what it asked, from just before its refresh until the next scan.
+// scene is a scan of the recorded cluster-autoscaler: what it asked, from just before its refresh
+// until the next scan.
 type scene struct {
 	at    time.Duration
 	lines []recorded
@@ -115,7 +116,8 @@ func about(e *exchange) heard {
 	return h
 }
 
-// begin lets everything happen that had before a scan of the recording, and makes the answers of it ready.
+// begin lets everything happen that had before a scan of the recording, and makes the answers of it
+// ready.
 func (s *stage) begin(sc *scene) {
 	for ; s.next < len(s.all) && s.all[s.next].at <= sc.at; s.next++ {
 		s.happen(&s.all[s.next])
@@ -219,7 +221,8 @@ func (s *stage) Mark(_ context.Context, node string, marked bool) error {
 // Evict does nothing: pods go when they did.
 func (s *stage) Evict(context.Context, string) error { return nil }
 
-// answer hears a call and finds the recorded answer: of the calls of this scan one after the other, or else the last.
+// answer hears a call and finds the recorded answer: of the calls of this scan one after the other,
+// or else the last.
 func (s *stage) answer(h heard) (*exchange, error) {
 	s.calls = append(s.calls, h)
 	e := s.last[h]

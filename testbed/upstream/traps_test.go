@@ -28,8 +28,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
-// traps are what other providers have fallen into, in order. Where a scenario is about the same, the trap's own
-// danger is tested.
+// traps are what other providers have fallen into, in order. Where a scenario is about the same,
+// the trap's own danger is tested.
 var traps = []struct {
 	name  string
 	holds func(*testing.T)
@@ -247,7 +247,8 @@ func nothingWaits(t *testing.T) {
 	node := w.ids(small)[0]
 	w.door.close()
 	wait := w.work()
-	// Each of them is done while nothing is answered: what waited for an answer would never come back.
+	// Each of them is done while nothing is answered: what waited for an answer would never come
+	// back.
 	w.mustIncrease(small, 2)
 	if err := w.decrease(small, -1); err != nil {
 		t.Error(err)
@@ -701,8 +702,9 @@ func reflectionWorks(t *testing.T) {
 	}
 }
 
-// An id of a VMID that was lost to a stranger goes as ids do, and the machine goes on under its next one: the
-// target stays, the group is not backed off, and the stranger's machine is its owner's.
+// An id of a VMID that was lost to a stranger goes as ids do, and the machine goes on under its
+// next one: the target stays, the group is not backed off, and the stranger's machine is its
+// owner's.
 func TestLostIDGoesAndItsMachineJoins(t *testing.T) {
 	w := begin(t, plan{})
 	small := w.group("small")
@@ -737,8 +739,8 @@ func TestLostIDGoesAndItsMachineJoins(t *testing.T) {
 	}
 }
 
-// A storage that is full for a while makes the group one that cluster-autoscaler backs off from, and no more: when
-// there is room again, machines are made without anybody's help.
+// A storage that is full for a while makes the group one that cluster-autoscaler backs off from,
+// and no more: when there is room again, machines are made without anybody's help.
 func TestFullStoragePassesByItself(t *testing.T) {
 	w := begin(t, plan{})
 	small := w.group("small")
@@ -761,8 +763,8 @@ func TestFullStoragePassesByItself(t *testing.T) {
 	w.joined(small, 2)
 }
 
-// Where something else in the cluster sets the ids of nodes, a machine goes by what its node carries: by the id that
-// was planned it would never register, and be deleted while it works.
+// Where something else in the cluster sets the ids of nodes, a machine goes by what its node
+// carries: by the id that was planned it would never register, and be deleted while it works.
 func TestMachineGoesByTheIDOfItsNode(t *testing.T) {
 	w := begin(t, plan{})
 	small := w.group("small")
@@ -807,8 +809,9 @@ func TestIncreaseIsWholeOrNothing(t *testing.T) {
 	w.joined(small, 3)
 }
 
-// While a machine goes its group's target is below its size, and cluster-autoscaler takes that for room. An order that
-// is refused then has the group backed off for minutes; it waits for its place instead.
+// While a machine goes its group's target is below its size, and cluster-autoscaler takes that for
+// room. An order that is refused then has the group backed off for minutes; it waits for its place
+// instead.
 func TestTheRoomOfAMachineThatGoesCanBeHad(t *testing.T) {
 	w := begin(t, plan{change: func(w *world) { w.pool("small").Max = 2; w.reshape() }})
 	small := w.group("small")

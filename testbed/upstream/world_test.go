@@ -1,6 +1,6 @@
-// Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what an
-// upstream cluster-autoscaler does: calls come over gRPC, machines are made over HTTPS, and nodes join when
-// a machine that was told how has booted.
+// Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what
+// an upstream cluster-autoscaler does: calls come over gRPC, machines are made over HTTPS, and
+// nodes join when a machine that was told how has booted.
 package upstream_test
 
 import (
@@ -32,9 +32,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// world is an emulated cluster behind HTTPS, a stand-in for Kubernetes, a fleet with intents that outlive it,
-// and a provider over the fleet behind gRPC. Emulated time passes only when a test lets it, and in calls that
-// take some; the wall clock decides nothing.
+// world is an emulated cluster behind HTTPS, a stand-in for Kubernetes, a fleet with intents that
+// outlive it, and a provider over the fleet behind gRPC. Emulated time passes only when a test lets
+// it, and in calls that take some; the wall clock decides nothing.
 type world struct {
 	t     testing.TB
 	sim   *pvesim.Cluster
@@ -60,7 +60,8 @@ type plan struct {
 	times timing.Machine
 	vms   []pvesim.VM
 	pools []settings.Pool // nil is smallAndBig
-	// mortal is a world whose process can be let die; it is called in process, and so is its cluster.
+	// mortal is a world whose process can be let die; it is called in process, and so is its
+	// cluster.
 	mortal bool
 	// change is made to what the fleet and the provider are made of, before they are.
 	change func(w *world)
@@ -68,8 +69,8 @@ type plan struct {
 
 const gib = int64(1) << 30
 
-// quick are times in which a machine is cloned and boots; those of real ones differ by a factor that changes
-// nothing here.
+// quick are times in which a machine is cloned and boots; those of real ones differ by a factor
+// that changes nothing here.
 var quick = timing.Machine{
 	Clone: timing.Range{Min: 3 * time.Second, Max: 6 * time.Second},
 	Boot:  timing.Range{Min: 5 * time.Second, Max: 10 * time.Second},
@@ -164,8 +165,8 @@ var (
 	bigShape   = pricing.Shape{Name: "big", CPU: 8 * pricing.Core, Memory: 16 * pricing.GiB, Disk: 40 * pricing.GiB}
 )
 
-// smallAndBig are two pools of one shape each. The ids of small's nodes are made of VMIDs, those of big's of
-// names.
+// smallAndBig are two pools of one shape each. The ids of small's nodes are made of VMIDs, those of
+// big's of names.
 func smallAndBig(hosts int) []settings.Pool {
 	small, big := rke2Pool("small", smallShape, 1000, hosts), rke2Pool("big", bigShape, 1100, hosts)
 	small.Join.ProviderID.Scheme, small.Region = firstboot.SchemeProxmox, "lab"
@@ -188,8 +189,8 @@ func rke2Pool(name string, shape pricing.Shape, vmids, hosts int) settings.Pool 
 	return p
 }
 
-// pool is a pool of the site, to be changed before the fleet is made. What the provider knows of it is made
-// again by reshape.
+// pool is a pool of the site, to be changed before the fleet is made. What the provider knows of it
+// is made again by reshape.
 func (w *world) pool(name string) *settings.Pool {
 	i := slices.IndexFunc(w.site.Pools, func(p settings.Pool) bool { return p.Name == name })
 	return &w.site.Pools[i]
@@ -202,7 +203,8 @@ func (w *world) reshape() {
 	}
 }
 
-// start makes client, fleet and provider, as a process that starts does, with the intents there are.
+// start makes client, fleet and provider, as a process that starts does, with the intents there
+// are.
 func (w *world) start() {
 	w.t.Helper()
 	w.startFleet()
@@ -271,8 +273,8 @@ func (w *world) startProvider() {
 	})
 }
 
-// step is how long the provider may go by what it saw: after each round of work as much time passes, so that
-// what tests read is never older than the round.
+// step is how long the provider may go by what it saw: after each round of work as much time
+// passes, so that what tests read is never older than the round.
 const step = 500 * time.Millisecond
 
 // run lets time pass, and the fleet do its work.
@@ -357,7 +359,7 @@ func (w *world) discs() (all []string) {
 	return all
 }
 
-// vmid is the number of the virtual machine of a name, 0 if there is none.
+// vmid is the number of the virtual machine of a name, 0 without one.
 func (w *world) vmid(name string) int {
 	for _, v := range w.vms() {
 		if v.Config["name"] == name {
@@ -477,8 +479,8 @@ func (e *events) last(n int) string {
 	return b.String()
 }
 
-// state is everything that a call that is refused must leave as it is: what is kept, what is there, and what
-// is told.
+// state is everything that a call that is refused must leave as it is: what is kept, what is there,
+// and what is told.
 func (w *world) state() string {
 	w.t.Helper()
 	var b strings.Builder

@@ -56,8 +56,8 @@ func judge(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) validating.Va
 	return validating.NewValidator(compile(rules), matcher, compile(nil), compile(make([]cel.ExpressionAccessor, len(rules))), p.Spec.FailurePolicy, nil)
 }
 
-// patched is an object after a strategic merge patch, in which a list of labels, annotations or finalizers is as in a
-// merge patch.
+// patched is an object after a strategic merge patch, in which a list of labels, annotations or
+// finalizers is as in a merge patch.
 func patched[T runtime.Object](t *testing.T, before T, patch string) T {
 	t.Helper()
 	text, err := json.Marshal(before)

@@ -97,7 +97,7 @@ func TestChartsAreWithoutFault(t *testing.T) {
 	}
 }
 
-// Server-side apply refuses what stands twice; and two objects of a name are one.
+// Server-side apply refuses what is twice; and two objects of a name are one.
 func TestNothingStandsTwice(t *testing.T) {
 	forEach(t, func(t *testing.T, r *rendered) {
 		names := r.kinds()
@@ -280,7 +280,7 @@ func TestNothingIsOutsideTheReleasesNamespaceUnlessAskedFor(t *testing.T) {
 	})
 }
 
-// A pod that stands on a machine which it may delete would delete itself.
+// A pod that is on a machine which it may delete would delete itself.
 func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 	r := render(t, installations["two"])
 	spec := only[*appsv1.Deployment](t, r).Spec.Template.Spec
@@ -355,8 +355,9 @@ extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]}`)
 	}
 }
 
-// Unless values say otherwise, Prometheus alone is let in for metrics, and cluster-autoscaler, as its printed manifests
-// have it, for the provider and the expander. The kubelet's probes come from the node, which no policy keeps out.
+// Unless values say otherwise, Prometheus alone is let in for metrics, and cluster-autoscaler, as
+// its printed manifests have it, for the provider and the expander. The kubelet's probes come from
+// the node, which no policy keeps out.
 func TestNobodyElseReachesThePorts(t *testing.T) {
 	type client struct {
 		namespace string
@@ -433,8 +434,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`config: site.yaml`, `'/config': got string, want object`},
 		{`proxmox: {token: x}`, `'/proxmox': additional properties 'token' not allowed`},
 		{`proxmox: {existingSecret: Plimsoll}`, `'/proxmox/existingSecret': 'Plimsoll' does not match pattern`},
-		{`proxmox: {existingSecret: pve, createSecret: true, secret: {token: x}}`, `proxmox.existingSecret: must be left out with createSecret, was "pve"`},
-		{`proxmox: {existingSecret: pve, secret: {token: x}}`, `proxmox.secret: must be left out unless createSecret is true`},
+		{`proxmox: {existingSecret: pve, createSecret: true, secret: {token: x}}`, `proxmox.existingSecret: must be omitted with createSecret, was "pve"`},
+		{`proxmox: {existingSecret: pve, secret: {token: x}}`, `proxmox.secret: must be omitted unless createSecret is true`},
 		{`proxmox: {createSecret: true, secret: {join-token: x}}`, `proxmox.secret: must hold the API token under the key "token", which config.tokenFile names`},
 		{`proxmox: {createSecret: true, secret: {token: ""}}`, `'/proxmox/secret/token': minLength: got 0, want 1`},
 		{`{}`, `proxmox.existingSecret: must name a secret with the API token`},
@@ -442,7 +443,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{proxmox: {existingSecret: pve}, config: {owner: home, endpoints: []}}`, `config.endpoints: must be set, for nodescaler and provider make machines`},
 		{`{components: [provider], replicas: 2, ` + site + `}`, `replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2`},
 		{`{components: [provider], ` + site + `}`, `provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt`},
-		{`{components: [provider], provider: {tlsSecret: a}, proxmox: {existingSecret: pve}, config: {owner: home, endpoints: [x], provider: {plaintext: anywhere}}}`, `provider.tlsSecret: must be left out beside config.provider.tls and config.provider.plaintext, was "a"`},
+		{`{components: [provider], provider: {tlsSecret: a}, proxmox: {existingSecret: pve}, config: {owner: home, endpoints: [x], provider: {plaintext: anywhere}}}`, `provider.tlsSecret: must be omitted beside config.provider.tls and config.provider.plaintext, was "a"`},
 		{`joinSecrets: [a, a]`, `'/joinSecrets': items at 0 and 1 are equal`},
 		{`config: {tokenFile: ""}`, `'/config/tokenFile': minLength: got 0, want 1`},
 		{`config: {tokenFile: null}`, `'/config': missing property 'tokenFile'`},
@@ -451,28 +452,28 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`config: {tokenFile: /etc/token}`, `'/config/tokenFile': '/etc/token' does not match pattern`},
 		{`config: {notifications: [{urlFile: chat/url}]}`, `'/config/notifications/0/urlFile': 'chat/url' does not match pattern`},
 		{`{components: [provider], provider: {port: 8080, tlsSecret: a}, ` + site + `}`, `provider.port: must be another than metrics.port, was 8080`},
-		{`{components: [podscaler], config: {mode: Active}}`, `config.mode: must be left out, for mode says it`},
-		{`{components: [podscaler], config: {pools: []}}`, `config.pools: must be left out, for VMPools say it`},
-		{`{components: [podscaler], config: {state: /var}}`, `config.state: must be left out, for the chart says it`},
+		{`{components: [podscaler], config: {mode: Active}}`, `config.mode: must be omitted, for mode says it`},
+		{`{components: [podscaler], config: {pools: []}}`, `config.pools: must be omitted, for VMPools say it`},
+		{`{components: [podscaler], config: {state: /var}}`, `config.state: must be omitted, for the chart says it`},
 		{`journal: {sizeLimit: much}`, `'/journal/sizeLimit': 'much' does not match pattern`},
 		{`{components: [provider], provider: {expanderPort: 8086, tlsSecret: a}, ` + site + `}`, `provider.expanderPort: must be another than metrics.port and provider.port, was 8086`},
 		{`{components: [provider], provider: {expanderPort: 8080, tlsSecret: a}, ` + site + `}`, `provider.expanderPort: must be another than metrics.port and provider.port, was 8080`},
 		{`{components: [provider], provider: {clients: [], tlsSecret: a}, ` + site + `}`, `provider.clients: must name whose certificates may order and destroy machines, such as [cluster-autoscaler], was empty`},
 		{`{components: [provider], provider: {clients: ["*.svc"], tlsSecret: a}, ` + site + `}`, `'/provider/clients/0'`},
-		{`{components: [podscaler], config: {provider: {expander: ":9"}}}`, `config.provider.expander: must be left out, for provider.expanderPort says it`},
+		{`{components: [podscaler], config: {provider: {expander: ":9"}}}`, `config.provider.expander: must be omitted, for provider.expanderPort says it`},
 		{`{components: [provider]}`, `proxmox.existingSecret: must name a secret with the API token`},
-		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be left out, for metrics.port says it`},
-		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be left out, for provider.port says it`},
+		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be omitted, for metrics.port says it`},
+		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be omitted, for provider.port says it`},
 		{`{components: [podscaler], config: {journal: {file: journal.ndjson}}}`, `config.journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
 		{`{components: [podscaler], config: {journal: {file: /var/lib/plimsoll/../j}}}`, `config.journal.file: must be -`},
-		{`{components: [podscaler], config: {prometheus: {url: "http://p"}}}`, `config.prometheus: must be left out, for prometheus says it`},
+		{`{components: [podscaler], config: {prometheus: {url: "http://p"}}}`, `config.prometheus: must be omitted, for prometheus says it`},
 		{`prometheus: {url: "prometheus:9090"}`, `'/prometheus/url': 'prometheus:9090' does not match pattern`},
 		{`prometheus: {uri: "http://p"}`, `'/prometheus': additional properties 'uri' not allowed`},
 		{`scrape: {tokenKey: a/b}`, `'/scrape/tokenKey': 'a/b' does not match pattern`},
 		{`{components: [podscaler], prometheus: {existingSecret: p, tokenKey: token}}`, `prometheus.url: must be set, for headers and a secret are given for it`},
 		{`{components: [podscaler], prometheus: {url: "http://p", caKey: ca, tokenKey: token}}`, `prometheus.existingSecret: must name the secret that has ca and token`},
-		{`{components: [podscaler], scrape: {existingSecret: p}}`, `scrape.existingSecret: must be left out without caKey, tokenKey or basicAuthKey, which say what is in it, was "p"`},
-		{`{components: [podscaler], scrape: {existingSecret: p, tokenKey: token, basicAuthKey: basic}}`, `scrape.basicAuthKey: must be left out beside tokenKey, was "basic"`},
+		{`{components: [podscaler], scrape: {existingSecret: p}}`, `scrape.existingSecret: must be omitted without caKey, tokenKey or basicAuthKey, which say what is in it, was "p"`},
+		{`{components: [podscaler], scrape: {existingSecret: p, tokenKey: token, basicAuthKey: basic}}`, `scrape.basicAuthKey: must be omitted beside tokenKey, was "basic"`},
 		{`metrics: {port: 70000}`, `'/metrics/port': maximum: got 70,000, want 65,535`},
 		{`resources: {limits: null}`, `'/resources': missing property 'limits'`},
 		{`{components: [podscaler], extraEnv: [{name: A, value: x}, {name: A, value: "y"}]}`, `extraEnv: must name every variable once, was A twice`},
@@ -614,7 +615,8 @@ func TestNotesSayWhatToDoNext(t *testing.T) {
 	}
 }
 
-// Files that pools and the provider name lie beside the configuration, whichever secret they are from.
+// Files that pools and the provider name lie beside the configuration, whichever secret they are
+// from.
 func TestFilesOfAllSecretsLieSideBySide(t *testing.T) {
 	r := render(t, `{components: [nodescaler, provider], joinSecrets: [workers-join, pve], provider: {tlsSecret: provider-tls}, `+site+`}`)
 	var got []string
@@ -636,7 +638,8 @@ func TestFilesOfAllSecretsLieSideBySide(t *testing.T) {
 	}
 }
 
-// What a Prometheus and pods want to see lies beside the configuration, under names that are no other secret's.
+// What a Prometheus and pods want to see lies beside the configuration, under names that are no
+// other secret's.
 func TestMeasuringSeesItsOwnSecrets(t *testing.T) {
 	r := render(t, installations["everything"], withMonitoring...)
 	var got []string

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// catalogue are the series that the program exports, with their labels, from the list that its own tests
-// hold it to.
+// catalogue are the series that the program exports, with their labels, from the list that its own
+// tests hold it to.
 func catalogue(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../../metrics.txt")
@@ -43,8 +43,8 @@ func catalogue(t *testing.T) map[string][]string {
 // Labels that a scrape adds, or whoever joins several Prometheus.
 var added = []string{"__name__", "cluster", "instance", "job", "namespace", "pod"}
 
-// checkQuery has Prometheus' own parser read a query, and wants every series in it to be one that is exported,
-// with labels that it has.
+// checkQuery has Prometheus' own parser read a query, and wants every series in it to be one that
+// is exported, with labels that it has.
 func checkQuery(t *testing.T, series map[string][]string, where, query string) {
 	t.Helper()
 	tree, err := parser.NewParser(parser.Options{}).ParseExpr(query)

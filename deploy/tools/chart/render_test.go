@@ -52,8 +52,8 @@ func tryRender(t *testing.T, chart, values string, args ...string) (*rendered, e
 	return parse(text)
 }
 
-// parse reads every document into Kubernetes' own type, if it is one of Kubernetes' own: a field that is not there
-// is an error, and so is a key that stands twice, which server-side apply refuses.
+// parse reads every document into Kubernetes' own type, if it is one of Kubernetes' own: a field
+// that is not there is an error, and so is a key that is twice, which server-side apply refuses.
 func parse(text []byte) (*rendered, error) {
 	r := &rendered{}
 	for _, document := range bytes.Split(text, []byte("\n---\n")) {

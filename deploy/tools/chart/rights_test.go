@@ -75,8 +75,8 @@ func TestUsersOfANamespaceWriteItsAutoscalers(t *testing.T) {
 	}
 }
 
-// In mode recommend nothing of anybody else can be written: the part that is read has verbs that read, and the
-// part that is told reaches statuses of our own kinds and events.
+// In mode recommend nothing of anybody else can be written: the part that is read has verbs that
+// read, and the part that is told reaches statuses of our own kinds and events.
 func TestRecommendModeOnlyReads(t *testing.T) {
 	for name, values := range installations {
 		r := render(t, values, withMonitoring...)
@@ -178,8 +178,8 @@ func TestRightsFollowComponents(t *testing.T) {
 	}
 }
 
-// Placeholders take rights that nobody has who does not ask for them, and a class that gives way and is named in
-// the configuration.
+// Placeholders take rights that nobody has who does not ask for them, and a class that gives way
+// and is named in the configuration.
 func TestPlaceholdersAreAskedFor(t *testing.T) {
 	forEach(t, func(t *testing.T, r *rendered) {
 		classes := all[*schedulingv1.PriorityClass](r)

@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/deploy/tools/internal/helm"
 )
 
-// What the Helm controller of RKE2 and k3s does with the file: it unpacks each chart and installs it with the
-// values beside it.
+// What the Helm controller of RKE2 and k3s does with the file: it unpacks each chart and installs
+// it with the values beside it.
 func TestFileForRKE2HoldsTheCharts(t *testing.T) {
 	text, err := os.ReadFile("../../rke2/plimsoll-rke2.yaml")
 	if err != nil {
@@ -25,7 +25,8 @@ func TestFileForRKE2HoldsTheCharts(t *testing.T) {
 	}
 	dirs := map[string]string{"plimsoll": chartDir, "plimsoll-crds": kindsDir}
 	for _, o := range all[*unstructured.Unstructured](file) {
-		// Of Kubernetes' size limits the one for a ConfigMap, which the controller puts the chart into, is the nearest.
+		// Of Kubernetes' size limits the one for a ConfigMap, which the controller puts the chart
+		// into, is the nearest.
 		content, _, _ := unstructured.NestedString(o.Object, "spec", "chartContent")
 		packed, err := base64.StdEncoding.DecodeString(content)
 		if err != nil || len(content) > 1<<20 {

@@ -17,8 +17,8 @@ import (
 // rootsFile is where Go looks first for the authorities that it trusts.
 const rootsFile = "etc/ssl/certs/ca-certificates.crt"
 
-// baseImage holds what a static binary needs of a system, as distroless' does: who it runs as, whom it
-// trusts, and where it may write.
+// baseImage holds what a static binary needs of a system, as distroless' does: who it runs as, whom
+// it trusts, and where it may write.
 func baseImage(arch string) (v1.Image, error) {
 	files, err := baseFiles()
 	if err != nil {
@@ -40,7 +40,8 @@ func baseImage(arch string) (v1.Image, error) {
 	return mutate.AppendLayers(bare, layer)
 }
 
-// baseFiles is the layer, as a tar. Its times are zero, so that the same sources are the same image.
+// baseFiles is the layer, as a tar. Its times are zero, so that the same sources are the same
+// image.
 func baseFiles() ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -71,8 +72,8 @@ func baseFiles() ([]byte, error) {
 	return out.Bytes(), w.Close()
 }
 
-// roots are the authorities that Mozilla trusts, in PEM. Those that it trusts within limits are left out:
-// a file cannot say limits.
+// roots are the authorities that Mozilla trusts, in PEM. Those that it trusts within limits are
+// omitted: a file cannot say limits.
 func roots() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -1,7 +1,8 @@
-// Command image builds the container image with ko, by the recipe of .ko.yaml, into out/plimsoll-image.tar.
-// It needs no registry: in place of the recipe's base image it takes one that it makes itself. The archive
-// is loaded with 'ctr images import' or 'docker load', or put into RKE2's folder agent/images. Beside it goes a list
-// of what is in the program, in SPDX; its digest is printed.
+// Command image builds the container image with ko, by the recipe of .ko.yaml, into
+// out/plimsoll-image.tar. It needs no registry: in place of the recipe's base image it takes one
+// that it makes itself. The archive is loaded with 'ctr images import' or 'docker load', or put
+// into RKE2's folder agent/images. Beside it goes a list of what is in the program, in SPDX; its
+// digest is printed.
 //
 // Arguments are handed on to ko build.
 package main
@@ -34,8 +35,8 @@ func main() {
 	}
 }
 
-// build runs ko in the root of the tree, with a base image that a registry on the loopback serves: ko takes
-// base images from registries alone. The archive is named from the root.
+// build runs ko in the root of the tree, with a base image that a registry on the loopback serves:
+// ko takes base images from registries alone. The archive is named from the root.
 func build(ctx context.Context, archive string, args ...string) error {
 	root, err := treeRoot()
 	if err != nil {
@@ -67,7 +68,8 @@ func build(ctx context.Context, archive string, args ...string) error {
 	return printDigest(os.Stdout, archive)
 }
 
-// printDigest prints the digest, by which the image is named in a registry that it is pushed to as it is.
+// printDigest prints the digest, by which the image is named in a registry that it is pushed to as
+// it is.
 func printDigest(w io.Writer, archive string) error {
 	img, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {

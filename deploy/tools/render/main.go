@@ -31,7 +31,8 @@ func main() {
 	}
 }
 
-// copyKinds puts the generated kinds into their chart, which can hold nothing that lies outside of it.
+// copyKinds puts the generated kinds into their chart, which can hold nothing that lies outside of
+// it.
 func copyKinds() error {
 	kinds, err := filepath.Glob(filepath.Join(deploy, "crds", "*.yaml"))
 	if err != nil || len(kinds) == 0 {
@@ -94,7 +95,8 @@ func writeManifests() error {
 	return nil
 }
 
-// ofHelm are lines that tell of a Helm release, which is not there. Blank lines stay: some are in texts.
+// ofHelm are lines that tell of a Helm release, which is not there. Blank lines stay: some are in
+// texts.
 var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*|    (    )?(helm\.sh/chart: .*|app\.kubernetes\.io/managed-by: Helm))\n`)
 
 // template renders a chart as kubectl takes it.
@@ -103,8 +105,8 @@ func template(chart string, args ...string) ([]byte, error) {
 	return ofHelm.ReplaceAll(text, nil), err
 }
 
-// rke2 is dropped into the folder of manifests of an RKE2 or k3s server, whose Helm controller installs
-// what it holds. The charts are in it, so that no registry of charts is asked.
+// rke2 is dropped into the folder of manifests of an RKE2 or k3s server, whose Helm controller
+// installs what it holds. The charts are in it, so that no registry of charts is asked.
 const rke2 = `# Installs Plimsoll on RKE2 or k3s. Edit valuesContent, make the secret that it names, and put this file into
 # /var/lib/rancher/rke2/server/manifests/ (k3s: /var/lib/rancher/k3s/server/manifests/) of one server. The charts
 # are in it; only the image is fetched, or found where it was put into agent/images/.
@@ -157,8 +159,8 @@ func indent(text, by string) string {
 	return by + strings.ReplaceAll(text, "\n", "\n"+by)
 }
 
-// packed is a chart as an archive, in base64. Helm packs with the time in it; here the same chart is the
-// same text, or no two people could agree on what is generated.
+// packed is a chart as an archive, in base64. Helm packs with the time in it; here the same chart
+// is the same text, or no two people could agree on what is generated.
 func packed(chart string) (string, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)

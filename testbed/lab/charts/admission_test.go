@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A real API server holds the account to what the admission policies say, where RBAC lets it do more.
+// A real API server holds the account to what the admission policies say, where RBAC lets it do
+// more.
 func TestAPIServerHoldsTheAccountToWhatIsItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.helm("install", "plimsoll-crds", filepath.Join(root, "deploy/charts/plimsoll-crds"))

@@ -72,7 +72,7 @@ func (w *world) helm(args ...string) {
 	}
 }
 
-// apply applies what stands in a text, document by document, as kubectl apply --server-side does.
+// apply applies what is in a text, document by document, as kubectl apply --server-side does.
 func (w *world) apply(text string, dry ...string) {
 	w.Helper()
 	for _, document := range strings.Split(text, "\n---\n") {
@@ -143,8 +143,8 @@ func (w *world) shown(name string) string {
 	return string(text)
 }
 
-// The manifests are taken by a real API server, twice the same and from one mode to the other, under restricted pod
-// security; and what they allow is what the code needs, in each mode.
+// The manifests are taken by a real API server, twice the same and from one mode to the other,
+// under restricted pod security; and what they allow is what the code needs, in each mode.
 func TestManifestsAreTakenByKubernetes(t *testing.T) {
 	w := newWorld(t)
 	w.apply(w.shown("crds"))
@@ -165,8 +165,8 @@ func TestManifestsAreTakenByKubernetes(t *testing.T) {
 	w.podIsMade()
 }
 
-// What 'plimsoll manifests loader' prints is taken too, in a namespace whose pod security is restricted, and
-// the controllers make a pod of each service.
+// What 'plimsoll manifests loader' prints is taken too, in a namespace whose pod security is
+// restricted, and the controllers make a pod of each service.
 func TestLoadersAreTakenByKubernetes(t *testing.T) {
 	w := newWorld(t)
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: bench, labels: {pod-security.kubernetes.io/enforce: restricted}}}`)
@@ -200,8 +200,8 @@ func (w *world) removeActing() {
 	}
 }
 
-// podIsMade waits until the controllers have made a pod, which the namespace's pod security lets them only if it
-// is as restricted asks.
+// podIsMade waits until the controllers have made a pod, which the namespace's pod security lets
+// them only if it is as restricted asks.
 func (w *world) podIsMade() {
 	w.Helper()
 	w.until(func() error {
@@ -218,7 +218,8 @@ func (w *world) podIsMade() {
 	})
 }
 
-// checkRights asks the API server what the account may do, for everything that the code needs in any mode.
+// checkRights asks the API server what the account may do, for everything that the code needs in
+// any mode.
 func (w *world) checkRights(mode kube.Mode) {
 	w.Helper()
 	needs := kube.Needs(mode)
@@ -274,8 +275,8 @@ func (w *world) may(ask *authorizationv1.ResourceAttributes) bool {
 	return review.Status.Allowed
 }
 
-// A release from beginning to end, with Helm itself: server-side apply, a change of mode, a second replica, and the
-// way back, in which Helm takes away the rights to act.
+// A release from beginning to end, with Helm itself: server-side apply, a change of mode, a second
+// replica, and the way back, in which Helm takes away the rights to act.
 func TestReleaseLives(t *testing.T) {
 	w := newWorld(t)
 	w.helm("install", "plimsoll-crds", filepath.Join(root, "deploy/charts/plimsoll-crds"))
@@ -305,8 +306,9 @@ func TestReleaseLives(t *testing.T) {
 	}
 }
 
-// Kinds with one field fewer each are installed, objects are made, and the kinds of today come over them: the objects
-// are the same afterwards, the new field can be set, and uninstalling leaves all of it.
+// Kinds with one field fewer each are installed, objects are made, and the kinds of today come over
+// them: the objects are the same afterwards, the new field can be set, and uninstalling leaves all
+// of it.
 func TestKindsAreUpgradedOverObjects(t *testing.T) {
 	w := newWorld(t)
 	was := filepath.Join(t.TempDir(), "plimsoll-crds")

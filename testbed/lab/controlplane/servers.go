@@ -26,8 +26,8 @@ import (
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
-// eager clients do not hold themselves back: with the servers' own limits, which spare an API server
-// that many share, the controllers alone take five seconds to start.
+// eager clients do not hold themselves back: with the servers' own limits, which spare an API
+// server that many share, the controllers alone take five seconds to start.
 var eager = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 
 // startAPIServer starts the API server on the port that was taken.
@@ -139,7 +139,8 @@ func (p *plane) startScheduler(s *server, more list) error {
 	return nil
 }
 
-// parse reads a server's arguments. Feature gates are the process's: what one server is told, all are.
+// parse reads a server's arguments. Feature gates are the process's: what one server is told, all
+// are.
 func parse(sets cliflag.NamedFlagSets, globals basecompatibility.ComponentGlobalsRegistry, args []string) error {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.Usage = func() {}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A clock that jumps by ten minutes, forward and back, takes no machine away, and orders none twice.
+// A clock that jumps by ten minutes, forward and back, takes no machine away, and orders none
+// twice.
 func TestClockThatJumpsLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	set := w.movedClock()
@@ -55,8 +56,8 @@ func TestClockThatJumpsLosesNothing(t *testing.T) {
 	}
 }
 
-// movedClock has programs that are started from now on go by a clock that can be set. They are the binary as
-// its own tests have it, for the binary itself takes no clock from anybody.
+// movedClock has programs that are started from now on go by a clock that can be set. They are the
+// binary as its own tests have it, for the binary itself takes no clock from anybody.
 func (w *world) movedClock() (set func(off time.Duration)) {
 	w.Helper()
 	folder := w.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// While Proxmox VE does not answer, or the API server is away, nothing is taken for gone; and afterwards
-// it goes on.
+// While Proxmox VE does not answer, or the API server is away, nothing is taken for gone; and
+// afterwards it goes on.
 func TestOutagesTakeNothingAwayAndEnd(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
@@ -53,8 +53,9 @@ func TestOutagesTakeNothingAwayAndEnd(t *testing.T) {
 	w.until("it goes on", func() bool { return w.running() == 8 && len(w.vms()) == 4 })
 }
 
-// An API server that is killed while machines are made, and while they are given back, leaves everything as
-// it was wanted: no machine is lost, none is made twice, and nothing shrinks that should not.
+// An API server that is killed while machines are made, and while they are given back, leaves
+// everything as it was wanted: no machine is lost, none is made twice, and nothing shrinks that
+// should not.
 func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)

@@ -179,8 +179,8 @@ func (c *child) lastDecision(w *world) string {
 	return id
 }
 
-// Of a machine that goes nothing is left, and no other gets its name or, for a while, its VMID. A node's
-// password, which RKE2 keeps by its name, goes with the Node by RKE2's own doing.
+// Of a machine that goes nothing is left, and no other gets its name or, for a while, its VMID. A
+// node's password, which RKE2 keeps by its name, goes with the Node by RKE2's own doing.
 func TestScenario43NothingIsLeftOfAMachine(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)

@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// While Prometheus is away nothing shrinks, and what is measured elsewhere goes on to let a workload grow.
-// Once it is back nothing shrinks before a whole window was measured.
+// While Prometheus is away nothing shrinks, and what is measured elsewhere goes on to let a
+// workload grow. Once it is back nothing shrinks before a whole window was measured.
 func TestScenario35PrometheusOutageShrinksNothing(t *testing.T) {
 	w := newWorld(t, &lab.Prometheus{}, &plane.Part{Every: 2 * time.Second})
 	var queue atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// small asks for less than any container is recommended. Pods of the plane use the memory that they ask
-// for, and more is recommended the more they have: hence the bound.
+// small asks for less than any container is recommended. Pods of the plane use the memory that they
+// ask for, and more is recommended the more they have: hence the bound.
 func (w *world) small(name, rightsize string) {
 	w.Helper()
 	w.apply(fmt.Sprintf(`
@@ -72,8 +72,9 @@ func (w *world) resizable() {
 	}
 }
 
-// In rightsize mode Off it is said what containers should request, and nothing is written but that; in
-// mode InPlace the pods that run get it by their subresource, one after the other, and stay the same pods.
+// In rightsize mode Off it is said what containers should request, and nothing is written but that;
+// in mode InPlace the pods that run get it by their subresource, one after the other, and stay the
+// same pods.
 func TestContainersAreSizedInPlaceWhereThatIsWanted(t *testing.T) {
 	w := newWorld(t, &plane.Part{Every: 5 * time.Second})
 	w.apply(fmt.Sprintf(`

@@ -277,7 +277,8 @@ func (w *world) start(components, settings string) *child {
 	return c
 }
 
-// kubeconfig is the lab's own, for somebody who may everything and has a name of their own in the audit log.
+// kubeconfig is the lab's own, for somebody who may everything and has a name of their own in the
+// audit log.
 func (w *world) kubeconfig(folder, user string) string {
 	w.Helper()
 	cfg := must.Get(clientcmd.LoadFromFile(w.lab.Kubeconfig()))(w)

@@ -52,8 +52,8 @@ spec:
 	}
 }
 
-// Whenever a leader is killed the other goes on where it was: no machine is lost or made twice, nothing
-// shrinks for it, and never do two write.
+// Whenever a leader is killed the other goes on where it was: no machine is lost or made twice,
+// nothing shrinks for it, and never do two write.
 func TestLeadersThatAreKilledAreFollowed(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
@@ -91,7 +91,8 @@ func TestLeadersThatAreKilledAreFollowed(t *testing.T) {
 	w.oneWriter()
 }
 
-// oneWriter holds that the writes of two programs never mingle: each leads once, until it is killed.
+// oneWriter holds that the writes of two programs never mingle: each leads once, until it is
+// killed.
 func (w *world) oneWriter() {
 	w.Helper()
 	var order []string

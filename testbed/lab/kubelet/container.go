@@ -40,7 +40,8 @@ type container struct {
 	id     string
 }
 
-// newContainer goes on where the pod's status ends: what ran before this process did not outlive it.
+// newContainer goes on where the pod's status ends: what ran before this process did not outlive
+// it.
 func (p *pod) newContainer(o *corev1.Pod, spec *corev1.Container) *container {
 	c := &container{
 		pod: p, object: o, spec: spec, leave: make(chan struct{}), over: make(chan struct{}),
@@ -134,7 +135,8 @@ func (c *container) pause(d time.Duration) bool {
 	}
 }
 
-// prepared is the process to start, once all that it needs is there, and false if the container ends before.
+// prepared is the process to start, once all that it needs is there, and false if the container
+// ends before.
 func (c *container) prepared(ctx context.Context) (*lab.Process, bool) {
 	for !c.asked.Load() && ctx.Err() == nil {
 		p, reason, err := c.process()
@@ -152,7 +154,7 @@ func (c *container) prepared(ctx context.Context) (*lab.Process, bool) {
 // once runs the process to its end.
 func (c *container) once(ctx context.Context, p *lab.Process) {
 	began := metav1.Now()
-	number := c.starts // nobody else writes it
+	number := c.starts // no other client writes it
 	child, output, err := c.spawn(p, number)
 	if err != nil {
 		c.begin(corev1.ContainerState{})
@@ -315,7 +317,8 @@ func (c *container) now() corev1.ContainerState {
 	return c.state
 }
 
-// runs are the numbers of the current run, or the last if there is none, and of the one before; -1 is none.
+// runs are the numbers of the current run, or the last without one, and of the one before; -1 is
+// none.
 func (c *container) runs() (now, before int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play serves its file at its address, prints a line each 100 ms, and says goodbye when it is asked to go; or
-// it ends with a code.
+// play serves its file at its address, prints a line each 100 ms, and says goodbye when it is asked
+// to go; or it ends with a code.
 func play() int {
 	listen := flag.String("listen", "", "")
 	file := flag.String("file", "", "")
@@ -250,7 +250,8 @@ func (w *world) deploy(greeting string) {
 	}
 }
 
-// TestADeploymentRunsAsProcesses follows a Deployment through its life: configured, read, killed, replaced, deleted.
+// TestADeploymentRunsAsProcesses follows a Deployment through its life: configured, read, killed,
+// replaced, deleted.
 func TestADeploymentRunsAsProcesses(t *testing.T) {
 	w := newWorld(t)
 	w.deploy("one")
@@ -445,7 +446,8 @@ func TestJobsSucceedAndAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestPodsHaveTheRightsOfTheirAccount lets a pod list pods, which the administrator may and its account may not.
+// TestPodsHaveTheRightsOfTheirAccount lets a pod list pods, which the administrator may and its
+// account may not.
 func TestPodsHaveTheRightsOfTheirAccount(t *testing.T) {
 	w := newWorld(t)
 	p := bare("asker", corev1.RestartPolicyNever, "-pods=default")
@@ -462,7 +464,8 @@ func TestPodsHaveTheRightsOfTheirAccount(t *testing.T) {
 	}
 }
 
-// TestPodsOutliveTheAPIServer takes the control plane away, kills a process meanwhile, and stops the part.
+// TestPodsOutliveTheAPIServer takes the control plane away, kills a process meanwhile, and stops
+// the part.
 func TestPodsOutliveTheAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.secret("here")
@@ -510,7 +513,8 @@ func TestPodsOutliveTheAPIServer(t *testing.T) {
 	w.until("it runs again after the kubelet was away", restarts(2))
 }
 
-// TestSilentNodesLoseTheirProcesses takes a node's label away, which is the death of its machine, and gives it back.
+// TestSilentNodesLoseTheirProcesses takes a node's label away, which is the death of its machine,
+// and gives it back.
 func TestSilentNodesLoseTheirProcesses(t *testing.T) {
 	w := newWorld(t)
 	w.secret("here")
@@ -537,7 +541,8 @@ func TestSilentNodesLoseTheirProcesses(t *testing.T) {
 	})
 }
 
-// TestOnlyTheAPIServerReadsLogs asks the kubelet with nobody's certificate, and with the administrator's.
+// TestOnlyTheAPIServerReadsLogs asks the kubelet with nobody's certificate, and with the
+// administrator's.
 func TestOnlyTheAPIServerReadsLogs(t *testing.T) {
 	w := newWorld(t)
 	cfg := w.lab.REST()
@@ -554,8 +559,8 @@ func TestOnlyTheAPIServerReadsLogs(t *testing.T) {
 	}
 }
 
-// TestK6RunsAsAJob runs the lab's k6 with scripts of a ConfigMap, one of which reads the other, through a proxy that
-// stands for a cluster's Services, and reads its summary from its log.
+// TestK6RunsAsAJob runs the lab's k6 with scripts of a ConfigMap, one of which reads the other,
+// through a proxy that stands for a cluster's Services, and reads its summary from its log.
 func TestK6RunsAsAJob(t *testing.T) {
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -116,7 +116,8 @@ func (c *container) runsAs(number int32) bool {
 	return now == number && c.state.Terminated == nil && c.state.Waiting == nil
 }
 
-// answer writes the lines that are wanted, and those that come while the container runs if they are.
+// answer writes the lines that are wanted, and those that come while the container runs if they
+// are.
 func (a *wanted) answer(ctx context.Context, w http.ResponseWriter, log io.Reader, runs func() bool) error {
 	var out io.Writer = w
 	if a.limit >= 0 {

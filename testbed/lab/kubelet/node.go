@@ -15,7 +15,8 @@ import (
 // ours asks for the nodes that have the label.
 func ours(o *metav1.ListOptions) { o.LabelSelector = Label + "=" + LabelValue }
 
-// heartbeat is the time between two signs of life of a node: controllers take it for dead after 50 seconds.
+// heartbeat is the time between two signs of life of a node: controllers take it for dead after 50
+// seconds.
 const heartbeat = 10 * time.Second
 
 // keepNodes tells of the nodes that have not been told of for long, and returns all that are ours.

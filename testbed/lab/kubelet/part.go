@@ -187,7 +187,8 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// known waits until what is followed is known: a pod that is only not yet seen would be taken for one that is gone.
+// known waits until what is followed is known: a pod that is only not yet seen would be taken for
+// one that is gone.
 func (k *kubelet) known(ctx context.Context) bool {
 	core := k.objects.Core().V1()
 	return cache.WaitForCacheSync(ctx.Done(), k.nodes.Core().V1().Nodes().Informer().HasSynced,
@@ -253,8 +254,8 @@ func (k *kubelet) clean(folder string) {
 	}
 }
 
-// addresses gives pods addresses of this machine. Labs that are up at once draw from ranges of their own,
-// most likely.
+// addresses gives pods addresses of this machine. Labs that are up at once draw from ranges of
+// their own, most likely.
 type addresses struct {
 	mu   sync.Mutex
 	next netip.Addr

@@ -84,9 +84,9 @@ func TestPlimsollListensAtItsPodAndUsesItsAccount(t *testing.T) {
 	}
 }
 
-// Two files of a volume always agree, to whoever opens the folder that is shown once and reads both there. Who has
-// found where the folder is and comes too late to open it, for it was replaced meanwhile, finds the next: so it is
-// with a real kubelet's.
+// Two files of a volume always agree, to whoever opens the folder that is shown once and reads both
+// there. Who has found where the folder is and comes too late to open it, for it was replaced
+// meanwhile, finds the next: so it is with a real kubelet's.
 func TestVolumesChangeAllAtOnce(t *testing.T) {
 	folder := t.TempDir()
 	var v volume

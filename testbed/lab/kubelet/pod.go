@@ -53,11 +53,12 @@ func (p *pod) stir() {
 	}
 }
 
-// farewell is how long processes have that nobody waits for: of pods that were deleted by force, and when
-// the part stops.
+// farewell is how long processes have that nobody waits for: of pods that were deleted by force,
+// and when the part stops.
 const farewell = 2 * time.Second
 
-// run runs the pod until it is gone. When the context is done, its processes end, and nothing is told of it.
+// run runs the pod until it is gone. When the context is done, its processes end, and nothing is
+// told of it.
 func (p *pod) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// probe asks the process, until the context is done, whether it is ready and whether it is well. It returns
-// what is closed when it is not.
+// probe asks the process, until the context is done, whether it is ready and whether it is well. It
+// returns what is closed when it is not.
 func (c *container) probe(ctx context.Context) <-chan struct{} {
 	unfit := make(chan struct{})
 	var once sync.Once
@@ -63,7 +63,7 @@ func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, tell
 	}
 }
 
-// client asks as kubelets do: whose certificate it is does not matter, and nobody stands between.
+// client asks as kubelets do: whose certificate it is does not matter, and nobody is between.
 var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 
 // ask asks once.

@@ -15,7 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// process is what the container is to be run as. If it cannot be, there is the reason that a kubelet has for it.
+// process is what the container is to be run as. If it cannot be, there is the reason that a
+// kubelet has for it.
 func (c *container) process() (p *lab.Process, reason string, err error) {
 	program, there := c.pod.k.part.Programs[nameOf(c.spec.Image)]
 	if !there {

@@ -15,14 +15,15 @@ type Program struct {
 	Path string
 	Args []string // before the container's own
 	Env  []string // NAME=VALUE, beside the container's; the container's own goes first
-	// File, if given, changes what a program finds in a file that is mounted, by the path it has there.
+	// File, if given, changes what a program finds in a file that is mounted, by the path it has
+	// there.
 	File func(p Pod, path string, data []byte) ([]byte, error)
 }
 
 // Pod is what a process may be told of its pod.
 type Pod struct {
 	Namespace, Name string
-	IP              string // on which nobody else listens
+	IP              string // on which no other client listens
 	Kubeconfig      string // of its service account, or "" if that is not mounted
 }
 
@@ -33,9 +34,9 @@ func nameOf(image string) string {
 	return name
 }
 
-// Plimsoll is the program of that path, which reads the configuration that is mounted as config.yaml as
-// it would in a cluster: it reaches the API server as its service account, knows its namespace, and listens
-// at the pod's address where it would on all.
+// Plimsoll is the program of that path, which reads the configuration that is mounted as
+// config.yaml as it would in a cluster: it reaches the API server as its service account, knows its
+// namespace, and listens at the pod's address where it would on all.
 func Plimsoll(path string, env ...string) Program {
 	return Program{Path: path, Env: env, File: func(p Pod, file string, data []byte) ([]byte, error) {
 		if filepath.Base(file) != "config.yaml" || p.Kubeconfig == "" {

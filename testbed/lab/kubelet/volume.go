@@ -42,8 +42,8 @@ type token struct {
 	renew time.Time
 }
 
-// mount makes the pod's volumes as they should be now. It fails while something is missing that they must have;
-// what was there before stays then.
+// mount makes the pod's volumes as they should be now. It fails while something is missing that
+// they must have; what was there before stays then.
 func (p *pod) mount(ctx context.Context, o *corev1.Pod) error {
 	if err := p.mountAccount(o); err != nil {
 		return err
@@ -283,7 +283,8 @@ func (p *pod) token(ctx context.Context, o *corev1.Pod, v *volume, s *corev1.Ser
 // current leads to the files as they are now; those in the volume's folder lead through it.
 const current = "..data"
 
-// put makes the files those of the volume, all at once: whoever looks sees the old ones or the new ones.
+// put makes the files those of the volume, all at once: whoever looks sees the old ones or the new
+// ones.
 func (v *volume) put(folder string, files map[string]file) error {
 	same := func(a, b file) bool { return a.mode == b.mode && bytes.Equal(a.data, b.data) }
 	if v.files != nil && maps.EqualFunc(v.files, files, same) {
@@ -312,7 +313,8 @@ func (v *volume) put(folder string, files map[string]file) error {
 	return nil
 }
 
-// turn lets the volume's folder show the files of a new folder in it, and removes what was shown before.
+// turn lets the volume's folder show the files of a new folder in it, and removes what was shown
+// before.
 func turn(folder, now string, files map[string]file) error {
 	if err := os.MkdirAll(filepath.Join(folder, now), 0o700); err != nil { // there may be no files
 		return err

@@ -39,8 +39,8 @@ func (w *world) handsOff(by kube.HandOffBy) *kube.Cluster {
 	return c
 }
 
-// Placeholders hold the room of a node, wait where there is none, are no pods to the port, and are gone the moment
-// that pods of their workload want their place. They go with the autoscaler.
+// Placeholders hold the room of a node, wait without one, are no pods to the port, and are gone the
+// moment that pods of their workload want their place. They go with the autoscaler.
 func TestPlaceholdersGiveWayToPods(t *testing.T) {
 	w := newWorld(t, lab.ControlPlane{})
 	w.make(`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10, preemptionPolicy: Never}`)
@@ -59,7 +59,8 @@ func TestPlaceholdersGiveWayToPods(t *testing.T) {
 	}
 	see("the pod", 1, 0)
 
-	// Of three cores that are left two places are had; the third waits, which is what orders a machine.
+	// Of three cores that are left two places are had; the third waits, which is what orders a
+	// machine.
 	if err := c.Expect(t.Context(), "shop/web", 3); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +86,9 @@ func TestPlaceholdersGiveWayToPods(t *testing.T) {
 	w.autoscalerGoes(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"})
 }
 
-// comesAndGoes has a pod that asks for nothing come to a node and go, every second until it is ended, as one always
-// does in a cluster. The scheduler may miss that the last of several that it makes room with has gone, and looks again
-// when any pod has, or after five minutes.
+// comesAndGoes has a pod that asks for nothing come to a node and go, every second until it is
+// ended, as one always does in a cluster. The scheduler may miss that the last of several that it
+// makes room with has gone, and looks again when any pod has, or after five minutes.
 func (w *world) comesAndGoes(node string) (end func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan struct{})
@@ -116,7 +117,8 @@ func (w *world) comesAndGoes(node string) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
-// buffers is as much of the kind as is said in it, with upstream's rule that a buffer refers to one thing.
+// buffers is as much of the kind as is said in it, with upstream's rule that a buffer refers to one
+// thing.
 const buffers = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
   metadata: {name: capacitybuffers.autoscaling.x-k8s.io, annotations: {api-approved.kubernetes.io: "unapproved, a stand-in for a test"}},
   spec: {group: autoscaling.x-k8s.io, scope: Namespaced, names: {kind: CapacityBuffer, listKind: CapacityBufferList, plural: capacitybuffers, singular: capacitybuffer},
@@ -130,8 +132,8 @@ const buffers = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
         replicas: {type: integer, format: int32, minimum: 0}, percentage: {type: integer, format: int32}, limits: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
       status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}}]}}`
 
-// A CapacityBuffer is taken as it is written, and goes with the autoscaler. Until the cluster has the kind it is said
-// that it has none.
+// A CapacityBuffer is taken as it is written, and goes with the autoscaler. Until the cluster has
+// the kind it is said that it has none.
 func TestCapacityBuffersAreKept(t *testing.T) {
 	w := newWorld(t, lab.ControlPlane{})
 	w.node("n-1", "workers")

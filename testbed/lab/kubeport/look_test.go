@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// TestOneLookSeesWhatIsObserved compares what is read once with what is watched, and what a user sees who
-// has few rights with both.
+// TestOneLookSeesWhatIsObserved compares what is read once with what is watched, and what a user
+// sees who has few rights with both.
 func TestOneLookSeesWhatIsObserved(t *testing.T) {
 	w := newWorld(t, lab.ControlPlane{})
 	w.node("n-1", "workers")

@@ -27,7 +27,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// One control plane and one leader serve the tests that do not mind one another. Each uses names of its own.
+// One control plane and one leader serve the tests that do not mind one another. Each uses names of
+// its own.
 func TestPort(t *testing.T) {
 	w := newWorld(t, lab.ControlPlane{})
 	w.make(keda)
@@ -173,12 +174,12 @@ func testResize(w *world, c *kube.Cluster) {
 		w.Errorf("of another class: %v", err)
 	}
 	w.make(`{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: theirs}, spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: sized}}}`)
-	w.sees(c, "somebody else sizes it", func(*loop.ClusterState) bool {
+	w.sees(c, "another client sizes it", func(*loop.ClusterState) bool {
 		all, err := c.Targets(w.Context())
 		return err == nil && slices.ContainsFunc(all, func(t kube.Target) bool { return t.Workload == "shop/sized" && t.Sized != nil })
 	})
 	if err := c.Resize(w.Context(), "shop/sized", name, more); !errors.Is(err, kube.ErrConflicted) {
-		w.Errorf("beside somebody else: %v", err)
+		w.Errorf("beside another client: %v", err)
 	}
 }
 
@@ -244,7 +245,7 @@ func testScale(w *world, c *kube.Cluster) {
 	w.sees(c, "each has three", func(s *loop.ClusterState) bool {
 		return !slices.ContainsFunc(kinds, func(k struct{ name, apiVersion, kind string }) bool { return s.Replicas["shop/"+k.name] != 3 })
 	})
-	// Down to nothing and up again, as a scale of 0 is left out of what is sent.
+	// Down to nothing and up again, as a scale of 0 is omitted of what is sent.
 	for _, n := range []int{0, 2} {
 		if err := c.SetReplicas(w.Context(), "shop/d", n); err != nil {
 			w.Error(err)
@@ -318,7 +319,7 @@ func (w *world) targets(c *kube.Cluster) []kube.Target {
 	return must.Get(c.Targets(w.Context()))(w)
 }
 
-// rescale is somebody else who scales a Deployment.
+// rescale is another client who scales a Deployment.
 func (w *world) rescale(name string, replicas int) {
 	w.Helper()
 	body := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
@@ -337,7 +338,7 @@ func testForeignWrite(w *world, c *kube.Cluster) {
 		w.Errorf("%v, want %v", err, kube.ErrChanged)
 	}
 	if n := w.scale("Deployment", "crossed"); n != 7 {
-		w.Errorf("%d replicas, want the 7 of somebody else", n)
+		w.Errorf("%d replicas, want the 7 of another client", n)
 	}
 }
 

@@ -16,7 +16,8 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	program := filepath.Join(strings.TrimSpace(string(module)), "bin", "plimsoll")
-	// With the flags of make build nothing is to be done behind it: other packages' tests run that file meanwhile.
+	// With the flags of make build nothing is to be done behind it: other packages' tests run that
+	// file meanwhile.
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "github.com/plimsoll/plimsoll/cmd/plimsoll").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

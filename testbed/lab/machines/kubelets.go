@@ -21,14 +21,16 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// kubelets do what the agents in the virtual machines would. They are told of boots and halts while the
-// emulator stands still, and act on them afterwards, in order, until the API server has taken it.
+// kubelets do what the agents in the virtual machines would. They are told of boots and halts while
+// the emulator stands still, and act on them afterwards, in order, until the API server has taken
+// it.
 type kubelets struct {
 	client  kubernetes.Interface
 	token   string // that machines must have been told
 	version string // of the API server, and so of the kubelets
 	log     *log.Logger
-	// processes says which nodes have their pods run as processes; the others are KWOK's, and all if it is nil.
+	// processes says which nodes have their pods run as processes; the others are KWOK's, and all
+	// if it is nil.
 	processes func(*corev1.Node) bool
 	// apply creates what a manifest of a server says. Without it, no server joins.
 	apply func(ctx context.Context, manifest []byte) error
@@ -109,8 +111,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// act does what an event asks for once, and returns the node that has come back, if one has. An error is
-// the API server's; what is wrong with a machine is told in the log and is no error.
+// act does what an event asks for once, and returns the node that has come back, if one has. An
+// error is the API server's; what is wrong with a machine is told in the log and is no error.
 func (k *kubelets) act(ctx context.Context, e event) (name string, back bool, err error) {
 	if e.halt != nil {
 		return "", false, k.fallSilent(ctx, e.halt)
@@ -171,8 +173,8 @@ func (k *kubelets) join(ctx context.Context, b *pvesim.Boot) (name string, back 
 	return n.Name, n.Labels[lab.KubeletLabel] != "", k.wake(ctx, n)
 }
 
-// agentOf is the agent in a machine: as it was told at its first boot. Without one, the machine does not
-// join. An error is the API server's.
+// agentOf is the agent in a machine: as it was told at its first boot. Without one, the machine
+// does not join. An error is the API server's.
 func (k *kubelets) agentOf(ctx context.Context, b *pvesim.Boot) (*agent, error) {
 	if a := k.agents[b.UUID]; a != nil {
 		return a, nil
@@ -236,8 +238,8 @@ func (k *kubelets) wake(ctx context.Context, n *corev1.Node) error {
 	return k.mark(ctx, n.Name, n.Labels, nil)
 }
 
-// fallSilent is the end of a machine's kubelet: nobody tells of its node any more, and Kubernetes finds
-// that out by itself.
+// fallSilent is the end of a machine's kubelet: nobody tells of its node any more, and Kubernetes
+// finds that out by itself.
 func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 	n, err := k.nodeOf(ctx, h.UUID)
 	if err != nil || n == nil {
@@ -251,8 +253,8 @@ func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 	return err
 }
 
-// mark tells KWOK, or who else does, by labels whether to play a node's kubelet, and the traffic plane since when it
-// does not run.
+// mark tells KWOK, or who else does, by labels whether to play a node's kubelet, and the traffic
+// plane since when it does not run.
 func (k *kubelets) mark(ctx context.Context, node string, labels map[string]string, halted any) error {
 	change := map[string]any{lab.KubeletLabel: nil, kubelet.Label: nil}
 	for key := range change {

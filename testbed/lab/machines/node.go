@@ -100,8 +100,8 @@ func capacityOf(config map[string]string) (corev1.ResourceList, error) {
 	}, nil
 }
 
-// addressOf is the machine's address: the first that its disc gives it, or one that a DHCP server would,
-// which here goes by the VMID.
+// addressOf is the machine's address: the first that its disc gives it, or one that a DHCP server
+// would, which here goes by the VMID.
 func addressOf(b *pvesim.Boot) (string, error) {
 	var c struct {
 		Ethernets map[string]struct{ Addresses []string }

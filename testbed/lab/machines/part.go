@@ -23,11 +23,11 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// Part is the Proxmox VE of a lab. Its endpoints are its hosts, by name, and "site": the configuration to
-// run Plimsoll with, which it leaves in its folder with all that it names.
+// Part is the Proxmox VE of a lab. Its endpoints are its hosts, by name, and "site": the
+// configuration to run Plimsoll with, which it leaves in its folder with all that it names.
 //
-// While it is stopped its API does not answer and its time stands still, but the machines that run are
-// not lost.
+// While it is stopped its API does not answer and its time stands still, but the machines that run
+// are not lost.
 type Part struct {
 	Hosts int     // how many there are; 3 if zero
 	Speed float64 // how fast its time passes; 1 is real time, and so is 0
@@ -61,8 +61,8 @@ func (p *Part) speed() float64 {
 	return p.Speed
 }
 
-// Cluster is the emulated cluster, to put faults into or to look at. It is another one after each start,
-// and nil while there is none.
+// Cluster is the emulated cluster, to put faults into or to look at. It is another one after each
+// start, and nil while there is none.
 func (p *Part) Cluster() *pvesim.Cluster { return p.emulated }
 
 // SiteFile is the configuration for plimsoll run; empty before the first start.
@@ -177,8 +177,8 @@ func (p *Part) serve(up *serving, certificate tls.Certificate) error {
 	return nil
 }
 
-// keptCertificate is what the hosts are served with, the same as long as there is the folder, so that its
-// fingerprint may be written down.
+// keptCertificate is what the hosts are served with, the same as long as there is the folder, so
+// that its fingerprint may be written down.
 func keptCertificate(folder string) (tls.Certificate, string, error) {
 	text, err := readFile(folder, certFile)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// restartPods lets the pods of a node that has come back run again, once Kubernetes takes it for Ready:
-// before that they would be marked as not ready once more. KWOK starts pods, and never starts them again.
+// restartPods lets the pods of a node that has come back run again, once Kubernetes takes it for
+// Ready: before that they would be marked as not ready once more. KWOK starts pods, and never
+// starts them again.
 func (k *kubelets) restartPods(ctx context.Context, node string) {
 	for ; ctx.Err() == nil; pause(ctx, time.Second) {
 		n, err := k.client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})

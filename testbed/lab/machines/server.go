@@ -22,13 +22,14 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// Joining is a part that lets the machines of an emulated Proxmox VE, which somebody else has made and
-// furnished, become nodes of the lab. A machine that is told to be a server of RKE2 or k3s stands for the lab's
-// control plane: agents join with its token, and the manifests that it is given are applied.
+// Joining is a part that lets the machines of an emulated Proxmox VE, which another client has made
+// and furnished, become nodes of the lab. A machine that is told to be a server of RKE2 or k3s
+// stands for the lab's control plane: agents join with its token, and the manifests that it is
+// given are applied.
 type Joining struct {
 	Cluster *pvesim.Cluster
-	// Processes says which nodes have their pods run as processes of this machine, by the part of package kubelet;
-	// those of the others are KWOK's.
+	// Processes says which nodes have their pods run as processes of this machine, by the part of
+	// package kubelet; those of the others are KWOK's.
 	Processes func(*corev1.Node) bool
 
 	kubelets *kubelets // that know what machines were told, as their disks would

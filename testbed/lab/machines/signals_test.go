@@ -48,8 +48,8 @@ func (m *measured) now(ctx context.Context, workload string) (podscaler.Window, 
 	return m.Read(ctx, &podscaler.Workload{Name: workload}, at)
 }
 
-// TestSignalsOfARealPrometheus holds the presets' queries to a Prometheus that scrapes: what they make
-// of a mesh under load, before it, and after it; and of pages whose numbers are known.
+// TestSignalsOfARealPrometheus holds the presets' queries to a Prometheus that scrapes: what they
+// make of a mesh under load, before it, and after it; and of pages whose numbers are known.
 func TestSignalsOfARealPrometheus(t *testing.T) {
 	w := newWorld(t, &lab.Prometheus{})
 	for _, part := range []struct {
@@ -64,9 +64,9 @@ func TestSignalsOfARealPrometheus(t *testing.T) {
 	}
 }
 
-// page is a metrics page on which 10 requests a second are counted, 5 of them within 100 ms, 9 within
-// 250 ms and all within 500 ms, of which one in ten failed; and 3 are being served. Latencies say nothing
-// of failures.
+// page is a metrics page on which 10 requests a second are counted, 5 of them within 100 ms, 9
+// within 250 ms and all within 500 ms, of which one in ten failed; and 3 are being served.
+// Latencies say nothing of failures.
 type page struct {
 	began time.Time
 	write func(p *page)

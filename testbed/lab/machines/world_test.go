@@ -44,8 +44,8 @@ func seconds(least, most float64) timing.Range {
 	return timing.Range{Min: time.Duration(least * 1e9), Max: time.Duration(most * 1e9)}
 }
 
-// world is a lab with everything that machines, pods and requests need, in which time that only passes
-// is short.
+// world is a lab with everything that machines, pods and requests need, in which time that only
+// passes is short.
 type world struct {
 	testing.TB
 	*lab.Lab
@@ -202,8 +202,8 @@ func (w *world) nodeIs(name string, want bool) func(context.Context) error {
 	}
 }
 
-// TestMachinesBecomeNodesThatCarryPods follows one machine: ordered by the client that Plimsoll uses,
-// joined as its disc says, serving, stopped by a person, started again, given back.
+// TestMachinesBecomeNodesThatCarryPods follows one machine: ordered by the client that Plimsoll
+// uses, joined as its disc says, serving, stopped by a person, started again, given back.
 func TestMachinesBecomeNodesThatCarryPods(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -270,8 +270,8 @@ func TestMachinesBecomeNodesThatCarryPods(t *testing.T) {
 	w.until("its node is not ready", w.nodeIs(name, false))
 }
 
-// outages stops the Proxmox VE and the plane, and starts them again: machines, nodes and addresses are as
-// before.
+// outages stops the Proxmox VE and the plane, and starts them again: machines, nodes and addresses
+// are as before.
 func (w *world) outages(fleet *pve.Fleet, name string) {
 	w.Helper()
 	ctx := w.Context()
@@ -349,9 +349,9 @@ func (w *world) run(shell *pvesim.Console, line string) {
 	}
 }
 
-// TestTheRealAutoscalerScalesOnCPU puts users on one pod of half a core: the controller manager's own
-// HorizontalPodAutoscaler reads what the plane says of it, grows the Deployment, and shrinks it when they
-// have gone.
+// TestTheRealAutoscalerScalesOnCPU puts users on one pod of half a core: the controller manager's
+// own HorizontalPodAutoscaler reads what the plane says of it, grows the Deployment, and shrinks it
+// when they have gone.
 func TestTheRealAutoscalerScalesOnCPU(t *testing.T) {
 	w := newWorld(t)
 	w.bigNode()
@@ -448,8 +448,8 @@ func (w *world) users(n int) (stop func()) {
 	return cancel
 }
 
-// TestPrometheusSeesWhatUsersSee lets k6 put the published load on pods that Prometheus reads Istio's
-// metrics of, and holds the two against each other.
+// TestPrometheusSeesWhatUsersSee lets k6 put the published load on pods that Prometheus reads
+// Istio's metrics of, and holds the two against each other.
 func TestPrometheusSeesWhatUsersSee(t *testing.T) {
 	w := newWorld(t, &lab.Prometheus{})
 	w.bigNode()

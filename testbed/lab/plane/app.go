@@ -15,20 +15,21 @@ import (
 )
 
 // The annotations of a pod that say how it serves. AnnotationDemand makes it an application's; the
-// others may be left out.
+// others may be omitted.
 const (
 	// AnnotationDemand is the CPU time of one request, such as 50ms.
 	AnnotationDemand = "testbed.plimsoll.dev/demand"
-	// AnnotationSpread is how far from that it goes either way, such as 20%; 0% if left out.
+	// AnnotationSpread is how far from that it goes either way, such as 20%; 0% if omitted.
 	AnnotationSpread = "testbed.plimsoll.dev/spread"
-	// AnnotationConcurrency is how many requests are served at a time; 64 if left out.
+	// AnnotationConcurrency is how many requests are served at a time; 64 if omitted.
 	AnnotationConcurrency = "testbed.plimsoll.dev/concurrency"
-	// AnnotationBalance is least-of-two, or random; the former if left out.
+	// AnnotationBalance is least-of-two, or random; the former if omitted.
 	AnnotationBalance = "testbed.plimsoll.dev/balance"
 	// AnnotationContainer names the container that serves, whose CPU limit is the quota; the first
-	// if left out. The others, such as a sidecar, use nothing.
+	// if omitted. The others, such as a sidecar, use nothing.
 	AnnotationContainer = "testbed.plimsoll.dev/container"
-	// AnnotationCPU is what a pod that serves nothing uses all the time, such as 120m; 0 if left out.
+	// AnnotationCPU is what a pod that serves nothing uses all the time, such as 120m; 0 if
+	// omitted.
 	AnnotationCPU = "testbed.plimsoll.dev/cpu"
 	// AnnotationBuckets is Istio's own: {"istiocustom":[...]} with the edges of its histograms in
 	// milliseconds.
@@ -63,7 +64,7 @@ func readBehavior(p *corev1.Pod) (behavior, error) {
 	b.demand = serving.Demand{Mean: r.duration(AnnotationDemand), Spread: r.share(AnnotationSpread)}
 	b.concurrency = r.count(AnnotationConcurrency, defaultConcurrency)
 	b.balance = r.balance(AnnotationBalance)
-	r.must(p.Annotations[AnnotationCPU] == "", AnnotationCPU, "left out beside "+AnnotationDemand)
+	r.must(p.Annotations[AnnotationCPU] == "", AnnotationCPU, "omitted beside "+AnnotationDemand)
 	b.container, b.quota = r.quota(p)
 	return b, errors.Join(r.faults...)
 }

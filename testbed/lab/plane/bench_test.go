@@ -16,10 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkJitter asks pods over HTTP at random at a rate, for five seconds a turn, and prints how far
-// what clients measure is from what the law gives for the very same arrivals at the very same pods: the p90
-// of both, and how much later the answers were than that. Clients and pods share the machine, and the cores
-// are those of both.
+// BenchmarkJitter asks pods over HTTP at random at a rate, for five seconds a turn, and prints how
+// far what clients measure is from what the law gives for the very same arrivals at the very same
+// pods: the p90 of both, and how much later the answers were than that. Clients and pods share the
+// machine, and the cores are those of both.
 func BenchmarkJitter(b *testing.B) {
 	const busy = 0.6 // of the pods' quota
 	for _, rate := range []int{50, 100, 200, 500, 1000, 2000} {
@@ -108,8 +108,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCluster is a cluster's worth of pods, a tenth of which use CPU: what a sample costs, and what it
-// costs to list them as the HorizontalPodAutoscaler and kubectl top do.
+// BenchmarkCluster is a cluster's worth of pods, a tenth of which use CPU: what a sample costs, and
+// what it costs to list them as the HorizontalPodAutoscaler and kubectl top do.
 func BenchmarkCluster(b *testing.B) {
 	p := New(1)
 	const nodes, pods = 1000, 30_000

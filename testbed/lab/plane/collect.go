@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// istioLabels are the labels of Istio's metrics, and the two that Prometheus' discovery of pods puts
-// on those of every proxy.
+// istioLabels are the labels of Istio's metrics, and the two that Prometheus' discovery of pods
+// puts on those of every proxy.
 var istioLabels = []string{
 	"reporter",
 	"source_workload", "source_workload_namespace", "source_principal", "source_app", "source_version", "source_cluster",
@@ -94,7 +94,8 @@ func (c collector) proxies(now time.Duration) []prometheus.Metric {
 		for o, s := range pod.got {
 			all = append(all, s.istio(pod.labels(o))...)
 		}
-		// Pods that use nothing are left out: of a cluster's worth of them, Prometheus would read little else.
+		// Pods that use nothing are omitted: of a cluster's worth of them, Prometheus would read
+		// little else.
 		if use := pod.obs.behavior; pod.began && (use.serves || use.steady > 0) {
 			for _, ctr := range pod.obs.containers {
 				all = append(all, prometheus.MustNewConstMetric(cpuDesc, prometheus.CounterValue, pod.usedBy(ctr.name, now), pod.obs.namespace, pod.obs.name, ctr.name, pod.obs.node))
@@ -118,8 +119,8 @@ func (d *pod) labels(o outcome) []string {
 	return d.app.istio("destination", d.app.name, d.obs.labels, o, d.obs.namespace, d.obs.name)
 }
 
-// labels are those of what the gateway reports. Of a request that found no pod it does not know whose
-// it would have been.
+// labels are those of what the gateway reports. Of a request that found no pod it does not know
+// whose it would have been.
 func (a *application) labels(o outcome) []string {
 	workload := a.name
 	if o.flags == "UH" {
@@ -146,8 +147,8 @@ func (a *application) istio(reporter, workload string, pod map[string]string, o 
 	}
 }
 
-// usedBy is the CPU time that one of the pod's containers has used: the one that serves, or the first,
-// has used it all.
+// usedBy is the CPU time that one of the pod's containers has used: the one that serves, or the
+// first, has used it all.
 func (d *pod) usedBy(name string, now time.Duration) float64 {
 	if name != d.obs.worker() {
 		return 0

@@ -1,10 +1,10 @@
 // Package plane is the lab's traffic: every pod that runs is a queue that serves requests in real
-// time at the CPU of its limit, without burning any, and a balancer stands before the pods of each
+// time at the CPU of its limit, without burning any, and a balancer is before the pods of each
 // application, as Envoy's would.
 //
 // A pod becomes an application's by its annotations; see AnnotationDemand. Requests are answered
 // over HTTP at /apps/NAMESPACE/WORKLOAD/ when a pod that obeys the simulator's own law (package
 // serving) would have answered them. What the pods did is told as Istio tells it, on /metrics, and
-// what CPU they used as metrics-server does, by an aggregated API, so that the HorizontalPodAutoscaler
-// scales them as it would scale real ones.
+// what CPU they used as metrics-server does, by an aggregated API, so that the
+// HorizontalPodAutoscaler scales them as it would scale real ones.
 package plane

@@ -22,8 +22,9 @@ type Part struct {
 	Seed uint64
 	// Every is how often CPU use is sampled; as metrics-server does, every 15 s, if zero.
 	Every time.Duration
-	// Gateway leaves out of /metrics what each pod's proxy and containers tell: of a large cluster's pods it
-	// would be gigabytes. What the gateway in front of the workloads tells is there.
+	// Gateway leaves out of /metrics what each pod's proxy and containers tell: of a large
+	// cluster's pods it would be gigabytes. What the gateway in front of the workloads tells is
+	// there.
 	Gateway bool
 	// Address is where requests are taken: on loopback, and at a free port if empty.
 	Address string
@@ -32,8 +33,8 @@ type Part struct {
 	anew        chan time.Time // see SampleFrom
 }
 
-// SampleFrom samples CPU use at once, then at a time that is to come, and from there on at every interval.
-// The plane must be up.
+// SampleFrom samples CPU use at once, then at a time that is to come, and from there on at every
+// interval. The plane must be up.
 func (pt *Part) SampleFrom(ctx context.Context, first time.Time) error {
 	select {
 	case pt.anew <- first:
@@ -113,8 +114,8 @@ func listen(address *string) (net.Listener, error) {
 	return net.Listen("tcp", *address)
 }
 
-// sampleEvery samples whenever an interval is over. What comes by anew has it sample at once, and lets the
-// interval be over next at that time.
+// sampleEvery samples whenever an interval is over. What comes by anew has it sample at once, and
+// lets the interval be over next at that time.
 func (p *Plane) sampleEvery(ctx context.Context, every time.Duration, anew <-chan time.Time) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()

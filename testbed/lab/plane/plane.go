@@ -13,8 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/serving"
 )
 
-// Plane is pods that serve, and the balancer before them. All of it moves under one lock, and only for as
-// long as arithmetic takes.
+// Plane is pods that serve, and the balancer before them. All of it moves under one lock, and only
+// for as long as arithmetic takes.
 type Plane struct {
 	seed    uint64
 	began   time.Time // the times of pods are since then

@@ -187,8 +187,8 @@ func nodeOf(name string, annotations ...string) *corev1.Node {
 	return n
 }
 
-// A pod that is to go gets nothing new, and answers what it has: also when its object goes at once, as
-// KWOK lets it.
+// A pod that is to go gets nothing new, and answers what it has: also when its object goes at once,
+// as KWOK lets it.
 func TestPodsThatGoFinishWhatTheyHave(t *testing.T) {
 	for name, goes := range map[string]func(p *Plane){
 		"terminating": func(p *Plane) { p.put(webPod(0, terminating(30*time.Second))) },
@@ -353,7 +353,7 @@ func TestFaultsInAnnotationsAreToldByKeyRuleAndValue(t *testing.T) {
 		`testbed.plimsoll.dev/concurrency: must be a number greater than 0, was "0"`:                                                                      annotated(AnnotationConcurrency, "0"),
 		`testbed.plimsoll.dev/balance: must be least-of-two or random, was "fair"`:                                                                        annotated(AnnotationBalance, "fair"),
 		`testbed.plimsoll.dev/container: must be the name of one of the pod's containers, was "db"`:                                                       annotated(AnnotationContainer, "db"),
-		`testbed.plimsoll.dev/cpu: must be left out beside testbed.plimsoll.dev/demand, was "1"`:                                                          annotated(AnnotationCPU, "1"),
+		`testbed.plimsoll.dev/cpu: must be omitted beside testbed.plimsoll.dev/demand, was "1"`:                                                           annotated(AnnotationCPU, "1"),
 		`spec.containers[1].resources.limits.cpu: must be given, for it is what requests are served with, was 0`:                                          annotated(AnnotationContainer, "istio-proxy"),
 		`sidecar.istio.io/statsHistogramBuckets: must be like {"istiocustom":[1,5,10]}, with edges that rise from above 0, was "{\"istiocustom\":[5,1]}"`: annotated(AnnotationBuckets, `{"istiocustom":[5,1]}`),
 	} {

@@ -40,10 +40,12 @@ func (p *Plane) observed(o *observed) {
 	if old == nil {
 		old = p.add(o, now)
 	}
-	// How it serves is settled when it is first seen: containers read their settings at their start.
+	// How it serves is settled when it is first seen: containers read their settings at their
+	// start.
 	o.behavior, o.fault = old.obs.behavior, old.obs.fault
 	if old.obs.terminating {
-		// KWOK has the grace shortened to nothing to take the object away, whatever the process has to do.
+		// KWOK has the grace shortened to nothing to take the object away, whatever the process has
+		// to do.
 		o.grace = old.obs.grace
 	}
 	old.obs = o
@@ -138,8 +140,8 @@ func (d *pod) endpoint(in bool) {
 	}
 }
 
-// settle answers every request whose time has come, each as of its own time: a timer that comes late
-// makes answers late, and never the pod slower.
+// settle answers every request whose time has come, each as of its own time: a timer that comes
+// late makes answers late, and never the pod slower.
 func (d *pod) settle(now time.Duration) {
 	for due, busy := d.Due(); busy && due <= now; due, busy = d.Due() {
 		c, _ := d.Finish(due) // none waits for anything else

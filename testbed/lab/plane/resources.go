@@ -22,8 +22,8 @@ import (
 
 var group = v1beta1.SchemeGroupVersion
 
-// resources serves metrics.k8s.io/v1beta1 as metrics-server does: what the pods and nodes used over the
-// last span that was sampled. What has no sample yet is left out.
+// resources serves metrics.k8s.io/v1beta1 as metrics-server does: what the pods and nodes used over
+// the last span that was sampled. What has no sample yet is omitted.
 func (p *Plane) resources() http.Handler {
 	mux := http.NewServeMux()
 	base := "/apis/" + group.String()
@@ -185,8 +185,8 @@ type sampled struct {
 	sample sample
 }
 
-// samples are the pods that have a sample, in one namespace or all, as far as they are taken. What is
-// made of them takes its time where there are many, and nothing moves under the lock meanwhile.
+// samples are the pods that have a sample, in one namespace or all, as far as they are taken. What
+// is made of them takes its time where there are many, and nothing moves under the lock meanwhile.
 func (p *Plane) samples(namespace string, takes func(*observed) bool) []sampled {
 	p.mu.Lock()
 	defer p.mu.Unlock()

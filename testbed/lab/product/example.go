@@ -22,8 +22,8 @@ import (
 //go:embed shop.yaml
 var shop []byte
 
-// Example is a manifest to begin with: the lab's pools, a price book, and a service that does not fit
-// until a machine is made for it. Response times are read from the Prometheus at a URL.
+// Example is a manifest to begin with: the lab's pools, a price book, and a service that does not
+// fit until a machine is made for it. Response times are read from the Prometheus at a URL.
 func Example(part *machines.Part, prometheus string) ([]byte, error) {
 	pools, err := Pools(part)
 	if err != nil {
@@ -85,8 +85,8 @@ func Pools(part *machines.Part) ([]map[string]any, error) {
 	return all, nil
 }
 
-// Object is one of Plimsoll's cluster-wide objects, whose spec has the keys of what is written in files
-// too. Files have decimals as numbers, and the API as text.
+// Object is one of Plimsoll's cluster-wide objects, whose spec has the keys of what is written in
+// files too. Files have decimals as numbers, and the API as text.
 func Object(kind, name string, from any) (map[string]any, error) {
 	data, err := json.Marshal(from)
 	if err != nil {

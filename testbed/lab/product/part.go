@@ -1,5 +1,5 @@
-// Package product is Plimsoll itself as a part of a lab: the real binary, run as operators run it outside
-// of a cluster.
+// Package product is Plimsoll itself as a part of a lab: the real binary, run as operators run it
+// outside of a cluster.
 package product
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 )
 
-// Part is a Plimsoll. Its endpoint "metrics" is its own metrics, and "base" what those and its health
-// are served below.
+// Part is a Plimsoll. Its endpoint "metrics" is its own metrics, and "base" what those and its
+// health are served below.
 type Part struct {
 	// Program is the plimsoll to run.
 	Program string
@@ -26,8 +26,8 @@ type Part struct {
 	PVE *machines.Part
 	// Settings are put into its configuration, over what the lab says itself, by key.
 	Settings map[string]any
-	// Provider serves cluster-autoscaler, which decides on machines then. The endpoint "provider" is where, and
-	// Certificates what it is called with.
+	// Provider serves cluster-autoscaler, which decides on machines then. The endpoint "provider"
+	// is where, and Certificates what it is called with.
 	Provider bool
 
 	port, calls int
@@ -64,7 +64,8 @@ func (p *Part) components() string {
 	return "podscaler,nodescaler"
 }
 
-// Certificates is the folder with the set that it makes on its first start, for itself and for cluster-autoscaler.
+// Certificates is the folder with the set that it makes on its first start, for itself and for
+// cluster-autoscaler.
 func (p *Part) Certificates() string { return filepath.Join(p.folder, "state", "provider") }
 
 // Start makes Plimsoll's kinds known to the cluster, and starts it.

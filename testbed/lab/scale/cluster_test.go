@@ -51,9 +51,9 @@ const (
 	spare      = 50  // machines that may come on top, for pods that fit nowhere
 )
 
-// BenchmarkCluster has Plimsoll make a large cluster's machines on an emulated Proxmox VE, fills them with
-// pods that serve and are scaled, and measures what it then costs to go on. A sixth of a pod in a
-// thousand is deleted each second, and made anew.
+// BenchmarkCluster has Plimsoll make a large cluster's machines on an emulated Proxmox VE, fills
+// them with pods that serve and are scaled, and measures what it then costs to go on. A sixth of a
+// pod in a thousand is deleted each second, and made anew.
 func BenchmarkCluster(b *testing.B) {
 	for b.Loop() {
 		w := newWorld(b)
@@ -98,8 +98,8 @@ func newWorld(b *testing.B) *world {
 		plimsoll.Program = labtest.Program(b)
 	}
 	parts := []lab.Part{
-		// A kubelet that has nothing to say tells its node's status every five minutes, and that it lives by
-		// a lease, which nobody but the controllers reads.
+		// A kubelet that has nothing to say tells its node's status every five minutes, and that it
+		// lives by a lease, which nobody but the controllers reads.
 		&lab.KWOK{PodStart: between(time.Second, 3*time.Second), PodStop: between(0, time.Second), Heartbeat: between(4*time.Minute, 5*time.Minute)},
 		&lab.Prometheus{}, w.machines, &plane.Part{Seed: 1, Gateway: true}, plimsoll,
 	}
@@ -208,8 +208,8 @@ func isReady(conditions []corev1.NodeCondition) bool {
 	return false
 }
 
-// makePods makes the Deployments, waits until their pods run, sends them requests, and gives each an
-// autoscaler.
+// makePods makes the Deployments, waits until their pods run, sends them requests, and gives each
+// an autoscaler.
 func (w *world) makePods() {
 	var all []any
 	for i := range namespaces {
@@ -237,7 +237,8 @@ func (w *world) makePods() {
 	w.create(all...)
 }
 
-// settle sends requests from now on, deletes pods, and waits until the autoscalers' windows are over.
+// settle sends requests from now on, deletes pods, and waits until the autoscalers' windows are
+// over.
 func (w *world) settle() {
 	for i := range *workloads {
 		go w.ask(i)
@@ -289,8 +290,8 @@ func (w *world) churn() {
 	}
 }
 
-// probe makes a pod that fits nowhere, and returns how long after the scheduler had said so the next step
-// began, and how long after it a clone was asked for.
+// probe makes a pod that fits nowhere, and returns how long after the scheduler had said so the
+// next step began, and how long after it a clone was asked for.
 func (w *world) probe(i int) (wake, clone time.Duration) {
 	w.Helper()
 	audit := follow(w, w.lab.AuditLog())

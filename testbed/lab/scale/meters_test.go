@@ -93,8 +93,8 @@ func follow(tb testing.TB, file string) *lines {
 	return &lines{File: f}
 }
 
-// unschedulable waits until the scheduler has written that a pod fits nowhere, and returns when the API
-// server was asked to write that.
+// unschedulable waits until the scheduler has written that a pod fits nowhere, and returns when the
+// API server was asked to write that.
 func (l *lines) unschedulable(tb testing.TB, pod string) time.Time {
 	tb.Helper()
 	for end := time.Now().Add(soon); time.Now().Before(end); {
@@ -130,7 +130,8 @@ type journal struct {
 	last  struct{ Nodes, Pods int }
 }
 
-// read reads the journal from its beginning, as long as the test runs. Tell is called with each step.
+// read reads the journal from its beginning, as long as the test runs. Tell is called with each
+// step.
 func (j *journal) read(tb testing.TB, file string, tell func()) {
 	var f *os.File
 	for ; f == nil; time.Sleep(20 * time.Millisecond) {
@@ -178,7 +179,8 @@ func (j *journal) after(tb testing.TB, t time.Time) time.Time {
 	return time.Time{}
 }
 
-// page is what Plimsoll says of itself: its series without labels, and those with as they are written.
+// page is what Plimsoll says of itself: its series without labels, and those with as they are
+// written.
 type page map[string]float64
 
 // readPage reads a page of metrics.
@@ -204,7 +206,8 @@ func readPage(url string) (page, error) {
 	return p, nil
 }
 
-// process is what Linux says of a process: its memory now and at most in bytes, and the CPU time it has used.
+// process is what Linux says of a process: its memory now and at most in bytes, and the CPU time it
+// has used.
 type process struct {
 	rss, peak float64
 	cpu       time.Duration

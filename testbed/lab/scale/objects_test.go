@@ -42,8 +42,8 @@ func object(kind, name, namespace string, spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "plimsoll.dev/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
 }
 
-// deployment is a workload. A request takes a tenth of a second at the limit of one pod, and half a one in
-// those that are slow.
+// deployment is a workload. A request takes a tenth of a second at the limit of one pod, and half a
+// one in those that are slow.
 func deployment(i int) map[string]any {
 	demand := "10ms"
 	if slow(i) {
@@ -73,8 +73,9 @@ func container(name, cpu, memory, limit string) map[string]any {
 	}
 }
 
-// autoscaler scales a workload by what the gateway in front of it measures, and by its pods' CPU. What
-// does well is at its lower bound and cannot shrink, so that the pods stay as many as was asked for.
+// autoscaler scales a workload by what the gateway in front of it measures, and by its pods' CPU.
+// What does well is at its lower bound and cannot shrink, so that the pods stay as many as was
+// asked for.
 func autoscaler(i int, prometheus string) map[string]any {
 	n := replicas(i)
 	spec := map[string]any{

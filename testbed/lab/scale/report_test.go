@@ -112,8 +112,8 @@ const (
 	stepCount = "plimsoll_loop_step_seconds_count"
 )
 
-// watchSteps reads the page of metrics once after each step, which is no more than a Prometheus reads it.
-// Steps of which two have ended meanwhile count with the mean of them.
+// watchSteps reads the page of metrics once after each step, which is no more than a Prometheus
+// reads it. Steps of which two have ended meanwhile count with the mean of them.
 func (w *world) watchSteps() *stepWatch {
 	ctx, end := context.WithCancel(w.Context())
 	s := &stepWatch{end: end, ended: make(chan struct{})}

@@ -31,11 +31,13 @@ import (
 
 func span(r testbed.Range) timing.Range { return timing.Range(r) }
 
-// kubelet is what a node's kubelet keeps for itself of the memory, over what the experiment reserves.
+// kubelet is what a node's kubelet keeps for itself of the memory, over what the experiment
+// reserves.
 const kubelet = 100 * pricing.MiB
 
-// atOnce is how long the machines take that are there when a trial begins. Nothing is drawn for them: the
-// first machine that is ordered in a trial has the luck of the first one, as in the simulated world.
+// atOnce is how long the machines take that are there when a trial begins. Nothing is drawn for
+// them: the first machine that is ordered in a trial has the luck of the first one, as in the
+// simulated world.
 var atOnce = timing.Machine{
 	Clone: timing.Range{Min: 1, Max: 1}, Boot: timing.Range{Min: 1, Max: 1}, Delete: timing.Range{Min: 1, Max: 1},
 }
@@ -82,8 +84,8 @@ func (r *run) pool(i int, like settings.Pool) settings.Pool {
 	return like
 }
 
-// settle brings about what the experiment begins with: its machines are nodes and its pods ready. The
-// machines come first. Were the pods there before them, node policies would order more.
+// settle brings about what the experiment begins with: its machines are nodes and its pods ready.
+// The machines come first. Were the pods there before them, node policies would order more.
 func (r *run) settle(ctx context.Context) error {
 	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
 		return err
@@ -178,8 +180,9 @@ func containers(w *testbed.Workload) []corev1.Container {
 // journalFile is the name of the trial's journal, in the run's folder.
 const journalFile = "journal.ndjson"
 
-// take lets Plimsoll scale the workload, with the experiment's policies. It starts anew, as it does in the
-// simulated world: policies remember nothing of how the start was brought about, and no money is spent.
+// take lets Plimsoll scale the workload, with the experiment's policies. It starts anew, as it does
+// in the simulated world: policies remember nothing of how the start was brought about, and no
+// money is spent.
 func (r *run) take(ctx context.Context) error {
 	a, err := live.Autoscaler(&r.Workloads[0], r.job.Policy, v1alpha1.Signals{
 		Preset: v1alpha1.PresetIstio, Prometheus: &v1alpha1.Prometheus{URL: r.lab.Endpoint("prometheus", "api")},
@@ -211,16 +214,18 @@ func (r *run) take(ctx context.Context) error {
 			return err
 		}
 	}
-	// As in the simulated world, samples are there right before the steps that go by them. They are taken at
-	// whole seconds, which Kubernetes cuts times to: by the HPA's rule, one of a new pod counts if its span
-	// began after the pod became ready, and for want of a fraction of a second it would not.
+	// As in the simulated world, samples are there right before the steps that go by them. They are
+	// taken at whole seconds, which Kubernetes cuts times to: by the HPA's rule, one of a new pod
+	// counts if its span began after the pod became ready, and for want of a fraction of a second
+	// it would not.
 	return r.plane.SampleFrom(ctx, first.Add(r.Signals.MetricsEvery-ahead).Truncate(time.Second))
 }
 
 // ahead is how long before its step a sample is taken at least: time enough for it to be read.
 const ahead = 100 * time.Millisecond
 
-// looked wants the journal to tell of a step that has seen the machines, and gives the first one's time.
+// looked wants the journal to tell of a step that has seen the machines, and gives the first one's
+// time.
 func (r *run) looked(first *time.Time) error {
 	looked := false
 	err := r.eachStep(func(s *loop.Step) error {

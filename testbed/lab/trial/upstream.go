@@ -16,8 +16,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 )
 
-// handOver leaves the machines to cluster-autoscaler: the pools say so, and Plimsoll is to scale pods and to serve it.
-// What it expects of pods it makes known where the row's cluster-autoscaler looks for that.
+// handOver leaves the machines to cluster-autoscaler: the pools say so, and Plimsoll is to scale
+// pods and to serve it. What it expects of pods it makes known where the row's cluster-autoscaler
+// looks for that.
 func (r *run) handOver(ctx context.Context) error {
 	by := kube.ByNothing
 	if r.flags().CapacityBufferPodInjectionEnabled {
@@ -52,7 +53,8 @@ func (r *run) flags() *upstream.Flags {
 	return &usual
 }
 
-// autoscale starts what plays cluster-autoscaler, once the provider answers and has the pools' groups.
+// autoscale starts what plays cluster-autoscaler, once the provider answers and has the pools'
+// groups.
 func (r *run) autoscale(ctx context.Context) error {
 	r.upstream = &upstream.Part{
 		Address: r.lab.Endpoint(r.plimsoll.Name(), "provider"), Certificates: r.plimsoll.Certificates(),

@@ -37,8 +37,8 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
-// The short form of the experiment, with everything as in the long one: the real program, policy, control
-// plane, machines, pods and k6. What is so on any machine is asserted, and no speed.
+// The short form of the experiment, with everything as in the long one: the real program, policy,
+// control plane, machines, pods and k6. What is so on any machine is asserted, and no speed.
 func TestAnExperimentRunsInTheLab(t *testing.T) {
 	const users, minutes = 10, 2
 	program, folder := labtest.Program(t), t.ArtifactDir()
@@ -61,15 +61,16 @@ func TestAnExperimentRunsInTheLab(t *testing.T) {
 			t.Errorf("%s is %g, want %g to %g", what, v, least, most)
 		}
 	}
-	// A user sends at most one a second. A request takes a pod 80 ms when it is alone, and the last of all
-	// users together not a minute.
+	// A user sends at most one a second. A request takes a pod 80 ms when it is alone, and the last
+	// of all users together not a minute.
 	between("requests", users*60*minutes/20, float64(run.Requests), users*60*minutes)
 	between("failed", 0, float64(run.Failed), float64(run.Requests)/100)
 	between("goodFraction", 0.01, float64(run.GoodFraction), 1)
 	between("p50Ms", 80, float64(run.P50Ms), float64(run.P90Ms))
 	between("p90Ms", 80, float64(run.P90Ms), 60_000)
 	between("p99Ms", float64(run.P90Ms), float64(run.P99Ms), 60_000)
-	// The policy grows far below its cost, so that the first machine does not do; there are 16 at most.
+	// The policy grows far below its cost, so that the first machine does not do; there are 16 at
+	// most.
 	between("podMinutes", minutes+0.5, float64(run.PodMinutes), 48*minutes)
 	between("vmHours", (minutes+0.5)/60., float64(run.VMHours), 16*minutes/60.)
 	between("costUnits", 9.99*(minutes+0.5)/60., float64(run.CostUnits), 160*minutes/60.)

@@ -25,7 +25,8 @@ import (
 type World struct {
 	// Program is the plimsoll that is tried.
 	Program string
-	// Folder is where every run leaves its lab's files, the journal and k6's summary, by the run's name.
+	// Folder is where every run leaves its lab's files, the journal and k6's summary, by the run's
+	// name.
 	Folder string
 	// Lab has Cache, Checkout and Progress for the labs; all else of it is the run's.
 	Lab lab.Config
@@ -36,8 +37,8 @@ var _ testbed.World = (*World)(nil)
 // Name is lab.
 func (*World) Name() string { return "lab" }
 
-// Parallel is one run at a time: what two labs would do to one another's response times is no part of
-// the experiment.
+// Parallel is one run at a time: what two labs would do to one another's response times is no part
+// of the experiment.
 func (*World) Parallel() int { return 1 }
 
 // The lab's hosts.
@@ -112,8 +113,8 @@ func (r *run) end(ctx context.Context) error {
 	return errors.Join(err, r.lab.Stop(ctx, r.plimsoll.Name()))
 }
 
-// begin brings a lab up as the experiment begins: with its machines joined, its pods ready and nobody
-// who sends requests.
+// begin brings a lab up as the experiment begins: with its machines joined, its pods ready and
+// nobody who sends requests.
 func (w *World) begin(ctx context.Context, e *testbed.Experiment, j *testbed.Job) (*run, error) {
 	r := &run{Experiment: e, job: j, program: w.Program}
 	r.folder = filepath.Join(w.Folder, fmt.Sprintf("%s-%d-%d", j.Policy.Name, j.Level.Users, j.Trial))

@@ -34,8 +34,8 @@ const (
 	wanted = 20 // changes of replicas, at least
 )
 
-// The HorizontalPodAutoscaler of the control plane and our policy of that name scale two Deployments by
-// one recording. At each of its levels both are let come to rest.
+// The HorizontalPodAutoscaler of the control plane and our policy of that name scale two
+// Deployments by one recording. At each of its levels both are let come to rest.
 func TestHPAMovesAsTheHorizontalPodAutoscalerDoes(t *testing.T) {
 	l := labtest.Up(t, lab.Config{
 		ControlPlane: lab.ControlPlane{ControllerManagerArgs: []string{
@@ -82,7 +82,8 @@ func TestHPAMovesAsTheHorizontalPodAutoscalerDoes(t *testing.T) {
 	}
 }
 
-// load is the CPU that the service uses at each level, in cores: of a recorded week, every five hours.
+// load is the CPU that the service uses at each level, in cores: of a recorded week, every five
+// hours.
 func load(t *testing.T) []float64 {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "traces", "nasa_jul95.csv"))
@@ -143,7 +144,8 @@ func create(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// horizontal scales theirs. Its windows are closed, as those of ours are, so that every decision shows.
+// horizontal scales theirs. Its windows are closed, as those of ours are, so that every decision
+// shows.
 func horizontal(t *testing.T, client kubernetes.Interface) {
 	t.Helper()
 	least, percent, window := int32(1), int32(60), int32(0)

@@ -25,9 +25,9 @@ type option struct {
 	worth float64 // the lower the better
 }
 
-// choose finds the group to order from: of those that could take pods that wait, the one that the expander likes best.
-// It is nil where nothing is to be ordered. What each could take is said by the policy, to which that group alone may
-// grow.
+// choose finds the group to order from: of those that could take pods that wait, the one that the
+// expander likes best. It is nil where nothing is to be ordered. What each could take is said by
+// the policy, to which that group alone may grow.
 func (s *scan) choose(ctx context.Context) (*option, error) {
 	if s.tooNew() {
 		return nil, nil
@@ -59,7 +59,8 @@ func (s *scan) choose(ctx context.Context) (*option, error) {
 // newPods is how young all pods that wait must be for nothing to be ordered: more of them may come.
 const newPods = 2 * time.Second
 
-// tooNew reports whether pods wait, and all of them so shortly that the next scan sees better how many there are.
+// tooNew reports whether pods wait, and all of them so shortly that the next scan sees better how
+// many there are.
 func (s *scan) tooNew() bool {
 	waiting := false
 	for i := range s.sight.State.Pods {
@@ -209,8 +210,8 @@ func (s *scan) podPrice(ctx context.Context, p *nodescaler.Pod) (float64, error)
 	return answer.GetPrice(), err
 }
 
-// increase orders what the plan buys, from the chosen group. Where that is refused, the group is left alone for a
-// while; where no answer comes, it may have been done.
+// increase orders what the plan buys, from the chosen group. Where that is refused, the group is
+// left alone for a while; where no answer comes, it may have been done.
 func (s *scan) increase(ctx context.Context, plan *nodescaler.Plan, chosen *option) (bool, error) {
 	if n := bought(plan); n > 0 {
 		return s.grow(ctx, chosen, n)

@@ -23,14 +23,16 @@ type Cluster interface {
 	Observe(ctx context.Context) (Sight, error)
 	// Mark taints a node as one that is about to be deleted and closes it, or takes both back.
 	Mark(ctx context.Context, node string, marked bool) error
-	// Evict asks for a pod to be moved. ErrBudget is wrapped when a disruption budget does not allow it now.
+	// Evict asks for a pod to be moved. ErrBudget is wrapped when a disruption budget does not
+	// allow it now.
 	Evict(ctx context.Context, pod string) error
 }
 
 // ErrBudget is what Evict answers when a disruption budget does not allow it now.
 var ErrBudget = loop.ErrBudget
 
-// Sight is the cluster at one moment. Nodes that are marked are Draining and Cordoned; whose they are is not filled in.
+// Sight is the cluster at one moment. Nodes that are marked are Draining and Cordoned; whose they
+// are is not filled in.
 type Sight struct {
 	State       loop.ClusterState
 	ProviderIDs map[string]string // by node
@@ -127,8 +129,9 @@ func (c *Client) End(ctx context.Context) error {
 	return err
 }
 
-// Once makes one scan, and says whether it ordered machines: then cluster-autoscaler may scan again at once. A scan
-// that cannot see the provider or the cluster ends where it is, and changes nothing.
+// Once makes one scan, and says whether it ordered machines: then cluster-autoscaler may scan again
+// at once. A scan that cannot see the provider or the cluster ends where it is, and changes
+// nothing.
 func (c *Client) Once(ctx context.Context) (ordered bool, err error) {
 	s := &scan{Client: c, now: c.cfg.Now()}
 	if s.sight, err = c.cfg.Cluster.Observe(ctx); err != nil {

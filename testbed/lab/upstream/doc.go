@@ -1,10 +1,12 @@
-// Package upstream plays upstream's cluster-autoscaler in a lab: a client of the external gRPC provider, which asks
-// what a recorded cluster-autoscaler 1.36.1 asked, in its order, and orders and gives back machines by it.
+// Package upstream plays upstream's cluster-autoscaler in a lab: a client of the external gRPC
+// provider, which asks what a recorded cluster-autoscaler 1.36.1 asked, in its order, and orders
+// and gives back machines by it.
 //
-// It knows nothing of a provider but what the contract's answers say, and nothing of the cluster but what the
-// Kubernetes API says. What it decides is decided by the node policy unneeded, which does what cluster-autoscaler's
-// defaults do; the client puts the answers into a snapshot for it and carries its plan out as cluster-autoscaler
-// does: sizes of groups are increased, nodes get its taint, pods are evicted, and nodes are deleted by the provider.
+// It knows nothing of a provider but what the contract's answers say, and nothing of the cluster
+// but what the Kubernetes API says. What it decides is decided by the node policy unneeded, which
+// does what cluster-autoscaler's defaults do; the client puts the answers into a snapshot for it
+// and carries its plan out as cluster-autoscaler does: sizes of groups are increased, nodes get its
+// taint, pods are evicted, and nodes are deleted by the provider.
 //
 // Where it is another thing than cluster-autoscaler, besides what the policy says of itself:
 //

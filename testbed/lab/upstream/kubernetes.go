@@ -29,8 +29,8 @@ import (
 // taint is what cluster-autoscaler marks nodes with that it is about to delete.
 const taint = "ToBeDeletedByClusterAutoscaler"
 
-// BufferKind is as much of the kind CapacityBuffer as is said in it. The kind itself comes with cluster-autoscaler's
-// sources.
+// BufferKind is as much of the kind CapacityBuffer as is said in it. The kind itself comes with
+// cluster-autoscaler's sources.
 //
 //go:embed capacitybuffers.yaml
 var BufferKind []byte
@@ -47,7 +47,8 @@ type Kubernetes struct {
 
 var _ Cluster = (*Kubernetes)(nil)
 
-// NewKubernetes makes a cluster, whose Run has to go on beside. CapacityBuffers are only read if they are asked for.
+// NewKubernetes makes a cluster, whose Run has to go on beside. CapacityBuffers are only read if
+// they are asked for.
 func NewKubernetes(cfg *rest.Config, buffers bool) (*Kubernetes, error) {
 	k := &Kubernetes{buffers: buffers}
 	var err error
@@ -93,8 +94,8 @@ func marked(n *nodescaler.Node) {
 	n.Taints = left
 }
 
-// readBuffers reads what room is to be kept for. A replica is as the template of the Deployment says that the buffer
-// refers to, which is all that Plimsoll's buffers refer to here.
+// readBuffers reads what room is to be kept for. A replica is as the template of the Deployment
+// says that the buffer refers to, which is all that Plimsoll's buffers refer to here.
 func (k *Kubernetes) readBuffers(ctx context.Context) ([]nodescaler.Future, error) {
 	list, err := k.objects.Resource(bufferResource).List(ctx, metav1.ListOptions{})
 	if err != nil {

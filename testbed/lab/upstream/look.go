@@ -16,11 +16,11 @@ import (
 const (
 	// listAge is how old what is listed of groups may be in which nothing is to come.
 	listAge = 2 * time.Minute
-	// settled is how long a node has to be there before a group's new nodes are taken to look like it, and the
-	// provider is not asked any more.
+	// settled is how long a node has to be there before a group's new nodes are taken to look like
+	// it, and the provider is not asked any more.
 	settled = time.Minute
-	// templateAge is how long that is remembered after the last of the group's nodes is gone: our manifests'
-	// --node-info-cache-expire-time.
+	// templateAge is how long that is remembered after the last of the group's nodes is gone: our
+	// manifests' --node-info-cache-expire-time.
 	templateAge = time.Hour
 )
 
@@ -63,8 +63,8 @@ func (c *Client) groups(ctx context.Context) ([]*group, error) {
 	return all, nil
 }
 
-// place asks which groups the nodes are in. Of nodes that are in one that is asked once until the next refresh; of
-// the others it is not remembered.
+// place asks which groups the nodes are in. Of nodes that are in one that is asked once until the
+// next refresh; of the others it is not remembered.
 func (s *scan) place(ctx context.Context) error {
 	for i := range s.sight.State.Nodes {
 		n := &s.sight.State.Nodes[i]
@@ -166,8 +166,8 @@ func (s *scan) size(ctx context.Context, g *group) error {
 	return err
 }
 
-// list asks for the instances of groups in which some are to come, and of all from time to time. What is to come has to
-// be known; of the rest, what was listed before stands.
+// list asks for the instances of groups in which some are to come, and of all from time to time.
+// What is to come has to be known; of the rest, what was listed before stands.
 func (s *scan) list(ctx context.Context) error {
 	if s.now.Sub(s.renewed) >= listAge {
 		return s.listAll(ctx, s.all)
@@ -205,8 +205,8 @@ func (c *Client) listOne(ctx context.Context, id string) error {
 	return err
 }
 
-// lookAtNodes asks by which options the nodes and instances of groups are to be judged, and finds out which instances
-// are no nodes.
+// lookAtNodes asks by which options the nodes and instances of groups are to be judged, and finds
+// out which instances are no nodes.
 func (s *scan) lookAtNodes(ctx context.Context) error {
 	for _, g := range s.all {
 		for range g.nodes {
@@ -235,8 +235,8 @@ func (s *scan) lookAtNodes(ctx context.Context) error {
 	return nil
 }
 
-// lookAtInstance judges an instance that is no node. One that the provider does not know any more, or that goes, is
-// waited for no longer.
+// lookAtInstance judges an instance that is no node. One that the provider does not know any more,
+// or that goes, is waited for no longer.
 func (s *scan) lookAtInstance(ctx context.Context, g *group, i *externalgrpc.Instance, unseen map[string]time.Time) error {
 	if i.GetStatus().GetErrorInfo().GetErrorCode() != "" && i.GetStatus().GetInstanceState() == externalgrpc.InstanceStatus_instanceCreating {
 		g.failed = append(g.failed, i)
@@ -291,7 +291,8 @@ func (s *scan) runs(id string) bool {
 // errOptions is what a group's own options are refused with.
 var errOptions = errors.New("the group has options of its own, and this client goes by one set of settings")
 
-// options asks for a group's own options. Providers may have none, and say so by not implementing the call.
+// options asks for a group's own options. Providers may have none, and say so by not implementing
+// the call.
 func (s *scan) options(ctx context.Context, g *group) error {
 	answer, err := call(ctx, s.cfg.Provider.NodeGroupGetOptions, &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: g.id, Defaults: s.defaults()})
 	switch {

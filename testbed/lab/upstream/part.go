@@ -20,9 +20,11 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// Part is the client as a part of a lab, in the process that runs the lab. It scans from its start on.
+// Part is the client as a part of a lab, in the process that runs the lab. It scans from its start
+// on.
 type Part struct {
-	// Address is the provider's, and Certificates the folder with the client's set: ca.crt, client.crt and client.key.
+	// Address is the provider's, and Certificates the folder with the client's set: ca.crt,
+	// client.crt and client.key.
 	Address, Certificates string
 	Unneeded              Flags
 	Expander              Expander
@@ -132,8 +134,8 @@ func (p *Part) begin(ctx context.Context, cluster *Kubernetes) error {
 	}
 }
 
-// run scans until the context is done: after each interval, and sooner, if that is enabled, when a pod turns
-// unschedulable or machines have just been ordered.
+// run scans until the context is done: after each interval, and sooner, if that is enabled, when a
+// pod turns unschedulable or machines have just been ordered.
 func (c *Client) run(ctx context.Context, wake <-chan struct{}) {
 	if !c.cfg.Unneeded.FrequentLoopsEnabled {
 		wake = nil

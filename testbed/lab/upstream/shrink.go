@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// shrink asks by which options nodes are unneeded, and does what the plan says of nodes that are there. What cannot be
-// done is told, and found again by the next scan.
+// shrink asks by which options nodes are unneeded, and does what the plan says of nodes that are
+// there. What cannot be done is told, and found again by the next scan.
 func (s *scan) shrink(ctx context.Context, plan *nodescaler.Plan) error {
 	for _, g := range s.all {
 		for range g.nodes {

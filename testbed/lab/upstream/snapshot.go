@@ -13,14 +13,14 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// anywhere is the host of all machines: cluster-autoscaler knows of no hosts, and takes room to be endless until it is
-// refused some.
+// anywhere is the host of all machines: cluster-autoscaler knows of no hosts, and takes room to be
+// endless until it is refused some.
 const anywhere = "anywhere"
 
 const endless = 1 << 50
 
-// snapshot puts what was seen into the policy's words. Only the chosen group may grow: cluster-autoscaler orders from
-// one at a time.
+// snapshot puts what was seen into the policy's words. Only the chosen group may grow:
+// cluster-autoscaler orders from one at a time.
 func (s *scan) snapshot(chosen *option) *nodescaler.Snapshot {
 	out := &nodescaler.Snapshot{
 		Now: s.now, Prices: pricing.DefaultBook(), Nodes: slices.Clone(s.sight.State.Nodes), Pods: s.sight.State.Pods,
@@ -62,7 +62,8 @@ func resources(list corev1.ResourceList) pricing.Resources {
 	return pricing.Resources{CPU: pricing.MilliCPU(list.Cpu().MilliValue()), Memory: pricing.Bytes(list.Memory().Value())}
 }
 
-// machines are the nodes of a group, the instances that are to become nodes, and what its target says beyond both.
+// machines are the nodes of a group, the instances that are to become nodes, and what its target
+// says beyond both.
 func (s *scan) machines(g *group, p *nodescaler.Pool) []nodescaler.Machine {
 	var all []nodescaler.Machine
 	add := func(name string, phase nodescaler.Phase, m nodescaler.Machine) {

@@ -25,8 +25,9 @@ func (c *Client) defaults() *externalgrpc.NodeGroupAutoscalingOptions {
 	}
 }
 
-// tidy deletes what failed and what has not become a node for too long, and takes back what a target is too high by.
-// After that it is said that the sizes have changed, and nothing else is done in this scan.
+// tidy deletes what failed and what has not become a node for too long, and takes back what a
+// target is too high by. After that it is said that the sizes have changed, and nothing else is
+// done in this scan.
 func (s *scan) tidy(ctx context.Context) (shrunk bool, err error) {
 	for _, g := range s.all {
 		if err := s.giveUp(ctx, g); err != nil {
@@ -63,8 +64,8 @@ func (s *scan) tidy(ctx context.Context) (shrunk bool, err error) {
 	return shrunk, nil
 }
 
-// giveUp deletes instances that failed, and those that have not become nodes for too long as far as the group's minimum
-// allows it. Either of them has the group left alone for a while.
+// giveUp deletes instances that failed, and those that have not become nodes for too long as far as
+// the group's minimum allows it. Either of them has the group left alone for a while.
 func (s *scan) giveUp(ctx context.Context, g *group) error {
 	var late []*externalgrpc.Instance
 	spared := g.target - g.min
@@ -98,7 +99,8 @@ func (s *scan) giveUp(ctx context.Context, g *group) error {
 	return s.size(ctx, g)
 }
 
-// backoff is how long a group is left alone after a failure: longer each time, until it has gone well for long enough.
+// backoff is how long a group is left alone after a failure: longer each time, until it has gone
+// well for long enough.
 type backoff struct {
 	until, failed time.Time
 	last          time.Duration

@@ -116,7 +116,8 @@ func TestTheEngineAnswersTheSame(t *testing.T) {
 			}
 			bucket, count := "h_bucket", `h_bucket{le="+Inf"}`
 			if c.Window > 0 {
-				// anchored takes the sample before the window for its start, and extrapolates nothing.
+				// anchored takes the sample before the window for its start, and extrapolates
+				// nothing.
 				over := fmt.Sprintf("[%dms] anchored)", c.Window)
 				bucket, count = "increase(h_bucket"+over, "increase(h_count"+over
 				s.compare("arrivals", fmt.Sprintf("sum(%s) / %v", count, float64(c.Window)/1000), c.At, c.Arrivals)
@@ -216,7 +217,7 @@ func (s store) fill(v *parser.VectorSelector, native bool) {
 			b.Set(m.Name, m.Value)
 		case labels.MatchRegexp:
 			b.Set(m.Name, example(m.Value))
-		default: // what must not be there is left out
+		default: // what must not be there is omitted
 		}
 	}
 	if strings.HasSuffix(v.Name, "_bucket") {

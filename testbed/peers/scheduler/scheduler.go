@@ -1,5 +1,5 @@
-// Package scheduler runs filters of Kubernetes' own scheduler where there is no cluster. Its test asks them whether pods
-// go onto nodes, and nodescaler the same, and compares.
+// Package scheduler runs filters of Kubernetes' own scheduler where there is no cluster. Its test
+// asks them whether pods go onto nodes, and nodescaler the same, and compares.
 package scheduler
 
 import (
@@ -24,7 +24,8 @@ import (
 // Now is the nodes and pods that filters see. They may be exchanged for others.
 type Now struct{ fwk.SharedLister }
 
-// Framework is the scheduler's, with some of its filters alone, over the nodes and pods of now and the other objects.
+// Framework is the scheduler's, with some of its filters alone, over the nodes and pods of now and
+// the other objects.
 func Framework(ctx context.Context, now fwk.SharedLister, objects []kruntime.Object, filters ...string) (framework.Framework, error) {
 	metrics.Register()
 	client := clientset.NewClientset(objects...)

@@ -18,8 +18,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// filters are the scheduler's default filters but for that of claimed devices, which no pod here has. Each of
-// the first has to decide some cases alone.
+// filters are the scheduler's default filters but for that of claimed devices, which no pod here
+// has. Each of the first has to decide some cases alone.
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
 	names.InterPodAffinity, names.PodTopologySpread, names.VolumeBinding, names.NodeVolumeLimits, names.VolumeRestrictions,
@@ -34,8 +34,8 @@ var known = map[string]string{
 	"InsufficientResource, volumes": "a volume that pods on a node share counts once for each",
 }
 
-// asked has each filter in a framework of its own, so that all of them answer: a framework stops at the first that
-// refuses.
+// asked has each filter in a framework of its own, so that all of them answer: a framework stops at
+// the first that refuses.
 type asked struct {
 	now     *Now
 	filters map[string]framework.Framework
@@ -89,7 +89,8 @@ type tally struct {
 	alone, refused       map[string]int // by filter, and by our reason
 }
 
-// TestTheSchedulerAnswersTheSame asks nodescaler and the scheduler's filters which pods go onto which nodes.
+// TestTheSchedulerAnswersTheSame asks nodescaler and the scheduler's filters which pods go onto
+// which nodes.
 func TestTheSchedulerAnswersTheSame(t *testing.T) {
 	c, sum := chance{rand.New(rand.NewPCG(7, 3))}, tally{alone: map[string]int{}, refused: map[string]int{}}
 	var s *asked

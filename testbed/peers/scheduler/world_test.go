@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is nodes, the pods on them and those that wait. Not asked is about claims made from templates, taints of nodes
-// that are not ready or only starting, and resizes.
+// world is nodes, the pods on them and those that wait. Not asked is about claims made from
+// templates, taints of nodes that are not ready or only starting, and resizes.
 type world struct {
 	nodes           []*corev1.Node
 	placed, pending []*corev1.Pod

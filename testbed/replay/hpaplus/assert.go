@@ -115,7 +115,7 @@ func (a *Assertion) validate(f *testbed.Faults, path string, e *Experiment) {
 		if e.Replay.Compare == Equal {
 			f.OneOf(path+": against", t.against, e.Replay.Against)
 		} else {
-			f.Must(t.against == "", path+": against", "must be left out but for comparisons at equal pod-minutes", t.against)
+			f.Must(t.against == "", path+": against", "must be omitted but for comparisons at equal pod-minutes", t.against)
 		}
 		if t.trace != "" {
 			f.OneOf(path+": trace", t.trace, e.Replay.Traces)
@@ -134,7 +134,8 @@ func (t *term) about(c Case) bool {
 	return true
 }
 
-// at is the case that a term means beside one that the other side is at: the same, but for what it fixes.
+// at is the case that a term means beside one that the other side is at: the same, but for what it
+// fixes.
 func (t *term) at(c Case) Case {
 	for key, v := range t.fixed {
 		switch key {
@@ -175,8 +176,8 @@ func (t *term) value(r *Results, c Case) (v float64, ran bool) {
 	return t.factor * float64(over.Median), true
 }
 
-// Judge looks whether the experiment's assertions hold in the results. They are about its own traces,
-// and not looked at on others.
+// Judge looks whether the experiment's assertions hold in the results. They are about its own
+// traces, and not looked at on others.
 func (e *Experiment) Judge(r *Results) []testbed.Verdict {
 	out := make([]testbed.Verdict, len(e.Assertions))
 	for i := range e.Assertions {

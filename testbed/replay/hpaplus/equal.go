@@ -14,11 +14,12 @@ var (
 )
 
 // sweeps are what rows come to when their knobs are turned, by row and case. The excess of the case
-// is what is turned, and left out.
+// is what is turned, and omitted.
 type sweeps map[key][]replay.Result
 
 // equal compares the rows at the pod-minutes that another takes at the case's excess: every knob is
-// turned until it takes as many, by looking, as nobody could beforehand, at the days that are judged.
+// turned until it takes as many, by looking, as nobody could beforehand, at the days that are
+// judged.
 func (s *stage) equal(c Case, swept sweeps) error {
 	l, setting, err := s.at(c)
 	if err != nil {

@@ -39,20 +39,22 @@ type Replay struct {
 	Profile *Line    `json:"profile,omitempty"`
 	MaxPods int      `json:"maxPods,omitempty"`
 	Rows    []string `json:"rows,omitempty"`
-	// Against are the rows that others are set against: one at the same excess, any at equal pod-minutes.
+	// Against are the rows that others are set against: one at the same excess, any at equal
+	// pod-minutes.
 	Against []string `json:"against,omitempty"`
 	// Entrants race in hpa-plus.
 	Entrants []forecast.Spec `json:"entrants,omitempty"`
 	Cases    []Grid          `json:"cases,omitempty"`
 	// Weights are how many lost requests a pod-minute is worth, for a cost of both.
 	Weights []float64 `json:"weights,omitempty"`
-	// Knobs are the excesses that every scaler is swept over, for a comparison at equal pod-minutes.
+	// Knobs are the excesses that every scaler is swept over, for a comparison at equal
+	// pod-minutes.
 	Knobs []float64 `json:"knobs,omitempty"`
 	// Leaders keeps who decided when, and Course what was lost by when, of the first trial.
 	Leaders bool `json:"leaders,omitempty"`
 	Course  bool `json:"course,omitempty"`
-	// States are those of the process that models of the HPA are compared under, where it is fitted to
-	// a recorded trace.
+	// States are those of the process that models of the HPA are compared under, where it is fitted
+	// to a recorded trace.
 	States int `json:"states,omitempty"`
 }
 
@@ -72,7 +74,7 @@ type Line struct {
 	Base   float64 `json:"base" strict:"required"`
 }
 
-// Grid is cases: every combination of its values. What is left out is the usual.
+// Grid is cases: every combination of its values. What is omitted is the usual.
 type Grid struct {
 	Pods      []float64 `json:"pods,omitempty"`
 	Tolerance []float64 `json:"tolerance,omitempty"`

@@ -47,8 +47,8 @@ func (b *book) foretell(s forecast.Spec) (*said, error) {
 	return out, nil
 }
 
-// models makes forecasters of scalers from what the book has, for the trace multiplied so. Those that
-// are made of others are made anew.
+// models makes forecasters of scalers from what the book has, for the trace multiplied so. Those
+// that are made of others are made anew.
 func (b *book) models(scale float64) func(forecast.Spec) (forecast.Model, error) {
 	return func(s forecast.Spec) (forecast.Model, error) {
 		switch strings.ToLower(s.Type) {

@@ -195,8 +195,8 @@ func TestTrainingTimeIsToldApartFromWhatIsCompared(t *testing.T) {
 	}
 }
 
-// What a scaler sees of a forecaster in the book is what the forecaster would have said on the trace
-// itself, in the unit of the multiplied one.
+// What a scaler sees of a forecaster in the book is what the forecaster would have said on the
+// trace itself, in the unit of the multiplied one.
 func TestTheBookSaysWhatTheForecasterSaid(t *testing.T) {
 	trace := replay.MMPP(1, 3)
 	b := &book{rates: trace.Counts, from: 1200, said: map[string]*said{}}
@@ -310,7 +310,7 @@ func TestWhatIsGivenMustFitTheExperiment(t *testing.T) {
 	}
 	narrowed, err := e.With(Options{Rows: []string{"hpa-plus"}})
 	if err != nil || !slices.Contains(narrowed.Replay.Rows, "hpa") {
-		t.Errorf("what others are set against is left out: %v %v", narrowed.Replay.Rows, err)
+		t.Errorf("what others are set against is omitted: %v %v", narrowed.Replay.Rows, err)
 	}
 }
 

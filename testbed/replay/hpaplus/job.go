@@ -14,8 +14,8 @@ import (
 
 const (
 	minutesADay = replay.MinutesADay
-	// leadIn is how many minutes before the test forecasts begin: those in which scalers run and are not
-	// counted, and a race's longest window before that.
+	// leadIn is how many minutes before the test forecasts begin: those in which scalers run and
+	// are not counted, and a race's longest window before that.
 	leadIn        = 120 + longestWindow
 	longestWindow = 60
 	// tooFewLost is the percentage of lost requests below which a change of them is chance.

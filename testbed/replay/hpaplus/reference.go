@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
-// Reference is what was published, to stand beside. It is no yardstick: it was measured on a trace
+// Reference is what was published, to are beside. It is no yardstick: it was measured on a trace
 // that is not to be had.
 type Reference struct {
 	Source string `json:"source" strict:"required"`
@@ -39,8 +39,8 @@ func (ref *Reference) validate(f *testbed.Faults, e *Experiment) {
 	}
 }
 
-// Side is what was published beside what came out, in every case at the same excess: on each trace if there
-// are few, or else the median over them.
+// Side is what was published beside what came out, in every case at the same excess: on each trace
+// if there are few, or else the median over them.
 func (e *Experiment) Side(r *Results) (testbed.Table, bool) {
 	if e.Reference == nil {
 		return testbed.Table{}, false

@@ -137,7 +137,8 @@ var Measures = []Measure{
 	{"mse", "MSE", "mean squared difference from the lossless model's pods", "", 3, []string{Models}},
 }
 
-// costMeasure is the cost of a row in parts of the baseline's, at so many lost requests a pod-minute.
+// costMeasure is the cost of a row in parts of the baseline's, at so many lost requests a
+// pod-minute.
 func costMeasure(weight float64) Measure {
 	return Measure{"cost" + number(weight), "cost at " + number(weight), fmt.Sprintf("cost, a pod-minute at %s lost requests, in parts of the baseline's", number(weight)), "", 2, []string{Scalers}}
 }

@@ -117,8 +117,8 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	return r, err
 }
 
-// crew works on jobs side by side. What comes of a job depends on it alone and stays with it, so that
-// the order in which they end does not show.
+// crew works on jobs side by side. What comes of a job depends on it alone and stays with it, so
+// that the order in which they end does not show.
 type crew struct {
 	jobs  []*job
 	hears func(testbed.Progress)

@@ -37,8 +37,8 @@ func shipped(name string) Source {
 	return Source{Name: name, Given: name, drawn: all[i]}
 }
 
-// Sources reads what a command line gives: the name of a trace that comes with the program, or a file,
-// with @ and the days that windows begin on, day 0 being the first: nasa.csv@3,10.
+// Sources reads what a command line gives: the name of a trace that comes with the program, or a
+// file, with @ and the days that windows begin on, day 0 being the first: nasa.csv@3,10.
 func Sources(given string, read func(name string) (*replay.Trace, error)) ([]Source, error) {
 	if slices.Contains(Shipped(), given) {
 		return []Source{shipped(given)}, nil
@@ -67,7 +67,7 @@ func Sources(given string, read func(name string) (*replay.Trace, error)) ([]Sou
 	return out, nil
 }
 
-// splitDays takes the days off a file's name. What stands behind an @ and is no list of days is part
+// splitDays takes the days off a file's name. What is behind an @ and is no list of days is part
 // of the name.
 func splitDays(given string) (file string, days []int, err error) {
 	at := strings.LastIndexByte(given, '@')
@@ -92,8 +92,8 @@ func (s *Source) trials(e *Experiment) int {
 	return 1
 }
 
-// draw returns the days that are trained on and those that are judged. Every trial has another seed, and
-// the same one whatever is compared.
+// draw returns the days that are trained on and those that are judged. Every trial has another
+// seed, and the same one whatever is compared.
 func (s *Source) draw(trial int, e *Experiment) (*replay.Trace, error) {
 	days := e.Replay.Train + e.Replay.Test
 	if s.trace == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
-// Tables are the results: on one or two traces all there is to say of each, on more of them the medians
-// and what matters most trace by trace; and what else the experiment asks for.
+// Tables are the results: on one or two traces all there is to say of each, on more of them the
+// medians and what matters most trace by trace; and what else the experiment asks for.
 func (e *Experiment) Tables(r *Results) []testbed.Table {
 	var tables []testbed.Table
 	if tables = e.grids(r); len(tables) > 0 {
@@ -102,7 +102,7 @@ func (e *Experiment) rowsOf(r *Results, wanted func(*Summary) bool, cell func(*S
 	return t
 }
 
-// labels are the columns of text that tables begin with, and what stands in them.
+// labels are the columns of text that tables begin with, and what is in them.
 func (e *Experiment) labels(r *Results) (testbed.Table, func(*Summary) []string) {
 	differ, against := varying(r.Cases()), len(e.Replay.Against) > 1
 	var t testbed.Table
@@ -199,8 +199,8 @@ func (e *Experiment) byTrace(r *Results, name string) testbed.Table {
 	return t
 }
 
-// itself reports whether a measure would set a row against itself, or say again what does not depend
-// on what it is set against.
+// itself reports whether a measure would set a row against itself, or say again what does not
+// depend on what it is set against.
 func (e *Experiment) itself(s *Summary, measure string) bool {
 	switch {
 	case measure == "lost":
@@ -216,7 +216,8 @@ func (e *Experiment) itself(s *Summary, measure string) bool {
 // stat prints a measure on a trace. Where it is not known in every trial it says in how many.
 func (m *Measure) stat(s Stat, trials int) string {
 	text := m.number(float64(s.Mean))
-	// An interval of the two or one of many trials in which it is known would tell of nothing but these.
+	// An interval of the two or one of many trials in which it is known would tell of nothing but
+	// these.
 	if half := float64(s.High-s.Low) / 2; (s.Known == trials || s.Known > 2) && !math.IsNaN(half) {
 		text += " ± " + fixed(half, m.Digits)
 	}
@@ -269,8 +270,8 @@ func (r *Results) activeNames() []string {
 	return out
 }
 
-// grids are lost requests over windows and thresholds, if there are several of both: on one or two traces each,
-// on more the median over them.
+// grids are lost requests over windows and thresholds, if there are several of both: on one or two
+// traces each, on more the median over them.
 func (e *Experiment) grids(r *Results) []testbed.Table {
 	var windows, thresholds []float64
 	for _, c := range r.Cases() {

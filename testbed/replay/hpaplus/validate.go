@@ -32,7 +32,7 @@ func (r *Replay) validate(f *testbed.Faults) {
 	once(f, "replay.weights", r.Weights)
 	r.validateRead(f)
 	f.Must(r.Compare == Models == (r.States > 0), "replay.states",
-		"must be 1 at least where models are compared, and left out elsewhere", r.States)
+		"must be 1 at least where models are compared, and omitted elsewhere", r.States)
 }
 
 // once wants nothing twice in a list: it would be played, or counted, twice.
@@ -47,7 +47,7 @@ func (r *Replay) validateRead(f *testbed.Faults) {
 	same := r.Compare == Scalers
 	played, race := same || r.Compare == Equal, slices.Contains(r.Rows, "hpa-plus")
 	unread := func(there, read bool, key, where string) {
-		f.Must(!there || read, "replay."+key, "must be left out "+where, "there")
+		f.Must(!there || read, "replay."+key, "must be omitted "+where, "there")
 	}
 	const noScalers, notSame, noRace = "where no scalers are compared", "where scalers are not compared at the same excess", "without the row hpa-plus, which alone reads it"
 	unread(r.Profile != nil, played, "profile", noScalers)
@@ -70,7 +70,7 @@ func (r *Replay) validateRows(f *testbed.Faults) {
 	case r.Compare == Forecasters:
 		known = forecast.Names()
 	case r.Compare == Models:
-		f.Must(len(r.Rows) == 0, "replay.rows", "must be left out where models are compared", len(r.Rows))
+		f.Must(len(r.Rows) == 0, "replay.rows", "must be omitted where models are compared", len(r.Rows))
 	case scalers:
 		f.Must(len(r.Rows) > 0, "replay.rows", "must have one at least", len(r.Rows))
 	}
@@ -78,7 +78,7 @@ func (r *Replay) validateRows(f *testbed.Faults) {
 		f.OneOf(fmt.Sprintf("replay.rows[%d]", i), row, known)
 	}
 	once(f, "replay.rows", r.Rows)
-	f.Must(len(r.Against) > 0 == scalers, "replay.against", "must have one at least where scalers are compared, and be left out elsewhere", len(r.Against))
+	f.Must(len(r.Against) > 0 == scalers, "replay.against", "must have one at least where scalers are compared, and be omitted elsewhere", len(r.Against))
 	f.Must(r.Compare != Scalers || len(r.Against) < 2, "replay.against", "must be one where scalers are compared at the same excess", len(r.Against))
 	for i, row := range r.Against {
 		f.OneOf(fmt.Sprintf("replay.against[%d]", i), row, r.Rows)
@@ -93,7 +93,7 @@ func (r *Replay) validateRows(f *testbed.Faults) {
 
 func (r *Replay) validateCases(f *testbed.Faults) {
 	f.Must(len(r.Cases) > 0 != (r.Compare == Forecasters), "replay.cases",
-		"must have one at least, and be left out where forecasters are compared", len(r.Cases))
+		"must have one at least, and be omitted where forecasters are compared", len(r.Cases))
 	r.validateTwice(f)
 	for i := range r.Cases {
 		path := fmt.Sprintf("replay.cases[%d].", i)
@@ -109,7 +109,7 @@ func (r *Replay) validateCases(f *testbed.Faults) {
 			}
 		}
 	}
-	f.Must(len(r.Knobs) > 1 == (r.Compare == Equal), "replay.knobs", "must be two or more for a comparison at equal pod-minutes, and left out elsewhere", len(r.Knobs))
+	f.Must(len(r.Knobs) > 1 == (r.Compare == Equal), "replay.knobs", "must be two or more for a comparison at equal pod-minutes, and omitted elsewhere", len(r.Knobs))
 	for i, k := range r.Knobs {
 		f.Must(k > 0 && k < 2 && (i == 0 || k > r.Knobs[i-1]), fmt.Sprintf("replay.knobs[%d]", i), "must be between 0 and 2, and more than the one before", k)
 	}

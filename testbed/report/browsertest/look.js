@@ -89,7 +89,7 @@ globalThis.look = (() => {
     return faults;
   };
 
-  // Words that stand below each other can hardly be read.
+  // Words that are below each other can hardly be read.
   const narrow = () => all('p,li,dd,td,th,caption,summary,figcaption').filter(e => e.checkVisibility() && text(e).length > 12 &&
     e.getBoundingClientRect().width < 70).map(e => `${Math.round(e.getBoundingClientRect().width)} pixels are too narrow for ${short(e)}`);
 

@@ -22,13 +22,14 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
 )
 
-// page is a page that the program wrote, with numbers that must stand in the tables of its figures.
+// page is a page that the program wrote, with numbers that must are in the tables of its figures.
 type page struct {
 	name, file string
 	spots      []spot
 }
 
-// spot is a number in a figure's table: in the first row that begins so, in the column whose head does.
+// spot is a number in a figure's table: in the first row that begins so, in the column whose head
+// does.
 type spot struct {
 	figure, row, column string
 	want                float64
@@ -121,7 +122,8 @@ func (s *site) pages() []page {
 	}
 }
 
-// inAnotherWorld pretends that what is in a folder was run in the lab, and took longer to answer there.
+// inAnotherWorld pretends that what is in a folder was run in the lab, and took longer to answer
+// there.
 func (s *site) inAnotherWorld(from, to string) {
 	s.t.Helper()
 	if err := os.CopyFS(s.path(to), os.DirFS(s.path(from))); err != nil {
@@ -303,7 +305,8 @@ func (s *site) loadOf(folder string, from int) float64 {
 
 var leading = regexp.MustCompile(`^-?\d+(\.\d+)?`)
 
-// value reads the number that a cell begins with, and how far it may be from what was rounded to it.
+// value reads the number that a cell begins with, and how far it may be from what was rounded to
+// it.
 func value(cell string) (v, slack float64, err error) {
 	text := leading.FindString(strings.Replace(cell, "−", "-", 1))
 	v, err = strconv.ParseFloat(text, 64)

@@ -111,7 +111,8 @@ func (p *tab) byKeyboard() []string {
 	return faults
 }
 
-// wrong compares the tables beside the figures with what they must say, and wants something known of each.
+// wrong compares the tables beside the figures with what they must say, and wants something known
+// of each.
 func (p *tab) wrong(spots []spot) []string {
 	p.t.Helper()
 	var figures []string
@@ -239,7 +240,7 @@ var mutants = []mutant{
 	{"no title", "the page has no title", cut(`<title>[^<]*</title>`)},
 	{"no language", "the page has no language", swap(` lang="en"`, "")},
 	{"an id twice", "the id p90 is there twice", swap("<header>", `<header id="p90">`)},
-	{"a heading that is left out", "leaves out a heading above it", swap("<h2>Parameters</h2>", "<h4>Parameters</h4>")},
+	{"a heading that is omitted", "leaves out a heading above it", swap("<h2>Parameters</h2>", "<h4>Parameters</h4>")},
 	{"two first headings", "a second first heading", swap("<h2>Parameters</h2>", "<h1>Parameters</h1>")},
 	{"an image without a word", "nothing names", swap("</main>", `<img src="data:,"></main>`)},
 	{"a drawing whose name is nowhere", "nothing names", swap(`id="p90-t"`, `id="p90-other"`)},

@@ -50,8 +50,8 @@ func (r *Rig) pools(ctx context.Context) ([]string, error) {
 	return pools, nil
 }
 
-// A test bed's machines join a real control plane, which takes Plimsoll's own manifests and the secret that
-// they look for, and nothing is left of the test bed behind it.
+// A test bed's machines join a real control plane, which takes Plimsoll's own manifests and the
+// secret that they look for, and nothing is left of the test bed behind it.
 func TestMachinesJoinARealControlPlane(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	r := New(t, Config{Site: func(s *rke2.Site) {
@@ -107,8 +107,9 @@ func (r *Rig) plimsoll(ctx context.Context) (*corev1.Pod, error) {
 	return &list.Items[0], nil
 }
 
-// Plimsoll's own Deployment runs in the test bed that up has built, with the token that was made for it and its
-// service account's rights, makes a worker when pods wait, and down leaves nothing of it, or of what it has made.
+// Plimsoll's own Deployment runs in the test bed that up has built, with the token that was made
+// for it and its service account's rights, makes a worker when pods wait, and down leaves nothing
+// of it, or of what it has made.
 func TestPlimsollRunsInItsTestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	program := labtest.Program(t)
@@ -168,7 +169,8 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 	}
 }
 
-// rollOut starts Plimsoll anew as a rollout does: the successor is up before the first goes, and leads then.
+// rollOut starts Plimsoll anew as a rollout does: the successor is up before the first goes, and
+// leads then.
 func (r *Rig) rollOut(before *corev1.Pod) {
 	t, _ := r.t.(*testing.T)
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"rolled":"out"}}}}}`)
@@ -194,7 +196,8 @@ func ready(p *corev1.Pod) bool {
 	})
 }
 
-// checkRights wants Plimsoll to have written as its service account, and never to have been refused.
+// checkRights wants Plimsoll to have written as its service account, and never to have been
+// refused.
 func (r *Rig) checkRights(pod *corev1.Pod) {
 	r.t.Helper()
 	text := must.Get(os.ReadFile(r.Lab.AuditLog()))(r.t)

@@ -1,7 +1,7 @@
-// Package inlab lets a test build a test bed for RKE2 of which the machines are an emulated Proxmox VE's, and
-// the cluster is a lab's: they join a real control plane, which takes what the control plane's machine
-// was given for RKE2, the workers' pods are played by KWOK, and those of the control plane and of the load machine
-// are processes.
+// Package inlab lets a test build a test bed for RKE2 of which the machines are an emulated Proxmox
+// VE's, and the cluster is a lab's: they join a real control plane, which takes what the control
+// plane's machine was given for RKE2, the workers' pods are played by KWOK, and those of the
+// control plane and of the load machine are processes.
 package inlab
 
 import (
@@ -145,8 +145,8 @@ func (r *Rig) serve() {
 // Manifest is given to RKE2 by the control plane's machine.
 func (r *Rig) Manifest(name string, text []byte) { r.manifests[name] = text }
 
-// Product gives Plimsoll's own manifests, as the program prints them for a cluster like this one, with what
-// else its configuration says.
+// Product gives Plimsoll's own manifests, as the program prints them for a cluster like this one,
+// with what else its configuration says.
 func (r *Rig) Product(program string, also map[string]any) {
 	r.t.Helper()
 	c := map[string]any{"owner": "bench", "endpoints": r.endpoints, "fingerprints": r.fingerprints, "tokenFile": "token"}
@@ -192,7 +192,8 @@ func (r *Rig) Site() *rke2.Site {
 	return &s
 }
 
-// Bench is a process that builds the test bed or takes it down, with the state that the one before it left.
+// Bench is a process that builds the test bed or takes it down, with the state that the one before
+// it left.
 func (r *Rig) Bench() *rke2.Bench {
 	r.t.Helper()
 	kubeconfig, err := os.ReadFile(r.Lab.Kubeconfig())

@@ -98,7 +98,8 @@ func kindOf(s *runtime.Scheme, o client.Object) string {
 	return all[0].Kind
 }
 
-// removeAll removes what carries our mark of a kind in a namespace, and reports whether there was any.
+// removeAll removes what carries our mark of a kind in a namespace, and reports whether there was
+// any.
 func (c *Cluster) removeAll(ctx context.Context, list client.ObjectList, namespace string) (found bool, err error) {
 	if err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{mark: marked}); err != nil {
 		return false, err
@@ -136,8 +137,8 @@ func definite(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsUnauthorized(err)
 }
 
-// insist does something again and again until it is done: an API server that is away for a moment must not
-// cost a run of half an hour.
+// insist does something again and again until it is done: an API server that is away for a moment
+// must not cost a run of half an hour.
 func (c *Cluster) insist(ctx context.Context, what string, do func(ctx context.Context) error) error {
 	return await(ctx, what, outage, do)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// journal takes in what a Plimsoll prints that has its journal on standard output, from a pod's log, in
-// which its own log is too. Steps have numbers that go up by one, so that none is counted twice however
-// often the log is read, and none is missing without notice.
+// journal takes in what a Plimsoll prints that has its journal on standard output, from a pod's
+// log, in which its own log is too. Steps have numbers that go up by one, so that none is counted
+// twice however often the log is read, and none is missing without notice.
 type journal struct {
 	mu    sync.Mutex
 	steps []*loop.Step
@@ -34,8 +34,8 @@ type journal struct {
 // begins is how a line begins that is a record, and no line of the log.
 const begins = `{"id":"d-`
 
-// piece is what container runtimes cut long lines into the multiples of. What is printed on standard error
-// may come between two pieces.
+// piece is what container runtimes cut long lines into the multiples of. What is printed on
+// standard error may come between two pieces.
 const piece = 4096
 
 // patienceLines is how many lines may come between the pieces of a record.
@@ -85,7 +85,8 @@ func record(line []byte) *loop.Step {
 	return &s
 }
 
-// add adds a step, if it is the next one. One that is there already is what a log repeats that is read again.
+// add adds a step, if it is the next one. One that is there already is what a log repeats that is
+// read again.
 func (j *journal) add(s *loop.Step, line []byte) {
 	n, err := strconv.Atoi(strings.TrimPrefix(s.ID, "d-"))
 	have := len(j.steps)
@@ -143,13 +144,14 @@ func (j *journal) from() *metav1.Time {
 	if len(j.steps) == 0 {
 		return nil
 	}
-	// A line is printed after its step's time. It may have been printed by a clock that is not ours.
+	// A line is printed after its step's time. It may have been printed by a clock that is not
+	// ours.
 	t := metav1.NewTime(j.steps[len(j.steps)-1].Time.Add(-time.Minute))
 	return &t
 }
 
-// follow reads a pod's log until the context is done, and begins again wherever it ends: API servers and
-// kubelets cut off what they are asked to follow.
+// follow reads a pod's log until the context is done, and begins again wherever it ends: API
+// servers and kubelets cut off what they are asked to follow.
 func (j *journal) follow(ctx context.Context, c *Cluster, namespace, pod, container string) {
 	for ctx.Err() == nil {
 		log, err := c.Logs(ctx, namespace, pod, &corev1.PodLogOptions{Container: container, Follow: true, SinceTime: j.from()})

@@ -187,10 +187,10 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
-// A test bed is built, an experiment run on it by the real program, which is killed while the users are there and
-// run again, and the test bed taken down: Plimsoll and k6 are pods there and real, the application's pods are played
-// by the traffic plane. What is so on any machine is
-// asserted, and no speed.
+// A test bed is built, an experiment run on it by the real program, which is killed while the users
+// are there and run again, and the test bed taken down: Plimsoll and k6 are pods there and real,
+// the application's pods are played by the traffic plane. What is so on any machine is asserted,
+// and no speed.
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	const users, minutes = 10, 1
@@ -220,7 +220,8 @@ func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	between("goodFraction", 0.01, float64(run.GoodFraction), 1)
 	between("p50Ms", 80, float64(run.P50Ms), float64(run.P90Ms))
 	between("p99Ms", float64(run.P90Ms), float64(run.P99Ms), 60_000)
-	// It begins with one machine, though two are there before, and one pod; the first machine does not do.
+	// It begins with one machine, though two are there before, and one pod; the first machine does
+	// not do.
 	between("podMinutes", minutes, float64(run.PodMinutes), 48*minutes)
 	between("vmHours", minutes/60., float64(run.VMHours), 16*minutes/60.)
 	between("costUnits", 9.99*minutes/60., float64(run.CostUnits), 160*minutes/60.)

@@ -33,8 +33,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 )
 
-// The mark of all that a run makes in its namespace, and is removed by. Plimsoll's pods carry the run that
-// they are of.
+// The mark of all that a run makes in its namespace, and is removed by. Plimsoll's pods carry the
+// run that they are of.
 const (
 	mark     = "testbed.plimsoll.dev/run"
 	marked   = "true"
@@ -86,8 +86,8 @@ func (r *run) scaling() scaling {
 	return byPlimsoll
 }
 
-// installed is Plimsoll as its manifests install it, with a configuration of the run's, in an attempt's name.
-// With no replicas, it is stopped.
+// installed is Plimsoll as its manifests install it, with a configuration of the run's, in an
+// attempt's name. With no replicas, it is stopped.
 func (r *run) installed(how scaling, config map[string]any, name string, replicas int32) ([]client.Object, error) {
 	all, err := manifest(how.manifest)
 	if err != nil {
@@ -125,7 +125,8 @@ func (r *run) installed(how scaling, config map[string]any, name string, replica
 	return out, nil
 }
 
-// served is how cluster-autoscaler is served, as Plimsoll's manifests have it: by the certificates that they mount.
+// served is how cluster-autoscaler is served, as Plimsoll's manifests have it: by the certificates
+// that they mount.
 func served(all []*unstructured.Unstructured) (any, error) {
 	for _, o := range all {
 		if o.GetKind() != "ConfigMap" || o.GetName() != productName {
@@ -143,7 +144,8 @@ func served(all []*unstructured.Unstructured) (any, error) {
 // caFile is the certificate of Proxmox VE, beside the configuration.
 const caFile = "ca.crt"
 
-// change makes the Deployment the run's. Of two Plimsolls one would only stand by, and say nothing in its journal.
+// change makes the Deployment the run's. Of two Plimsolls one would only stand by, and say nothing
+// in its journal.
 func (r *run) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -200,8 +202,8 @@ func (r *run) starting() map[string]any {
 	return c
 }
 
-// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines, there is none for
-// those, and it is told what is expected of pods if the row has it listen.
+// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines,
+// there is none for those, and it is told what is expected of pods if the row has it listen.
 func (r *run) row() map[string]any {
 	c := r.config(nodescaler.Duration(r.Tick))
 	if r.job.Policy.Upstream() {
@@ -306,8 +308,8 @@ const lingering = 5 * time.Second
 // linger is that of a workload's pods: some of their grace is for what they have begun.
 func linger(w *testbed.Workload) time.Duration { return min(lingering, w.Grace/2) }
 
-// containers are those of a pod: the loader, and what asks for the CPU that a mesh's proxy would, where there
-// is none.
+// containers are those of a pod: the loader, and what asks for the CPU that a mesh's proxy would,
+// where there is none.
 func (r *run) containers() []corev1.Container {
 	w := &r.Workloads[0]
 	probe := func(path string) *corev1.Probe {

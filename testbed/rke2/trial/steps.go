@@ -39,7 +39,8 @@ type run struct {
 	quiet   func()   // ends the reading of it
 	summary *k6.Summary
 
-	// Of rows whose machines cluster-autoscaler decides on: its pod, and what it did to the application's.
+	// Of rows whose machines cluster-autoscaler decides on: its pod, and what it did to the
+	// application's.
 	scanner types.UID
 	evicted evictions
 }
@@ -84,9 +85,9 @@ func (r *run) make(ctx context.Context) (testbed.Trial, error) {
 	return r.score(ctx)
 }
 
-// clear takes away all that a run makes in its namespace, the autoscaler first: what Plimsoll scales, it
-// would scale while it goes. Machines that nobody needs then are given back by whatever Plimsoll runs, if it decides
-// on them. Cluster-autoscaler is stopped before all else.
+// clear takes away all that a run makes in its namespace, the autoscaler first: what Plimsoll
+// scales, it would scale while it goes. Machines that nobody needs then are given back by whatever
+// Plimsoll runs, if it decides on them. Cluster-autoscaler is stopped before all else.
 func (r *run) clear(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err
@@ -120,8 +121,8 @@ func (r *run) clear(ctx context.Context) error {
 	})
 }
 
-// machines brings the workers to those of the start. They come before the pods: were those there, node
-// policies would order more.
+// machines brings the workers to those of the start. They come before the pods: were those there,
+// node policies would order more.
 func (r *run) machines(ctx context.Context) error {
 	if err := await(ctx, "the load machine", outage, r.loadMachine); err != nil {
 		return err
@@ -273,8 +274,8 @@ func (r *run) hush() {
 	}
 }
 
-// joined wants as many workers as at the start, all of them nodes, and none on its way in or out, as the last
-// step saw it.
+// joined wants as many workers as at the start, all of them nodes, and none on its way in or out,
+// as the last step saw it.
 func (r *run) joined(ctx context.Context) error {
 	var last *loop.Step
 	err := r.journal.each(func(s *loop.Step) error { last = s; return nil })
@@ -330,9 +331,9 @@ func (r *run) ready(ctx context.Context) error {
 	return nil
 }
 
-// take lets Plimsoll scale the workload, with the row's policies. It starts anew: policies remember nothing of
-// how the start was brought about, and no money is spent. Machines are handed over before it starts, where
-// cluster-autoscaler decides on them.
+// take lets Plimsoll scale the workload, with the row's policies. It starts anew: policies remember
+// nothing of how the start was brought about, and no money is spent. Machines are handed over
+// before it starts, where cluster-autoscaler decides on them.
 func (r *run) take(ctx context.Context) error {
 	if err := r.stop(ctx); err != nil {
 		return err

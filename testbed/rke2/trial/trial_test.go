@@ -37,8 +37,9 @@ func made(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.
 	return r, moments
 }
 
-// What is counted is known beforehand: at the step 18 s after k6's start, the workload is to grow from one pod to
-// three, which the next step sees, and there is a second machine, at 10 units an hour each.
+// What is counted is known beforehand: at the step 18 s after k6's start, the workload is to grow
+// from one pod to three, which the next step sees, and there is a second machine, at 10 units an
+// hour each.
 func TestARunIsScoredFromWhatPodsPrint(t *testing.T) {
 	r, _ := made(t, plain, experiment)
 	if len(r.Runs) != 1 || r.World != "rke2" {
@@ -143,12 +144,12 @@ func TestWhatTheTestBedCannotDoIsRefused(t *testing.T) {
 			"pools[0].start: must be min, which Plimsoll makes by itself on this test bed, was 2":                                                                        func(e *testbed.Experiment) { e.Pools[0].Start = 2 },
 			"pools[0].shapes[0].name: must be that of one of the site's workers.shapes on this test bed, was big":                                                        func(e *testbed.Experiment) { e.Pools[0].Shapes[0].Name = "big" },
 			"pools[0].shapes[0]: must be of the site's workers.shapes[0], 2 vCPU and 7629MiB, on this test bed, was 4 vCPU and 8GB":                                      func(e *testbed.Experiment) { e.Pools[0].Shapes[0].CPU = 4000 },
-			"workloads[0].demand.tail: must be left out: the loader's requests are alike on this test bed, was 2":                                                        func(e *testbed.Experiment) { e.Workloads[0].Demand.Tail = 2 },
+			"workloads[0].demand.tail: must be omitted: the loader's requests are alike on this test bed, was 2":                                                         func(e *testbed.Experiment) { e.Workloads[0].Demand.Tail = 2 },
 			"workloads[0]: the loader: calibrate: must be from 2ms to 2s, was 1ms":                                                                                       func(e *testbed.Experiment) { e.Workloads[0].Demand.Mean = time.Millisecond },
 			"load.users 5001: k6: users: must be 1 to 5000, was 5001":                                                                                                    func(e *testbed.Experiment) { e.Load.Users = []int{10, 5001} },
 			"policies slocost-b nodes.scaledBy: must be Plimsoll, as the site's addons.plimsoll.nodes is not ClusterAutoscaler, on this test bed, was ClusterAutoscaler": func(e *testbed.Experiment) { e.Policies[0].Nodes.ScaledBy = testbed.ScaledByClusterAutoscaler },
 			"policies slocost-b: must be without what knows the load to come on this test bed, was clairvoyant":                                                          func(e *testbed.Experiment) { e.Policies[0].Clairvoyant = true },
-			"policies slocost-b spares: must be left out on this test bed, was 1":                                                                                        func(e *testbed.Experiment) { e.Policies[0].Spares = 1 },
+			"policies slocost-b spares: must be omitted on this test bed, was 1":                                                                                         func(e *testbed.Experiment) { e.Policies[0].Spares = 1 },
 		} {
 			e := experiment(t)
 			change(e)

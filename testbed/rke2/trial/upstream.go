@@ -45,12 +45,13 @@ func rowFlags(s nodepolicy.Spec) *nodepolicy.Unneeded {
 // checkFlags wants a row's settings to be what cluster-autoscaler's command line can say.
 func checkFlags(u *nodepolicy.Unneeded, key string, must live.Must) {
 	usual := nodepolicy.DefaultUnneeded()
-	must(u.MaxEmptyBulkDelete == usual.MaxEmptyBulkDelete, key+".maxEmptyBulkDelete", "left out, as cluster-autoscaler has no such flag any more,", u.MaxEmptyBulkDelete)
-	must(u.MaxNodeStartupTime == usual.MaxNodeStartupTime, key+".maxNodeStartupTime", "left out, as few releases of cluster-autoscaler have such a flag,", u.MaxNodeStartupTime)
+	must(u.MaxEmptyBulkDelete == usual.MaxEmptyBulkDelete, key+".maxEmptyBulkDelete", "omitted, as cluster-autoscaler has no such flag any more,", u.MaxEmptyBulkDelete)
+	must(u.MaxNodeStartupTime == usual.MaxNodeStartupTime, key+".maxNodeStartupTime", "omitted, as few releases of cluster-autoscaler have such a flag,", u.MaxNodeStartupTime)
 	must(time.Duration(u.MaxGracefulTermination)%time.Second == 0, key+".maxGracefulTermination", "whole seconds", u.MaxGracefulTermination)
 }
 
-// commandLine are settings as cluster-autoscaler's flags. All are said: what a release does by default differs.
+// commandLine are settings as cluster-autoscaler's flags. All are said: what a release does by
+// default differs.
 func commandLine(u *nodepolicy.Unneeded) []string {
 	var out []string
 	for _, f := range []struct {
@@ -86,7 +87,8 @@ func commandLine(u *nodepolicy.Unneeded) []string {
 	return out
 }
 
-// upstream is cluster-autoscaler as its manifests have it, with the row's flags, in an attempt's name.
+// upstream is cluster-autoscaler as its manifests have it, with the row's flags, in an attempt's
+// name.
 func (r *run) upstream() ([]client.Object, error) {
 	a := deploy.UsualAutoscaler()
 	a.Image, a.Command = r.world.Site.ClusterAutoscaler(), "plimsoll testbed rke2 run"
@@ -133,8 +135,8 @@ func (r *run) autoscalers(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// rest stops cluster-autoscaler, where the test bed has it, and takes back what it has begun: it takes its taints
-// from nodes itself, but only when it starts again.
+// rest stops cluster-autoscaler, where the test bed has it, and takes back what it has begun: it
+// takes its taints from nodes itself, but only when it starts again.
 func (r *run) rest(ctx context.Context) error {
 	if r.world.Site.ClusterAutoscaler() == "" {
 		return nil
@@ -162,15 +164,15 @@ func (r *run) rest(ctx context.Context) error {
 	})
 }
 
-// The taints of cluster-autoscaler: of nodes that it empties, which are cordoned with it, and of those that it
-// will empty.
+// The taints of cluster-autoscaler: of nodes that it empties, which are cordoned with it, and of
+// those that it will empty.
 const (
 	emptiedTaint   = "ToBeDeletedByClusterAutoscaler"
 	candidateTaint = "DeletionCandidateOfClusterAutoscaler"
 )
 
-// release takes cluster-autoscaler's taints from the workers: pods would keep off them, and nobody else gives
-// such nodes back.
+// release takes cluster-autoscaler's taints from the workers: pods would keep off them, and no
+// other client gives such nodes back.
 func (r *run) release(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := r.world.Cluster.List(ctx, &nodes, client.MatchingLabels{poolLabel: r.world.Site.WorkersName()}); err != nil {
@@ -240,8 +242,8 @@ func (r *run) autoscale(ctx context.Context) error {
 	})
 }
 
-// scans wants the attempt's cluster-autoscaler to run, and to be the one that was started: with another, all that
-// it had waited for would begin anew.
+// scans wants the attempt's cluster-autoscaler to run, and to be the one that was started: with
+// another, all that it had waited for would begin anew.
 func (r *run) scans(ctx context.Context) error {
 	pods, err := r.autoscalers(ctx)
 	if err != nil {
@@ -278,15 +280,16 @@ func (r *run) scanned(ctx context.Context) error {
 	return err
 }
 
-// evictions are the application's pods that were seen to be evicted, and when. They are seen while they end.
+// evictions are the application's pods that were seen to be evicted, and when. They are seen while
+// they end.
 type evictions struct {
 	at   map[types.UID]time.Time
 	last time.Time     // look
 	most time.Duration // between two looks
 }
 
-// look takes note of the pods that are on their way out because somebody evicted them: where Plimsoll leaves
-// machines alone, that is cluster-autoscaler.
+// look takes note of the pods that are on their way out because somebody evicted them: where
+// Plimsoll leaves machines alone, that is cluster-autoscaler.
 func (r *run) look(ctx context.Context) error {
 	var pods corev1.PodList
 	err := r.world.Cluster.List(ctx, &pods, client.InNamespace(r.settings.Namespace), client.MatchingLabels(live.Labels(&r.Workloads[0])))

@@ -35,8 +35,9 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 )
 
-// plays is the variable by which this program, as a pod's, plays cluster-autoscaler. Its value is the kubeconfig
-// by which it does what that would: the client watches kinds that cluster-autoscaler's account may not.
+// plays is the variable by which this program, as a pod's, plays cluster-autoscaler. Its value is
+// the kubeconfig by which it does what that would: the client watches kinds that
+// cluster-autoscaler's account may not.
 const plays = "PLIMSOLL_TEST_PLAYS_CLUSTER_AUTOSCALER"
 
 func init() {
@@ -60,8 +61,8 @@ func said(args []string, name string) string {
 	return ""
 }
 
-// play is a cluster-autoscaler of those flags that count in a trial of a minute: it serves its health, finds
-// Plimsoll behind its Service's name, scans, and writes down that it did.
+// play is a cluster-autoscaler of those flags that count in a trial of a minute: it serves its
+// health, finds Plimsoll behind its Service's name, scans, and writes down that it did.
 func play(ctx context.Context, kubeconfig string, args []string) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -173,8 +174,9 @@ const addonsText = `addons:
   plimsoll: {mode: Active, nodes: ClusterAutoscaler, clusterAutoscalerImage: 'registry.example/cluster-autoscaler:v1.34.0'}
 `
 
-// A row that cluster-autoscaler decides on, on a test bed that up has built with it: Plimsoll's manifests, the
-// certificates and the provider are real, and cluster-autoscaler's image is played by the lab's client.
+// A row that cluster-autoscaler decides on, on a test bed that up has built with it: Plimsoll's
+// manifests, the certificates and the provider are real, and cluster-autoscaler's image is played
+// by the lab's client.
 func TestClusterAutoscalerDecidesOnATestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	program := labtest.Program(t)

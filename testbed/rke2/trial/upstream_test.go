@@ -30,8 +30,8 @@ addons:
   plimsoll: {mode: Active, nodes: ClusterAutoscaler, clusterAutoscalerImage: 'registry.example/cluster-autoscaler:v1.34.0'}
 `
 
-// handed is the experiment with the row slocost-b's machines left to cluster-autoscaler, and slocost-a's not, of
-// which some are tried.
+// handed is the experiment with the row slocost-b's machines left to cluster-autoscaler, and
+// slocost-a's not, of which some are tried.
 func handed(t testing.TB, unneeded string, rows ...string) *testbed.Experiment {
 	t.Helper()
 	file := must.Get(testbed.File("slo-cost"))(t)
@@ -88,8 +88,9 @@ func (b *bed) decides(ctx context.Context, p *corev1.Pod, pool *v1alpha1.VMPool,
 	}
 }
 
-// autoscaler is a cluster-autoscaler that a run has started: it orders a machine once the workload has grown, moves
-// a pod 40 s after the load has begun, and is about to give a machine back when it is stopped.
+// autoscaler is a cluster-autoscaler that a run has started: it orders a machine once the workload
+// has grown, moves a pod 40 s after the load has begun, and is about to give a machine back when it
+// is stopped.
 func (b *bed) autoscaler(ctx context.Context) {
 	var pods corev1.PodList
 	b.must(b.objects.List(ctx, &pods, client.InNamespace("kube-system"), client.MatchingLabels{"app": autoscalerName}))
@@ -132,7 +133,8 @@ func (b *bed) drain(ctx context.Context) {
 	b.must(b.objects.Update(ctx, &n))
 }
 
-// As in other rows, but that the machine is seen a step later, and is ordered, and a pod moved, by cluster-autoscaler.
+// As in other rows, but that the machine is seen a step later, and is ordered, and a pod moved, by
+// cluster-autoscaler.
 func TestARunWithClusterAutoscalerIsScored(t *testing.T) {
 	r, _ := made(t, built, upstreamRow)
 	got := r.Runs[0]
@@ -248,7 +250,8 @@ var usualFlags = []string{
 	"--node-delete-delay-after-taint=5s", "--ok-total-unready-count=3", "--max-total-unready-percentage=45",
 }
 
-// The row's cluster-autoscaler is the manifests' with the site's image and the row's flags, each said once.
+// The row's cluster-autoscaler is the manifests' with the site's image and the row's flags, each
+// said once.
 func TestClusterAutoscalerHasTheRowsFlags(t *testing.T) {
 	manifests := []string{
 		"./cluster-autoscaler", "--cloud-provider=externalgrpc", "--cloud-config=/etc/plimsoll/cloud-config.yaml", "--namespace=kube-system",
@@ -339,9 +342,9 @@ func TestFlagsThatClusterAutoscalerLacksAreRefused(t *testing.T) {
 	const key = "policies x nodes.unneeded"
 	for want, change := range map[string]func(*nodepolicy.Unneeded){
 		"": func(*nodepolicy.Unneeded) {},
-		key + ".maxEmptyBulkDelete: left out, as cluster-autoscaler has no such flag any more,: 5":           func(u *nodepolicy.Unneeded) { u.MaxEmptyBulkDelete = 5 },
-		key + ".maxNodeStartupTime: left out, as few releases of cluster-autoscaler have such a flag,: 1m0s": func(u *nodepolicy.Unneeded) { u.MaxNodeStartupTime = nodescaler.Duration(time.Minute) },
-		key + ".maxGracefulTermination: whole seconds: 1.5s":                                                 func(u *nodepolicy.Unneeded) { u.MaxGracefulTermination = nodescaler.Duration(1500 * time.Millisecond) },
+		key + ".maxEmptyBulkDelete: omitted, as cluster-autoscaler has no such flag any more,: 5":           func(u *nodepolicy.Unneeded) { u.MaxEmptyBulkDelete = 5 },
+		key + ".maxNodeStartupTime: omitted, as few releases of cluster-autoscaler have such a flag,: 1m0s": func(u *nodepolicy.Unneeded) { u.MaxNodeStartupTime = nodescaler.Duration(time.Minute) },
+		key + ".maxGracefulTermination: whole seconds: 1.5s":                                                func(u *nodepolicy.Unneeded) { u.MaxGracefulTermination = nodescaler.Duration(1500 * time.Millisecond) },
 	} {
 		u := nodepolicy.DefaultUnneeded()
 		change(&u)

@@ -21,7 +21,8 @@ type World struct {
 	// CA are the certificates that Proxmox VE is known by, if the site names a file with them.
 	CA      []byte
 	Cluster Cluster
-	// Keep is the folder that a run's results are kept in, by the run's name, or that of all of them.
+	// Keep is the folder that a run's results are kept in, by the run's name, or that of all of
+	// them.
 	Keep     func(run string) rke2.Store
 	Identity Identity
 	// Report is told how it goes, a line at a time.
@@ -62,7 +63,7 @@ func (w *World) Check(e *testbed.Experiment) error {
 	for i := range e.Policies {
 		p := &e.Policies[i]
 		key := "policies " + p.Name
-		must(p.Spares == 0, key+" spares", "left out", p.Spares)
+		must(p.Spares == 0, key+" spares", "omitted", p.Spares)
 		if p.Upstream() {
 			must(w.Site.ClusterAutoscaler() != "", key+" nodes.scaledBy", "Plimsoll, as the site's addons.plimsoll.nodes is not ClusterAutoscaler,", string(p.Nodes.ScaledBy))
 			checkFlags(rowFlags(p.Nodes.Spec()), key+" nodes.unneeded", must)
@@ -75,8 +76,8 @@ func (w *World) Check(e *testbed.Experiment) error {
 func (w *World) checkPool(p *testbed.Pool, key string, must live.Must) {
 	have := &w.Site.Workers
 	must(p.Max <= have.Max, key+".max", fmt.Sprintf("at most the site's workers.max, %d,", have.Max), p.Max)
-	must(len(p.Labels) == 0, key+".labels", "left out", p.Labels)
-	must(len(p.Taints) == 0, key+".taints", "left out", len(p.Taints))
+	must(len(p.Labels) == 0, key+".labels", "omitted", p.Labels)
+	must(len(p.Taints) == 0, key+".taints", "omitted", len(p.Taints))
 	for i, s := range p.Shapes {
 		at := shapeNamed(have.Shapes, s.Name)
 		shape := fmt.Sprintf("%s.shapes[%d]", key, i)
@@ -92,8 +93,8 @@ func (w *World) checkPool(p *testbed.Pool, key string, must live.Must) {
 }
 
 func checkWorkload(w *testbed.Workload, key string, must live.Must) {
-	must(w.Demand.Tail == 0, key+".demand.tail", "left out: the loader's requests are alike", w.Demand.Tail)
-	must(len(w.Selector) == 0, key+".selector", "left out", w.Selector)
+	must(w.Demand.Tail == 0, key+".demand.tail", "omitted: the loader's requests are alike", w.Demand.Tail)
+	must(len(w.Selector) == 0, key+".selector", "omitted", w.Selector)
 	must(w.Grace >= 2*time.Second, key+".grace", "2s or more", w.Grace)
 }
 
@@ -148,8 +149,8 @@ func (w *World) Run(ctx context.Context, e *testbed.Experiment, j *testbed.Job) 
 
 func (w *World) say(format string, args ...any) { w.Report(fmt.Sprintf(format, args...)) }
 
-// clearOnce takes away what a run has left that was ended when its result was kept. The result is as good
-// without it.
+// clearOnce takes away what a run has left that was ended when its result was kept. The result is
+// as good without it.
 func (w *World) clearOnce(ctx context.Context, r *run) error {
 	if w.cleared {
 		return nil

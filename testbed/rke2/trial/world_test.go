@@ -80,8 +80,9 @@ func experiment(t testing.TB) *testbed.Experiment {
 	return e
 }
 
-// bed is a cluster that behaves: it has the controllers of Deployments and Jobs, a Plimsoll that keeps to its
-// VMPool and scales once in a trial, and a k6. Its API is that of controller-runtime, in memory.
+// bed is a cluster that behaves: it has the controllers of Deployments and Jobs, a Plimsoll that
+// keeps to its VMPool and scales once in a trial, and a k6. Its API is that of controller-runtime,
+// in memory.
 type bed struct {
 	t       testing.TB
 	objects client.WithWatch

@@ -1,9 +1,9 @@
-// Package convert makes WorkloadAutoscalers of other projects' autoscalers: HorizontalPodAutoscaler,
-// KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and cost, and Datadog's
-// WatermarkPodAutoscaler.
+// Package convert makes WorkloadAutoscalers of other projects' autoscalers:
+// HorizontalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and
+// cost, and Datadog's WatermarkPodAutoscaler.
 //
-// What it makes only recommends. Whatever a manifest says is either carried over with its meaning or
-// said to be lost, with the key and the reason.
+// What it makes only recommends. Whatever a manifest says is either carried over with its meaning
+// or said to be lost, with the key and the reason.
 package convert
 
 import (
@@ -137,8 +137,8 @@ func (r *Result) finish(spec *v1alpha1.WorkloadAutoscalerSpec, err error) error 
 	return nil
 }
 
-// check finds what makes no sense in what was made: it was wrong before. Most rules are known to both
-// of those that are asked, and one answer is enough.
+// check finds what makes no sense in what was made: it was wrong before. Most rules are known to
+// both of those that are asked, and one answer is enough.
 func (r *Result) check(schema *resources.Schema) error {
 	a := *r.To
 	a.Namespace = cmp.Or(a.Namespace, "default") // it is that of whoever applies it
@@ -152,7 +152,8 @@ func (r *Result) check(schema *resources.Schema) error {
 	return nil
 }
 
-// asItStood tells faults of what was made by the keys of what it was made of, where these are others.
+// asItStood tells faults of what was made by the keys of what it was made of, where these are
+// others.
 func (r *Result) asItStood(err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
 	if !several {
@@ -196,7 +197,7 @@ func metadata(m tree) map[string]string {
 	}
 	m.at("annotations").at("kubectl.kubernetes.io/last-applied-configuration").skip()
 	for _, key := range []string{"ownerReferences", "finalizers"} {
-		m.at(key).lose("belongs to the object it stands in, and to whoever made that")
+		m.at(key).lose("belongs to the object that it is in, and to the owner of that")
 	}
 	labels := map[string]string{}
 	for _, key := range m.at("labels").keys() {

@@ -83,7 +83,7 @@ func TestWhatIsWrittenIsAccepted(t *testing.T) {
 // unread are the keys that may say what they like: they have no meaning where they stand.
 var unread = []string{".status", ".metadata.uid", ".metadata.resourceVersion", ".metadata.creationTimestamp", "last-applied-configuration"}
 
-// Each value that a manifest has is in what is written, or is said to be lost, or stands below
+// Each value that a manifest has is in what is written, or is said to be lost, or is below
 // something that is.
 func TestNothingIsLostInSilence(t *testing.T) {
 	for name, source := range sources(t) {
@@ -115,7 +115,7 @@ func TestNothingIsLostInSilence(t *testing.T) {
 	}
 }
 
-// coveredBy reports whether a path is lost, with what it stands in.
+// coveredBy reports whether a path is lost, with what it is in.
 func coveredBy(results []Result, path string) bool {
 	for _, r := range results {
 		if r.To == nil {

@@ -80,7 +80,7 @@ func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 		return v1alpha1.HPAMetric{}, false
 	case kind != "Resource":
 		name := in.at("metric").at("name").text()
-		t.lose("the query behind %s %s stands in a metrics adapter: add it to signals.metrics under that name, and %s", kind, name, asOurs(kind, name, in.at("target")))
+		t.lose("the query behind %s %s is in a metrics adapter: add it to signals.metrics under that name, and %s", kind, name, asOurs(kind, name, in.at("target")))
 		return v1alpha1.HPAMetric{}, false
 	}
 	if name := in.at("name").needed(); name != "cpu" {

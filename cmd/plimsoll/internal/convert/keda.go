@@ -18,7 +18,8 @@ const (
 	mostOfKEDA  = 100
 )
 
-// fromKEDA converts a ScaledObject: its triggers of types prometheus, cpu and cron, and its fallback.
+// fromKEDA converts a ScaledObject: its triggers of types prometheus, cpu and cron, and its
+// fallback.
 func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	advanced := s.at("advanced")
@@ -83,7 +84,7 @@ func giveUp(m tree) {
 	s := m.at("spec")
 	s.at("scaleTargetRef").at("envSourceContainerName").lose("environment variables of the workload are not read")
 	s.at("pollingInterval").lose("wakes a workload from 0 in KEDA, whose HPA runs every 15s; here runPeriod counts for everything, and is 15s")
-	s.at("cooldownPeriod").lose("is waited for before the last step, to 0, in KEDA; here behavior.scaleDown.stabilizationWindowSeconds, 300 if left out, counts for every step")
+	s.at("cooldownPeriod").lose("is waited for before the last step, to 0, in KEDA; here behavior.scaleDown.stabilizationWindowSeconds, 300 by default, counts for every step")
 	s.at("initialCooldownPeriod").lose("a workload at 0 is not held up")
 	s.at("idleReplicaCount").lose("there is no number of replicas besides minReplicas for when nothing happens")
 	advanced := s.at("advanced")
@@ -265,7 +266,7 @@ func fallback(t tree, spec *v1alpha1.WorkloadAutoscalerSpec) *v1alpha1.Fallback 
 	} else {
 		f.Replicas = new(within(t.at("replicas"), replicas, spec))
 	}
-	t.note("fallback: in KEDA it stands in for one metric that fails; here it counts when the others say nothing, either")
+	t.note("fallback: in KEDA it replaces one metric that fails; here it counts when the others say nothing, either")
 	return f
 }
 
@@ -286,7 +287,7 @@ func losePrometheus(t tree) {
 	}
 	settings.at("ignoreNullValues").lose("a query that returns nothing is unknown, which is never taken for 0")
 	t.at("authenticationRef").lose("is not read: name a secret with token, username, password or certificates in signals.prometheus.secretName")
-	settings.at("authModes").lose("is told by what is in the secret that signals.prometheus.secretName names")
+	settings.at("authModes").lose("follows from what is in the secret that signals.prometheus.secretName names")
 	settings.at("unsafeSsl").lose("a server's certificate is always looked at: put what it is signed with into ca.crt of that secret")
 	settings.at("customHeaders").lose("write them to signals.prometheus.headers, without credentials")
 	t.at("useCachedMetrics").lose("metrics are read once for each decision")

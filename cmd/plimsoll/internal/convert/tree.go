@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// tree is a part of a manifest that is read key by key. Keys that nobody has read or given up by the
-// end are found by leftover, so that none is lost in silence.
+// tree is a part of a manifest that is read key by key. Keys that nobody has read or given up by
+// the end are found by leftover, so that none is lost in silence.
 type tree struct {
 	path  string
 	value any // nil if it is not there
@@ -29,7 +29,8 @@ type reading struct {
 
 func (t tree) there() bool { return t.value != nil }
 
-// becomes notes under which key of ours it is written, so that what is wrong there is told of this one.
+// becomes notes under which key of ours it is written, so that what is wrong there is told of this
+// one.
 func (t tree) becomes(key string) { t.stood[key] = t.path }
 
 // at is the part under a key, which may not be there.
@@ -68,8 +69,8 @@ func (t tree) items() []tree {
 	return all
 }
 
-// text reads a text; a number counts as the text that it is written as. A true or false does not: it may be neither
-// what was written nor what was meant, and the API server refuses it.
+// text reads a text; a number counts as the text that it is written as. A true or false does not:
+// it may be neither what was written nor what was meant, and the API server refuses it.
 func (t tree) text() string {
 	if _, is := t.value.(bool); is {
 		t.read[t.path] = true
@@ -118,14 +119,14 @@ func (t tree) whole() (int32, bool) {
 	return int32(n), err == nil
 }
 
-// lose gives up what stands here, and all below it.
+// lose gives up what is here, and all below it.
 func (t tree) lose(format string, args ...any) {
 	if t.there() {
 		t.lost = append(t.lost, Loss{Key: t.path, Why: fmt.Sprintf(format, args...)})
 	}
 }
 
-// skip passes over what stands here: it says nothing that a WorkloadAutoscaler could.
+// skip passes over what is here: it says nothing that a WorkloadAutoscaler could.
 func (t tree) skip() { t.read[t.path+skipped] = true }
 
 // skipped marks, behind a path, that nothing below it is to be read.

@@ -13,7 +13,7 @@ import (
 )
 
 // fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of CPU are
-// carried over; the queries behind other marks stand in a metrics adapter, as an HPA's do.
+// carried over; the queries behind other marks are in a metrics adapter, as an HPA's do.
 func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	if r := s.at("recommender"); r.there() {
@@ -124,7 +124,7 @@ func markCPU(w *v1alpha1.Watermark, metrics tree) bool {
 			if low := in.at("lowWatermark").text(); low != "" {
 				marks += ", low: " + low
 			}
-			t.lose("the query behind External %s stands in a metrics adapter: add it to signals.metrics under that name, and {type: External, name: %s%s} to watermark.metrics", name, name, marks)
+			t.lose("the query behind External %s is in a metrics adapter: add it to signals.metrics under that name, and {type: External, name: %s%s} to watermark.metrics", name, name, marks)
 		default:
 			t.lose("type %q is not known", kind)
 		}

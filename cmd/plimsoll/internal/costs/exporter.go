@@ -11,10 +11,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/allocation"
 )
 
-// Exporter serves what a cluster costs per hour to Prometheus. All of it is of the last snapshot that it
-// was shown. Before that, and after Unknown, it serves that costs are not known, and none: neither 0,
-// for nothing is free that is not known, nor NaN, which would spoil the sums over several processes of
-// which one leads.
+// Exporter serves what a cluster costs per hour to Prometheus. All of it is of the last snapshot
+// that it was shown. Before that, and after Unknown, it serves that costs are not known, and none:
+// neither 0, for nothing is free that is not known, nor NaN, which would spoil the sums over
+// several processes of which one leads.
 //
 // Of namespaces and workloads the dearest MaxLines each have series of their own, and all others
 // together one with the name Others. Nodes are as many as there are machines.
@@ -43,7 +43,8 @@ const (
 // NewExporter makes an exporter that knows nothing yet.
 func NewExporter() *Exporter { return &Exporter{} }
 
-// See shows the exporter a snapshot, which it only reads. Costs are worked out when they are asked for.
+// See shows the exporter a snapshot, which it only reads. Costs are worked out when they are asked
+// for.
 func (e *Exporter) See(s *nodescaler.Snapshot) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

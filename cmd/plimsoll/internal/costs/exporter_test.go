@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/golden"
 )
 
-// aCluster is two machines on one host, one of them with nothing on it, one on another that is no node
-// yet, and a control plane that is no machine of ours.
+// aCluster is two machines on one host, one of them with nothing on it, one on another that is no
+// node yet, and a control plane that is no machine of ours.
 func aCluster() *nodescaler.Snapshot {
 	book := &pricing.Book{Unit: "EUR", PerVCPU: 10_000, PerGiB: 2_500, PerHost: 12_000}
 	shape := pricing.Shape{Name: "small", CPU: 4000, Memory: 8 * pricing.GiB}
@@ -69,8 +69,8 @@ func TestWhatIsServed(t *testing.T) {
 	golden.Compare(t, "testdata/metrics.txt", served(t, e))
 }
 
-// TestHourlyMeansHourly holds OpenCost's series to each other and to the price book: cores and GiB at
-// their prices are the node, and nothing is divided by the hours of a month.
+// TestHourlyMeansHourly holds OpenCost's series to each other and to the price book: cores and GiB
+// at their prices are the node, and nothing is divided by the hours of a month.
 func TestHourlyMeansHourly(t *testing.T) {
 	s := aCluster()
 	s.Prices.PerHost = 0

@@ -55,7 +55,8 @@ const (
 // Bys lists them.
 func Bys() []By { return []By{ByNode, ByPool, ByNamespace, ByWorkload} }
 
-// ErrNoSeries is what there is to say when Prometheus has none of the series that costs are read from.
+// ErrNoSeries is what there is to say when Prometheus has none of the series that costs are read
+// from.
 var ErrNoSeries = errors.New("no series of costs")
 
 // ErrSeveralClusters is what wraps the values of label cluster, when there are several.
@@ -110,8 +111,8 @@ func (p *Prometheus) ours(ctx context.Context, h *History, by By) (bool, error) 
 	return true, oneCluster(append(known, list...))
 }
 
-// openCosts reads OpenCost's series. Where there is a cost of any node, those of all are taken to be
-// known.
+// openCosts reads OpenCost's series. Where there is a cost of any node, those of all are taken to
+// be known.
 func (p *Prometheus) openCosts(ctx context.Context, h *History) error {
 	list, err := p.queryRange(ctx, h.Source, h)
 	if err != nil {
@@ -131,7 +132,8 @@ func (p *Prometheus) openCosts(ctx context.Context, h *History) error {
 	return oneCluster(list)
 }
 
-// oneCluster refuses series of several clusters, whose nodes and namespaces may have the same names.
+// oneCluster refuses series of several clusters, whose nodes and namespaces may have the same
+// names.
 func oneCluster(list []series) error {
 	var all []string
 	for i := range list {

@@ -19,8 +19,8 @@ import (
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// kept is a series that a fake Prometheus kept: its text form, and its value at each time since noon, or
-// nothing.
+// kept is a series that a fake Prometheus kept: its text form, and its value at each time since
+// noon, or nothing.
 type kept struct {
 	series string
 	at     func(since time.Duration) (float64, bool)

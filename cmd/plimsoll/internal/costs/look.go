@@ -15,17 +15,17 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Look is a look at a cluster in which nodes are taken for machines, because their machines are not at
-// hand.
+// Look is a look at a cluster in which nodes are taken for machines, because their machines are not
+// at hand.
 type Look struct {
 	Snapshot *nodescaler.Snapshot
 	// Notes are what whoever reads the costs should know of how they came about.
 	Notes []string
 }
 
-// Machines takes nodes for the machines that they are: those of Plimsoll's pools; or, if there is none
-// of them, all but the control plane's; or all of them. A node has the shape that its pool has under
-// its label, and else what it says it has.
+// Machines takes nodes for the machines that they are: those of Plimsoll's pools; or, if there is
+// none of them, all but the control plane's; or all of them. A node has the shape that its pool has
+// under its label, and else what it says it has.
 func Machines(p *kube.Picture, book *pricing.Book, all bool, now time.Time) *Look {
 	l := &Look{
 		Snapshot: &nodescaler.Snapshot{

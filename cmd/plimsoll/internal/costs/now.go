@@ -28,14 +28,16 @@ type Costs struct {
 // Facts is what identifies a node elsewhere, and whether it could be done without.
 type Facts struct {
 	ProviderID, Shape, Region, Arch string
-	// Spare is nil for a node that must stay whatever is on it, or whose machine has not become one.
+	// Spare is nil for a node that must stay whatever is on it, or whose machine has not become
+	// one.
 	Spare *planner.Verdict
 }
 
-// Bare is the end of the name of the workload that a namespace's pods without an owner are counted as.
+// Bare is the end of the name of the workload that a namespace's pods without an owner are counted
+// as.
 const Bare = "(bare pods)"
 
-// Of shares out what a snapshot's machines cost. Nodes that no machine stands behind have no price.
+// Of shares out what a snapshot's machines cost. Nodes that no machine is behind have no price.
 func Of(s *nodescaler.Snapshot) (*Costs, error) {
 	x := nodescaler.NewIndex(s)
 	c := &Costs{Currency: x.Book().Unit, At: s.Now, Facts: map[string]Facts{}}
@@ -72,8 +74,8 @@ func (c *Costs) addPools(pools []nodescaler.Pool) {
 	}
 }
 
-// ControlPlane reports whether labels are those of a node that runs the control plane: it is not done
-// without because it is empty.
+// ControlPlane reports whether labels are those of a node that runs the control plane: it is not
+// done without because it is empty.
 func ControlPlane(labels map[string]string) bool {
 	for _, role := range []string{"control-plane", "master", "etcd"} {
 		if _, ok := labels["node-role.kubernetes.io/"+role]; ok {
@@ -127,7 +129,7 @@ func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[
 	return behind
 }
 
-// others enters the nodes that no machine stands behind.
+// others enters the nodes that no machine is behind.
 func (c *Costs) others(x *nodescaler.Index, f *allocation.Fleet, behind map[string]bool) {
 	for i := range x.Nodes {
 		n := &x.Nodes[i]

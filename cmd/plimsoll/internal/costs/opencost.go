@@ -30,7 +30,7 @@ type Asset struct {
 	For  time.Duration // that it was there
 }
 
-// Errors of OpenCost that others tell apart.
+// Errors of OpenCost that others distinguish.
 var (
 	// ErrNoOpenCost wraps what went wrong when there was no answer.
 	ErrNoOpenCost = errors.New("no answer of OpenCost")
@@ -41,7 +41,8 @@ var (
 // assetLimit is how much of an answer is read: some thousands of nodes.
 const assetLimit = 64 << 20
 
-// Nodes are what nodes cost over a time, by name. Disks and networks, which OpenCost prices too, are none.
+// Nodes are what nodes cost over a time, by name. Disks and networks, which OpenCost prices too,
+// are none.
 func (o *OpenCost) Nodes(ctx context.Context, from, to time.Time) ([]Asset, error) {
 	at := o.URL.JoinPath("assets")
 	at.RawQuery = url.Values{"window": {from.UTC().Format(time.RFC3339) + "," + to.UTC().Format(time.RFC3339)}}.Encode()
@@ -79,8 +80,8 @@ type asset struct {
 	TotalCost  *float64
 }
 
-// assets reads an answer: assets by keys of OpenCost's own, or a list of such sets, one after the other in
-// time, as its relatives answer.
+// assets reads an answer: assets by keys of OpenCost's own, or a list of such sets, one after the
+// other in time, as its relatives answer.
 func assets(body []byte) ([]Asset, error) {
 	var answer struct {
 		Code int

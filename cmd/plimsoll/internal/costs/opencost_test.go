@@ -27,7 +27,8 @@ func asked(t *testing.T, h http.Handler) ([]Asset, error) {
 	return (&OpenCost{URL: u, Client: server.Client()}).Nodes(t.Context(), noon, noon.Add(2*time.Hour))
 }
 
-// A node counts for as long as it was there, one that came back is added up, and what is no node is not.
+// A node counts for as long as it was there, one that came back is added up, and what is no node is
+// not.
 func TestOpenCostsNodesAreAddedUp(t *testing.T) {
 	got, err := asked(t, &fakeopencost.Server{PerCPU: 1, PerGiB: 0.5, Nodes: []fakeopencost.Node{
 		{Name: "b", CPUs: 2, GiB: 4, Begun: noon.Add(-time.Hour)},

@@ -16,7 +16,7 @@ type Prometheus struct {
 	Match string
 }
 
-// series is one series, with a value for each moment of a history; NaN where there is none.
+// series is one series, with a value for each moment of a history; NaN without one.
 type series prometheus.Series
 
 // queryRange reads all series of a metric at the moments of a history.

@@ -45,7 +45,7 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Cordon, "node", "to be emptied"},
 		{nodescaler.Uncordon, "node", "kept after all"},
 		{nodescaler.Evict, "pod", "moved"},
-		{nodescaler.Return, "machine", "given back"},
+		{nodescaler.Return, "machine", "reclaimed"},
 		{nodescaler.Stash, "machine", "kept as a spare"},
 		{nodescaler.Wake, "spare", "woken"},
 	} {
@@ -203,8 +203,8 @@ func reasons(n *Node, list []nodescaler.Reason) {
 	}
 }
 
-// inputs shows what the decision rested on. What could not be measured is named as unknown, but for what
-// few workloads have measured.
+// inputs shows what the decision rested on. What could not be measured is named as unknown, but for
+// what few workloads have measured.
 func inputs(under *Node, w *loop.WorkloadStep) {
 	n := under.Add("inputs", "")
 	n.Add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))

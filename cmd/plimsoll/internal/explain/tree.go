@@ -50,7 +50,7 @@ func (n *Node) draw(lines []string, indent string, width int) []string {
 	return lines
 }
 
-// head is what stands before the node's text, which is to start in the given column.
+// head is what is before the node's text, which is to start in the given column.
 func (n *Node) head(column int) string {
 	if n.Label == "" || n.Text == "" {
 		return n.Label

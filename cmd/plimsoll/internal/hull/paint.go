@@ -99,7 +99,8 @@ func cut(s string, width int) string {
 	return s + "…" + strings.Repeat(" ", max(0, width-1-n))
 }
 
-// printable is the row with nothing in it that steers the terminal: the styles are put on afterwards.
+// printable is the row with nothing in it that steers the terminal: the styles are put on
+// afterwards.
 func (r row) printable() row {
 	out := make(row, len(r))
 	for i, p := range r {

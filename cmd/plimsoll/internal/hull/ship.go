@@ -112,7 +112,7 @@ type deck struct {
 
 // stow stacks the host's machines from the keel up, those that are nodes below those that are
 // not, and returns what lies in each of height rows, of which those below the line are the
-// host's room. What does not fit into the hull is left out.
+// host's room. What does not fit into the hull is omitted.
 func stow(h *loop.HostLoad, line, height int) []*deck {
 	machines := make([]*loop.MachineLoad, 0, len(h.Machines))
 	for i := range h.Machines {

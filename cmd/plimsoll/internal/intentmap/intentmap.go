@@ -1,11 +1,11 @@
-// Package intentmap keeps a fleet's intents in a ConfigMap, so that whichever replica leads finds them,
-// and so that one which leads no more can write none.
+// Package intentmap keeps a fleet's intents in a ConfigMap, so that whichever replica leads finds
+// them, and so that one which leads no more can write none.
 //
-// Every write names the version of the ConfigMap that it rests on, and the API server takes only what
-// rests on the newest. A new leader first writes its epoch: from then on whoever had the ConfigMap
-// before is refused, finds another's epoch in it, and stops. That holds whatever the leases say and
-// whatever the clocks do. An intent is a key of its own, so that keeping one is one short patch, and
-// the ConfigMap never holds more than there is.
+// Every write names the version of the ConfigMap that it rests on, and the API server takes only
+// what rests on the newest. A new leader first writes its epoch: from then on whoever had the
+// ConfigMap before is refused, finds another's epoch in it, and stops. That holds whatever the
+// leases say and whatever the clocks do. An intent is a key of its own, so that keeping one is one
+// short patch, and the ConfigMap never holds more than there is.
 package intentmap
 
 import (
@@ -42,16 +42,18 @@ const (
 const (
 	// patience is how long a write may take. The fleet waits for it.
 	patience = 5 * time.Second
-	// tries are how often a write is tried against others who change something that is not ours, such
-	// as a label.
+	// tries are how often a write is tried against others who change something that is not ours,
+	// such as a label.
 	tries = 5
 	// limit is what the API server takes in a ConfigMap's data, less some room for what it adds.
 	limit = 1<<20 - 1<<14
-	// forOrders is how much of that new orders may fill. The rest is for what the intents that there are still have
-	// to say: each step of a machine adds to its own, giving it back most of all, and what cannot be written is not
-	// done. In a full ConfigMap nothing could be given back to make room.
+	// forOrders is how much of that new orders may fill. The rest is for what the intents that
+	// there are still have to say: each step of a machine adds to its own, giving it back most of
+	// all, and what cannot be written is not done. In a full ConfigMap nothing could be reclaimed
+	// to make room.
 	forOrders = limit / 4 * 3
-	// grown is what the intent of a machine that is a node comes to. It is shorter when the order is taken.
+	// grown is what the intent of a machine that is a node comes to. It is shorter when the order
+	// is taken.
 	grown = 900
 )
 
@@ -61,8 +63,8 @@ type Config struct {
 	Name string
 	// Holder names who claims it, for people who look. Two claims by the same are two.
 	Holder string
-	// Fenced is told once that nothing will be kept any more: whoever works by the intents must stop.
-	// It must not call the Map. Nil tells nobody.
+	// Fenced is told once that nothing will be kept any more: whoever works by the intents must
+	// stop. It must not call the Map. Nil tells nobody.
 	Fenced func(error)
 }
 
@@ -81,8 +83,8 @@ type Map struct {
 	fenced  error
 }
 
-// Claim reads the intents and makes them the caller's own, for as long as ctx lives and nobody else
-// claims them. The ConfigMap is made if it is not there.
+// Claim reads the intents and makes them the caller's own, for as long as ctx lives and no other
+// client claims them. The ConfigMap is made if it is not there.
 func Claim(ctx context.Context, cfg Config) (*Map, error) {
 	m := &Map{cfg: cfg, ctx: ctx}
 	for {
@@ -109,7 +111,8 @@ func Claim(ctx context.Context, cfg Config) (*Map, error) {
 	}
 }
 
-// Look reads the intents as they are now, and claims nothing: what is put into what it returns is lost.
+// Look reads the intents as they are now, and claims nothing: what is put into what it returns is
+// lost.
 func Look(ctx context.Context, cfg Config) (*pve.MemoryIntents, error) {
 	kept := &pve.MemoryIntents{}
 	seen, err := cfg.Maps.Get(ctx, cfg.Name, metav1.GetOptions{})
@@ -224,8 +227,8 @@ func (m *Map) Put(i pve.Intent) error {
 	return nil
 }
 
-// full says that there is no room for an intent of that size. One that is new is an order, unless its machine was
-// found: that is there whether or not it is written down.
+// full says that there is no room for an intent of that size. One that is new is an order, unless
+// its machine was found: that is there whether or not it is written down.
 func (m *Map) full(i *pve.Intent, size int) error {
 	old, known := m.sizes[i.Order]
 	if now := m.size + size - old; now > limit {
@@ -286,8 +289,8 @@ func (m *Map) write(order string, text *string) error {
 	return err
 }
 
-// again looks whether a write that was refused may be tried again: when what has changed is not whose
-// the ConfigMap is. It may be our own write whose answer was lost.
+// again looks whether a write that was refused may be tried again: when what has changed is not
+// whose the ConfigMap is. It may be our own write whose answer was lost.
 func (m *Map) again(ctx context.Context) error {
 	seen, err := m.cfg.Maps.Get(ctx, m.cfg.Name, metav1.GetOptions{})
 	switch {

@@ -29,8 +29,8 @@ import (
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
-// server is the ConfigMaps' part of a Kubernetes API: what is written rests on the version it names,
-// or is refused.
+// server is the ConfigMaps' part of a Kubernetes API: what is written rests on the version it
+// names, or is refused.
 type server struct {
 	mu      sync.Mutex
 	there   *corev1.ConfigMap
@@ -253,7 +253,8 @@ func TestFullConfigMapIsRefusedBeforeTheServerDoes(t *testing.T) {
 	}
 }
 
-// fleetIntent is an intent as fleets write it once the machine is a node, with a reason as long as they keep it.
+// fleetIntent is an intent as fleets write it once the machine is a node, with a reason as long as
+// they keep it.
 func fleetIntent(n int) pve.Intent {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
 	order := fmt.Sprintf("mtim7pc0-%04d", n)
@@ -287,8 +288,8 @@ func destroyed(i pve.Intent) pve.Intent {
 	return i
 }
 
-// Orders stop before the ConfigMap is full, whether they come one after the other or all at once: those that were taken
-// can all be made, and all be given back at the same time.
+// Orders stop before the ConfigMap is full, whether they come one after the other or all at once:
+// those that were taken can all be made, and all be reclaimed at the same time.
 func TestFullConfigMapGivesMachinesBack(t *testing.T) {
 	for name, atOnce := range map[string]bool{"one after the other": false, "all at once": true} {
 		t.Run(name, func(t *testing.T) {
@@ -353,8 +354,8 @@ func TestWhatIsNoIntentIsNamed(t *testing.T) {
 	}
 }
 
-// turns lets requests through one at a time: each waits until all writers wait or have ended, and then
-// the draw says whose is next.
+// turns lets requests through one at a time: each waits until all writers wait or have ended, and
+// then the draw says whose is next.
 type turns struct {
 	mu      sync.Mutex
 	waiting []turn
@@ -429,8 +430,8 @@ func (h *history) add(e told) {
 	h.log = append(h.log, e)
 }
 
-// Whatever order the requests of several writers come in, and whichever answers are lost: what a writer
-// was told is kept is there, and nobody is told so after another has claimed.
+// Whatever order the requests of several writers come in, and whichever answers are lost: what a
+// writer was told is kept is there, and nobody is told so after another has claimed.
 func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
 	var s *server
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
@@ -481,8 +482,8 @@ func write(ctx context.Context, h *history, maps typedv1.ConfigMapInterface, w i
 	}
 }
 
-// check holds what is there against what was told: by order, the sure writes of the highest epoch that
-// has any, the last of them, or a later one of which nobody knows.
+// check holds what is there against what was told: by order, the sure writes of the highest epoch
+// that has any, the last of them, or a later one of which nobody knows.
 func (h *history) check(t *rapid.T, last *Map) {
 	slices.SortStableFunc(h.log, func(a, b told) int { return int(a.epoch - b.epoch) })
 	might := map[string][]int{} // what an order's intent may say now; 0 is that there is none

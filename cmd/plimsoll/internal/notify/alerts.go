@@ -21,8 +21,8 @@ type alert struct {
 type Statement struct {
 	Notice      // Status is filled in by Alerts
 	Bad    bool // somebody should see to it
-	// WasBad says that the object's own status, which outlives the process, had it so before: then it
-	// has been told already.
+	// WasBad says that the object's own status, which outlives the process, had it so before: then
+	// it has been told already.
 	WasBad bool
 }
 

@@ -123,7 +123,7 @@ func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook, earlier *reading
 }
 
 // layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one
-// that was there before stays. Those of a part that does not run here are somebody else's to work
+// that was there before stays. Those of a part that does not run here are another owner's to work
 // on.
 func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
@@ -196,7 +196,7 @@ func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 }
 
 // lid is why a mode of Active is not obeyed.
-const lid = "plimsoll run is in mode Recommend, which holds for all objects whatever their own mode: this is what would be done"
+const lid = "plimsoll run is in mode Recommend, which holds for all objects regardless of their own mode: this is what would be done"
 
 func (c *Config) layWorkloads(d *desk, o *objects) {
 	targets := map[string]kube.Target{}

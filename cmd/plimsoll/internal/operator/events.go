@@ -17,7 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// events are what there is to tell of a workload: changes of its replicas, and conditions that turned.
+// events are what there is to tell of a workload: changes of its replicas, and conditions that
+// turned.
 func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
 	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
 		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
@@ -63,7 +64,8 @@ func decisive(written []v1alpha1.Reason) podscaler.Reason {
 	return podscaler.Decisive(all)
 }
 
-// events are what there is to tell of a pool: what was done or would be, and conditions that turned.
+// events are what there is to tell of a pool: what was done or would be, and conditions that
+// turned.
 func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionPodsUnplaced)
 	if p.pve.Join.Token.JoinsServers() {
@@ -87,7 +89,8 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	return all
 }
 
-// heldEvent names the namespaces that pods are held of, and explains the first few. Another set makes another event.
+// heldEvent names the namespaces that pods are held of, and explains the first few. Another set
+// makes another event.
 func heldEvent(held []nodescaler.Held) kube.Event {
 	var names, notes []string
 	for i := range held {

@@ -52,7 +52,7 @@ const settled = 25 * time.Hour
 
 // Foresee says what would be done in a cluster as it was seen, if everything were to stay so: what
 // only waits for time to pass is taken to have passed. It writes nothing and asks nobody but the
-// signals. Machines are those that stand behind the nodes; hosts have room for whatever the pools
+// signals. Machines are those that are behind the nodes; hosts have room for whatever the pools
 // allow.
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true

@@ -51,7 +51,7 @@ func TestWhatIsExpectedIsMadeKnownAndTold(t *testing.T) {
 	}
 }
 
-// The pods are somebody else's to scale, in whatever way. Machines follow from them, and nothing
+// The pods are another owner's to scale, in whatever way. Machines follow from them, and nothing
 // is done to them, not even to choose which go first.
 func TestMachinesAloneFollowPodsThatOthersScale(t *testing.T) {
 	h := newHouse(t)

@@ -24,7 +24,8 @@ func pausedFor(direction string) func(*v1alpha1.VMPool) {
 
 func observed(p *v1alpha1.VMPool) { p.Spec.Mode = v1alpha1.ModeObserve }
 
-// A pool that is paused or only observed is left as it is, and the others are worked as if it were not to be had.
+// A pool that is paused or only observed is left as it is, and the others are worked as if it were
+// not to be had.
 func TestPoolsThatAreHeldLeaveItToOthers(t *testing.T) {
 	waiting := func(h *house) { h.web(active) }
 	empty := func(h *house) { h.node("bb", "1") }
@@ -66,7 +67,8 @@ func TestPoolsThatAreHeldLeaveItToOthers(t *testing.T) {
 	}
 }
 
-// What would be done is told where nothing is done at all; beside a pool that acts it would not be true.
+// What would be done is told where nothing is done at all; beside a pool that acts it would not be
+// true.
 func TestWhatWouldBeDoneIsToldOfPoolsUnlessOneActs(t *testing.T) {
 	for _, both := range []bool{true, false} {
 		h, aa, bb := twoPools(t, "joint")

@@ -19,7 +19,8 @@ type heldMachine struct {
 	why  nodescaler.Reason
 }
 
-// heldCodes are the reasons that every pool has a series for. Whoever makes machines may have others.
+// heldCodes are the reasons that every pool has a series for. Whoever makes machines may have
+// others.
 var heldCodes = []string{nodescaler.DuplicateNode, nodescaler.NodeContradicts, nodescaler.LocalVolume}
 
 // wanted reports whether a machine is held because its data is wanted. No action is needed.
@@ -39,7 +40,8 @@ func (h *heldMachine) text() string {
 	return text
 }
 
-// heldOf are the pool's machines that are held: first those that need an action, and of these by name.
+// heldOf are the pool's machines that are held: first those that need an action, and of these by
+// name.
 func (c *counted) heldOf(pool string) []heldMachine {
 	var all []heldMachine
 	for i := range c.state.Machines {

@@ -16,7 +16,8 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 )
 
-// saying is a house with one machine, workers-a, whose node says who it is, and what pods there are run on it.
+// saying is a house with one machine, workers-a, whose node says who it is, and what pods there are
+// run on it.
 func saying(t *testing.T, policy string) *house {
 	t.Helper()
 	h := newHouse(t)
@@ -40,8 +41,8 @@ func twin(name string, ready bool) func(*house) {
 	}
 }
 
-// Of a machine whose pods run there is a second Node object, or its node has another name, or its volume is wanted. For
-// an hour no policy takes it down, and its pool says why.
+// Of a machine whose pods run there is a second Node object, or its node has another name, or its
+// volume is wanted. For an hour no policy takes it down, and its pool says why.
 func TestMachinesWhosePodsRunAreNotTakenDown(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
-// Metrics is all that the loop tells of itself. Every series whose labels are known is there from the
-// start, as 0: a rate over a series that appears with its first event misses that event.
+// Metrics is all that the loop tells of itself. Every series whose labels are known is there from
+// the start, as 0: a rate over a series that appears with its first event misses that event.
 type Metrics struct {
 	stepSeconds   prometheus.Histogram
 	lastStep      prometheus.Gauge
@@ -111,7 +111,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		decisions:     counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result"),
 		actions:       counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result"),
 		problems:      counter("problems_total", "What went wrong in steps, by code.", "code"),
-		replicas:      gauge("workload_replicas", "The replicas that a workload has been told to have.", "namespace", "name"),
+		replicas:      gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name"),
 		desired:       gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name"),
 		ready:         gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name"),
 		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
@@ -158,8 +158,8 @@ func (m *Metrics) start() {
 	}
 }
 
-// Leading tells whether this process leads. Who does not lead any more tells nothing of the cluster any
-// more: it would go on telling what was, beside the one that tells what is.
+// Leading tells whether this process leads. Who does not lead any more tells nothing of the cluster
+// any more: it would go on telling what was, beside the one that tells what is.
 func (m *Metrics) Leading(leads bool) {
 	if leads {
 		m.leader.Set(1)
@@ -294,8 +294,8 @@ func (m *Metrics) workloads(d *desk, s *loop.Step) {
 	m.known = there
 }
 
-// pools tells of the pools and their machines. Machines that are not known have no series: that is not
-// none.
+// pools tells of the pools and their machines. Machines that are not known have no series: that is
+// not none.
 func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
 	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit} {
 		v.Reset()
@@ -383,7 +383,8 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 	}
 }
 
-// sizes tells what is recommended for the containers. What is not known, or no bound, has no series.
+// sizes tells what is recommended for the containers. What is not known, or no bound, has no
+// series.
 func (m *Metrics) sizes(d *desk, s *loop.Step) {
 	m.sizedCPU.Reset()
 	m.sizedMemory.Reset()

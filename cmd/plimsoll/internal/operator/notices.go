@@ -20,8 +20,8 @@ type Notifier interface {
 	Tell(receivers []string, n notify.Notice)
 }
 
-// The conditions that people are told of. Ready is not among a workload's: whatever keeps it from being
-// ready has a condition of its own, or is somebody's wish.
+// The conditions that people are told of. Ready is not among a workload's: whatever keeps it from
+// being ready has a condition of its own, or is somebody's wish.
 var (
 	toldOfWorkloads = []string{
 		v1alpha1.ConditionAbleToScale, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionSLOAtRisk,
@@ -67,7 +67,8 @@ func (t *term) forgetAlerts(d *desk) {
 	t.alerts.Forget(func(kind, namespace, name string) bool { return there[kind+namespace+"/"+name] })
 }
 
-// conditions tells what has become of an object's conditions. One that is not known now is as it was.
+// conditions tells what has become of an object's conditions. One that is not known now is as it
+// was.
 func (t *term) conditions(receivers []string, about notify.Notice, kinds []string, before, after []metav1.Condition) {
 	if t.Notify == nil {
 		return

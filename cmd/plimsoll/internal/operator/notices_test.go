@@ -27,7 +27,7 @@ func TestPeopleAreToldOnceAndNotAtEveryStep(t *testing.T) {
 	h.cfg.Notify = e
 	h.node("workers", "a")
 	h.web(active + "  notifications: [{name: shop}, {name: nobody}]\n")
-	h.findings["shop/web"] = []kube.Finding{{Code: "ForeignWrites", Text: "somebody else sets its replicas"}}
+	h.findings["shop/web"] = []kube.Finding{{Code: "ForeignWrites", Text: "another client sets its replicas"}}
 	h.begin().steps(10)
 	h.expect("heard of the conflict", []string{"shop,nobody Firing web Conflicted ForeignWrites"}, e.heard)
 	warned := slices.ContainsFunc(h.told, func(s string) bool {
@@ -66,7 +66,8 @@ func TestConditionsAreOverWhenNobodyAsksAndNotWhenNobodyKnows(t *testing.T) {
 	h.expect("heard then", []string{" Resolved web Fallback NotAsked", " Resolved web SLOAtRisk WithinTarget"}, e.heard[3:])
 }
 
-// Whoever leads anew counts steps anew: what an earlier one did at a step of the number is not done again.
+// Whoever leads anew counts steps anew: what an earlier one did at a step of the number is not done
+// again.
 func TestChangesAreNotToldAgainByTheStepsOfAnother(t *testing.T) {
 	h := newHouse(t)
 	e := &ears{}

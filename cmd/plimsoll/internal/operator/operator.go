@@ -27,8 +27,8 @@ type Config struct {
 	Identity string
 	// PodScaler, NodeScaler and Provider are what of the product runs.
 	PodScaler, NodeScaler, Provider bool
-	// Active does what is decided, for objects that say so themselves. Otherwise nothing is written but
-	// statuses and events.
+	// Active does what is decided, for objects that say so themselves. Otherwise nothing is written
+	// but statuses and events.
 	Active bool
 	// PriceBook is the name of the book that machines are priced by.
 	PriceBook string
@@ -36,28 +36,31 @@ type Config struct {
 	Interval time.Duration
 	// Nodes is the policy for all pools.
 	Nodes nodepolicy.Spec
-	// HandOff is how replicas that are expected are made known to whoever orders machines in our place.
+	// HandOff is how replicas that are expected are made known to whoever orders machines in our
+	// place.
 	HandOff kube.HandOff
-	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no limit.
+	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no
+	// limit.
 	Limit pricing.Rate
 	// Quotas are what namespaces may take of the machines.
 	Quotas  []nodescaler.Quota
 	Signals Signals
-	// Containers are what each pod's containers were last measured to use, by namespace/name; nil leaves
-	// it unknown.
+	// Containers are what each pod's containers were last measured to use, by namespace/name; nil
+	// leaves it unknown.
 	Containers func() map[string][]podscaler.ContainerUse
 	Journal    loop.Journal // nil keeps none
-	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads by
-	// now. Nil makes no machines.
+	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads
+	// by now. Nil makes no machines.
 	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
 	// Links are told which machines there are; whoever reads nodes asks them.
 	Links *Links
 	// ReadFile reads the files that join profiles name.
 	ReadFile func(name string) ([]byte, error)
-	// Serve runs beside the loop while this process leads, as the provider's server does; nil is nothing.
+	// Serve runs beside the loop while this process leads, as the provider's server does; nil is
+	// nothing.
 	Serve func(ctx context.Context, f Fleet) error
-	// Offer is told before every step which pools cluster-autoscaler may have, and what machines cost; nil
-	// is not.
+	// Offer is told before every step which pools cluster-autoscaler may have, and what machines
+	// cost; nil is not.
 	Offer   func(pools []nodescaler.Pool, prices *pricing.Book) error
 	Metrics *Metrics
 	// Costs is shown what every step saw, and told when nothing was seen; nil is nobody.
@@ -111,7 +114,8 @@ func (o *Operator) Ready() error {
 	return o.cfg.Cluster.Fresh()
 }
 
-// Run runs until the context is done. A step that is under way is ended then, and the lead given back.
+// Run runs until the context is done. A step that is under way is ended then, and the lead
+// reclaimed.
 func (o *Operator) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -148,8 +152,9 @@ func rest(ctx context.Context) {
 	}
 }
 
-// term waits for the lead and keeps it until it is lost, something fails without which there is nothing
-// to do, or the program is to end. Who only waits then waits no more; who leads ends the step first.
+// term waits for the lead and keeps it until it is lost, something fails without which there is
+// nothing to do, or the program is to end. Who only waits then waits no more; who leads ends the
+// step first.
 func (o *Operator) term(run, watching context.Context) error {
 	waiting, giveUp := context.WithCancel(watching)
 	defer giveUp()

@@ -54,7 +54,8 @@ func TestWhatObjectsSayIsDoneAndTold(t *testing.T) {
 	}
 }
 
-// A spare is woken in place of an order, its node is opened, and the pool's status counts it while it is one.
+// A spare is woken in place of an order, its node is opened, and the pool's status counts it while
+// it is one.
 func TestSpareIsWokenWhereAMachineWouldBeOrdered(t *testing.T) {
 	h := newHouse(t)
 	joint := nodepolicy.DefaultJoint()
@@ -103,8 +104,8 @@ func TestRecommendationsAreSaidAndNotDone(t *testing.T) {
 	}
 }
 
-// What a pool refuses must not be asked of it step after step: pods that another pool could hold would wait for ever, and
-// nothing be given back, since a scan that orders looks at no node.
+// What a pool refuses must not be asked of it step after step: pods that another pool could hold
+// would wait for ever, and nothing be reclaimed, since a scan that orders looks at no node.
 func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		t.Run(policy, func(t *testing.T) {
@@ -328,8 +329,8 @@ func conditionText(a *v1alpha1.WorkloadAutoscaler, kind string) string {
 	return ""
 }
 
-// A pool whose template is being looked for is not ordered from, which is no fault; and the order is made
-// once the template is found, and not an interval later.
+// A pool whose template is being looked for is not ordered from, which is no fault; and the order
+// is made once the template is found, and not an interval later.
 func TestFirstOrderOfANewPoolWaitsForItsTemplate(t *testing.T) {
 	h := newHouse(t)
 	h.web(active)
@@ -352,7 +353,8 @@ func TestFirstOrderOfANewPoolWaitsForItsTemplate(t *testing.T) {
 	h.expect("done after", []string{"create workers"}, h.done)
 }
 
-// A clock that jumps is a restart: nothing shrinks sooner for it, and growth waits no longer than a step.
+// A clock that jumps is a restart: nothing shrinks sooner for it, and growth waits no longer than a
+// step.
 func TestJumpingClocksShrinkNothing(t *testing.T) {
 	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
 		h := newHouse(t)
@@ -374,7 +376,8 @@ func TestJumpingClocksShrinkNothing(t *testing.T) {
 	}
 }
 
-// Nor is a machine given up that was ordered a moment ago, or its pool left alone, because the clock says otherwise.
+// Nor is a machine given up that was ordered a moment ago, or its pool left alone, because the
+// clock says otherwise.
 func TestMachinesOnTheirWayOutliveAJumpOfTheClock(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		for _, jump := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
@@ -396,7 +399,8 @@ func TestMachinesOnTheirWayOutliveAJumpOfTheClock(t *testing.T) {
 	}
 }
 
-// A tick may be a little ahead of the clock, and a step that is woken right after it is not before it.
+// A tick may be a little ahead of the clock, and a step that is woken right after it is not before
+// it.
 func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h := newHouse(t)
 	h.web(active)
@@ -410,8 +414,8 @@ func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h.expect("its time", last, h.term.last)
 }
 
-// Times of a process count on by themselves when its clock is set. Steps go by what the clock shows, or no
-// jump would be seen in them.
+// Times of a process count on by themselves when its clock is set. Steps go by what the clock
+// shows, or no jump would be seen in them.
 func TestStepsGoByWhatTheClockShows(t *testing.T) {
 	h := newHouse(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -470,13 +474,14 @@ func TestPoolsThatGoTakeNoMachineWithThem(t *testing.T) {
 	h.begin().steps(2)
 	delete(h.pools, "workers")
 	h.done = nil
-	h.machines[0].Phase = nodescaler.Failed // which would be given back at once
+	h.machines[0].Phase = nodescaler.Failed // which would be reclaimed at once
 	h.steps(10)
 	h.expect("done", []string{}, h.done)
 	h.expect("pools of the fleet", []string{}, h.usable)
 }
 
-// Each part works on its own pools; those of cluster-autoscaler are offered to it while they are active.
+// Each part works on its own pools; those of cluster-autoscaler are offered to it while they are
+// active.
 func TestEachPartHasItsOwnPools(t *testing.T) {
 	for _, c := range []struct {
 		nodes, provider bool
@@ -552,10 +557,10 @@ func TestFailedWritesAreSaid(t *testing.T) {
 	h.node("workers", "a")
 	h.node("workers", "b")
 	h.cores = 1
-	h.broken["scale"] = errors.New("changed by somebody else")
+	h.broken["scale"] = errors.New("changed by another client")
 	h.begin().steps(2)
 	h.expect("able", "False FailedUpdateScale", said(web.Status.Conditions)["AbleToScale"])
-	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "web FailedRescale: from 4 to 8 replicas: changed by somebody else"))
+	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "web FailedRescale: from 4 to 8 replicas: changed by another client"))
 	delete(h.broken, "scale")
 	h.steps(1)
 	h.expect("again", 8, h.replicas["shop/web"])

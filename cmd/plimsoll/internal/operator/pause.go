@@ -30,8 +30,8 @@ func (p *pause) guard() podscaler.Pause {
 	}
 }
 
-// pauseOf reads the annotations. What cannot be understood pauses the object: whoever wrote it wanted
-// something to stop.
+// pauseOf reads the annotations. What cannot be understood pauses the object: whoever wrote it
+// wanted something to stop.
 func pauseOf(o metav1.Object, now time.Time) pause {
 	said := o.GetAnnotations()
 	value, there := said[v1alpha1.AnnotationPaused]
@@ -50,8 +50,8 @@ func pauseOf(o metav1.Object, now time.Time) pause {
 	return p.ending(said, now)
 }
 
-// pauseOfWorkload reads those of a WorkloadAutoscaler, whose replicas may be fixed besides. Fixed ones
-// stand above a direction, and nothing above a pause of everything.
+// pauseOfWorkload reads those of a WorkloadAutoscaler, whose replicas may be fixed besides. Fixed
+// ones are above a direction, and nothing above a pause of everything.
 func pauseOfWorkload(o metav1.Object, now time.Time) pause {
 	said := o.GetAnnotations()
 	value, there := said[v1alpha1.AnnotationPausedReplicas]

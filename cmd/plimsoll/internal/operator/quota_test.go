@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// A namespace at its quota reads so in the status of its workloads and in events, and has no more than it may have.
-// Once it may have more, it gets that, and reads so, too.
+// A namespace at its quota reads so in the status of its workloads and in events, and has no more
+// than it may have. Once it may have more, it gets that, and reads so, too.
 func TestWhatExceedsAQuotaIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		name     string

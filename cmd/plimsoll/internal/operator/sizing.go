@@ -85,7 +85,7 @@ func recommendations(all []rightsize.Recommendation) []v1alpha1.ContainerRecomme
 	return out
 }
 
-// amounts are those of the resources that are recommended. What is no bound is left out.
+// amounts are those of the resources that are recommended. What is no bound is omitted.
 func amounts(rec *rightsize.Recommendation, of pricing.Resources) (out v1alpha1.ContainerAmounts) {
 	if rec.Has(rightsize.CPU) && !rightsize.CPU.Unbounded(of) {
 		out.CPU = quantity(rightsize.CPU, of)

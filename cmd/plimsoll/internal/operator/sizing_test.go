@@ -181,8 +181,8 @@ func pods(p rightsize.Pod) map[string]rightsize.Pod {
 	return map[string]rightsize.Pod{"shop/web-00": p, "shop/web-01": p}
 }
 
-// A process that starts knows a quiet hour and takes it for all there is. Until it knows a day, no request
-// is made less; then it may be.
+// A process that starts knows a quiet hour and takes it for all there is. Until it knows a day, no
+// request is made less; then it may be.
 func TestAProcessThatStartsTakesNothingAwayForADay(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
 	h.uses["app"] = use(0.05, 100)
@@ -198,8 +198,8 @@ func TestAProcessThatStartsTakesNothingAwayForADay(t *testing.T) {
 	}
 }
 
-// Replicas that follow CPU in proportion to requests, and requests that follow CPU, would chase each
-// other: CPU is shown and left alone, and memory is sized.
+// Replicas that follow CPU in proportion to requests, and requests that follow CPU, would chase
+// each other: CPU is shown and left alone, and memory is sized.
 func TestCPUIsLeftToWhoScalesByIt(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
 	h.autoscalers["shop/web"].Spec.HPA = nil // 80 % of the request
@@ -239,7 +239,8 @@ func TestCPUIsTakenForScaledByUnlessItIsKnownOtherwise(t *testing.T) {
 	}
 }
 
-// A pod that does not get well by its resize keeps the others from the same, and may itself be given more.
+// A pod that does not get well by its resize keeps the others from the same, and may itself be
+// given more.
 func TestTheNextPodWaitsForTheLastToBeReady(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
 	h.unready = map[string]bool{"shop/web-00": true}
@@ -270,7 +271,8 @@ func TestAKillForMemoryIsCountedOnce(t *testing.T) {
 	}
 }
 
-// Nor however often somebody else leads: what the container had when it was killed is not what it has been given since.
+// Nor however often another client leads: what the container had when it was killed is not what it
+// has been given since.
 func TestAKillForMemoryIsCountedByOneLeader(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago   time.Duration

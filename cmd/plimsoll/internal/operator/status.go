@@ -14,11 +14,11 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 )
 
-// What is said of an object follows from the desk, the step and what was said before, and from nothing
-// else. Between two runs of a policy, what its last run had to say stays.
+// What is said of an object follows from the desk, the step and what was said before, and from
+// nothing else. Between two runs of a policy, what its last run had to say stays.
 
-// Reasons of conditions that the API does not name itself. Those that a HorizontalPodAutoscaler has for
-// the same thing are its own.
+// Reasons of conditions that the API does not name itself. Those that a HorizontalPodAutoscaler has
+// for the same thing are its own.
 const (
 	reasonSucceededGetScale = "SucceededGetScale"
 	reasonSucceededRescale  = "SucceededRescale"
@@ -28,11 +28,11 @@ const (
 
 	reasonStarting       = "Starting"       // nothing was decided yet
 	reasonAsMeasured     = "AsMeasured"     // all signals were measured
-	reasonNoConflict     = "NoConflict"     // nobody else scales it
+	reasonNoConflict     = "NoConflict"     // no other client scales it
 	reasonRepairing      = "Repairing"      // unhealthy nodes are replaced
 	reasonUpToDate       = "UpToDate"       // each machine is what its pool would make now
 	reasonNotBraked      = "NotBraked"      // no machine waits that is to go without a drain
-	reasonNotPaused      = "NotPaused"      // nobody has paused it
+	reasonNotPaused      = "NotPaused"      // it is not paused
 	reasonWithinTarget   = "WithinTarget"   // the objective, or the budget, is kept
 	reasonAboveTarget    = "AboveTarget"    // it is not
 	reasonNotMeasured    = "NotMeasured"    // that is not known
@@ -145,7 +145,7 @@ func reasonsOf(all []podscaler.Reason) []v1alpha1.Reason {
 	return out
 }
 
-// sloOf is the objective as it was measured, nil where there is none.
+// sloOf is the objective as it was measured, nil without one.
 func sloOf(in *loop.Inputs) *v1alpha1.SLOStatus {
 	if in == nil || in.TargetMs == 0 {
 		return nil
@@ -236,7 +236,8 @@ func (w *workload) measures(c conditions, ws *loop.WorkloadStep) {
 	}
 }
 
-// amiss is the first finding about the workload's signals with one of the codes, in their order, or nil.
+// amiss is the first finding about the workload's signals with one of the codes, in their order, or
+// nil.
 func (w *workload) amiss(codes ...string) *podscaler.Reason {
 	for _, code := range codes {
 		if r := reasonWith(w.findings, code); r != nil {
@@ -258,7 +259,8 @@ func outOfBounds(d *podscaler.Decision) *podscaler.Reason {
 	return nil
 }
 
-// unmeasured is the first of a decision's reasons that tells of something that could not be measured.
+// unmeasured is the first of a decision's reasons that tells of something that could not be
+// measured.
 func unmeasured(d *podscaler.Decision) *podscaler.Reason {
 	for i, r := range d.Reasons {
 		switch r.Code {
@@ -286,7 +288,8 @@ func first(all []podscaler.Reason, otherwise podscaler.Reason) podscaler.Reason 
 	return all[0]
 }
 
-// targets states whether the objective and the budget are kept, and why the policy has given the objective up if it has.
+// targets states whether the objective and the budget are kept, and why the policy has given the
+// objective up if it has.
 func (w *workload) targets(c conditions, in *loop.Inputs, beyond *podscaler.Reason) {
 	if in == nil {
 		return
@@ -342,7 +345,8 @@ func (w *workload) fallback(c conditions, d *podscaler.Decision) {
 	}
 }
 
-// registered states whether a service registry knows other instances than are ready, where one is asked.
+// registered states whether a service registry knows other instances than are ready, where one is
+// asked.
 func (w *workload) registered(c conditions, d *podscaler.Decision) {
 	if w.signals.Registration == nil {
 		return
@@ -358,8 +362,8 @@ func (w *workload) registered(c conditions, d *podscaler.Decision) {
 	}
 }
 
-// unasked drops the conditions that tell of what the autoscaler asks for no more: nothing would say anew
-// what holds of it.
+// unasked drops the conditions that tell of what the autoscaler asks for no more: nothing would say
+// anew what holds of it.
 func (w *workload) unasked(c conditions) {
 	if w.invalid != nil { // what it asks for is not known
 		return
@@ -378,9 +382,10 @@ func (w *workload) unasked(c conditions) {
 	}
 }
 
-// surroundings states what others do: who else scales it, who paused it, what machines are on their way.
+// surroundings states what others do: who else scales it, who paused it, what machines are on their
+// way.
 func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
-	c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "nobody else is known to scale the target")
+	c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other autoscaler is known to scale the target")
 	for _, f := range w.target.Findings {
 		if f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites {
 			c.set(v1alpha1.ConditionConflicted, metav1.ConditionTrue, f.Code, "%s", f.Text)
@@ -413,7 +418,7 @@ func (c conditions) paused(p pause, mode bool) {
 	case p.on:
 		c.set(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused, "%s", p.text)
 	default:
-		c.set(v1alpha1.ConditionPaused, metav1.ConditionFalse, reasonNotPaused, "nobody has paused it")
+		c.set(v1alpha1.ConditionPaused, metav1.ConditionFalse, reasonNotPaused, "it is not paused")
 	}
 }
 
@@ -440,8 +445,8 @@ func (c conditions) capacity(coming, waiting int) {
 	}
 }
 
-// zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that starts
-// takes replicas of 0 for somebody's wish otherwise.
+// zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that
+// starts takes replicas of 0 for somebody's wish otherwise.
 func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outcome) {
 	switch {
 	case ws == nil || !w.target.Known:

@@ -12,7 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
-// Whether the objective is missed is by what was measured; that nothing can be done about it is by what the policy found.
+// Whether the objective is missed is by what was measured; that nothing can be done about it is by
+// what the policy found.
 func TestConditionOfTheObjective(t *testing.T) {
 	givenUp := new(podscaler.Because(podscaler.ReasonObjectiveUnreachable, "a request takes 400 ms"))
 	for want, c := range map[string]struct {

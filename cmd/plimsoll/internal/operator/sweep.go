@@ -10,8 +10,8 @@ import (
 // sweepEvery is how often orphans are looked for, which takes many calls.
 const sweepEvery = 10 * time.Minute
 
-// sweep looks for what is left over, and removes what has been so for long. What belongs to a pool that
-// is held is spared. It takes its time beside the loop.
+// sweep looks for what is left over, and removes what has been so for long. What belongs to a pool
+// that is held is spared. It takes its time beside the loop.
 func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
 	if t.fleet == nil || !t.NodeScaler || now.Sub(t.swept).Abs() < sweepEvery {
 		return

@@ -4,10 +4,11 @@ import (
 	"time"
 )
 
-// onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it. Periods
-// are whole numbers of ticks. By the clock every other one of them would not be over yet at the tick that
-// it ends at, for want of a fraction of a millisecond, and last a tick longer. After a step that is nowhere
-// near a tick, the first or a late one, or when the clock was set, ticks are reckoned from there.
+// onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it.
+// Periods are whole numbers of ticks. By the clock every other one of them would not be over yet at
+// the tick that it ends at, for want of a fraction of a millisecond, and last a tick longer. After
+// a step that is nowhere near a tick, the first or a late one, or when the clock was set, ticks are
+// reckoned from there.
 func (t *term) onTime(now time.Time) time.Time {
 	tick := t.ticks.Add(now.Sub(t.ticks).Round(t.Interval))
 	switch {
@@ -22,15 +23,17 @@ func (t *term) onTime(now time.Time) time.Time {
 // nearTick is how far from its tick a step may be and still go by it.
 const nearTick = 500 * time.Millisecond
 
-// jumped reports whether the clock was put forward or back since the last step. By windows and cool-downs
-// that such a clock measures, somebody's replicas would be taken too soon, or none given for long.
+// jumped reports whether the clock was put forward or back since the last step. By windows and
+// cool-downs that such a clock measures, somebody's replicas would be taken too soon, or none given
+// for long.
 func (t *term) jumped(now time.Time) bool {
 	gap := now.Sub(t.last)
 	return !t.last.IsZero() && (gap < -nearTick || gap > max(10*t.Interval, 2*time.Minute))
 }
 
-// follow is the time of the step that follows the last: not before it, though that may have gone by a tick
-// that the clock had not quite come to. What is remembered does not outlive a clock that jumps.
+// follow is the time of the step that follows the last: not before it, though that may have gone by
+// a tick that the clock had not quite come to. What is remembered does not outlive a clock that
+// jumps.
 func (t *term) follow(now time.Time) (time.Time, error) {
 	switch {
 	case t.jumped(now):

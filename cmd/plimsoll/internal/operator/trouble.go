@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// trouble is what went wrong with steps. What goes on for long is told now and then, not at every step.
+// trouble is what went wrong with steps. What goes on for long is told now and then, not at every
+// step.
 type trouble struct {
 	what string
 	at   time.Time

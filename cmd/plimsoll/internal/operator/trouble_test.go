@@ -47,8 +47,8 @@ func TestStepsGoByTheirTicks(t *testing.T) {
 	}
 }
 
-// Ticks are reckoned anew from where they come: once the first step had to wait, a step was late, or the
-// clock was set.
+// Ticks are reckoned anew from where they come: once the first step had to wait, a step was late,
+// or the clock was set.
 func TestTicksAreFoundAgain(t *testing.T) {
 	term := &term{Config: Config{Interval: 10 * time.Second}}
 	for i, c := range []struct{ now, want time.Duration }{

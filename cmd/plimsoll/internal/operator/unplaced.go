@@ -11,17 +11,18 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// Pods that wait and that no machine would help say so in events of their own, in a condition of the pools, and in a
-// metric. All rest on what the step's plan says of them.
+// Pods that wait and that no machine would help say so in events of their own, in a condition of
+// the pools, and in a metric. All rest on what the step's plan says of them.
 
 const (
-	// A step sends events about so many pods at most, and an hour about so many of one workload. The next step goes on.
+	// A step sends events about so many pods at most, and an hour about so many of one workload.
+	// The next step goes on.
 	podEventsPerStep     = 50
 	podEventsPerWorkload = nodescaler.UnplacedNamed
 )
 
-// planned reports whether the step's plan says what has no place. The first steps, and those without a view of the
-// machines, plan nothing.
+// planned reports whether the step's plan says what has no place. The first steps, and those
+// without a view of the machines, plan nothing.
 func planned(s *loop.Step) bool {
 	p := &s.Plan
 	return len(p.Unplaced)+len(p.Reasons)+len(p.Actions) > 0 || !p.LookAgain.IsZero()
@@ -71,7 +72,8 @@ func (c conditions) unplaced(s *loop.Step) {
 	}
 }
 
-// unplaced counts the pods that have no place by code. A step that plans nothing leaves the counts as they were.
+// unplaced counts the pods that have no place by code. A step that plans nothing leaves the counts
+// as they were.
 func (m *Metrics) unplaced(s *loop.Step) {
 	if !planned(s) {
 		return

@@ -28,8 +28,8 @@ func measuredHouse(t *testing.T) (*house, *prometheus.Registry) {
 	return h, registry
 }
 
-// Pods that no machine would help are shown in events, in the pool's condition and the workload's, and in a metric,
-// all of which say it no more once they have a place.
+// Pods that no machine would help are shown in events, in the pool's condition and the workload's,
+// and in a metric, all of which say it no more once they have a place.
 func TestPodsWithoutAPlaceAreShown(t *testing.T) {
 	h, registry := measuredHouse(t)
 	w := h.web(active)

@@ -1,7 +1,8 @@
-// Policygen writes down what must be said of every pod policy in other places than its own file: the
-// settings that a policy.Spec has room for, the policies that a WorkloadAutoscaler can name, and the
-// table in docs/policies.md. It reads the calls of register in podscaler/policy, so that a policy is
-// added by adding a file, and those in podscaler/forecast, whose forecasters policy Predictive can name.
+// Policygen writes down what must be said of every pod policy in other places than its own file:
+// the settings that a policy.Spec has room for, the policies that a WorkloadAutoscaler can name,
+// and the table in docs/policies.md. It reads the calls of register in podscaler/policy, so that a
+// policy is added by adding a file, and those in podscaler/forecast, whose forecasters policy
+// Predictive can name.
 package main
 
 import (
@@ -165,13 +166,13 @@ type PolicySpec struct {
 	// {{.Name}} {{.Summary}}
 {{- end}}
 	//
-	// Left out, it is Joint, which needs an objective and response times.
+	// Omitted, it is Joint, which needs an objective and response times.
 	// +optional
 	// +kubebuilder:default=Joint
 	Policy Policy ` + "`json:\"policy,omitempty\"`" + `
 {{- range .}}{{if .Settings}}
 
-	// Settings of policy {{.Name}}. What is left out has the policy's default.
+	// Settings of policy {{.Name}}. What is omitted has the policy's default.
 	// +optional
 	{{.Name}} *{{.Name}} ` + "`json:\"{{.Key}},omitempty\"`" + `
 {{- end}}{{end}}

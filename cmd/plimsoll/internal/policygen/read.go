@@ -91,7 +91,7 @@ func registered(call *ast.CallExpr) (policy, error) {
 	summary, errSummary := text(call.Args[1])
 	switch {
 	case errName != nil || errSummary != nil:
-		return policy{}, fmt.Errorf("register: name and summary must be texts that stand there: %w", cmp.Or(errName, errSummary))
+		return policy{}, fmt.Errorf("register: name and summary must be literal texts: %w", cmp.Or(errName, errSummary))
 	case !token.IsExported(name) || !token.IsIdentifier(name):
 		return policy{}, fmt.Errorf("register: the name must be written as in the API, such as FastSlow, was %q", name)
 	case !strings.HasSuffix(summary, "."):

@@ -1,4 +1,5 @@
-// Package prometheus reads what a Prometheus kept: the values of series at moments that are a step apart.
+// Package prometheus reads what a Prometheus kept: the values of series at moments that are a step
+// apart.
 package prometheus
 
 import (
@@ -25,13 +26,13 @@ type Server struct {
 	Authorize func(*http.Request)
 }
 
-// Series is one series, with a value for each moment that was asked for; NaN where there is none.
+// Series is one series, with a value for each moment that was asked for; NaN without one.
 type Series struct {
 	Labels map[string]string
 	Values []float64
 }
 
-// Errors that others tell apart.
+// Errors that others distinguish.
 var (
 	// ErrUnreachable wraps what went wrong when there was no answer of Prometheus.
 	ErrUnreachable = errors.New("no answer of Prometheus")
@@ -53,8 +54,8 @@ type moments struct {
 	count int
 }
 
-// Range reads all series that answer a query at so many moments, in as many pieces as that takes. Series
-// are in the order of their first values, and those of one moment as they came.
+// Range reads all series that answer a query at so many moments, in as many pieces as that takes.
+// Series are in the order of their first values, and those of one moment as they came.
 func (s *Server) Range(ctx context.Context, query string, from time.Time, step time.Duration, count int) ([]Series, error) {
 	var all []Series
 	index := map[string]int{}

@@ -1,4 +1,4 @@
-// Protogen writes the Go code of a .proto file beside it. It stands in for protoc, so that Go is
+// Protogen writes the Go code of a .proto file beside it. It is in for protoc, so that Go is
 // all it takes: the file is compiled in process, and protoc's own Go plugins, at the versions
 // below, are built and run by Go.
 package main

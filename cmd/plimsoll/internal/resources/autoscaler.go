@@ -14,9 +14,9 @@ import (
 // day is longer than a cool-down or a window makes sense.
 const day = 24 * time.Hour
 
-// Autoscaler returns what a WorkloadAutoscaler wants of its workload, by which policy, and where its
-// signals come from. What one of the workload's pods asks for is not known here: Workload.Pod is for
-// the caller to fill in, and policy.Check then says whether the policy can work with it.
+// Autoscaler returns what a WorkloadAutoscaler wants of its workload, by which policy, and where
+// its signals come from. What one of the workload's pods asks for is not known here: Workload.Pod
+// is for the caller to fill in, and policy.Check then says whether the policy can work with it.
 func Autoscaler(a *v1alpha1.WorkloadAutoscaler) (podscaler.Workload, policy.Spec, signals.Spec, error) {
 	var f faults
 	w := podscaler.Workload{

@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// guards reads what stands around the policy.
+// guards reads what is around the policy.
 func (f *faults) guards(s *v1alpha1.WorkloadAutoscalerSpec, w *podscaler.Workload) {
 	for i := range s.Schedules {
 		w.Schedules = append(w.Schedules, f.schedule(fmt.Sprintf("spec.schedules[%d]", i), &s.Schedules[i]))
@@ -85,7 +85,7 @@ func (f *faults) cron(path string, c v1alpha1.CronTime) podscaler.Cron {
 	return read
 }
 
-// maybe reads a duration that may be left out.
+// maybe reads a duration that may be omitted.
 func (f *faults) maybe(path string, d *v1alpha1.Duration, most time.Duration) *time.Duration {
 	if d == nil {
 		return nil

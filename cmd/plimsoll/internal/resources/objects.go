@@ -12,8 +12,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Objects returns the objects in a YAML file of any number of documents, those in lists too, with numbers as they are
-// written.
+// Objects returns the objects in a YAML file of any number of documents, those in lists too, with
+// numbers as they are written.
 func Objects(manifests []byte) ([]map[string]any, error) {
 	var all []map[string]any
 	documents := yaml.NewDecoder(bytes.NewReader(manifests))

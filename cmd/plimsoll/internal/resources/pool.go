@@ -12,7 +12,8 @@ import (
 // notOfThePool are the keys of a VMPool that a pool of the configuration file does not have.
 var notOfThePool = []string{"mode", "scaledBy"}
 
-// Pool returns what machines a VMPool wants. The files that its join profile names have not been read.
+// Pool returns what machines a VMPool wants. The files that its join profile names have not been
+// read.
 func Pool(p *v1alpha1.VMPool) (settings.Pool, error) {
 	var f faults
 	var pool settings.Pool

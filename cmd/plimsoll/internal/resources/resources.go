@@ -1,4 +1,5 @@
-// Package resources puts what the API's objects say into the words that the rest of Plimsoll speaks.
+// Package resources puts what the API's objects say into the words that the rest of Plimsoll
+// speaks.
 //
 // The API server has refused most of what means nothing by the rules of the CRDs. What these cannot
 // say is refused here, every fault at once, with the field, the rule and the value.
@@ -53,8 +54,8 @@ const oneLine = "line 1: "
 // spec is the path of all that an object wants.
 const spec = "spec"
 
-// read decodes what an object says into our own type of the same keys, which says what is wrong with
-// it.
+// read decodes what an object says into our own type of the same keys, which says what is wrong
+// with it.
 func (f *faults) read(under string, from, into any) {
 	f.readKeys(under, plain(reflect.ValueOf(from)), into)
 }
@@ -128,7 +129,7 @@ func number(text string) any {
 	return n
 }
 
-// duration reads a duration; one that is left out is 0.
+// duration reads a duration; one that is omitted is 0.
 func (f *faults) duration(path string, d v1alpha1.Duration) time.Duration {
 	if d == "" {
 		return 0
@@ -140,7 +141,7 @@ func (f *faults) duration(path string, d v1alpha1.Duration) time.Duration {
 	return v
 }
 
-// within reads a duration that has bounds; left out, it has none.
+// within reads a duration that has bounds; omitted, it has none.
 func (f *faults) within(path string, d v1alpha1.Duration, low, high time.Duration) time.Duration {
 	before := len(*f)
 	v := f.duration(path, d)

@@ -297,8 +297,8 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 			"zeros in place of defaults",
 			pool(func(s *v1alpha1.VMPoolSpec) { s.Cooldown, s.ShutdownGrace = "0s", "0m" }),
 			[]string{
-				`spec.cooldown: must be above 0, or left out for its default, was "0s"`,
-				`spec.shutdownGrace: must be above 0, or left out for its default, was "0m"`,
+				`spec.cooldown: must be above 0, or omitted for its default, was "0s"`,
+				`spec.shutdownGrace: must be above 0, or omitted for its default, was "0m"`,
 			},
 		}, {
 			"a network with no room for every VMID, and a gateway outside of it",
@@ -317,7 +317,7 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 		}, {
 			"an option that is Plimsoll's to set",
 			pool(func(s *v1alpha1.VMPoolSpec) { s.Guest.Options = map[string]v1alpha1.OptionValue{"memory": "8192"} }),
-			[]string{`spec.guest.options.memory: must be left out: Plimsoll sets it on every machine, was "8192"`},
+			[]string{`spec.guest.options.memory: must be omitted: Plimsoll sets it on every machine, was "8192"`},
 		}, {
 			"a time zone that is not known",
 			book(func(s *v1alpha1.PriceBookSpec) { s.TimeZone = "Europe/Atlantis" }),

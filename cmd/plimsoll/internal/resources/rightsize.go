@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Rightsize returns how a WorkloadAutoscaler wants its containers sized. Without the block nothing is
-// recommended, which is the mode "".
+// Rightsize returns how a WorkloadAutoscaler wants its containers sized. Without the block nothing
+// is recommended, which is the mode "".
 func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Policies, error) {
 	if a.Spec.Rightsize == nil {
 		return "", nil, nil
@@ -40,7 +40,7 @@ func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Polici
 	return mode, policies, f.err()
 }
 
-// amounts reads bounds; what is left out is 0.
+// amounts reads bounds; what is omitted is 0.
 func (f *faults) amounts(path string, from *v1alpha1.ContainerResources) (out pricing.Resources) {
 	if from == nil {
 		return out

@@ -21,7 +21,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// Schema is what a CRD says without CEL: patterns, bounds, lengths, what must be there and what may.
+// Schema is what a CRD says without CEL: patterns, bounds, lengths, what must be there and what
+// may.
 type Schema struct {
 	validator *validate.SchemaValidator
 	root      *openapi.Schema
@@ -36,8 +37,8 @@ func ReadSchema(kind string) (*Schema, error) {
 	return &Schema{validate.NewSchemaValidator(s, nil, "", strfmt.Default), s}, nil
 }
 
-// Check returns everything that the schema has against an object, sorted: what has the wrong form, and keys that it does
-// not know.
+// Check returns everything that the schema has against an object, sorted: what has the wrong form,
+// and keys that it does not know.
 func (s *Schema) Check(object any) error {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -55,7 +56,8 @@ func (s *Schema) Check(object any) error {
 	return errors.Join(found...)
 }
 
-// unknownKeys are the keys of a value that are not its schema's. An object without properties, such as metadata, may have any.
+// unknownKeys are the keys of a value that are not its schema's. An object without properties, such
+// as metadata, may have any.
 func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -205,10 +205,10 @@ projected:
 {{- $c := .Values.config }}
 {{- $p := .Values.proxmox }}
 {{- if and $p.createSecret $p.existingSecret }}
-{{- fail (printf "proxmox.existingSecret: must be left out with createSecret, was %q" $p.existingSecret) }}
+{{- fail (printf "proxmox.existingSecret: must be omitted with createSecret, was %q" $p.existingSecret) }}
 {{- end }}
 {{- if and $p.secret (not $p.createSecret) }}
-{{- fail "proxmox.secret: must be left out unless createSecret is true: it would stay readable in the release's history" }}
+{{- fail "proxmox.secret: must be omitted unless createSecret is true: it would stay readable in the release's history" }}
 {{- end }}
 {{- if and $p.createSecret (not (index $p.secret $c.tokenFile)) }}
 {{- fail (printf "proxmox.secret: must hold the API token under the key %q, which config.tokenFile names" $c.tokenFile) }}
@@ -230,10 +230,10 @@ projected:
 {{- fail (printf "%s.existingSecret: must name the secret that has %s" $part (join " and " $keys)) }}
 {{- end }}
 {{- if and $v.existingSecret (not $keys) }}
-{{- fail (printf "%s.existingSecret: must be left out without caKey, tokenKey or basicAuthKey, which say what is in it, was %q" $part $v.existingSecret) }}
+{{- fail (printf "%s.existingSecret: must be omitted without caKey, tokenKey or basicAuthKey, which say what is in it, was %q" $part $v.existingSecret) }}
 {{- end }}
 {{- if and $v.tokenKey $v.basicAuthKey }}
-{{- fail (printf "%s.basicAuthKey: must be left out beside tokenKey, was %q" $part $v.basicAuthKey) }}
+{{- fail (printf "%s.basicAuthKey: must be omitted beside tokenKey, was %q" $part $v.basicAuthKey) }}
 {{- end }}
 {{- end }}
 {{- if and (not .Values.prometheus.url) (or .Values.prometheus.existingSecret .Values.prometheus.headers) }}
@@ -258,19 +258,19 @@ projected:
 {{- fail "provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt, for whoever calls the provider can order machines" }}
 {{- end }}
 {{- if and .Values.provider.tlsSecret (or (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c)) }}
-{{- fail (printf "provider.tlsSecret: must be left out beside config.provider.tls and config.provider.plaintext, was %q" .Values.provider.tlsSecret) }}
+{{- fail (printf "provider.tlsSecret: must be omitted beside config.provider.tls and config.provider.plaintext, was %q" .Values.provider.tlsSecret) }}
 {{- end }}
 {{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" "prometheus" "prometheus says" "scrape" "scrape says" }}
 {{- range $key, $by := $said }}
 {{- if hasKey $c $key }}
-{{- fail (printf "config.%s: must be left out, for %s it" $key $by) }}
+{{- fail (printf "config.%s: must be omitted, for %s it" $key $by) }}
 {{- end }}
 {{- end }}
 {{- if dig "provider" "listen" "" $c }}
-{{- fail "config.provider.listen: must be left out, for provider.port says it" }}
+{{- fail "config.provider.listen: must be omitted, for provider.port says it" }}
 {{- end }}
 {{- if dig "provider" "expander" "" $c }}
-{{- fail "config.provider.expander: must be left out, for provider.expanderPort says it" }}
+{{- fail "config.provider.expander: must be omitted, for provider.expanderPort says it" }}
 {{- end }}
 {{- $journal := dig "journal" "file" "-" $c }}
 {{- if and (ne $journal "-") (not (regexMatch "^/var/lib/plimsoll/[^/]+$" $journal)) }}

@@ -108,7 +108,7 @@ const slowness = " [by=DURATION] [p50=DURATION p99=DURATION]"
 
 // forms is the catalogue. The first form that a line fits is taken.
 var forms = readForms([]form{
-	{of: OfBoot, form: "fail boot", does: "the guest hangs while it boots: its agent never answers, and nothing is told of it"},
+	{of: OfBoot, form: "fail boot", does: "the guest hangs while it boots: its agent never answers, without a report"},
 	{of: OfBoot, form: "slow boot" + slowness, does: "the guest takes so much longer to boot"},
 	{of: OfTask, form: "fail TASK [text=TEXT]", does: "the task ends with that error, and clears up behind itself"},
 	{of: OfTask, form: "kill task TASK", does: "the task's worker is killed: \"unexpected status\", and what it had done so far is left"},
@@ -119,7 +119,7 @@ var forms = readForms([]form{
 	{of: OfCall, form: "lose answer METHOD PATH", does: "the call is carried out, and the connection breaks before its answer"},
 	{of: OfCall, form: "drop METHOD PATH", does: "the connection breaks, and nothing is carried out"},
 	{of: OfCall, form: "answer CODE METHOD PATH [text=TEXT]", does: "the call is answered so and not carried out, but for 596, which comes when it has taken 30 s and work goes on"},
-	{of: OfCall, form: "unauthorized", does: "nobody is known: calls with a token or a ticket are answered 401"},
+	{of: OfCall, form: "unauthorized", does: "no user is known: calls with a token or a ticket are answered 401"},
 	{of: OfState, form: "expire token WHO", does: "the token, such as auto@pve!t1, has expired"},
 	{of: OfState, form: "revoke PRIVILEGE [from=WHO] [path=PATH]", does: "a privilege is taken from a user or token, or from all, below a path or everywhere"},
 	{of: OfState, form: "lock vm=VMID [as=LOCK]", does: "the machine's file lock is held; with as=, its configuration says it is locked, such as by a backup"},
@@ -127,7 +127,7 @@ var forms = readForms([]form{
 	{of: OfState, form: "storage-lock STORAGE [on=HOST]", does: "the storage's lock is held"},
 	{of: OfState, form: "full storage STORAGE [on=HOST]", does: "the storage has no room left"},
 	{of: OfState, form: "agent slow by=DURATION [vm=VMID]", does: "guest agents answer so much later, and hold a worker of pvedaemon meanwhile"},
-	{of: OfState, form: "freeze resources [on=HOST]", does: "hosts stop telling about themselves: lists grow stale, and after five minutes unknown"},
+	{of: OfState, form: "freeze resources [on=HOST]", does: "hosts stop reporting their state: lists grow stale, and after five minutes unknown"},
 	{of: OfState, form: "no quorum", does: "no host has quorum, though they reach each other"},
 	{of: OfState, form: "host HOST down", does: "the host is off, with all that ran on it"},
 	{of: OfState, form: "host HOST maintenance", does: "the host is in maintenance: high availability moves its machines away"},

@@ -1,5 +1,5 @@
-// Package fakeopencost answers for assets as OpenCost's sources say that it does, of nodes that a test states.
-// No real OpenCost was asked.
+// Package fakeopencost answers for assets as OpenCost's sources say that it does, of nodes that a
+// test states. No real OpenCost was asked.
 package fakeopencost
 
 import (

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Series is one series: its text form, name{label="value",…}, and its value at a time, if it has one.
-// One that comes and goes may be told in parts, in the order of time.
+// Series is one series: its text form, name{label="value",…}, and its value at a time, if it has
+// one. One that comes and goes may be told in parts, in the order of time.
 type Series struct {
 	Text string
 	At   func(time.Time) (float64, bool)
@@ -20,8 +20,8 @@ type Series struct {
 // maxPoints is how many moments Prometheus answers for at most.
 const maxPoints = 11_000
 
-// Handler answers /api/v1/query_range for plain selectors. It does not look back: a series has a value
-// at a time or none.
+// Handler answers /api/v1/query_range for plain selectors. It does not look back: a series has a
+// value at a time or none.
 func Handler(store []Series) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/query_range", func(w http.ResponseWriter, r *http.Request) {

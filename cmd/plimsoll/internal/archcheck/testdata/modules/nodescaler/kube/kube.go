@@ -1,4 +1,4 @@
-// Package kube may talk to Kubernetes, and to nobody else.
+// Package kube may talk to Kubernetes, and to no other client.
 package kube
 
 import (

@@ -1,2 +1,2 @@
-// Package bin is only left out at the root.
+// Package bin is only omitted at the root.
 package bin
