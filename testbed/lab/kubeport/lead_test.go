@@ -73,7 +73,7 @@ func TestLeadGoesFromHandToHand(t *testing.T) {
 		ended <- one.Lead(ctx, "one", func(ctx context.Context) {
 			close(led)
 			<-ctx.Done()
-			time.Sleep(time.Second) // work takes its time to end, and no other client leads meanwhile
+			time.Sleep(time.Second) // work takes time to end; no other client leads meanwhile
 			if two.Leading() {
 				t.Error("two led while one was at work")
 			}

@@ -4,8 +4,8 @@
 //
 // It knows nothing of a provider but what the contract's answers say, and nothing of the cluster
 // but what the Kubernetes API says. What it decides is decided by the node policy unneeded, which
-// does what cluster-autoscaler's defaults do; the client puts the answers into a snapshot for it
-// and carries its plan out as cluster-autoscaler does: sizes of groups are increased, nodes get its
+// does what cluster-autoscaler's defaults do. The client puts the answers into a snapshot for it
+// and carries its plan out as cluster-autoscaler does. Sizes of groups are increased, nodes get its
 // taint, pods are evicted, and nodes are deleted by the provider.
 //
 // Where it is another thing than cluster-autoscaler, besides what the policy says of itself:
