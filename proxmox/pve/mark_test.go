@@ -158,7 +158,7 @@ func TestDiscsOfOwnersWhoseNamesContinueEachOther(t *testing.T) {
 // How a machine was made is in its notes beside the mark, and programs that do not know the
 // line still read the mark.
 func TestNotesSayHowAMachineWasMade(t *testing.T) {
-	i := Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}
+	i := Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Making: Making{Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}}
 	text := notes(&i, "home", stageReady, "")
 	if _, ok := readMark(text); !ok {
 		t.Errorf("no mark in %s", text)
