@@ -123,6 +123,8 @@ func TestRefusalsAreForgottenWhenAMachineGoes(t *testing.T) {
 		return all
 	}
 	two, one := of("worker", nodescaler.Joined, nodescaler.Failed), of("worker", nodescaler.Joined)
+	leaves := of("worker", nodescaler.Joined, nodescaler.Deleting)
+	zebs := append(of("zeb", nodescaler.Joined), one...)
 	for _, c := range []struct {
 		name  string
 		looks [][]nodescaler.Machine
@@ -130,10 +132,10 @@ func TestRefusalsAreForgottenWhenAMachineGoes(t *testing.T) {
 	}{
 		{"none", [][]nodescaler.Machine{two, two}, 1},
 		{"one", [][]nodescaler.Machine{two, one}, 0},
-		{"one is about to", [][]nodescaler.Machine{two, of("worker", nodescaler.Joined, nodescaler.Deleting)}, 0},
+		{"one is about to", [][]nodescaler.Machine{two, leaves}, 0},
 		{"one that came later", [][]nodescaler.Machine{one, two, one}, 0},
-		{"one that was about to", [][]nodescaler.Machine{append(of("worker", nodescaler.Deleting), one...), one}, 1},
-		{"another pool's", [][]nodescaler.Machine{append(of("zeb", nodescaler.Joined), one...), one}, 1},
+		{"one that was about to", [][]nodescaler.Machine{leaves, one}, 1},
+		{"another pool's", [][]nodescaler.Machine{zebs, one}, 1},
 	} {
 		a := order("b")
 		m := Memory{}
@@ -148,7 +150,8 @@ func TestRefusalsAreForgottenWhenAMachineGoes(t *testing.T) {
 }
 
 func TestAPoolIsOrderedFromOnceAMachineHasGone(t *testing.T) {
-	f := &fussy{house: newHouse(), refuses: map[string]error{"pve1": fmt.Errorf("%w: PoolAtMax", ErrPoolRefused)}, began: t0}
+	refuses := map[string]error{"pve1": fmt.Errorf("%w: PoolAtMax", ErrPoolRefused)}
+	f := &fussy{house: newHouse(), refuses: refuses, began: t0}
 	goes := f.machines.Machines[0]
 	goes.Name, goes.Order, goes.Phase = "worker-b", "b", nodescaler.Failed
 	f.machines.Machines = append(f.machines.Machines, goes)

@@ -119,7 +119,7 @@ func (l *life) book() *pricing.Book { return cmp.Or(l.term.prices, pricing.Defau
 // can have had a place for a while.
 func (l *life) placed() {
 	calm := l.sim.Now().Sub(t0.Add(troubleFor))
-	if calm < placedIn-onItsWay { // what may not be ordered from then on has no place yet at placedIn
+	if calm < placedIn-onItsWay { // what may not be ordered from then on has no place at placedIn
 		return
 	}
 	for _, p := range l.pods {
