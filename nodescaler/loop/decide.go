@@ -107,6 +107,7 @@ func (d *decider) seeMachines() {
 	ms, m := &d.o.Machines, d.Memory
 	d.machinesKnown, d.newMachines, m.listed = true, !m.listed, true
 	d.snap.Hosts, d.snap.Machines = ms.Hosts, m.withOrders(ms.Machines, d.o.Time, d.step)
+	m.refused.see(d.snap.Machines)
 	d.offered = without(withDaemons(d.in.Offered, d.o.Cluster.Daemons), ms.Refused)
 	d.snap.Pools = without(without(d.snap.Pools, ms.Refused), m.refused.now(d.o.Time))
 	if err := m.account.see(m.prices, d.snap.Machines, d.o.Time); err != nil {

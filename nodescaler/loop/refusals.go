@@ -26,6 +26,7 @@ type rest struct {
 	pool      string
 	order     nodescaler.RefusedOrder
 	at, until time.Time
+	machines  int // of the pool, as of the last look, that are to stay
 }
 
 // note remembers that an order was refused. Further ones of the same plan make it no longer.
@@ -62,6 +63,25 @@ func (r *refusals) taken(a *nodescaler.Action) {
 	*r = slices.DeleteFunc(*r, func(o rest) bool {
 		return o.pool == a.Pool && (o.order.All() || o.order.Shape == *a.Shape && o.order.Host == a.Host)
 	})
+}
+
+// see forgets what was refused of a pool of which a machine has gone since, or is about to: there
+// may be room now for what was refused.
+func (r *refusals) see(machines []nodescaler.Machine) {
+	if len(*r) == 0 {
+		return
+	}
+	of := map[string]int{}
+	for i := range machines {
+		if m := &machines[i]; m.Phase != nodescaler.Deleting {
+			of[m.Pool]++
+		}
+	}
+	*r = slices.DeleteFunc(*r, func(o rest) bool { return of[o.pool] < o.machines })
+	for i := range *r {
+		o := &(*r)[i]
+		o.machines = of[o.pool]
+	}
 }
 
 // now are those that are left alone now, by pool. A clock that was set back forgets.

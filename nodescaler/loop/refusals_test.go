@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // fussy is machines that refuse orders, and remember when and on which host they were asked.
@@ -110,6 +111,60 @@ func TestARefusalIsForgotten(t *testing.T) {
 	if last := asked[len(asked)-1]; last != "pve1 of worker after 30m10s" || len(f.machines.Machines) != 2 {
 		t.Errorf("the last of what was asked for is %q, and there are %d machines", last, len(f.machines.Machines))
 	}
+}
+
+// A pool that was full is ordered from at once when one of its machines goes, though it was full
+// for long.
+func TestRefusalsAreForgottenWhenAMachineGoes(t *testing.T) {
+	of := func(pool string, phases ...nodescaler.Phase) (all []nodescaler.Machine) {
+		for _, p := range phases {
+			all = append(all, nodescaler.Machine{Pool: pool, Phase: p})
+		}
+		return all
+	}
+	two, one := of("worker", nodescaler.Joined, nodescaler.Failed), of("worker", nodescaler.Joined)
+	leaves := of("worker", nodescaler.Joined, nodescaler.Deleting)
+	zebs := append(of("zeb", nodescaler.Joined), one...)
+	for _, c := range []struct {
+		name  string
+		looks [][]nodescaler.Machine
+		known int
+	}{
+		{"none", [][]nodescaler.Machine{two, two}, 1},
+		{"one", [][]nodescaler.Machine{two, one}, 0},
+		{"one is about to", [][]nodescaler.Machine{two, leaves}, 0},
+		{"one that came later", [][]nodescaler.Machine{one, two, one}, 0},
+		{"one that was about to", [][]nodescaler.Machine{leaves, one}, 1},
+		{"another pool's", [][]nodescaler.Machine{zebs, one}, 1},
+	} {
+		a := order("b")
+		m := Memory{}
+		m.bought(&a, &Outcome{Refused: PoolRefused, Error: ErrPoolRefused.Error()}, t0)
+		for _, machines := range c.looks {
+			m.refused.see(machines)
+		}
+		if known := len(m.refused.now(t0.Add(time.Second))); known != c.known {
+			t.Errorf("%s goes: %d pools are left alone, want %d", c.name, known, c.known)
+		}
+	}
+}
+
+func TestAPoolIsOrderedFromOnceAMachineHasGone(t *testing.T) {
+	refuses := map[string]error{"pve1": fmt.Errorf("%w: PoolAtMax", ErrPoolRefused)}
+	f := &fussy{house: newHouse(), refuses: refuses, began: t0}
+	goes := f.machines.Machines[0]
+	goes.Name, goes.Order, goes.Phase = "worker-b", "b", nodescaler.Failed
+	f.machines.Machines = append(f.machines.Machines, goes)
+	r := f.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		alone := *s
+		alone.Machines = s.Machines[:1]
+		return first(&alone)
+	}))
+	r.Machines = creating{f.house, f.create}
+	steps(t, r, 3)
+	f.machines.Machines = f.machines.Machines[:1]
+	must.Get(r.Once(t.Context(), t0.Add(30*time.Second)))(t)
+	expect(t, "asked for", []string{"pve1 of worker after 10s", "pve1 of worker after 30s"}, f.asked)
 }
 
 func TestARestartForgetsRefusals(t *testing.T) {

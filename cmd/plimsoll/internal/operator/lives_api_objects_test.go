@@ -125,6 +125,13 @@ func (a *apiServer) forget(kind, name string) {
 	a.server.Remove(kind, name)
 }
 
+// lose removes an object that is made anew: that it was deleted is not read as another's doing.
+func (a *apiServer) lose(kind, name string) {
+	a.take()
+	a.forget(kind, name)
+	a.read[kind] = len(a.server.History(kind))
+}
+
 // put shows a new object.
 func (a *apiServer) put(apiVersion, kind string, o raw) {
 	o["apiVersion"], o["kind"] = apiVersion, kind

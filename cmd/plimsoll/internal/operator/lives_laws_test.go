@@ -43,7 +43,7 @@ func (l *life) called(c pvesim.Call) {
 		l.faultAt(c.At, "%s %s: neither the journal nor an event says why %q goes", c.Method, c.Path, name)
 	}
 	for _, n := range l.nodes {
-		if n.vmid != id || !ends || !n.isReady(c.At, l.running) {
+		if n.vmid != id || !ends || !n.Ready { // as the cluster shows it
 			continue
 		}
 		for _, p := range l.pods {
@@ -118,7 +118,8 @@ func (l *life) book() *pricing.Book { return cmp.Or(l.term.prices, pricing.Defau
 // placed checks, once all has been calm for placedIn, that no pod has waited for longer that
 // can have had a place for a while.
 func (l *life) placed() {
-	if l.sim.Now().Sub(t0.Add(troubleFor)) < placedIn {
+	calm := l.sim.Now().Sub(t0.Add(troubleFor))
+	if calm < placedIn-onItsWay { // what may not be ordered from then on has no place at placedIn
 		return
 	}
 	for _, p := range l.pods {
@@ -127,7 +128,7 @@ func (l *life) placed() {
 		}
 		if !l.mayOrder() {
 			l.mayNot = l.sim.Now()
-		} else if l.sim.Now().Sub(l.mayNot) > onItsWay {
+		} else if calm >= placedIn && l.sim.Now().Sub(l.mayNot) > onItsWay {
 			l.fault("%s waits since %s: %+v", p.name, l.sim.Now().Sub(p.created), l.last.Plan)
 		}
 		return

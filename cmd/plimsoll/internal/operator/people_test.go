@@ -30,7 +30,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 		if len(l.nodes) > 0 {
 			n := one(r, l.nodes)
 			if l.api != nil {
-				l.api.forget("nodes", n.Name)
+				l.api.lose("nodes", n.Name)
 			}
 			n.Draining, n.Cordoned, n.ready = false, false, l.sim.Now().Add(30*time.Second)
 			for _, p := range l.pods {

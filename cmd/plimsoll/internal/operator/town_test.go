@@ -92,12 +92,13 @@ type townNode struct {
 	nodescaler.Node
 	vmid   int
 	ready  time.Time
+	off    bool      // its machine was stopped, and has not booted since
 	lost   time.Time // since when it is not ready; zero if it is
 	marked bool      // by cluster-autoscaler, which is about to delete it
 }
 
 func (n *townNode) isReady(now time.Time, running map[string]bool) bool {
-	return running[n.SystemUUID] && !now.Before(n.ready)
+	return running[n.SystemUUID] && !n.off && !now.Before(n.ready)
 }
 
 // booted makes a machine a node that was given what it joins with, or has its kubelet start again.
@@ -105,7 +106,7 @@ func (w *town) booted(b pvesim.Boot) {
 	ready := b.At.Add(5*time.Second + time.Duration(w.rng.IntN(15))*time.Second)
 	for _, n := range w.nodes {
 		if n.SystemUUID == b.UUID {
-			n.ready = ready
+			n.ready, n.off = ready, false
 			return
 		}
 	}
@@ -131,15 +132,17 @@ const lostFor = 5 * time.Minute
 func (w *town) pass() {
 	now := w.sim.Now()
 	w.running = map[string]bool{}
+	stopped := map[string]bool{}
 	w.there = w.sim.Inventory()
 	for _, v := range w.there.VMs {
 		if _, uuid, named := strings.Cut(v.Config["smbios1"], "uuid="); named {
 			uuid, _, _ = strings.Cut(uuid, ",")
-			w.running[uuid] = v.State == "running"
+			w.running[uuid], stopped[uuid] = v.State == "running", v.State == "stopped"
 		}
 	}
 	there := map[string]*townNode{}
 	for _, n := range w.nodes {
+		n.off = n.off || stopped[n.SystemUUID] // its kubelet starts again when it has booted
 		if n.Ready = n.isReady(now, w.running); n.Ready {
 			n.lost = time.Time{}
 		} else if n.lost.IsZero() {
