@@ -71,13 +71,10 @@ func shortNode(n *corev1.Node) *node {
 
 // usual reports whether a condition is one that every healthy node has.
 func usual(c *corev1.NodeCondition) bool {
-	switch c.Type {
-	case corev1.NodeReady:
-		return true // that is Ready
-	case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
-		return c.Status == corev1.ConditionFalse
+	troubles := []corev1.NodeConditionType{
+		corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
 	}
-	return false
+	return c.Type == corev1.NodeReady || c.Status == corev1.ConditionFalse && slices.Contains(troubles, c.Type)
 }
 
 // annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and

@@ -141,7 +141,7 @@ func TestMachinesAreReplaced(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct {
+	tests = append(tests, []struct {
 		name    string
 		world   *sample.World
 		change  []func(*sample.World)
@@ -161,9 +161,7 @@ func TestMachinesAreReplaced(t *testing.T) {
 		{name: "one is broken and one not ready", world: full(2).Node("w-3", "pve3", sample.NotReady), change: []func(*sample.World){broken("w-1")}, reasons: []string{nodescaler.RepairHalted}},
 		{name: "while too many are broken, others drift", world: full(3), change: []func(*sample.World){replaces(), broken("w-1", "w-2"), drifted("w-3")},
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.RepairHalted, nodescaler.MachineDrifted}},
-	} {
-		tests = append(tests, c)
-	}
+	}...)
 	for _, c := range tests {
 		for _, policy := range []string{"unneeded", "joint"} {
 			t.Run(c.name+"/"+policy, func(t *testing.T) {

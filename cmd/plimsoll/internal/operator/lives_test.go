@@ -341,7 +341,7 @@ func relive(t *testing.T, seed uint64, events []event) (l *life, wrong []string)
 		return relived(seed, events)
 	}
 	synctest.Test(t, func(*testing.T) {
-		time.Sleep(t0.Sub(time.Now()))
+		time.Sleep(time.Until(t0))
 		l, wrong = relived(seed, events)
 	})
 	return l, wrong
