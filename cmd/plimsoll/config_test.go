@@ -161,7 +161,7 @@ func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
 			t.Errorf("an example is refused: %v", err)
 		}
 	}
-	refused := map[reflect.Type]bool{reflect.TypeFor[nodescaler.Disruption](): true} // what is in it
+	refused := map[reflect.Type]bool{reflect.TypeFor[nodescaler.Disruption](): true} // its keys
 	for _, key := range keysOf(reflect.TypeFor[settings.Site](), refused) {
 		if !regexp.MustCompile(`\b`+key+`:`).MatchString(examples[0]) && !regexp.MustCompile("`"+key+"`").MatchString(document) {
 			t.Errorf("the document does not tell the key %s", key)
