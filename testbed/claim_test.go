@@ -78,7 +78,7 @@ func TestWhatTheTrialsCannotTellIsOpen(t *testing.T) {
 		t.Error(diff)
 	}
 	all := e.Claims[0].Try(r)
-	if got, want := Sentence(all), "The claim comes out in 1 of 2 comparisons, and in 1 the trials cannot tell: cost against hpa at 10."; got != want {
+	if got, want := Sentence(all), "The claim comes out in 1 of 2 comparisons, and in 1 the trials do not decide: cost against hpa at 10."; got != want {
 		t.Errorf("got %q", got)
 	}
 	want := [][]string{{"cost", "hpa", "p90Ms", "-24.9 ± 0.0 % ✓", "+27.5 ± 399.9 % ~"}}

@@ -23,12 +23,12 @@ func sizes(p *corev1.Pod) []rightsize.Container {
 	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
 		return nil
 	}
-	all := make([]rightsize.Container, len(p.Spec.Containers))
+	var all []rightsize.Container // nil without any, as pods that have the same in common share it
 	for i := range p.Spec.Containers {
 		c := &p.Spec.Containers[i]
-		all[i] = rightsize.Container{
+		all = append(all, rightsize.Container{
 			Name: text(c.Name), Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits), Restarts: restarts(c),
-		}
+		})
 		for j := range p.Status.ContainerStatuses {
 			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
 				all[i].OOMStarted, all[i].OOMEnded = killed(s)

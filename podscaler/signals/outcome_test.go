@@ -66,7 +66,7 @@ func TestUnknownErrorsLeaveTheRestKnown(t *testing.T) {
 	for _, c := range []struct{ name, answer, why string }{
 		{"the query fails", "503", "invalid answer"},
 		{"no series", vector(noon), `no series of istio_requests_total has two samples in the window of 1m0s and destination_workload_namespace="shop",destination_workload="cart"`},
-		{"a label that tells nothing", vector(noon, of+`;response_code=""} 1`), "a series of istio_requests_total does not tell by response_code, response_flags, grpc_response_status whether requests failed"},
+		{"a label that tells nothing", vector(noon, of+`;response_code=""} 1`), "a series of istio_requests_total does not show by response_code, response_flags, grpc_response_status whether requests failed"},
 		{"nobody asked", vector(noon, of+`;response_code="200"} 0`), "istio_requests_total counts no request"},
 		{"no number", vector(noon, of+`;response_code="200"} NaN`), "the query returned NaN, which is no measurement"},
 	} {
