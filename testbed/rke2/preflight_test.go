@@ -61,7 +61,7 @@ func TestPreflightTellsFieldAndMendBeforeAnythingIsMade(t *testing.T) {
 			w.site.Template.VMID = 300
 		}, field: "template.vmid", says: "300"},
 		"pool of another client": {
-			cluster: func(c *pvesim.Config) { c.Pools = []string{"bench"} }, field: "pvePool", says: "another owner's",
+			cluster: func(c *pvesim.Config) { c.Pools = []string{"bench"} }, field: "pvePool", says: "not the test bed's",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
