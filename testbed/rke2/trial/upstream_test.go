@@ -255,7 +255,7 @@ var usualFlags = []string{
 func TestClusterAutoscalerHasTheRowsFlags(t *testing.T) {
 	manifests := []string{
 		"./cluster-autoscaler", "--cloud-provider=externalgrpc", "--cloud-config=/etc/plimsoll/cloud-config.yaml", "--namespace=kube-system",
-		"--node-info-cache-expire-time=1h", "--expander=grpc",
+		"--node-info-cache-expire-time=1h", "--balancing-ignore-label=plimsoll.dev/pool", "--expander=grpc",
 	}
 	buffers := []string{"--capacity-buffer-controller-enabled=true", "--capacity-buffer-pod-injection-enabled=true", "--kube-api-content-type=application/json"}
 	expander := []string{"--grpc-expander-url=plimsoll.plimsoll.svc:8087", "--grpc-expander-cert=/etc/plimsoll/tls/ca.crt"}
