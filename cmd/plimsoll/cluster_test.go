@@ -113,6 +113,7 @@ func root(ts *testscript.TestScript, neg bool, args []string) {
 	for _, token := range shell.Tokens {
 		ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(token+"\n"), 0o600))
 	}
+	clear(shell.Tokens) // a value is shown once
 }
 
 // fault puts a fault into the cluster: fault full storage ceph.
