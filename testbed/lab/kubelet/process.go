@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,6 +97,20 @@ func (c *container) env() ([]corev1.EnvVar, error) {
 	return all, nil
 }
 
+// memoryLimit is that of the container named, in bytes.
+func memoryLimit(o *corev1.Pod, from *corev1.ResourceFieldSelector) (string, error) {
+	if from.Resource != "limits.memory" || from.Divisor.Value() > 1 {
+		return "", unsupported("a resourceFieldRef other than limits.memory in bytes")
+	}
+	for i := range o.Spec.Containers {
+		c := &o.Spec.Containers[i]
+		if limit, is := c.Resources.Limits[corev1.ResourceMemory]; is && c.Name == from.ContainerName {
+			return strconv.FormatInt(limit.Value(), 10), nil
+		}
+	}
+	return "", unsupported("a resourceFieldRef of a container without a memory limit")
+}
+
 // referred is the value that a source leads to, and whether there is one.
 func (p *pod) referred(o *corev1.Pod, from *corev1.EnvVarSource) (string, bool, error) {
 	var files map[string][]byte
@@ -112,8 +127,11 @@ func (p *pod) referred(o *corev1.Pod, from *corev1.EnvVarSource) (string, bool, 
 	case from.SecretKeyRef != nil:
 		key, optional = from.SecretKeyRef.Key, from.SecretKeyRef.Optional
 		files, err = p.secret(from.SecretKeyRef.Name)
+	case from.ResourceFieldRef != nil:
+		value, err := memoryLimit(o, from.ResourceFieldRef)
+		return value, err == nil, err
 	default:
-		return "", false, unsupported("valueFrom other than fieldRef, configMapKeyRef and secretKeyRef")
+		return "", false, unsupported("valueFrom other than fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef")
 	}
 	value, there := files[key]
 	missing := errors.Is(err, fs.ErrNotExist) || err == nil && !there
