@@ -11,9 +11,8 @@ import (
 )
 
 // Machines that work and are to go all the same: too old, not what their pool would make now, or
-// with a node that is ready and broken.
-// Each is a candidate, and all candidates are ranked together. A candidate whose pods have places
-// elsewhere is drained. For one whose pods have none the cheapest machines are ordered, and it is
+// with a node that is ready and broken. Each is a candidate, and all candidates are ranked
+// together. A candidate whose pods have places elsewhere is drained. For one whose pods have none the cheapest machines are ordered, and it is
 // drained once they are ready. Nothing of that is remembered: which machines were ordered for it
 // shows in where its pods would go.
 
@@ -285,7 +284,7 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 		t.places.domains.Put(p, c.Node, -1)
 	}
 	narrowed := t.narrow(wants, t.grower.all, t.grower.arrivals.due())
-	r := packing.Solve(t.grower.problem(narrowed, t.grower.all))
+	r := t.grower.solve(t.grower.problem(narrowed, t.grower.all))
 	for _, p := range moving {
 		t.places.domains.Put(p, c.Node, 1)
 	}
