@@ -12,9 +12,9 @@ import (
 
 // Machines that work and are to go all the same: too old, not what their pool would make now, or
 // with a node that is ready and broken. Each is a candidate, and all candidates are ranked
-// together. A candidate whose pods have places elsewhere is drained. For one whose pods have none the cheapest machines are ordered, and it is
-// drained once they are ready. Nothing of that is remembered: which machines were ordered for it
-// shows in where its pods would go.
+// together. A candidate whose pods have places elsewhere is drained. For one whose pods have none
+// the cheapest machines are ordered, and it is drained once they are ready. Nothing of that is
+// remembered: which machines were ordered for it shows in where its pods would go.
 
 const (
 	// endAgain is how long a node is left alone that could not be drained.
@@ -94,7 +94,7 @@ func (t *disrupter) run() bool {
 	was := t.replacing
 	t.replacing = map[string]bool{}
 	slices.SortStableFunc(list, func(a, b ending) int {
-		begun := func(e ending) int { return b2i(!was[e.Name]) }
+		begun := func(e ending) int { return slices.Index([]bool{true, false}, was[e.Name]) }
 		return cmp.Or(
 			begun(a)-begun(b),
 			slices.Index(nodescaler.Causes, a.cause)-slices.Index(nodescaler.Causes, b.cause),
@@ -112,13 +112,6 @@ func (t *disrupter) run() bool {
 	}
 	t.conclude(t.kept, "machine")
 	return t.Bought > before
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // candidates are the machines that are to go and may.

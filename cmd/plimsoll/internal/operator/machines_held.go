@@ -64,20 +64,25 @@ func (c *counted) heldOf(pool string) []heldMachine {
 
 // machinesHeld states which of the pool's machines are held.
 func (c conditions) machinesHeld(held []heldMachine) {
-	const named = 5
 	kind := v1alpha1.ConditionMachinesHeld
 	if len(held) == 0 {
 		c.set(kind, metav1.ConditionFalse, reasonNoneHeld, "nothing speaks against taking its machines down")
 		return
 	}
-	var texts []string
-	for i := range held[:min(len(held), named)] {
-		texts = append(texts, held[i].text())
+	texts := make([]string, len(held))
+	for i := range held {
+		texts[i] = held[i].text()
 	}
-	if more := len(held) - named; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+	c.set(kind, metav1.ConditionTrue, held[0].why.Code, "not emptied, stopped or destroyed: %s", firstFew(texts))
+}
+
+// firstFew joins the first texts, and says how many more there are.
+func firstFew(texts []string) string {
+	const named = 5
+	if more := len(texts) - named; more > 0 {
+		texts = append(texts[:named:named], fmt.Sprintf("and %d more", more))
 	}
-	c.set(kind, metav1.ConditionTrue, held[0].why.Code, "not emptied, stopped or destroyed: %s", strings.Join(texts, "; "))
+	return strings.Join(texts, "; ")
 }
 
 // heldEvents warn of each machine that needs an action.

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -76,7 +75,6 @@ func (c conditions) spares(s *loop.Step, pool string) {
 
 // outdated states which of the pool's machines drifted or expired.
 func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
-	const named = 5
 	kind, all := v1alpha1.ConditionMachinesOutdated, p.words.Disruption
 	all.Drift = nodescaler.DriftReplace
 	var why []nodescaler.Reason
@@ -91,18 +89,15 @@ func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
 		return
 	}
 	slices.SortStableFunc(why, func(a, b nodescaler.Reason) int { return cmp.Compare(a.Code, b.Code) })
-	var texts []string
-	for _, r := range why[:min(len(why), named)] {
-		texts = append(texts, r.Text)
-	}
-	if more := len(why) - named; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+	texts := make([]string, len(why))
+	for i := range why {
+		texts[i] = why[i].Text
 	}
 	done := "they are replaced as budgets allow"
 	if p.words.Disruption.Drift != nodescaler.DriftReplace && why[0].Code == nodescaler.MachineDrifted {
 		done = "they stay: disruption.drift is " + string(nodescaler.DriftKeep)
 	}
-	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", strings.Join(texts, "; "), done)
+	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", firstFew(texts), done)
 }
 
 // repairs states whether nodes that are broken are replaced, in pools that ask for it.
