@@ -29,13 +29,13 @@ type absence struct {
 // missHosts notes which hosts that machines are or were on are none of the cluster's. It counts
 // from the start whenever a look shows something else, or does not show all hosts by word of a
 // majority.
-func (f *Fleet) missHosts() {
-	was, s := f.view.missing, f.view.seen
-	f.view.missing = map[string]absence{}
+func (lo *lookout) missHosts() {
+	was, s := lo.view.missing, lo.view.seen
+	lo.view.missing = map[string]absence{}
 	if !s.Quorate || !s.Whole {
 		return
 	}
-	for _, m := range f.machines {
+	for _, m := range lo.roster.machines {
 		for _, host := range m.hosts() {
 			if s.Host(host) != nil {
 				continue
@@ -45,8 +45,8 @@ func (f *Fleet) missHosts() {
 				a.since = s.At
 			}
 			a.looks++
-			a.lasts = f.since(a.since)
-			f.view.missing[host] = a
+			a.lasts = lo.watch.since(a.since)
+			lo.view.missing[host] = a
 		}
 	}
 }
@@ -71,22 +71,22 @@ func (v *view) left(host string) bool {
 
 // deserted reports whether a machine was on a host that has left, and nothing says that it runs.
 // The host may have been parted from the others and run on: then the machine's node is ready.
-func (f *Fleet) deserted(m *tracked) bool {
-	if !f.view.left(m.Host) || f.view.seen.Guests[m.VMID] != nil || f.cfg.Nodes != nil && f.view.nodes == nil {
+func (ag *agenda) deserted(m *tracked) bool {
+	if !ag.view.left(m.Host) || ag.view.seen.Guests[m.VMID] != nil || ag.cfg.Nodes != nil && ag.members.nodes == nil {
 		return false
 	}
-	n, _ := f.nodeOf(m)
-	return !n.Ready && f.view.contradicted(m) == nil
+	n, _ := ag.members.nodeOf(m)
+	return !n.Ready && ag.members.contradicted(m) == nil
 }
 
 // settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end
 // that could be seen. A disc there is out of reach; one on storage that others share is found among
 // the orphans.
-func (f *Fleet) settleLeft(m *tracked) {
-	if m.Task != nil && f.view.left(m.Task.Host) && f.pools[m.Pool] != nil {
-		f.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})
+func (st *settler) settleLeft(m *tracked) {
+	if m.Task != nil && st.view.left(m.Task.Host) && st.catalogue.pools[m.Pool] != nil {
+		st.crew.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})
 	}
-	if !m.Gone.IsZero() && m.Task == nil && m.Disc != "" && f.view.left(m.DiscHost) {
+	if !m.Gone.IsZero() && m.Task == nil && m.Disc != "" && st.view.left(m.DiscHost) {
 		m.Disc = ""
 	}
 }

@@ -80,7 +80,7 @@ func TestMachinesOfAHostThatLeftAreGone(t *testing.T) {
 	w.inject("slow shutdown by=1h")
 	w.giveBack(names[0])
 	w.run(5 * time.Second) // and its shutdown is waited for
-	if w.fleet.machines[strings.TrimPrefix(names[0], "web-")].Task == nil {
+	if w.fleet.roster.machines[strings.TrimPrefix(names[0], "web-")].Task == nil {
 		t.Fatal("no task is waited for")
 	}
 	d.left = true
@@ -99,8 +99,8 @@ func TestMachinesOfAHostThatLeftAreGone(t *testing.T) {
 	w.mustSay(w.machine(names[2]).Problem, CodeVanished)
 	w.giveBack(names[2])
 	w.run(2 * time.Hour)
-	if len(w.joins) != 0 || len(w.fleet.machines) != 0 {
-		t.Errorf("left are the nodes %v and the intents %v", w.joins, w.fleet.machines)
+	if len(w.joins) != 0 || len(w.fleet.roster.machines) != 0 {
+		t.Errorf("left are the nodes %v and the intents %v", w.joins, w.fleet.roster.machines)
 	}
 	w.join("pve1", "pve1", "pve2") // there is room again
 }
@@ -114,8 +114,8 @@ func TestDiscsOfAHostThatLeftAreForgotten(t *testing.T) {
 	d.left = true
 	w.giveBack(name)
 	w.run(2 * time.Hour)
-	if w.phase(name) != "" || len(w.fleet.machines) != 0 {
-		t.Errorf("left are the intents %+v", w.fleet.machines)
+	if w.phase(name) != "" || len(w.fleet.roster.machines) != 0 {
+		t.Errorf("left are the intents %+v", w.fleet.roster.machines)
 	}
 }
 

@@ -22,106 +22,112 @@ type foundling struct {
 	looks  string
 }
 
+// adoption makes machines ours again whose intents were lost.
+type adoption struct {
+	*crew
+	settler *settler
+}
+
 // adopt looks at machines in our ranges that no intent knows of. Those with all proofs are ours,
 // and the intent that was lost is written again; all others are strangers', and not looked at again
 // until they look different. Then it is known which pools are another cluster's.
-func (f *Fleet) adopt(ctx context.Context) {
-	for _, c := range f.foundlings() {
+func (ad *adoption) adopt(ctx context.Context) {
+	for _, c := range ad.ownership.foundlings() {
 		if ctx.Err() != nil {
 			return
 		}
-		config, err := f.client.Config(ctx, c.guest.Host, c.guest.VMID)
+		config, err := ad.client.Config(ctx, c.guest.Host, c.guest.VMID)
 		if err != nil || unfinished(config.Lock) {
 			continue // looked at again the next time
 		}
 		m, marked := readMark(config.Description)
 		p := c.pool
-		if !marked || m.Owner != f.cfg.Owner || m.Pool != p.Name || !orderID.MatchString(m.Order) {
-			f.notOurs(c, nil)
+		if !marked || m.Owner != ad.cfg.Owner || m.Pool != p.Name || !orderID.MatchString(m.Order) {
+			ad.ownership.notOurs(c, nil)
 			continue
 		}
-		if f.cfg.allegiance().of(m.Cluster) == sideForeign {
-			f.notOurs(c, &rival{vmid: c.guest.VMID, host: c.guest.Host, pool: p.Name, cluster: m.Cluster, created: m.Created})
+		if ad.cfg.allegiance().of(m.Cluster) == sideForeign {
+			ad.ownership.notOurs(c, &rival{vmid: c.guest.VMID, host: c.guest.Host, pool: p.Name, cluster: m.Cluster, created: m.Created})
 			continue
 		}
-		w := &work{Fleet: f, p: p, host: c.guest.Host, seen: c.guest, now: f.cfg.Now()}
+		w := &work{crew: ad.crew, p: p, host: c.guest.Host, seen: c.guest, now: ad.cfg.Now()}
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
 			Host: c.guest.Host, VMID: c.guest.VMID, Created: m.Created,
 			Making: Making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
 		}
 		readMade(config.Description, &w.i)
-		f.adoptOne(ctx, w, c.looks)
+		ad.adoptOne(ctx, w, c.looks)
 	}
-	f.mu.Lock()
-	defer f.unlock()
-	f.contest()
+	ad.mu.Lock()
+	defer ad.records.unlock()
+	ad.ownership.contest()
 }
 
 // notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it
 // is a rival.
-func (f *Fleet) notOurs(c foundling, r *rival) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.fresh, c.guest.VMID)
-	delete(f.rivals, c.guest.VMID)
-	f.others[c.guest.VMID] = c.looks
+func (ow *ownership) notOurs(c foundling, r *rival) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	delete(ow.fresh, c.guest.VMID)
+	delete(ow.rivals, c.guest.VMID)
+	ow.others[c.guest.VMID] = c.looks
 	if r != nil {
-		f.rivals[c.guest.VMID] = *r
+		ow.rivals[c.guest.VMID] = *r
 	}
 }
 
 // foundlings are the machines that might be ours.
-func (f *Fleet) foundlings() []foundling {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.view.frozen != nil {
+func (ow *ownership) foundlings() []foundling {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	if ow.view.frozen != nil {
 		return nil
 	}
-	gone := func(id int) bool { return f.view.seen.Guests[id] == nil }
-	maps.DeleteFunc(f.others, func(id int, _ string) bool { return gone(id) })
-	maps.DeleteFunc(f.rivals, func(id int, _ rival) bool { return gone(id) })
-	maps.DeleteFunc(f.fresh, func(id int, _ freshling) bool { return gone(id) })
+	gone := func(id int) bool { return ow.view.seen.Guests[id] == nil }
+	maps.DeleteFunc(ow.others, func(id int, _ string) bool { return gone(id) })
+	maps.DeleteFunc(ow.rivals, func(id int, _ rival) bool { return gone(id) })
+	maps.DeleteFunc(ow.fresh, func(id int, _ freshling) bool { return gone(id) })
 	mine := map[int]bool{}
-	for _, m := range f.machines {
-		if m.Gone.IsZero() && f.side(m) != sideForeign {
+	for _, m := range ow.roster.machines {
+		if m.Gone.IsZero() && ow.side(m) != sideForeign {
 			mine[m.VMID] = true
 		}
 	}
-	deciding := f.deciding()
+	deciding := ow.deciding()
 	var all []foundling
-	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
-		g := f.view.seen.Guests[id]
-		p := f.poolOfVMID(id)
-		if p == nil || mine[id] || g.Template || g.Container || !f.view.seen.Online(g.Host) {
+	for _, id := range slices.Sorted(maps.Keys(ow.view.seen.Guests)) {
+		g := ow.view.seen.Guests[id]
+		p := ow.catalogue.poolOfVMID(id)
+		if p == nil || mine[id] || g.Template || g.Container || !ow.view.seen.Online(g.Host) {
 			continue
 		}
 		looks := appearance(g)
-		if f.stranger(g) && !deciding[id] || f.waits(g) {
+		if ow.stranger(g) && !deciding[id] || ow.waits(g) {
 			continue
 		}
 		if unfinished(g.Lock) && (namedFor(p, g) || g.Unnamed()) {
-			f.awaitClone(g, looks)
+			ow.awaitClone(g, looks)
 			continue
 		}
 		if g.Unnamed() {
 			continue
 		}
 		if !namedFor(p, g) {
-			f.others[id] = looks
+			ow.others[id] = looks
 			continue
 		}
-		all = append(all, foundling{g, p, f.recipe[p.Name], looks})
+		all = append(all, foundling{g, p, ow.catalogue.recipe[p.Name], looks})
 	}
 	return all
 }
 
 // deciding are the machines by whose marks pools are other clusters'. They are read again each
 // time.
-func (f *Fleet) deciding() map[int]bool {
+func (ow *ownership) deciding() map[int]bool {
 	all := map[int]bool{}
-	for _, p := range f.pools {
-		if r, lost := f.outranked(p); lost {
+	for _, p := range ow.catalogue.pools {
+		if r, lost := ow.outranked(p); lost {
 			all[r.vmid] = true
 		}
 	}
@@ -135,9 +141,9 @@ func appearance(g *placement.Guest) string {
 
 // stranger reports whether a guest was found not to be ours, and looks as it did then, as far as
 // its host lists that.
-func (f *Fleet) stranger(g *placement.Guest) bool {
-	looks, judged := f.others[g.VMID]
-	return judged && (looks == appearance(g) || f.view.nameless(g))
+func (ow *ownership) stranger(g *placement.Guest) bool {
+	looks, judged := ow.others[g.VMID]
+	return judged && (looks == appearance(g) || ow.view.nameless(g))
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
@@ -161,43 +167,43 @@ func unfinished(lock string) bool { return lock == "clone" || lock == "create" }
 // awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin:
 // one that keeps its lock for longer is what is left of a clone that was killed, and never becomes
 // a machine.
-func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
-	switch r := f.fresh[g.VMID]; {
+func (ow *ownership) awaitClone(g *placement.Guest, looks string) {
+	switch r := ow.fresh[g.VMID]; {
 	case r.looks != looks:
-		f.fresh[g.VMID] = freshling{f.cfg.Now(), looks, true}
-	case f.since(r.since) >= makeWithin:
-		f.others[g.VMID] = looks
+		ow.fresh[g.VMID] = freshling{ow.cfg.Now(), looks, true}
+	case ow.watch.since(r.since) >= makeWithin:
+		ow.others[g.VMID] = looks
 	}
 }
 
 // noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone
 // without a mark that has had its lock for long. If another cluster's mark appears there after all,
 // the start of ours is refused.
-func (f *Fleet) noted(id int) bool {
-	r, noted := f.fresh[id]
-	return noted && (!r.blank || f.since(r.since) > stuckAfter)
+func (ow *ownership) noted(id int) bool {
+	r, noted := ow.fresh[id]
+	return noted && (!r.blank || ow.watch.since(r.since) > stuckAfter)
 }
 
 // waits reports whether it is too soon to adopt a machine that was noted.
-func (f *Fleet) waits(g *placement.Guest) bool {
-	r, noted := f.fresh[g.VMID]
-	return noted && r.looks == appearance(g) && !g.Running && f.since(r.since) < makeWithin
+func (ow *ownership) waits(g *placement.Guest) bool {
+	r, noted := ow.fresh[g.VMID]
+	return noted && r.looks == appearance(g) && !g.Running && ow.watch.since(r.since) < makeWithin
 }
 
 // soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet
 // that only watches disturbs no other.
-func (f *Fleet) soon(g *placement.Guest) bool {
-	if f.cfg.Watch || f.cfg.AnyCluster {
+func (ow *ownership) soon(g *placement.Guest) bool {
+	if ow.cfg.Watch || ow.cfg.AnyCluster {
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := f.fresh[g.VMID]
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	r := ow.fresh[g.VMID]
 	if r.looks != appearance(g) {
-		r = freshling{since: f.cfg.Now(), looks: appearance(g)}
-		f.fresh[g.VMID] = r
+		r = freshling{since: ow.cfg.Now(), looks: appearance(g)}
+		ow.fresh[g.VMID] = r
 	}
-	return f.since(r.since) < makeWithin
+	return ow.watch.since(r.since) < makeWithin
 }
 
 // shapeOf is the shape of a machine that was found.
@@ -209,7 +215,7 @@ func shapeOf(p *settings.Pool, name string, c *pveapi.VMConfig) pricing.Shape {
 }
 
 // adoptOne proves that a machine is ours and writes its intent.
-func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
+func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 	w.finding = true
 	c, v, _, err := w.inspect(ctx)
 	if err != nil || v == unproved {
@@ -217,57 +223,57 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 	}
 	var status pveapi.VMStatus
 	if v == provedReady {
-		if status, err = f.client.Status(ctx, w.host, w.i.VMID); err != nil {
+		if status, err = ad.client.Status(ctx, w.host, w.i.VMID); err != nil {
 			return
 		}
 	}
-	if (v == provedReady || v == provedCloned) && status.Status != "running" && f.soon(w.seen) {
+	if (v == provedReady || v == provedCloned) && status.Status != "running" && ad.ownership.soon(w.seen) {
 		return
 	}
-	f.mu.Lock()
-	defer f.unlock()
-	delete(f.fresh, w.i.VMID)
-	if f.machines[w.i.Order] != nil || v != provedReady && v != provedCloned {
-		f.others[w.i.VMID] = looks // told by Orphans
+	ad.mu.Lock()
+	defer ad.records.unlock()
+	delete(ad.ownership.fresh, w.i.VMID)
+	if ad.roster.machines[w.i.Order] != nil || v != provedReady && v != provedCloned {
+		ad.ownership.others[w.i.VMID] = looks // told by Orphans
 		return
 	}
 	m := &tracked{Intent: w.i}
-	m.ProviderID = f.plannedID(m)
+	m.ProviderID = ad.catalogue.plannedID(m)
 	w.m = m
 	if w.p.NeedsDisc() {
-		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(f.cfg.Owner, m.Name), w.host
+		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(ad.cfg.Owner, m.Name), w.host
 	}
-	f.ahead(m, StepCloned)
+	ad.records.ahead(m, StepCloned)
 	if v == provedCloned {
 		m.Asked = w.now // it may take as long to be made as any other
 	}
 	if v == provedReady {
-		f.resumeReady(m, status)
+		ad.resumeReady(m, status)
 	}
 	w.know(c)
-	if f.keep(m) != nil {
+	if ad.records.keep(m) != nil {
 		return // found again at the next look
 	}
-	f.machines[m.Order] = m
-	f.say(m, reason(CodeAdopted, "it is proved to be ours, and its intent was lost"), "")
-	if r := f.holding(m); r != nil && r.Code == CodeUnmarked {
-		f.say(m, *r, adoptAdvice)
+	ad.roster.machines[m.Order] = m
+	ad.records.say(m, reason(CodeAdopted, "it is proved to be ours, and its intent was lost"), "")
+	if r := ad.ownership.holding(m); r != nil && r.Code == CodeUnmarked {
+		ad.records.say(m, *r, adoptAdvice)
 	}
 }
 
 // resumeReady takes up a machine that was configured. One that runs is let go on. Of one that does
 // not it is not known whether it was about to be started or about to be destroyed, and the second
 // must not come to life again.
-func (f *Fleet) resumeReady(m *tracked, status pveapi.VMStatus) {
+func (ad *adoption) resumeReady(m *tracked, status pveapi.VMStatus) {
 	if status.Status != "running" {
-		f.ahead(m, StepConfigured)
-		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) {
-			m.Joined = f.cfg.Now() // it was a node, a spare perhaps: that goes with it
+		ad.records.ahead(m, StepConfigured)
+		if n, was := ad.members.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, ad.members.uuidOf(m)) {
+			m.Joined = ad.cfg.Now() // it was a node, a spare perhaps: that goes with it
 		}
-		f.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")
+		ad.records.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")
 		return
 	}
 	m.Running = true
-	f.ahead(m, StepStarted)
-	f.settleNode(m)
+	ad.records.ahead(m, StepStarted)
+	ad.settler.settleNode(m)
 }

@@ -26,6 +26,24 @@ import (
 // adoptAdvice says how machines of before clusters were marked become this cluster's.
 const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that were made before clusters were marked"
 
+// ownership is whose the machines in our ranges are, ours and others'.
+type ownership struct {
+	cfg       *FleetConfig
+	mu        *guard
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+
+	taken  map[int]time.Time             // VMIDs that turned out to be others', and when
+	others map[int]string                // VMs in our ranges that are not ours, and how they looked
+	rivals map[int]rival                 // of these, those that are another cluster's
+	fresh  map[int]freshling             // VMs that may be in the making by another process
+	shut   map[string]*nodescaler.Reason // pools that are another cluster's
+}
+
 // side is whose a machine is.
 type side int
 
@@ -57,25 +75,25 @@ func (c *FleetConfig) allegiance() allegiance {
 }
 
 // side is whose a machine is by the mark that it was made or found with.
-func (f *Fleet) side(m *tracked) side {
+func (ow *ownership) side(m *tracked) side {
 	if m.Step == StepOrdered && m.Cluster == "" {
 		return sideOwn // there is no machine yet, and its clone will have our mark
 	}
-	return f.cfg.allegiance().of(m.Cluster)
+	return ow.cfg.allegiance().of(m.Cluster)
 }
 
 // disown puts what was intended with another cluster's machine aside, as it comes with a state that
 // was copied. Its task and its disc are that cluster's, and so is an order for which nothing was
 // asked yet. It reports whether there is anything left to look at.
-func (f *Fleet) disown(m *tracked) bool {
-	if f.side(m) != sideForeign {
+func (ow *ownership) disown(m *tracked) bool {
+	if ow.side(m) != sideForeign {
 		return true
 	}
 	if !m.Gone.IsZero() || m.Step == StepOrdered {
 		return false
 	}
 	m.Task, m.Disc = nil, ""
-	f.hold(m, reason(CodeQuarantined, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, f.cfg.Cluster),
+	ow.records.hold(m, reason(CodeQuarantined, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster),
 		"the state was copied from that cluster: begin with an empty one")
 	return true
 }
@@ -91,7 +109,7 @@ func (f *Fleet) Clusters(pool string) map[string][]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := map[string][]int{}
-	for _, m := range f.sorted() {
+	for _, m := range f.roster.sorted() {
 		if m.Pool == pool && m.Gone.IsZero() {
 			all[m.Cluster] = append(all[m.Cluster], m.VMID)
 		}
@@ -101,17 +119,17 @@ func (f *Fleet) Clusters(pool string) map[string][]int {
 
 // holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil
 // if it may.
-func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
-	switch side := f.side(m); {
+func (ow *ownership) holding(m *tracked) *nodescaler.Reason {
+	switch side := ow.side(m); {
 	case !m.Gone.IsZero() || m.Step == StepOrdered:
 		return nil // there is nothing
 	case side == sideForeign:
-		return no(CodeOtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, f.cfg.Cluster)
-	case f.closed(m):
-		return f.shut[m.Pool]
+		return no(CodeOtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster)
+	case ow.closed(m):
+		return ow.shut[m.Pool]
 	case side == sideUnmarked:
 		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
-	case m.foundRunning() && m.Joined.IsZero() && !f.cfg.AnyCluster:
+	case m.foundRunning() && m.Joined.IsZero() && !ow.cfg.AnyCluster:
 		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
 	}
 	return nil
@@ -120,12 +138,12 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 // closed reports whether the machine's pool is another cluster's. That does not keep what this
 // process' orders made and never started: it fails when it cannot be started, and may be removed
 // then.
-func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.unstarted(m) }
+func (ow *ownership) closed(m *tracked) bool { return ow.shut[m.Pool] != nil && !ow.unstarted(m) }
 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
-func (f *Fleet) unstarted(m *tracked) bool {
-	g := f.view.guest(m.VMID)
-	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && f.view.seen.Online(g.Host))
+func (ow *ownership) unstarted(m *tracked) bool {
+	g := ow.view.guest(m.VMID)
+	return ow.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && ow.view.seen.Online(g.Host))
 }
 
 // guest is the one with a VMID, as it was last seen; nil without one.
@@ -137,13 +155,13 @@ func (v *view) guest(id int) *placement.Guest {
 }
 
 // overdue reports whether a machine that runs should be a node by now.
-func (f *Fleet) overdue(m *tracked, p *settings.Pool) bool {
-	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.Online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+func (ow *ownership) overdue(m *tracked, p *settings.Pool) bool {
+	return m.Step == StepStarted && ow.members.nodes != nil && ow.view.seen.Online(m.Host) && ow.watch.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
 // untouchable is why the machine is not returned or kept as a spare, as an error.
-func (f *Fleet) untouchable(m *tracked) error {
-	if r := f.holding(m); r != nil {
+func (ow *ownership) untouchable(m *tracked) error {
+	if r := ow.holding(m); r != nil {
 		return fmt.Errorf("machine %s is held: %s: %s", m.Name, r.Code, r.Text)
 	}
 	return nil
@@ -168,47 +186,47 @@ func (v *view) weight(vmid int, created time.Time) entry {
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says
 // what has changed.
-func (f *Fleet) contest() {
-	was := f.shut
-	f.shut = map[string]*nodescaler.Reason{}
+func (ow *ownership) contest() {
+	was := ow.shut
+	ow.shut = map[string]*nodescaler.Reason{}
 	var winner *rival
-	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
-		if r, lost := f.outranked(f.pools[name]); lost {
+	for _, name := range slices.Sorted(maps.Keys(ow.catalogue.pools)) {
+		if r, lost := ow.outranked(ow.catalogue.pools[name]); lost {
 			winner = cmp.Or(winner, &r)
-			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in %s that comes before it",
-				r.vmid, r.host, f.cfg.Owner, name, r.cluster, f.cfg.Cluster, f.pools[name].VMIDs)
+			ow.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in %s that comes before it",
+				r.vmid, r.host, ow.cfg.Owner, name, r.cluster, ow.cfg.Cluster, ow.catalogue.pools[name].VMIDs)
 		}
 	}
-	newcomer := winner != nil && !f.established()
-	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
-		if newcomer && f.shut[name] == nil {
-			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in any pool",
-				winner.vmid, winner.host, f.cfg.Owner, winner.pool, winner.cluster, f.cfg.Cluster)
+	newcomer := winner != nil && !ow.established()
+	for _, name := range slices.Sorted(maps.Keys(ow.catalogue.pools)) {
+		if newcomer && ow.shut[name] == nil {
+			ow.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in any pool",
+				winner.vmid, winner.host, ow.cfg.Owner, winner.pool, winner.cluster, ow.cfg.Cluster)
 		}
-		switch is, before := f.shut[name], was[name]; {
+		switch is, before := ow.shut[name], was[name]; {
 		case is != nil && before == nil:
-			f.sayOfPool(name, *is, "give this cluster another owner, or the pool another range of VMIDs")
+			ow.records.sayOfPool(name, *is, "give this cluster another owner, or the pool another range of VMIDs")
 		case is == nil && before != nil:
-			f.sayOfPool(name, reason(CodeThawed, "was %s: %s", before.Code, before.Text), "")
+			ow.records.sayOfPool(name, reason(CodeThawed, "was %s: %s", before.Code, before.Text), "")
 		}
 	}
 }
 
 // outranked returns the machine by which a pool is another cluster's, if it is.
-func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
+func (ow *ownership) outranked(p *settings.Pool) (rival, bool) {
 	var first *rival
 	var most entry
-	for id := range f.rivals {
-		r := f.rivals[id]
-		if c := f.view.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
+	for id := range ow.rivals {
+		r := ow.rivals[id]
+		if c := ow.view.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
 			first, most = &r, c
 		}
 	}
 	if first == nil {
 		return rival{}, false
 	}
-	for _, m := range f.machines {
-		if f.present(p, m) && f.view.weight(m.VMID, m.Created).before(most) {
+	for _, m := range ow.roster.machines {
+		if ow.present(p, m) && ow.view.weight(m.VMID, m.Created).before(most) {
 			return rival{}, false
 		}
 	}
@@ -217,12 +235,12 @@ func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 
 // present reports whether a machine of this cluster is listed in the pool's range. A host that is
 // offline lists its guests without names.
-func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
-	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
+func (ow *ownership) present(p *settings.Pool, m *tracked) bool {
+	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || ow.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
-	g := f.view.guest(m.VMID)
-	return g != nil && (g.Name == m.Name || f.view.nameless(g))
+	g := ow.view.guest(m.VMID)
+	return g != nil && (g.Name == m.Name || ow.view.nameless(g))
 }
 
 // nameless reports whether the name of a guest is not known because its host is offline.
@@ -230,9 +248,9 @@ func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen
 
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in
 // question.
-func (f *Fleet) settled(p *settings.Pool) bool {
-	for _, m := range f.machines {
-		if f.present(p, m) {
+func (ow *ownership) settled(p *settings.Pool) bool {
+	for _, m := range ow.roster.machines {
+		if ow.present(p, m) {
 			return true
 		}
 	}
@@ -240,9 +258,9 @@ func (f *Fleet) settled(p *settings.Pool) bool {
 }
 
 // established reports whether this cluster has a machine in a pool that is not another one's.
-func (f *Fleet) established() bool {
-	for name, p := range f.pools {
-		if f.shut[name] == nil && f.settled(p) {
+func (ow *ownership) established() bool {
+	for name, p := range ow.catalogue.pools {
+		if ow.shut[name] == nil && ow.settled(p) {
 			return true
 		}
 	}
@@ -252,20 +270,20 @@ func (f *Fleet) established() bool {
 // unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool
 // has none of this cluster: whether the pool is another cluster's is not known then, and orders
 // wait. A cluster that has no machine at all may have lost every pool by a machine in one of them.
-func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
-	if f.settled(p) {
+func (ow *ownership) unsettled(p *settings.Pool) *placement.Guest {
+	if ow.settled(p) {
 		return nil
 	}
-	all := !f.established()
-	known := f.knownIDs()
-	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
-		g := f.view.seen.Guests[id]
-		if g.Template || g.Container || known[id] || f.stranger(g) || f.noted(id) {
+	all := !ow.established()
+	known := ow.knownIDs()
+	for _, id := range slices.Sorted(maps.Keys(ow.view.seen.Guests)) {
+		g := ow.view.seen.Guests[id]
+		if g.Template || g.Container || known[id] || ow.stranger(g) || ow.noted(id) {
 			continue
 		}
 		in := p
 		if !p.VMIDs.Holds(id) {
-			in = f.poolOfVMID(id)
+			in = ow.catalogue.poolOfVMID(id)
 		}
 		if in != nil && (all || in == p) && (namedFor(in, g) || g.Unnamed()) {
 			return g

@@ -156,12 +156,13 @@ func TestMachinesThatNothingStops(t *testing.T) {
 		{name: "found there and never started", is: but(func(i *Intent) { i.Step = StepCloned }), shut: true, want: CodeOtherCluster},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &Fleet{cfg: FleetConfig{Cluster: homeCluster, AnyCluster: c.any}, shut: map[string]*nodescaler.Reason{}}
+			f := assemble(FleetConfig{Cluster: homeCluster, AnyCluster: c.any})
+			f.ownership.shut = map[string]*nodescaler.Reason{}
 			if c.shut {
-				f.shut["web"] = no(CodeOtherCluster, "it is")
+				f.ownership.shut["web"] = no(CodeOtherCluster, "it is")
 			}
 			got := ""
-			if r := f.holding(&tracked{Intent: c.is}); r != nil {
+			if r := f.ownership.holding(&tracked{Intent: c.is}); r != nil {
 				got = r.Code
 			}
 			if got != c.want {
@@ -173,11 +174,10 @@ func TestMachinesThatNothingStops(t *testing.T) {
 
 // belonging is a fleet of two pools on an online host and an offline one.
 func belonging(guests ...placement.Guest) *Fleet {
-	f := &Fleet{
-		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, roster: roster{map[string]*tracked{}},
-		catalogue: catalogue{pools: map[string]*settings.Pool{
-			"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}},
-		}},
+	f := assemble(FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }})
+	f.ownership.shut = map[string]*nodescaler.Reason{}
+	f.catalogue.pools = map[string]*settings.Pool{
+		"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}},
 	}
 	f.view.seen = &placement.Sight{Hosts: []placement.Host{{Name: "off"}, {Name: "on", Online: true}}, Guests: map[int]*placement.Guest{}}
 	for _, g := range guests {
@@ -211,14 +211,14 @@ func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
 		c.m(&i)
 		c.g(&g)
 		f := belonging(g)
-		f.machines["m"] = &tracked{Intent: i}
-		if got := f.present(f.pools["web"], f.machines["m"]); got != c.there {
+		f.roster.machines["m"] = &tracked{Intent: i}
+		if got := f.ownership.present(f.catalogue.pools["web"], f.roster.machines["m"]); got != c.there {
 			t.Errorf("%s: %v", c.name, got)
 		}
-		if f.settled(f.pools["web"]) != c.there || f.established() != c.there && i.Pool == "web" {
-			t.Errorf("%s: settled %v, established %v", c.name, f.settled(f.pools["web"]), f.established())
+		if f.ownership.settled(f.catalogue.pools["web"]) != c.there || f.ownership.established() != c.there && i.Pool == "web" {
+			t.Errorf("%s: settled %v, established %v", c.name, f.ownership.settled(f.catalogue.pools["web"]), f.ownership.established())
 		}
-		if f.shut["web"] = no(CodeOtherCluster, "it is"); f.established() && i.Pool == "web" {
+		if f.ownership.shut["web"] = no(CodeOtherCluster, "it is"); f.ownership.established() && i.Pool == "web" {
 			t.Errorf("%s: established by a pool that is another cluster's", c.name)
 		}
 	}
@@ -243,7 +243,7 @@ func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
 	} {
 		m := &tracked{Intent: made}
 		c.m(m)
-		if got := belonging(c.g...).unstarted(m); got != c.want {
+		if got := belonging(c.g...).ownership.unstarted(m); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -254,7 +254,7 @@ func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 		return func(f *Fleet) {
 			g := &placement.Guest{VMID: id, Name: pool + "-own", Host: "on"}
 			f.view.seen.Guests[id] = g
-			f.machines[g.Name] = &tracked{Intent: Intent{Name: g.Name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
+			f.roster.machines[g.Name] = &tracked{Intent: Intent{Name: g.Name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
 		}
 	}
 	looks := func(g placement.Guest) string { return appearance(&g) }
@@ -271,24 +271,24 @@ func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 		{"a template", placement.Guest{VMID: 101, Host: "on", Template: true}, func(*Fleet) {}, false},
 		{"a container", placement.Guest{VMID: 101, Host: "on", Container: true}, func(*Fleet) {}, false},
 		{"known", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
-			f.machines["web-1"] = &tracked{Intent: Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}}
+			f.roster.machines["web-1"] = &tracked{Intent: Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}}
 		}, false},
 		{"a stranger", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
-			f.others = map[int]string{101: looks(placement.Guest{VMID: 101, Name: "web-1", Host: "on"})}
+			f.ownership.others = map[int]string{101: looks(placement.Guest{VMID: 101, Name: "web-1", Host: "on"})}
 		}, false},
-		{"being made by another process", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) { f.fresh = map[int]freshling{101: {looks: "web-1"}} }, false},
+		{"being made by another process", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) { f.ownership.fresh = map[int]freshling{101: {looks: "web-1"}} }, false},
 		{"in another pool, which may be lost too", placement.Guest{VMID: 201, Name: "db-1", Host: "on"}, func(*Fleet) {}, true},
 		{"in another pool, and of no pool's name there", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
 		{"in no pool", placement.Guest{VMID: 301, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
 		{"in another pool, and a third is ours", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(f *Fleet) {
-			f.pools["mail"] = &settings.Pool{Name: "mail", VMIDs: placement.VMIDs{First: 400, Last: 499}}
+			f.catalogue.pools["mail"] = &settings.Pool{Name: "mail", VMIDs: placement.VMIDs{First: 400, Last: 499}}
 			settle("mail", 450)(f)
 		}, false},
 		{"in the pool, and another is ours", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, settle("db", 250), true},
 	} {
 		f := belonging(c.g)
 		c.with(f)
-		if got := f.unsettled(f.pools["web"]); (got != nil) != c.want {
+		if got := f.ownership.unsettled(f.catalogue.pools["web"]); (got != nil) != c.want {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

@@ -17,6 +17,18 @@ const (
 	brakePool, brakeAll = 1, 2
 )
 
+// holds are what keeps machines from being stopped or destroyed: whose they are, what their nodes
+// say, and the brake.
+type holds struct {
+	cfg       *FleetConfig
+	watch     *watch
+	records   *records
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+}
+
 // brake is what is known when one more machine is to go undrained.
 type brake struct {
 	pool, all tally

@@ -81,19 +81,19 @@ func admits(most int, mine entry, others []entry) admission {
 
 // admitted reports whether a machine may be started now. One that ran before has been counted by
 // all since.
-func (w *work) admitted(ctx context.Context) bool {
+func (w making) admitted(ctx context.Context) bool {
 	if w.m.admitted || !w.i.Joined.IsZero() || !w.i.Woken.IsZero() {
 		return true
 	}
 	others, err := w.census(ctx)
 	w.mu.Lock()
-	defer w.unlock()
+	defer w.records.unlock()
 	m := w.m
 	if err != nil {
 		w.upset(err)
 		return false
 	}
-	if w.contest(); w.shut[w.p.Name] != nil {
+	if w.ownership.contest(); w.ownership.shut[w.p.Name] != nil {
 		return false
 	}
 	mine := entry{vmid: m.VMID, created: m.Created, order: m.Order}
@@ -102,19 +102,19 @@ func (w *work) admitted(ctx context.Context) bool {
 		m.admitted = true // from now on all others count it
 	case cancel:
 		r := reason(CodePoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d: it is removed, and was never started", m.Pool, len(others), w.p.Max)
-		w.fail(m, r, "see which other Plimsoll makes machines of owner "+w.cfg.Owner)
+		w.records.fail(m, r, "see which other Plimsoll makes machines of owner "+w.cfg.Owner)
 		m.Returned = w.cfg.Now()
-		_ = w.keep(m) // noted there, and kept again before the next move
+		_ = w.records.keep(m) // noted there, and kept again before the next move
 	case postpone:
-		w.impede(m, reason(CodePoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
+		w.records.impede(m, reason(CodePoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
 			"see which other Plimsoll makes machines of owner "+w.cfg.Owner)
-		w.pause(m, lookGap)
+		w.records.pause(m, lookGap)
 	}
 	return m.admitted && w.cfg.Now().Sub(m.proved) <= proofLasts // or else it is proved again, and started then
 }
 
 // census lists the machines of the pool that show the flag, without the one that is worked on.
-func (w *work) census(ctx context.Context) ([]entry, error) {
+func (w making) census(ctx context.Context) ([]entry, error) {
 	resources, err := w.client.Resources(ctx)
 	if err != nil {
 		return nil, err
@@ -140,12 +140,12 @@ func (w *work) census(ctx context.Context) ([]entry, error) {
 
 // tallied are the machines that this process knows to show the flag, and those that have to be
 // asked.
-func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []*placement.Guest) {
+func (w making) tallied(listed map[int]*placement.Guest) (all []entry, unknown []*placement.Guest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := map[int]bool{w.i.VMID: true}
-	for _, m := range w.machines {
-		if m == w.m || !m.Gone.IsZero() || w.side(m) == sideForeign {
+	for _, m := range w.roster.machines {
+		if m == w.m || !m.Gone.IsZero() || w.ownership.side(m) == sideForeign {
 			continue
 		}
 		known[m.VMID] = known[m.VMID] || !m.Step.before(StepClaimed) && !m.unsure
@@ -169,15 +169,15 @@ func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []
 
 // suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with
 // our tag anywhere, or in the pool's range, where a list may lack its name for a moment.
-func (w *work) suspect(g *placement.Guest) bool {
+func (w making) suspect(g *placement.Guest) bool {
 	named := namedFor(w.p, g) && slices.Contains(g.Tags, settings.OwnerTag(w.cfg.Owner))
 	here := w.p.VMIDs.Holds(g.VMID) && !g.Template && !g.Container && (g.Unnamed() || namedFor(w.p, g))
-	return (named || here) && !w.stranger(g)
+	return (named || here) && !w.ownership.stranger(g)
 }
 
 // entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read
 // counts as if it did.
-func (w *work) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, error) {
+func (w making) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, error) {
 	c, err := w.client.Config(ctx, g.Host, g.VMID)
 	switch {
 	case pveapi.Is(err, pveapi.Absent):
@@ -196,7 +196,7 @@ func (w *work) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, er
 	}
 	if w.cfg.allegiance().of(m.Cluster) == sideForeign {
 		if w.p.VMIDs.Holds(g.VMID) {
-			w.notOurs(foundling{guest: g, looks: appearance(g)}, &rival{vmid: g.VMID, host: g.Host, pool: m.Pool, cluster: m.Cluster, created: m.Created})
+			w.ownership.notOurs(foundling{guest: g, looks: appearance(g)}, &rival{vmid: g.VMID, host: g.Host, pool: m.Pool, cluster: m.Cluster, created: m.Created})
 		}
 		return entry{}, false, nil
 	}

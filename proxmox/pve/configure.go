@@ -15,6 +15,8 @@ import (
 
 // catalogue is the pools as they are configured, and what machines cost.
 type catalogue struct {
+	cfg     *FleetConfig
+	watch   *watch
 	given   []settings.Pool // as they were taken last; what they point at does not change
 	pools   map[string]*settings.Pool
 	recipe  map[string]string    // digest of a pool's configuration
@@ -35,7 +37,7 @@ type catalogue struct {
 // point at must not be changed.
 func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	f.mu.Lock()
-	same := f.took(pools)
+	same := f.catalogue.took(pools)
 	f.mu.Unlock()
 	if !same {
 		c := settings.NewFaults()
@@ -46,16 +48,16 @@ func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 		}
 	}
 	f.mu.Lock()
-	defer f.unlock()
-	f.setPrices(prices)
-	changed := f.setPools(pools)
-	if err := f.letAllGo(pools); err != nil {
+	defer f.records.unlock()
+	f.catalogue.setPrices(prices)
+	changed := f.catalogue.setPools(pools)
+	if err := f.holds.letAllGo(pools); err != nil {
 		return err
 	}
 	if changed {
-		f.others = map[int]string{} // judged by ranges that may be others now
-		f.view.barred = f.bars()    // a look that is under way may find the templates
-		f.nudge()
+		f.ownership.others = map[int]string{} // judged by ranges that may be others now
+		f.view.barred = f.lookout.bars()      // a look that is under way may find the templates
+		f.records.nudge()
 	}
 	return nil
 }
@@ -66,14 +68,14 @@ func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 func (f *Fleet) Unread() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.unread()
+	return f.lookout.unread()
 }
 
-func (f *Fleet) unread() map[string]nodescaler.Reason {
+func (lo *lookout) unread() map[string]nodescaler.Reason {
 	unread := map[string]nodescaler.Reason{}
-	for name, p := range f.pools {
+	for name, p := range lo.catalogue.pools {
 		for _, id := range p.Template.IDs() {
-			if _, read := f.view.templates[id]; !read {
+			if _, read := lo.view.templates[id]; !read {
 				unread[name] = reason(placement.CodeTemplateUnread, "template %d has not been looked for yet", id)
 			}
 		}
@@ -83,25 +85,25 @@ func (f *Fleet) unread() map[string]nodescaler.Reason {
 
 // News is signalled when orders can be taken that could not be taken before: the cluster was seen
 // for the first time, or may be changed again, or templates were found.
-func (f *Fleet) News() <-chan struct{} { return f.news }
+func (f *Fleet) News() <-chan struct{} { return f.lookout.news }
 
 // bars counts what is in the way of orders.
-func (f *Fleet) bars() int {
-	n := len(f.unread())
-	if f.view.seen == nil {
+func (lo *lookout) bars() int {
+	n := len(lo.unread())
+	if lo.view.seen == nil {
 		n++
 	}
-	if f.view.frozen != nil {
+	if lo.view.frozen != nil {
 		n++
 	}
 	return n
 }
 
 // unbar tells of orders that can be taken now.
-func (f *Fleet) unbar() {
-	was := f.view.barred
-	if f.view.barred = f.bars(); f.view.barred < was {
-		ring(f.news)
+func (lo *lookout) unbar() {
+	was := lo.view.barred
+	if lo.view.barred = lo.bars(); lo.view.barred < was {
+		ring(lo.news)
 	}
 }
 
@@ -112,48 +114,48 @@ func (c *catalogue) took(pools []settings.Pool) bool {
 
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps
 // are replaced and not written to: who works by the old ones goes on by them.
-func (f *Fleet) setPools(pools []settings.Pool) bool {
-	if f.took(pools) {
+func (c *catalogue) setPools(pools []settings.Pool) bool {
+	if c.took(pools) {
 		return false
 	}
-	was := f.recipe
-	f.given = slices.Clone(pools)
-	f.pools, f.recipe, f.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
+	was := c.recipe
+	c.given = slices.Clone(pools)
+	c.pools, c.recipe, c.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()
-		f.pools[p.Name] = &p
-		f.recipe[p.Name] = p.Recipe()
-		delete(f.dropped, p.Name)
+		c.pools[p.Name] = &p
+		c.recipe[p.Name] = p.Recipe()
+		delete(c.dropped, p.Name)
 	}
 	for name := range was {
-		if f.pools[name] == nil {
-			f.dropped[name] = f.cfg.Now()
+		if c.pools[name] == nil {
+			c.dropped[name] = c.cfg.Now()
 		}
 	}
-	return !maps.Equal(was, f.recipe)
+	return !maps.Equal(was, c.recipe)
 }
 
 // unknownSince is when a pool that is not known was last, or the fleet began.
-func (f *Fleet) unknownSince(pool string) time.Time {
-	if at, was := f.dropped[pool]; was {
+func (c *catalogue) unknownSince(pool string) time.Time {
+	if at, was := c.dropped[pool]; was {
 		return at
 	}
-	return f.began
+	return c.watch.began
 }
 
 // mayBeKnown reports whether the pool of a machine that is gone, which is not known, may be known
 // again.
-func (f *Fleet) mayBeKnown(m *tracked) bool {
-	now, wait := f.cfg.Now(), unknownFor
+func (c *catalogue) mayBeKnown(m *tracked) bool {
+	now, wait := c.cfg.Now(), unknownFor
 	if now.Sub(m.Gone) >= longGone {
 		wait = unknownAgain
 	}
-	return now.Sub(f.unknownSince(m.Pool)) < wait
+	return now.Sub(c.unknownSince(m.Pool)) < wait
 }
 
-func (f *Fleet) setPrices(prices *pricing.Book) {
-	if f.prices = prices; prices == nil {
-		f.prices = pricing.DefaultBook()
+func (c *catalogue) setPrices(prices *pricing.Book) {
+	if c.prices = prices; prices == nil {
+		c.prices = pricing.DefaultBook()
 	}
 }
 

@@ -489,12 +489,12 @@ func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing
 	p.VMIDs.First = min(p.VMIDs.First, p.VMIDs.Last-1)
 	w.cfg.Pools = []settings.Pool{p}
 	w.restart(unknownFor - time.Hour)
-	if free := w.fleet.freeID(&p, nil); free != 0 && (free == kept[0].VMID || free == kept[1].VMID) {
+	if free := w.fleet.intake.freeID(&p, nil); free != 0 && (free == kept[0].VMID || free == kept[1].VMID) {
 		t.Errorf("VM %d is taken again at once", free)
 	}
 	w.restart(13 * time.Hour)
 	for _, i := range kept {
-		if !w.fleet.vacated(w.fleet.machines[i.Order]) {
+		if !w.fleet.intake.vacated(w.fleet.roster.machines[i.Order]) {
 			t.Errorf("VM %d is not used again", i.VMID)
 		}
 	}

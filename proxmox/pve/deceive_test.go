@@ -108,8 +108,8 @@ func (l *life) nodesOf(v pvesim.VMState) (all []Node) {
 
 // seen notes which machines the fleet has been shown a ready node of.
 func (l *life) seen() {
-	for _, m := range l.fleet.machines {
-		if n, there := l.fleet.nodeOf(m); there && n.Ready && !m.Joined.IsZero() {
+	for _, m := range l.fleet.roster.machines {
+		if n, there := l.fleet.members.nodeOf(m); there && n.Ready && !m.Joined.IsZero() {
 			l.once[m.Name] = true
 		}
 	}

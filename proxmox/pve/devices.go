@@ -73,7 +73,7 @@ func configured(c *pveapi.VMConfig, values map[string]string, vmid int) map[stri
 
 // strange are the drives and devices of a machine that its order did not make. Where that was not
 // kept, it made what the template has, and the disk that it boots from.
-func (w *work) strange(c *pveapi.VMConfig) []string {
+func (w leaving) strange(c *pveapi.VMConfig) []string {
 	w.mu.Lock()
 	template := w.view.templates[w.p.Template.On(w.i.Host)]
 	w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *work) strange(c *pveapi.VMConfig) []string {
 // made reports whether a drive or device of a machine may be what its order made: a disk that was
 // moved to another storage may have another number there, but not another size. What was not kept
 // is empty.
-func (w *work) made(c *pveapi.VMConfig, template *placement.TemplateSeen, key, was string) bool {
+func (w leaving) made(c *pveapi.VMConfig, template *placement.TemplateSeen, key, was string) bool {
 	d, drive := c.Disks[key]
 	switch {
 	case !drive:

@@ -73,16 +73,16 @@ func TestStrangeDevices(t *testing.T) {
 		{"not kept, and it boots from another drive", nil, map[string]string{"virtio0": "a:vm-1000-disk-0", "boot": "order=virtio0"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &Fleet{}
+			f := assemble(FleetConfig{})
 			f.view.templates = map[int]placement.TemplateSeen{9001: {Size: 2 * pricing.GiB, Devices: map[string]string{"scsi0": "a:base-9001-disk-0", "scsi5": "/dev/sdc", "args": "-cpu max"}}}
-			w := &work{Fleet: f, p: &settings.Pool{Template: placement.Template{VMID: 9001}}, i: Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Making: Making{Devices: c.made}}}
+			w := &work{crew: f.crew, p: &settings.Pool{Template: placement.Template{VMID: 9001}}, i: Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Making: Making{Devices: c.made}}}
 			conf := &pveapi.VMConfig{Raw: c.raw, Disks: map[string]pveapi.Volume{}}
 			for key, value := range c.raw {
 				if pveapi.IsDrive(key) {
 					conf.Disks[key] = pveapi.ParseDrive(value)
 				}
 			}
-			if got := list(w.strange(conf)); got != c.want {
+			if got := list(leaving{w}.strange(conf)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -157,7 +157,7 @@ func TestAVolumeInTheDriveForDiscsHoldsTheMachine(t *testing.T) {
 
 func TestDevicesAreKeptFromWhenItIsConfigured(t *testing.T) {
 	w, names := seeing(t, 1)
-	i := w.fleet.named(names[0]).Devices
+	i := w.fleet.roster.named(names[0]).Devices
 	if len(i) != 1 || !strings.HasPrefix(i["scsi0"], "local-lvm:") {
 		t.Errorf("kept is %v", i)
 	}

@@ -103,29 +103,77 @@ type Node struct {
 // quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host
 // is online or has left the cluster for good, and there is a majority to say so.
 type Fleet struct {
-	client *pveapi.Client
-	cfg    FleetConfig
-	// ticking is held by the one round of work at a time; mu guards everything below. It is never
-	// held during a call to Proxmox VE; while an intent is written what is remembered can be read.
+	cfg FleetConfig
+	// ticking is held by the one round of work at a time; mu guards what the parts remember. It is
+	// never held during a call to Proxmox VE; while an intent is written that can be read.
 	ticking sync.Mutex
 	mu      guard
-	telling sync.Mutex
 
-	records
-	catalogue
-	roster
-	began   time.Time
-	steady  steady
-	view    view
-	taken   map[int]time.Time             // VMIDs that turned out to be others', and when
-	others  map[int]string                // VMs in our ranges that are not ours, and how they looked
-	rivals  map[int]rival                 // of these, those that are another cluster's
-	fresh   map[int]freshling             // VMs that may be in the making by another process
-	shut    map[string]*nodescaler.Reason // pools that are another cluster's
-	noticed map[string]time.Time          // orphans, and since when
-	free    map[int]time.Time             // VMIDs that were free, and when
-	news    chan struct{}
-	listed  *loop.MachineState // what List tells; nil since something has changed
+	// The parts, each over those before it.
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+	holds     *holds
+	agenda    *agenda
+	intake    *intake
+	listing   *listing
+	lookout   *lookout
+	leftovers *leftovers
+	crew      *crew
+	settler   *settler
+	adoption  *adoption
+}
+
+// assemble puts a fleet together of its parts. Nothing is known yet.
+func assemble(cfg FleetConfig) *Fleet {
+	f := &Fleet{cfg: cfg}
+	c, mu, client := &f.cfg, &f.mu, cfg.Client
+	f.watch = &watch{cfg: c, mu: mu}
+	f.records = &records{
+		mu: mu, report: cfg.Report, lead: cfg.Timed,
+		store: patient{cfg.Intents, mu}, clock: cfg.Now, chance: cfg.Rand, wake: make(chan struct{}, 1), counts: map[string]int{},
+	}
+	f.catalogue = &catalogue{cfg: c, watch: f.watch, dropped: map[string]time.Time{}}
+	f.roster = &roster{map[string]*tracked{}}
+	f.view = &view{
+		templates: map[int]placement.TemplateSeen{}, bridges: map[string][]string{},
+		known: map[string]bool{}, resting: map[string]time.Time{}, silent: map[string]time.Time{},
+	}
+	f.members = &members{cfg: c, records: f.records, roster: f.roster}
+	f.ownership = &ownership{
+		cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members,
+		taken: map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
+	}
+	f.holds = &holds{cfg: c, watch: f.watch, records: f.records, roster: f.roster, view: f.view, members: f.members, ownership: f.ownership}
+	f.agenda = &agenda{
+		cfg: c, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members, ownership: f.ownership, holds: f.holds,
+	}
+	f.intake = &intake{
+		cfg: c, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view, ownership: f.ownership, holds: f.holds, agenda: f.agenda,
+	}
+	f.listing = &listing{cfg: c, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members, holds: f.holds, intake: f.intake}
+	f.lookout = &lookout{
+		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
+		members: f.members, news: make(chan struct{}, 1),
+	}
+	f.leftovers = &leftovers{
+		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
+		members: f.members, ownership: f.ownership, holds: f.holds,
+	}
+	f.crew = &crew{
+		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
+		members: f.members, ownership: f.ownership, holds: f.holds, intake: f.intake,
+	}
+	f.settler = &settler{
+		cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
+		members: f.members, ownership: f.ownership, intake: f.intake, lookout: f.lookout, leftovers: f.leftovers, crew: f.crew,
+	}
+	f.adoption = &adoption{f.crew, f.settler}
+	return f
 }
 
 // roster is the machines, by order.
@@ -172,25 +220,17 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Timed == nil {
 		cfg.Timed = func(Lead) {}
 	}
-	f := &Fleet{
-		client: cfg.Client, cfg: cfg, began: cfg.Now(),
-		roster:    roster{map[string]*tracked{}},
-		catalogue: catalogue{dropped: map[string]time.Time{}},
-		taken:     map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
-		news: make(chan struct{}, 1),
-	}
-	f.records = records{store: patient{cfg.Intents, &f.mu}, clock: cfg.Now, chance: cfg.Rand, wake: make(chan struct{}, 1), counts: map[string]int{}}
-	f.view.templates, f.view.bridges = map[int]placement.TemplateSeen{}, map[string][]string{}
-	f.view.known, f.view.resting, f.view.silent = map[string]bool{}, map[string]time.Time{}, map[string]time.Time{}
-	f.setPools(cfg.Pools)
-	f.setPrices(cfg.Prices)
-	f.view.barred = f.bars()
+	f := assemble(cfg)
+	f.watch.began = cfg.Now()
+	f.catalogue.setPools(cfg.Pools)
+	f.catalogue.setPrices(cfg.Prices)
+	f.view.barred = f.lookout.bars()
 	if err := f.load(); err != nil {
 		return f, err
 	}
 	f.mu.Lock()
-	defer f.unlock()
-	return f, f.letAllGo(cfg.Pools)
+	defer f.records.unlock()
+	return f, f.holds.letAllGo(cfg.Pools)
 }
 
 func (c *FleetConfig) check() error {
@@ -207,23 +247,23 @@ func (c *FleetConfig) check() error {
 }
 
 func (f *Fleet) load() error {
-	kept, err := f.store.Load()
+	kept, err := f.records.store.Load()
 	if err != nil {
 		return err
 	}
-	f.steady.see(f.cfg.Now())
+	f.watch.steady.see(f.cfg.Now())
 	for _, i := range kept {
 		i.Why = brief(i.Why)
 		m := &tracked{Intent: i}
 		m.unsure = i.Step == StepClaimed && i.Task == nil
 		if m.ProviderID == "" {
-			m.ProviderID = f.plannedID(m)
+			m.ProviderID = f.catalogue.plannedID(m)
 		}
-		if f.disown(m) {
-			f.machines[i.Order] = m
+		if f.ownership.disown(m) {
+			f.roster.machines[i.Order] = m
 		}
 	}
-	f.correct(f.cfg.Now())
+	f.roster.correct(f.cfg.Now())
 	return nil
 }
 
@@ -236,27 +276,11 @@ func (ro *roster) sorted() []*tracked {
 	return all
 }
 
-// unlock ends a change and tells what happened in it.
-func (f *Fleet) unlock() {
-	f.listed = nil
-	f.telling.Lock()
-	events, leads := f.events, f.leads
-	f.events, f.leads = nil, nil
-	f.mu.Unlock()
-	for _, e := range events {
-		f.cfg.Report(e)
-	}
-	for _, l := range leads {
-		f.cfg.Timed(l)
-	}
-	f.telling.Unlock()
-}
-
 // Counts returns how many events there were of each code since the fleet was made.
 func (f *Fleet) Counts() map[string]int {
 	f.mu.Lock()
-	defer f.unlock()
-	return maps.Clone(f.counts)
+	defer f.records.unlock()
+	return maps.Clone(f.records.counts)
 }
 
 // refused is an order that was surely not taken, with the reasons.
@@ -292,35 +316,47 @@ func (r *Refusal) Unwrap() error { return r.is }
 // the ticks that follow. An order that is known already changes nothing.
 func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	f.mu.Lock()
-	defer f.unlock()
-	if f.machines[o.ID] != nil {
+	defer f.records.unlock()
+	if f.roster.machines[o.ID] != nil {
 		return nil
 	}
 	if f.cfg.Watch {
 		return refused(watching)
 	}
-	m, err := f.accept(o)
+	m, err := f.intake.accept(o)
 	if err != nil {
 		return err
 	}
-	if err := f.store.Put(m.Intent.clone()); err != nil {
+	if err := f.records.store.Put(m.Intent.clone()); err != nil {
 		// It may have been kept all the same, and would then come to life after a restart.
-		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.store.Remove(o.ID)))
+		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.records.store.Remove(o.ID)))
 	}
-	f.machines[o.ID] = m
-	delete(f.free, m.VMID)
-	f.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
-	f.nudge()
+	f.roster.machines[o.ID] = m
+	delete(f.leftovers.free, m.VMID)
+	f.records.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
+	f.records.nudge()
 	return nil
 }
 
 // watching is why a fleet that only looks does nothing.
 var watching = reason(CodeWatching, "nothing is changed here, only looked at")
 
+// intake takes orders: it finds a machine its place, its VMID and its pool's consent.
+type intake struct {
+	cfg       *FleetConfig
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	ownership *ownership
+	holds     *holds
+	agenda    *agenda
+}
+
 // accept plans the machine of an order.
-func (f *Fleet) accept(o loop.Order) (*tracked, error) {
+func (in *intake) accept(o loop.Order) (*tracked, error) {
 	a := o.Action
-	p := f.pools[a.Pool]
+	p := in.catalogue.pools[a.Pool]
 	switch {
 	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
 		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
@@ -329,39 +365,39 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
 		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
 	}
-	now := f.cfg.Now()
-	if r := f.view.blind(now); r != nil {
+	now := in.cfg.Now()
+	if r := in.view.blind(now); r != nil {
 		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{*r})
 	}
-	if r := f.view.frozen; r != nil {
+	if r := in.view.frozen; r != nil {
 		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(CodeFrozen, "%s: %s", r.Code, r.Text)})
 	}
-	if r := f.shut[p.Name]; r != nil {
+	if r := in.ownership.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)
 	}
-	if g := f.unsettled(p); g != nil && f.view.nameless(g) {
+	if g := in.ownership.unsettled(p); g != nil && in.view.nameless(g) {
 		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
 	}
-	if r := f.full(p); r != nil {
+	if r := in.full(p); r != nil {
 		return nil, poolRefused(*r)
 	}
-	if r := f.health(p, now).closed(p, now); r != nil {
+	if r := in.health(p, now).closed(p, now); r != nil {
 		return nil, poolRefused(*r)
 	}
-	host, why := f.choose(p, *a.Shape, a.Host)
+	host, why := in.choose(p, *a.Shape, a.Host)
 	if host == "" {
 		return nil, refused(why...)
 	}
-	id := f.freeID(p, nil)
+	id := in.freeID(p, nil)
 	if id == 0 {
 		return nil, poolRefused(exhausted(p))
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: f.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
+		Cluster: in.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: in.catalogue.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
 	}}
 	m.mile = milestone{StepOrdered, now}
-	m.ProviderID = f.plannedID(m)
+	m.ProviderID = in.catalogue.plannedID(m)
 	return m, nil
 }
 
@@ -398,8 +434,8 @@ func brief(text string) string {
 }
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
-func (f *Fleet) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g, at := f.ground(), p.Places()
+func (in *intake) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
+	g, at := in.ground(), p.Places()
 	if named != "" {
 		if r := g.Refuses(at, s, named); r != nil {
 			return "", []nodescaler.Reason{*r}
@@ -414,14 +450,14 @@ func (f *Fleet) choose(p *settings.Pool, s pricing.Shape, named string) (string,
 }
 
 // ground is what machines are placed on now.
-func (f *Fleet) ground() *placement.Ground {
+func (in *intake) ground() *placement.Ground {
 	g := &placement.Ground{
-		Sight: f.view.seen, Now: f.cfg.Now(), Pools: make(map[string]*placement.Pool, len(f.pools)), Templates: f.view.templates, Prices: f.prices,
+		Sight: in.view.seen, Now: in.cfg.Now(), Pools: make(map[string]*placement.Pool, len(in.catalogue.pools)), Templates: in.view.templates, Prices: in.catalogue.prices,
 	}
-	for name, p := range f.pools {
+	for name, p := range in.catalogue.pools {
 		g.Pools[name] = p.Places()
 	}
-	for _, m := range f.machines {
+	for _, m := range in.roster.machines {
 		if m.Gone.IsZero() {
 			g.Machines = append(g.Machines, m.placed())
 		}
@@ -438,8 +474,8 @@ func (i *Intent) placed() placement.Machine {
 }
 
 // full says that the pool has as many machines as it may.
-func (f *Fleet) full(p *settings.Pool) *nodescaler.Reason {
-	n, unknown := f.count(p), f.unknown(p)
+func (in *intake) full(p *settings.Pool) *nodescaler.Reason {
+	n, unknown := in.count(p), in.ownership.unknown(p)
 	if n+unknown < p.Max {
 		return nil
 	}
@@ -453,10 +489,10 @@ func (f *Fleet) full(p *settings.Pool) *nodescaler.Reason {
 // count is how many machines the pool has, those that failed included, but not those that will
 // never be made, nor those that will be gone. Whoever gives a machine back may order another at
 // once; its clone waits until there is a place.
-func (f *Fleet) count(p *settings.Pool) int {
+func (in *intake) count(p *settings.Pool) int {
 	n := 0
-	for _, m := range f.machines {
-		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !f.goes(m) {
+	for _, m := range in.roster.machines {
+		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !in.goes(m) {
 			n++
 		}
 	}
@@ -464,27 +500,27 @@ func (f *Fleet) count(p *settings.Pool) int {
 }
 
 // goes reports whether a machine is on its way out and nothing is known to be in the way.
-func (f *Fleet) goes(m *tracked) bool {
-	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.Online(m.Host)
+func (in *intake) goes(m *tracked) bool {
+	return !m.Returned.IsZero() && in.holds.heldBy(m) == nil && in.view.seen.Online(m.Host)
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
 // cannot be told yet, and clones of its templates that nobody remembers.
-func (f *Fleet) unknown(p *settings.Pool) int {
-	n, known := 0, f.knownIDs()
-	for id, g := range f.view.seen.Guests {
-		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.Template && !g.Container && !known[id] {
+func (ow *ownership) unknown(p *settings.Pool) int {
+	n, known := 0, ow.knownIDs()
+	for id, g := range ow.view.seen.Guests {
+		if p.VMIDs.Holds(id) && !ow.stranger(g) && !g.Template && !g.Container && !known[id] {
 			n++
 		}
 	}
-	return max(n, f.view.clones[p.Name])
+	return max(n, ow.view.clones[p.Name])
 }
 
 // knownIDs are the VMIDs that machines have or had not long ago.
-func (f *Fleet) knownIDs() map[int]bool {
-	known := make(map[int]bool, len(f.machines))
-	for _, m := range f.machines {
-		known[m.VMID] = known[m.VMID] || f.side(m) != sideForeign
+func (ow *ownership) knownIDs() map[int]bool {
+	known := make(map[int]bool, len(ow.roster.machines))
+	for _, m := range ow.roster.machines {
+		known[m.VMID] = known[m.VMID] || ow.side(m) != sideForeign
 	}
 	return known
 }
@@ -494,24 +530,24 @@ const strangerRest = 10 * time.Minute
 
 // freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
-func (f *Fleet) freeID(p *settings.Pool, not []int) int {
-	used := f.usedIDs()
-	for id, at := range f.taken {
-		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
-			delete(f.taken, id) // the next pick may try it again
+func (in *intake) freeID(p *settings.Pool, not []int) int {
+	used := in.usedIDs()
+	for id, at := range in.ownership.taken {
+		if used[id] = true; in.cfg.Now().Sub(at) >= strangerRest {
+			delete(in.ownership.taken, id) // the next pick may try it again
 		}
 	}
-	return f.view.firstFree(p, f.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
+	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
 }
 
 // usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
-func (f *Fleet) usedIDs() map[int]bool {
-	used := make(map[int]bool, len(f.machines))
-	for _, m := range f.machines {
-		used[m.VMID] = used[m.VMID] || !f.vacated(m)
+func (in *intake) usedIDs() map[int]bool {
+	used := make(map[int]bool, len(in.roster.machines))
+	for _, m := range in.roster.machines {
+		used[m.VMID] = used[m.VMID] || !in.vacated(m)
 	}
-	for id, at := range f.taken {
-		used[id] = used[id] || f.cfg.Now().Sub(at) < strangerRest
+	for id, at := range in.ownership.taken {
+		used[id] = used[id] || in.cfg.Now().Sub(at) < strangerRest
 	}
 	return used
 }
@@ -528,11 +564,11 @@ func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int
 // vacated reports whether a machine's VMID may be used again, though its failure is still to be
 // remembered, or its pool not known: how long that was so begins anew with each process, and how
 // long the machine is gone does not.
-func (f *Fleet) vacated(m *tracked) bool {
+func (in *intake) vacated(m *tracked) bool {
 	if m.Gone.IsZero() {
 		return false
 	}
-	s := f.scene(m)
+	s := in.agenda.scene(m)
 	s.blamed, s.counted, s.unknown = false, false, s.unknown && s.now.Sub(m.Gone) < unknownFor
 	return m.afterwards(s) == moveForget
 }
@@ -554,9 +590,9 @@ func (a autoscaled) Delete(_ context.Context, name string) error { return a.give
 
 func (f *Fleet) giveBack(name string, forced bool) error {
 	f.mu.Lock()
-	defer f.unlock()
+	defer f.records.unlock()
 	var m *tracked
-	for _, o := range f.machines {
+	for _, o := range f.roster.machines {
 		if o.Name == name {
 			m = o
 		}
@@ -568,17 +604,17 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 		return nil
 	case f.cfg.Watch:
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
-	case f.untouchable(m) != nil:
-		return f.untouchable(m)
+	case f.ownership.untouchable(m) != nil:
+		return f.ownership.untouchable(m)
 	}
 	i := m.Intent.clone()
-	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.silent(m)
-	if err := f.store.Put(i); err != nil {
+	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.holds.silent(m)
+	if err := f.records.store.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
 	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
-	f.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
-	f.nudge()
+	f.records.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
+	f.records.nudge()
 	return nil
 }
 
@@ -618,39 +654,50 @@ func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	if r := f.view.blind(f.cfg.Now()); r != nil {
 		return loop.MachineState{}, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}
-	if f.listed == nil {
-		state := f.state()
-		f.listed = &state
+	if f.records.listed == nil {
+		state := f.listing.state()
+		f.records.listed = &state
 	}
 	return loop.MachineState{
-		Hosts: slices.Clone(f.listed.Hosts), Machines: slices.Clone(f.listed.Machines), Refused: f.withExhausted(f.listed.Refused),
+		Hosts: slices.Clone(f.records.listed.Hosts), Machines: slices.Clone(f.records.listed.Machines), Refused: f.intake.withExhausted(f.records.listed.Refused),
 	}, nil
 }
 
+// listing puts hosts and machines into the loop's words.
+type listing struct {
+	cfg       *FleetConfig
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	holds     *holds
+	intake    *intake
+}
+
 // state is the hosts and the machines in the loop's words.
-func (f *Fleet) state() loop.MachineState {
-	there := make([]*tracked, 0, len(f.machines))
-	for _, m := range f.machines {
+func (li *listing) state() loop.MachineState {
+	there := make([]*tracked, 0, len(li.roster.machines))
+	for _, m := range li.roster.machines {
 		if m.Gone.IsZero() {
 			there = append(there, m)
 		}
 	}
 	slices.SortFunc(there, func(a, b *tracked) int { return cmp.Compare(a.Name, b.Name) })
-	g := f.ground()
-	state := loop.MachineState{Hosts: f.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: f.refusals(g)}
+	g := li.intake.ground()
+	state := loop.MachineState{Hosts: li.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: li.intake.refusals(g)}
 	for i, m := range there {
-		state.Machines[i] = f.word(m)
+		state.Machines[i] = li.word(m)
 	}
 	return state
 }
 
 // word is a machine in the loop's words.
-func (f *Fleet) word(m *tracked) nodescaler.Machine {
+func (li *listing) word(m *tracked) nodescaler.Machine {
 	w := nodescaler.Machine{
-		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: f.uuidOf(m), Held: f.heldBy(m),
+		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: li.members.uuidOf(m), Held: li.holds.heldBy(m),
 		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
-		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
-		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
+		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.trouble(m), NoRoom: m.noRoom(),
+		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
 	}
 	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
@@ -675,18 +722,18 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 }
 
 // trouble is what is wrong with a machine, the worst first.
-func (f *Fleet) trouble(m *tracked) string {
+func (li *listing) trouble(m *tracked) string {
 	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
-	host := f.view.seen.Host(m.Host)
-	node, _ := f.nodeOf(m)
+	host := li.view.seen.Host(m.Host)
+	node, _ := li.members.nodeOf(m)
 	switch {
 	case m.Held != nil:
 		return tell(*m.Held)
-	case f.heldBy(m) != nil:
-		return tell(*f.heldBy(m))
+	case li.holds.heldBy(m) != nil:
+		return tell(*li.holds.heldBy(m))
 	case m.Failed != nil:
 		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
-	case f.pools[m.Pool] == nil:
+	case li.catalogue.pools[m.Pool] == nil:
 		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nothing says how its machines are proved", m.Pool))
 	case host == nil && node.Ready:
 		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
@@ -694,17 +741,17 @@ func (f *Fleet) trouble(m *tracked) string {
 		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
 	case !host.Online:
 		return tell(reason(placement.CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
-	case f.view.frozen != nil:
-		return tell(*f.view.frozen)
+	case li.view.frozen != nil:
+		return tell(*li.view.frozen)
 	case m.hung && m.Task != nil:
 		return tell(m.hanging(true))
-	case !f.view.silent[m.Host].IsZero() && !m.settled():
+	case !li.view.silent[m.Host].IsZero() && !m.settled():
 		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
 	case m.problem.Code != "":
 		return tell(m.problem)
-	case f.view.stopped(m):
+	case li.view.stopped(m):
 		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
-	case m.Step == StepStarted && f.cfg.Nodes == nil:
+	case m.Step == StepStarted && li.cfg.Nodes == nil:
 		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
 	}
 	return ""
@@ -720,13 +767,13 @@ func (v *view) stopped(m *tracked) bool {
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
 // pools see it differently the least counts: a policy that goes by it orders nothing that is
 // refused. While nothing may be changed no host takes anything.
-func (f *Fleet) hosts(g *placement.Ground) []nodescaler.Host {
+func (li *listing) hosts(g *placement.Ground) []nodescaler.Host {
 	var all []nodescaler.Host
 	for i := range g.Hosts {
 		h := &g.Hosts[i]
 		w := nodescaler.Host{
 			Host:   pricing.Host{Name: h.Name},
-			Online: h.Online, Cordoned: h.Maintenance || f.view.frozen != nil,
+			Online: h.Online, Cordoned: h.Maintenance || li.view.frozen != nil,
 		}
 		first := true
 		for _, name := range slices.Sorted(maps.Keys(g.Pools)) {
@@ -749,10 +796,10 @@ func (f *Fleet) hosts(g *placement.Ground) []nodescaler.Host {
 // another cluster's, with why.
 func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	f.mu.Lock()
-	defer f.unlock()
+	defer f.records.unlock()
 	now, paused := f.cfg.Now(), map[string]nodescaler.Reason{}
-	for name, p := range f.pools {
-		if r := cmp.Or(f.shut[name], f.health(p, now).closed(p, now)); r != nil {
+	for name, p := range f.catalogue.pools {
+		if r := cmp.Or(f.ownership.shut[name], f.intake.health(p, now).closed(p, now)); r != nil {
 			paused[name] = *r
 		}
 	}
@@ -763,21 +810,21 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 // brake holds now. What it would hold next it holds again.
 func (f *Fleet) Resume(pool string) error {
 	f.mu.Lock()
-	defer f.unlock()
-	p := f.pools[pool]
+	defer f.records.unlock()
+	p := f.catalogue.pools[pool]
 	if p == nil {
 		return fmt.Errorf("pool %q does not exist", pool)
 	}
-	for _, m := range f.sorted() {
+	for _, m := range f.roster.sorted() {
 		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
 			i := m.Intent.clone()
 			i.Pardoned = true
-			if err := f.store.Put(i); err != nil {
+			if err := f.records.store.Put(i); err != nil {
 				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
 			}
 			m.Pardoned = true
 		}
 	}
-	f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
-	return f.letGo(pool, f.cfg.Now())
+	f.records.events = append(f.records.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
+	return f.holds.letGo(pool, f.cfg.Now())
 }

@@ -27,19 +27,19 @@ func (k TaskKind) hinders() bool { return k != TaskDestroy && k != TaskErase }
 
 // settleTask tells of a task that takes too long. It is not given up: what it does to the machine
 // may be done yet, and nothing else is done to it while the task may run.
-func (f *Fleet) settleTask(m *tracked) {
-	if m.Task == nil || m.hung || !f.view.seen.Online(m.Task.Host) {
+func (st *settler) settleTask(m *tracked) {
+	if m.Task == nil || m.hung || !st.view.seen.Online(m.Task.Host) {
 		return
 	}
 	limit := taskLimit
-	if p := f.pools[m.Pool]; m.Task.Kind == TaskClone {
+	if p := st.catalogue.pools[m.Pool]; m.Task.Kind == TaskClone {
 		limit = cloneLimit
 	} else if p != nil && m.Task.Kind == TaskShutdown {
 		limit += time.Duration(p.ShutdownGrace)
 	}
-	if f.since(m.Task.At) > limit {
+	if st.watch.since(m.Task.At) > limit {
 		m.hung = true
-		f.say(m, m.hanging(false), m.unhang())
+		st.records.say(m, m.hanging(false), m.unhang())
 	}
 }
 
@@ -59,7 +59,7 @@ func (m *tracked) unhang() string {
 }
 
 // doRecall asks for a task that its host's list does not show.
-func (w *work) doRecall(ctx context.Context) {
+func (w clearing) doRecall(ctx context.Context) {
 	status, err := w.client.Task(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
 		switch {
@@ -81,16 +81,16 @@ func (w *work) doRecall(ctx context.Context) {
 // doCancel ends a task that keeps a machine from going. It is ours, by the order that was answered
 // with it or by its log, and so whoever has our token may end it. That it has ended is seen as of
 // all others.
-func (w *work) doCancel(ctx context.Context) {
+func (w clearing) doCancel(ctx context.Context) {
 	err := w.client.StopTask(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
-		w.pause(w.m, cancelAgain)
+		w.records.pause(w.m, cancelAgain)
 		switch {
 		case w.m.Task == nil || pveapi.Is(err, pveapi.NoTask):
 		case err != nil:
-			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be stopped: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
+			w.records.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be stopped: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
 		default:
-			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s was stopped", w.m.Task.Kind, w.m.Task.Host), "")
+			w.records.say(w.m, reason(CodeTaskHangs, "its task %s on %s was stopped", w.m.Task.Kind, w.m.Task.Host), "")
 		}
 	})
 }

@@ -54,23 +54,23 @@ func (ro *roster) successes() map[string]time.Time {
 
 // pardon has what failed before its pool's last success count no more. That is written down: the
 // success is forgotten once its machine is gone, and the failures would be in a row again.
-func (f *Fleet) pardon(all []*tracked) {
-	successes := f.successes()
+func (st *settler) pardon(all []*tracked) {
+	successes := st.roster.successes()
 	for _, m := range all {
 		if m.busy || m.Failed == nil || m.Pardoned || m.FailedAt.After(successes[m.Pool]) {
 			continue
 		}
 		m.Pardoned = true
-		_ = f.keep(m) // noted there, and kept again before the next move
+		_ = st.records.keep(m) // noted there, and kept again before the next move
 	}
 }
 
 // health is read off the intents, so that it outlives the process without being kept.
-func (f *Fleet) health(p *settings.Pool, now time.Time) poolHealth {
-	success := f.successes()[p.Name]
+func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
+	success := in.roster.successes()[p.Name]
 	var h poolHealth
-	for _, m := range f.machines {
-		if m.Pool != p.Name || !m.blamed(f.recipe[p.Name], now) || !m.FailedAt.After(success) {
+	for _, m := range in.roster.machines {
+		if m.Pool != p.Name || !m.blamed(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(success) {
 			continue
 		}
 		h.failures++

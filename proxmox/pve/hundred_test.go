@@ -210,7 +210,7 @@ func BenchmarkPickWhileOrdersWait(b *testing.B) {
 	put := func(i, vmid int, step Step) *tracked {
 		id, host := fmt.Sprintf("o-%04d", i), fmt.Sprintf("pve%d", 1+i%5)
 		m := &tracked{Intent: Intent{Order: id, Pool: "web", Name: "web-" + id, Shape: p.Shapes[0], Host: host, VMID: vmid, Created: at, Step: step, Since: at}}
-		f.machines[id] = m
+		f.roster.machines[id] = m
 		return m
 	}
 	for i := range 1000 {

@@ -80,14 +80,14 @@ func (m *tracked) wasNode() bool {
 
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
 // whether it may be.
-func (w *work) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
+func (w leaving) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
 	if !w.i.ran() {
 		return true
 	}
 	strange := w.strange(c)
 	sight, err := w.sight(ctx)
 	w.mu.Lock()
-	defer w.unlock()
+	defer w.records.unlock()
 	was := w.m.Intent.clone()
 	may := false
 	switch {
@@ -104,20 +104,20 @@ func (w *work) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.V
 		w.m.problem, w.m.tries = nodescaler.Reason{}, 0
 	}
 	if changed(&was, &w.m.Intent) {
-		_ = w.keep(w.m) // noted there, and kept again before the next move
+		_ = w.records.keep(w.m) // noted there, and kept again before the next move
 	}
 	return may
 }
 
 // sight asks what nodes a machine has; nil if there is no API server to ask and nothing is known.
-func (w *work) sight(ctx context.Context) (*nodescaler.Sight, error) {
+func (w leaving) sight(ctx context.Context) (*nodescaler.Sight, error) {
 	w.mu.Lock()
-	self := w.self(w.m)
+	self := w.members.self(w.m)
 	var known *nodescaler.Sight
-	if w.view.nodes != nil {
+	if w.members.nodes != nil {
 		known = &nodescaler.Sight{}
-		for _, n := range w.view.nodes {
-			if slices.ContainsFunc(w.view.match.ids.Of(n.identity()).Named, func(m *nodescaler.Machine) bool { return m.Name == self.Name }) {
+		for _, n := range w.members.nodes {
+			if slices.ContainsFunc(w.members.match.ids.Of(n.identity()).Named, func(m *nodescaler.Machine) bool { return m.Name == self.Name }) {
 				known.Nodes = append(known.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready})
 			}
 		}
@@ -133,10 +133,10 @@ func (w *work) sight(ctx context.Context) (*nodescaler.Sight, error) {
 }
 
 // wait leaves a machine for a while, for a reason that passes or that a person can do away with.
-func (w *work) wait(r nodescaler.Reason, advice string) { w.retry(w.m, r, advice) }
+func (w leaving) wait(r nodescaler.Reason, advice string) { w.records.retry(w.m, r, advice) }
 
 // mayEnd reports whether what was seen of a machine's nodes lets it be stopped or destroyed.
-func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
+func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	m := w.m
 	var said []nodescaler.Identity
 	e := ending{
@@ -156,12 +156,12 @@ func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 			full = n.Name + " holds " + n.Pods[0]
 		}
 	}
-	if r := w.view.contradicted(m); r != nil {
+	if r := w.members.contradicted(m); r != nil {
 		m.problem, m.since = *r, w.now // it was said when it was seen
-		w.pause(m, time.Minute)
+		w.records.pause(m, time.Minute)
 		return false
 	}
-	if r, held := w.view.match.ids.Contradictions(said)[m.Name]; held {
+	if r, held := w.members.match.ids.Contradictions(said)[m.Name]; held {
 		w.wait(r, "nothing stops or destroys it until that is settled")
 		return false
 	}
@@ -181,21 +181,21 @@ func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 
 // waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster
 // when they stay.
-func (w *work) waitForPods(full string, pods int, status pveapi.VMStatus) {
+func (w leaving) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	m := w.m
-	patient := m.problem.Code != CodeNodeHoldsPods || w.since(m.since) < podsPatience
+	patient := m.problem.Code != CodeNodeHoldsPods || w.watch.since(m.since) < podsPatience
 	r := reason(CodeNodeHoldsPods, "node %s, and %d pods in all", full, pods)
 	if patient || status.Status != "running" || m.Exit != ExitNone && m.Exit != ExitShutdown {
 		w.wait(r, "")
 		return
 	}
-	w.revoke(m, r)
+	w.records.revoke(m, r)
 }
 
 // mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they
 // are.
-func (w *work) mayFail() bool {
-	b, away := w.brake(w.m)
+func (w leaving) mayFail() bool {
+	b, away := w.holds.brake(w.m)
 	if !b.frozen && away <= b.pool.most(brakePool) {
 		return true
 	}
@@ -205,29 +205,29 @@ func (w *work) mayFail() bool {
 }
 
 // brakes lets a machine go undrained that may, and freezes the pool when it may not.
-func (w *work) brakes(ready bool) bool {
+func (w leaving) brakes(ready bool) bool {
 	m := w.m
 	asked := m.Returned
 	if asked.IsZero() {
 		asked = m.Stashed
 	}
-	b, _ := w.brake(m)
+	b, _ := w.holds.brake(m)
 	switch {
 	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before it was shut down
 	case !m.Resumed.IsZero() || !b.holds():
 		m.Undrained = w.cfg.Now()
-		w.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
+		w.records.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
 			emptiness(ready), b.pool.gone+1, b.pool.machines, m.Pool, b.pool.most(brakePool)), "")
 	default:
 		if !b.frozen {
-			w.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
+			w.records.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
 				b.pool.machines, m.Pool, b.pool.gone, b.pool.most(brakePool), b.all.gone, b.all.most(brakeAll), emptiness(ready)), resumeBy(m.Pool))
 		}
 		if m.Frozen.IsZero() {
 			m.Frozen = w.cfg.Now()
 		}
 		m.Silent = !ready
-		w.pause(m, frozenRest)
+		w.records.pause(m, frozenRest)
 		return false
 	}
 	m.Frozen, m.problem = time.Time{}, nodescaler.Reason{}
@@ -247,10 +247,10 @@ func resumeBy(pool string) string {
 }
 
 // brake is what the brake goes by for a machine, and how many others that were nodes are none now.
-func (f *Fleet) brake(m *tracked) (b brake, away int) {
-	for _, o := range f.machines {
+func (hs *holds) brake(m *tracked) (b brake, away int) {
+	for _, o := range hs.roster.machines {
 		of := tally{}
-		if o != m && f.undrained(o) {
+		if o != m && hs.undrained(o) {
 			of.gone = 1
 		}
 		if (o.Gone.IsZero() || of.gone > 0) && o.wasNode() {
@@ -264,9 +264,9 @@ func (f *Fleet) brake(m *tracked) (b brake, away int) {
 		if !o.Gone.IsZero() || of.machines == 0 {
 			continue
 		}
-		_, node := f.nodeOf(o)
+		_, node := hs.members.nodeOf(o)
 		b.frozen = b.frozen || !o.Frozen.IsZero()
-		if o != m && f.view.nodes != nil && !node && o.Stashed.IsZero() && o.Exit == ExitNone {
+		if o != m && hs.members.nodes != nil && !node && o.Stashed.IsZero() && o.Exit == ExitNone {
 			away++
 		}
 	}
@@ -274,28 +274,28 @@ func (f *Fleet) brake(m *tracked) (b brake, away int) {
 }
 
 // undrained reports whether a machine went without a drain within the last hour.
-func (f *Fleet) undrained(m *tracked) bool {
-	return !m.Undrained.IsZero() && f.since(m.Undrained) < brakeWindow
+func (hs *holds) undrained(m *tracked) bool {
+	return !m.Undrained.IsZero() && hs.watch.since(m.Undrained) < brakeWindow
 }
 
 // silent reports whether a machine that was a node is seen to be none now.
-func (f *Fleet) silent(m *tracked) bool {
-	n, _ := f.nodeOf(m)
-	return m.wasNode() && m.Stashed.IsZero() && f.view.nodes != nil && !n.Ready
+func (hs *holds) silent(m *tracked) bool {
+	n, _ := hs.members.nodeOf(m)
+	return m.wasNode() && m.Stashed.IsZero() && hs.members.nodes != nil && !n.Ready
 }
 
 // settleSilent revokes that a machine is to go since its node was away, when that is ready again.
-func (f *Fleet) settleSilent(m *tracked) {
-	n, there := f.nodeOf(m)
-	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || f.view.contradicted(m) != nil {
+func (st *settler) settleSilent(m *tracked) {
+	n, there := st.members.nodeOf(m)
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
 		return
 	}
-	f.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
+	st.records.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
 }
 
 // heldBy is why nothing stops or destroys a machine now, or nil.
-func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
-	switch belongs, contradicted := f.holding(m), f.view.contradicted(m); {
+func (hs *holds) heldBy(m *tracked) *nodescaler.Reason {
+	switch belongs, contradicted := hs.ownership.holding(m), hs.members.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
 	case m.Step == StepOrdered:
@@ -305,7 +305,7 @@ func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
 	case contradicted != nil:
 		return contradicted
 	case !m.Frozen.IsZero():
-		r := f.braked(m.Pool)
+		r := hs.roster.braked(m.Pool)
 		return &r
 	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()): // else it is of before
 		r := m.problem
@@ -331,18 +331,18 @@ func (f *Fleet) Braked() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	braked := map[string]nodescaler.Reason{}
-	for _, m := range f.machines {
+	for _, m := range f.roster.machines {
 		if _, known := braked[m.Pool]; !known && m.Gone.IsZero() && !m.Frozen.IsZero() {
-			braked[m.Pool] = f.braked(m.Pool)
+			braked[m.Pool] = f.roster.braked(m.Pool)
 		}
 	}
 	return braked
 }
 
 // letAllGo lets machines of pools go that were resumed since the brake has held them.
-func (f *Fleet) letAllGo(pools []settings.Pool) error {
+func (hs *holds) letAllGo(pools []settings.Pool) error {
 	for _, p := range pools {
-		if err := f.letGo(p.Name, p.Resumed); err != nil {
+		if err := hs.letGo(p.Name, p.Resumed); err != nil {
 			return err
 		}
 	}
@@ -350,15 +350,15 @@ func (f *Fleet) letAllGo(pools []settings.Pool) error {
 }
 
 // letGo lets machines go that the brake has held since before a person said so.
-func (f *Fleet) letGo(pool string, said time.Time) error {
+func (hs *holds) letGo(pool string, said time.Time) error {
 	let := 0
-	for _, m := range f.sorted() {
+	for _, m := range hs.roster.sorted() {
 		if m.Pool != pool || m.Frozen.IsZero() || !m.Gone.IsZero() || m.Frozen.After(said) {
 			continue
 		}
 		i := m.Intent.clone()
-		i.Frozen, i.Silent, i.Resumed = time.Time{}, false, f.cfg.Now()
-		if err := f.store.Put(i); err != nil {
+		i.Frozen, i.Silent, i.Resumed = time.Time{}, false, hs.cfg.Now()
+		if err := hs.records.store.Put(i); err != nil {
 			m.unsaved = true
 			return fmt.Errorf("keep that %s may go: %w", m.Name, err)
 		}
@@ -366,8 +366,8 @@ func (f *Fleet) letGo(pool string, said time.Time) error {
 		let++
 	}
 	if let > 0 {
-		f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: fmt.Sprintf("a person lets %d machines go without a drain", let), Pool: pool})
-		f.nudge()
+		hs.records.events = append(hs.records.events, Event{At: hs.cfg.Now(), Code: CodePoolResumed, Text: fmt.Sprintf("a person lets %d machines go without a drain", let), Pool: pool})
+		hs.records.nudge()
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func TestMachinesThatTheBrakeHoldsCount(t *testing.T) {
 	for range 10 {
 		_, _ = w.order("")
 	}
-	if n := w.fleet.count(w.fleet.pools["web"]); n != 20 {
+	if n := w.fleet.intake.count(w.fleet.catalogue.pools["web"]); n != 20 {
 		t.Errorf("%d machines are counted, want 18 that wait and 2 in the place of those that went", n)
 	}
 }

@@ -437,7 +437,7 @@ func (l *life) live(d time.Duration) {
 // distinct holds that no two machines have a VMID.
 func (l *life) distinct() {
 	seen := map[int]string{}
-	for _, m := range l.fleet.machines {
+	for _, m := range l.fleet.roster.machines {
 		if other := seen[m.VMID]; other != "" && m.Gone.IsZero() {
 			l.fail("VMID %d is used by %s and %s", m.VMID, other, m.Name)
 		}
@@ -645,8 +645,8 @@ func (l *life) peace() {
 
 // judges reports whether the fleet waits before it says whose a machine is.
 func (l *life) judges() bool {
-	for id := range l.fleet.fresh {
-		if _, judged := l.fleet.others[id]; !judged {
+	for id := range l.fleet.ownership.fresh {
+		if _, judged := l.fleet.ownership.others[id]; !judged {
 			return true
 		}
 	}

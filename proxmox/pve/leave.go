@@ -17,7 +17,7 @@ const longPause = 30 * time.Second
 // doLeave takes a machine that was reclaimed one call further out: shut down, stopped, destroyed.
 // Each of these calls has its own proof, read immediately before it: what was true a moment ago is
 // how strangers' machines are lost.
-func (w *work) doLeave(ctx context.Context) {
+func (w leaving) doLeave(ctx context.Context) {
 	c, status, v, wrong, ok := w.prove(ctx)
 	if !ok {
 		return
@@ -37,7 +37,7 @@ func (w *work) doLeave(ctx context.Context) {
 }
 
 // prove reads all that must be known of a machine before it is stopped.
-func (w *work) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string, ok bool) {
+func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string, ok bool) {
 	c, v, wrong, err := w.inspect(ctx)
 	if uuid := machineUUID(w.cfg.Owner, w.i.Order); err == nil && v == provedCloned && !w.i.Step.before(StepConfigured) && !strings.EqualFold(c.UUID, uuid) {
 		v, wrong = doubtful, []string{fmt.Sprintf("its system UUID is %s, not %s, as it was when it was configured", cmp.Or(c.UUID, "empty"), uuid)}
@@ -48,7 +48,7 @@ func (w *work) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMS
 	if err != nil {
 		w.done(func() {
 			if pveapi.Is(err, pveapi.Absent) {
-				w.pause(w.m, lookGap)
+				w.records.pause(w.m, lookGap)
 				return
 			}
 			w.upset(err)
@@ -59,7 +59,7 @@ func (w *work) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMS
 
 // unprotect takes away the protection that a clone has from its template, and nobody meant for it.
 // One that was configured has none but what somebody gave it.
-func (w *work) unprotect(ctx context.Context, c *pveapi.VMConfig) {
+func (w leaving) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {
 		if err != nil {
@@ -69,30 +69,30 @@ func (w *work) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 }
 
 // mayNot notes why a machine is not to be stopped or destroyed, if there is a reason.
-func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string) bool {
+func (w leaving) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string) bool {
 	m := w.m
 	stop := true
 	w.done(func() {
 		switch {
 		case v == stranger && w.i.Exit == ExitDestroy:
-			w.gone(m, "it was destroyed, and its VMID is another VM's now")
+			w.records.gone(m, "it was destroyed, and its VMID is another VM's now")
 		case v == stranger || v == doubtful:
 			w.doubt(wrong)
 		case v == unproved && (c.Lock == "clone" || c.Lock == "create"):
 			if m.doubted.IsZero() {
 				m.doubted = w.now
 			}
-			w.cloning(w.since(m.doubted))
+			making{w.work}.cloning(w.watch.since(m.doubted))
 		case v == unproved:
-			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
 			w.locked(cmp.Or(c.Lock, status.Lock))
 		case status.HAManaged && w.cfg.HA == settings.HAWait:
-			w.impede(m, reason(CodeHAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
-			w.pause(m, longPause)
+			w.records.impede(m, reason(CodeHAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
+			w.records.pause(m, longPause)
 		case c.Protection:
-			w.impede(m, reason(CodeProtected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
-			w.pause(m, longPause)
+			w.records.impede(m, reason(CodeProtected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
+			w.records.pause(m, longPause)
 		default:
 			stop = false
 		}
@@ -105,17 +105,17 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 const lockedFor = 10 * time.Minute
 
 // locked waits for whoever has locked the machine.
-func (w *work) locked(by string) {
+func (w leaving) locked(by string) {
 	m := w.m
 	why := reason(CodeRetry, "VM %d is locked (%s)", m.VMID, by)
-	if m.problem.Code == CodeLocked || m.problem == why && w.since(m.since) >= lockedFor {
+	if m.problem.Code == CodeLocked || m.problem == why && w.watch.since(m.since) >= lockedFor {
 		why.Code = CodeLocked
 	}
-	w.retry(m, why, "if no task works on it any more: qm unlock "+itoa(m.VMID))
+	w.records.retry(m, why, "if no task works on it any more: qm unlock "+itoa(m.VMID))
 }
 
 // halt lets a guest shut down that was a node, and stops all others and those that did not go.
-func (w *work) halt(ctx context.Context) {
+func (w leaving) halt(ctx context.Context) {
 	was := w.i.Exit
 	if !w.i.Joined.IsZero() && was == ExitNone && w.i.Failed == nil {
 		if !w.before(func() { w.m.Exit = ExitShutdown }) {
@@ -133,7 +133,7 @@ func (w *work) halt(ctx context.Context) {
 	w.done(func() { w.askedOut(upid, TaskStop, err) })
 }
 
-func (w *work) destroy(ctx context.Context) {
+func (w leaving) destroy(ctx context.Context) {
 	if !w.before(func() { w.m.Exit = ExitDestroy }) {
 		return
 	}
@@ -141,13 +141,13 @@ func (w *work) destroy(ctx context.Context) {
 	w.done(func() {
 		w.askedOut(upid, TaskDestroy, err)
 		if err == nil {
-			w.say(w.m, reason(CodeDestroyAsked, "it is proved to be ours and stopped"), "")
+			w.records.say(w.m, reason(CodeDestroyAsked, "it is proved to be ours and stopped"), "")
 		}
 	})
 }
 
 // askedOut notes what the server said to an order on the way out; it is given again until done.
-func (w *work) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
+func (w leaving) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
@@ -157,7 +157,7 @@ func (w *work) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
 
 // doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
 // free does, when there is a majority and the host that had it is online or has left.
-func (w *work) doConfirm(ctx context.Context) {
+func (w clearing) doConfirm(ctx context.Context) {
 	free, err := w.client.VMIDGone(ctx, w.i.VMID)
 	if err == nil && !free {
 		w.doProbe(ctx) // somewhere else, hidden, or somebody's
@@ -168,12 +168,12 @@ func (w *work) doConfirm(ctx context.Context) {
 			w.upset(err)
 			return
 		}
-		w.gone(w.m, freed)
+		w.records.gone(w.m, freed)
 	})
 }
 
 // doProbe asks whether a machine exists that is not listed any more.
-func (w *work) doProbe(ctx context.Context) {
+func (w clearing) doProbe(ctx context.Context) {
 	free, err := w.client.VMIDGone(ctx, w.i.VMID)
 	at := membership{hidden: true}
 	if err == nil && !free && w.i.Held == nil {
@@ -185,47 +185,47 @@ func (w *work) doProbe(ctx context.Context) {
 		case err != nil:
 			w.upset(err)
 		case !free && m.Held != nil:
-			w.pause(m, longPause)
+			w.records.pause(m, longPause)
 		case !free && (at.hidden || at.pool != ""):
 			w.hide(cmp.Or(at.pool, w.p.PVEPool))
 		case !free && at.unread != nil:
 			w.missFormer(at.unread)
 		case !free:
 			m.hidden = false
-			w.hold(m, reason(CodeQuarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
+			w.records.hold(m, reason(CodeQuarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
 		case m.Held != nil && !m.Returned.IsZero():
-			w.gone(m, freed)
+			w.records.gone(m, freed)
 		default:
 			// There is nothing left to destroy; whoever gives the machine back is done at once.
 			m.Held, m.hidden, m.conf = nil, false, nil
 			m.Step, m.Since = StepOrdered, w.now
-			w.say(m, reason(CodeVanished, "somebody removed it"), "")
-			w.fail(m, reason(CodeVanished, "VM %d was removed by another client", m.VMID), "")
+			w.records.say(m, reason(CodeVanished, "somebody removed it"), "")
+			w.records.fail(m, reason(CodeVanished, "VM %d was removed by another client", m.VMID), "")
 		}
 	})
 }
 
 // hide notes that a machine exists and is not listed, in the resource pool that it is in or would
 // be.
-func (w *work) hide(pool string) {
+func (w clearing) hide(pool string) {
 	w.m.hidden = true
-	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
-	w.pause(w.m, 5*time.Second)
+	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
+	w.records.pause(w.m, 5*time.Second)
 }
 
 // missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former
 // configuration, which cannot be read. That pool may be no more, so that nobody could ever thaw a
 // fleet that froze for it; the machine alone waits.
-func (w *work) missFormer(err error) {
+func (w clearing) missFormer(err error) {
 	former, present := w.i.PVEPool, w.p.PVEPool
 	w.m.hidden = false
-	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
+	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
 		fmt.Sprintf("put it into pool %s; or, if it is still in pool %s, the token needs VM.Audit and Pool.Audit on /pool/%[2]s", present, former))
-	w.pause(w.m, 5*time.Second)
+	w.records.pause(w.m, 5*time.Second)
 }
 
 // doSweep removes what is left of a machine that is gone: its first-boot disc, and its node object.
-func (w *work) doSweep(ctx context.Context) {
+func (w clearing) doSweep(ctx context.Context) {
 	if w.i.Disc != "" {
 		w.erase(ctx)
 		return
@@ -234,12 +234,12 @@ func (w *work) doSweep(ctx context.Context) {
 }
 
 // doForget lets a VMID be used again.
-func (w *work) doForget() {
+func (w clearing) doForget() {
 	w.mu.Lock()
-	defer w.unlock()
-	if err := w.store.Remove(w.i.Order); err != nil {
-		w.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
+	defer w.records.unlock()
+	if err := w.records.store.Remove(w.i.Order); err != nil {
+		w.records.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
 		return
 	}
-	delete(w.machines, w.i.Order)
+	delete(w.roster.machines, w.i.Order)
 }

@@ -100,7 +100,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, CodePoolAtMax},
 		{"no VMID", func(w *world) {
 			for id := 1000; id < 1004; id++ {
-				w.fleet.taken[id] = w.sim.Now()
+				w.fleet.ownership.taken[id] = w.sim.Now()
 			}
 		}, func(*loop.Order) {}, CodeVMIDsExhausted},
 		{"no quorum", func(w *world) { w.inject("no quorum"); w.sim.Advance(20 * time.Second); w.run(20 * time.Second) }, func(*loop.Order) {}, CodeFrozen},
@@ -600,13 +600,14 @@ func TestPoolHealth(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := plainPool().Complete()
 	fleet := func(all ...Intent) *Fleet {
-		f := &Fleet{roster: roster{map[string]*tracked{}}, catalogue: catalogue{recipe: map[string]string{"web": "r"}}}
+		f := assemble(FleetConfig{})
+		f.catalogue.recipe = map[string]string{"web": "r"}
 		for i, n := range all {
 			n.Order, n.Pool = fmt.Sprint(i), "web"
 			if n.Recipe == "" {
 				n.Recipe = "r"
 			}
-			f.machines[n.Order] = &tracked{Intent: n}
+			f.roster.machines[n.Order] = &tracked{Intent: n}
 		}
 		return f
 	}
@@ -639,7 +640,7 @@ func TestPoolHealth(t *testing.T) {
 		{"by another client", fleet(vanished), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := c.f.health(&p, then.Add(c.after)).closed(&p, then.Add(c.after))
+			r := c.f.intake.health(&p, then.Add(c.after)).closed(&p, then.Add(c.after))
 			if r == nil && c.want != "" || r != nil && r.Code != c.want {
 				t.Errorf("got %v, want %q", r, c.want)
 			}

@@ -31,8 +31,6 @@ type view struct {
 	known     map[string]bool                   // and in any
 	resting   map[string]time.Time              // that did not answer a look, until when they rest
 	silent    map[string]time.Time              // that did not answer a move, and since when
-	nodes     map[string]Node                   // by name; nil while they cannot be seen
-	match     match                             // and whose they are
 	clones    map[string]int                    // clones of a pool's templates that no intent knows of
 	frozen    *nodescaler.Reason                // why nothing is changed now
 	hidden    int                               // machines that exist and are not listed
@@ -51,6 +49,21 @@ const (
 	idleGap     = 15 * time.Second // and while all is quiet
 )
 
+// lookout looks at the cluster, and keeps what it sees in the view.
+type lookout struct {
+	client    *pveapi.Client
+	cfg       *FleetConfig
+	mu        *guard
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+
+	news chan struct{} // rung when orders can be taken that could not be taken before
+}
+
 // blind says that what was seen is no ground to stand on.
 func (v *view) blind(now time.Time) *nodescaler.Reason {
 	switch {
@@ -66,37 +79,37 @@ func (v *view) blind(now time.Time) *nodescaler.Reason {
 
 // look reads the cluster, in two calls, and one for each host that works for us. What is read
 // seldom is added when it is due.
-func (f *Fleet) look(ctx context.Context) error {
-	now := f.cfg.Now()
-	seen, err := f.readCluster(ctx)
+func (lo *lookout) look(ctx context.Context) error {
+	now := lo.cfg.Now()
+	seen, err := lo.readCluster(ctx)
 	if err == nil {
-		f.survey(ctx, seen, now)
-		f.readTasks(ctx, seen)
-		err = f.readRights(ctx, now)
+		lo.survey(ctx, seen, now)
+		lo.readTasks(ctx, seen)
+		err = lo.readRights(ctx, now)
 	}
-	f.mu.Lock()
-	defer f.unlock()
-	f.view.failed = err
-	f.view.failures++
+	lo.mu.Lock()
+	defer lo.records.unlock()
+	lo.view.failed = err
+	lo.view.failures++
 	if err == nil {
-		f.view.failures = 0
-		f.view.see(seen)
-		f.missHosts()
-		f.countClones()
+		lo.view.failures = 0
+		lo.view.see(seen)
+		lo.missHosts()
+		lo.countClones()
 	}
-	f.freeze()
-	f.unbar()
+	lo.freeze()
+	lo.unbar()
 	return err
 }
 
 // readCluster reads who is there: hosts, machines and storages.
-func (f *Fleet) readCluster(ctx context.Context) (*placement.Sight, error) {
-	at := f.cfg.Now()
-	status, err := f.client.ClusterStatus(ctx)
+func (lo *lookout) readCluster(ctx context.Context) (*placement.Sight, error) {
+	at := lo.cfg.Now()
+	status, err := lo.client.ClusterStatus(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resources, err := f.client.Resources(ctx)
+	resources, err := lo.client.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +164,13 @@ func store(r *pveapi.Resource) placement.Store {
 
 // survey reads what hardly ever changes: the templates and the hosts' bridges. What cannot be read
 // stays as it was known; a template of which nothing is known has that for its problem.
-func (f *Fleet) survey(ctx context.Context, seen *placement.Sight, now time.Time) {
-	f.mu.Lock()
-	due := now.Sub(f.view.surveyed) >= surveyEvery
-	templates, bridges := maps.Clone(f.view.templates), maps.Clone(f.view.bridges)
-	f.mu.Unlock()
+func (lo *lookout) survey(ctx context.Context, seen *placement.Sight, now time.Time) {
+	lo.mu.Lock()
+	due := now.Sub(lo.view.surveyed) >= surveyEvery
+	templates, bridges := maps.Clone(lo.view.templates), maps.Clone(lo.view.bridges)
+	lo.mu.Unlock()
 	unread := map[string][]*placement.Guest{} // by host
-	for _, id := range f.templateIDs() {
+	for _, id := range lo.templateIDs() {
 		g := seen.Guests[id]
 		known, was := templates[id]
 		if g == nil || g.Container {
@@ -169,27 +182,27 @@ func (f *Fleet) survey(ctx context.Context, seen *placement.Sight, now time.Time
 			}
 		}
 	}
-	f.readTemplates(ctx, unread, templates)
-	f.readBridges(ctx, seen, due, bridges)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	lo.readTemplates(ctx, unread, templates)
+	lo.readBridges(ctx, seen, due, bridges)
+	lo.mu.Lock()
+	defer lo.mu.Unlock()
 	if due {
-		f.view.surveyed = now
+		lo.view.surveyed = now
 	}
-	f.view.templates, f.view.bridges = templates, bridges
-	f.listed = nil // machines may have drifted from their templates
+	lo.view.templates, lo.view.bridges = templates, bridges
+	lo.records.listed = nil // machines may have drifted from their templates
 	for i := range seen.Hosts {
 		seen.Hosts[i].Bridges = bridges[seen.Hosts[i].Name]
 	}
 }
 
 // readTemplates reads the templates of each host.
-func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*placement.Guest, into map[int]placement.TemplateSeen) {
+func (lo *lookout) readTemplates(ctx context.Context, unread map[string][]*placement.Guest, into map[int]placement.TemplateSeen) {
 	var mu sync.Mutex
-	f.askHosts(ctx, slices.Sorted(maps.Keys(unread)), func(ctx context.Context, host string) error {
+	lo.askHosts(ctx, slices.Sorted(maps.Keys(unread)), func(ctx context.Context, host string) error {
 		var failed error
 		for _, g := range unread[host] {
-			t, err := f.readTemplate(ctx, g)
+			t, err := lo.readTemplate(ctx, g)
 			mu.Lock()
 			switch {
 			case err == nil:
@@ -205,7 +218,7 @@ func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*placemen
 }
 
 // readBridges reads which bridges each host has.
-func (f *Fleet) readBridges(ctx context.Context, seen *placement.Sight, due bool, into map[string][]string) {
+func (lo *lookout) readBridges(ctx context.Context, seen *placement.Sight, due bool, into map[string][]string) {
 	var hosts []string
 	for _, h := range seen.Hosts {
 		if _, known := into[h.Name]; h.Online && (due || !known) {
@@ -213,8 +226,8 @@ func (f *Fleet) readBridges(ctx context.Context, seen *placement.Sight, due bool
 		}
 	}
 	var mu sync.Mutex
-	f.askHosts(ctx, hosts, func(ctx context.Context, host string) error {
-		list, err := f.client.Networks(ctx, host)
+	lo.askHosts(ctx, hosts, func(ctx context.Context, host string) error {
+		list, err := lo.client.Networks(ctx, host)
 		if err == nil {
 			mu.Lock()
 			into[host] = bridgeNames(list)
@@ -234,19 +247,19 @@ func bridgeNames(list []pveapi.Network) []string {
 	return names
 }
 
-func (f *Fleet) templateIDs() []int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (lo *lookout) templateIDs() []int {
+	lo.mu.Lock()
+	defer lo.mu.Unlock()
 	var ids []int
-	for _, p := range f.pools {
+	for _, p := range lo.catalogue.pools {
 		ids = append(ids, p.Template.IDs()...)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
 
-func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement.TemplateSeen, error) {
-	c, err := f.client.Config(ctx, g.Host, g.VMID)
+func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placement.TemplateSeen, error) {
+	c, err := lo.client.Config(ctx, g.Host, g.VMID)
 	if err != nil {
 		return placement.TemplateSeen{}, err
 	}
@@ -271,12 +284,12 @@ func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement
 
 // readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer:
 // one that does is not silent any more. What a host does not tell now it tells later.
-func (f *Fleet) readTasks(ctx context.Context, seen *placement.Sight) {
-	since, tasks := f.tasksWanted(seen)
+func (lo *lookout) readTasks(ctx context.Context, seen *placement.Sight) {
+	since, tasks := lo.tasksWanted(seen)
 	listed := map[string]bool{}
 	var mu sync.Mutex
-	f.askHosts(ctx, slices.Sorted(maps.Keys(since)), func(ctx context.Context, host string) error {
-		list, err := f.client.Tasks(ctx, host, since[host].Add(-time.Second))
+	lo.askHosts(ctx, slices.Sorted(maps.Keys(since)), func(ctx context.Context, host string) error {
+		list, err := lo.client.Tasks(ctx, host, since[host].Add(-time.Second))
 		if err != nil {
 			return err
 		}
@@ -289,19 +302,19 @@ func (f *Fleet) readTasks(ctx context.Context, seen *placement.Sight) {
 		}
 		return nil
 	})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.view.tasks, f.view.tasksFrom = tasks, listed
-	maps.Copy(f.view.known, listed)
+	lo.mu.Lock()
+	defer lo.mu.Unlock()
+	lo.view.tasks, lo.view.tasksFrom = tasks, listed
+	maps.Copy(lo.view.known, listed)
 }
 
 // tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do
 // not tell.
-func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
+func (lo *lookout) tasksWanted(seen *placement.Sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
 	since, kept = map[string]time.Time{}, map[pveapi.UPID]pveapi.TaskStatus{}
-	f.mu.Lock()
-	defer f.unlock()
-	for _, m := range f.machines {
+	lo.mu.Lock()
+	defer lo.records.unlock()
+	for _, m := range lo.roster.machines {
 		if m.Task == nil {
 			continue
 		}
@@ -310,7 +323,7 @@ func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, 
 			since[m.Task.Host] = started
 		}
 	}
-	for upid, t := range f.view.tasks { // clones that nobody remembers are watched to their end
+	for upid, t := range lo.view.tasks { // clones that nobody remembers are watched to their end
 		if t.Running && upid.Type() == "qmclone" && seen.Host(upid.Node()) != nil {
 			kept[upid] = t
 			if at, waits := since[upid.Node()]; !waits || t.Started.Before(at) {
@@ -318,16 +331,16 @@ func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, 
 			}
 		}
 	}
-	for host, at := range f.view.silent {
+	for host, at := range lo.view.silent {
 		if silent := seen.At.Sub(at); silent > silentFor || silent < 0 || !seen.Online(host) {
-			delete(f.view.silent, host)
+			delete(lo.view.silent, host)
 		} else if _, waits := since[host]; !waits {
 			since[host] = seen.At
 		}
 	}
 	for _, h := range seen.Hosts { // what was begun before the fleet was, and nobody remembers
-		if _, waits := since[h.Name]; !waits && !f.view.known[h.Name] {
-			since[h.Name] = f.began.Add(-time.Hour)
+		if _, waits := since[h.Name]; !waits && !lo.view.known[h.Name] {
+			since[h.Name] = lo.watch.began.Add(-time.Hour)
 		}
 	}
 	maps.DeleteFunc(since, func(host string, _ time.Time) bool { return !seen.Online(host) })
@@ -335,29 +348,29 @@ func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, 
 }
 
 // readNodes lists the cluster's nodes, if there is a way to.
-func (f *Fleet) readNodes(ctx context.Context) {
-	if f.cfg.Nodes == nil {
+func (lo *lookout) readNodes(ctx context.Context) {
+	if lo.cfg.Nodes == nil {
 		return
 	}
-	list, err := f.cfg.Nodes(ctx)
-	f.mu.Lock()
-	defer f.unlock()
+	list, err := lo.cfg.Nodes(ctx)
+	lo.mu.Lock()
+	defer lo.records.unlock()
 	if err != nil {
-		if f.view.nodes != nil {
-			f.say(nil, reason(CodeNodesUnknown, "%v", err), "")
+		if lo.members.nodes != nil {
+			lo.records.say(nil, reason(CodeNodesUnknown, "%v", err), "")
 		}
-		f.view.nodes, f.view.match.ids = nil, nil
-		f.matchNodes()
+		lo.members.nodes, lo.members.match.ids = nil, nil
+		lo.members.matchNodes()
 		return
 	}
 	nodes := make(map[string]Node, len(list))
 	for _, n := range list {
 		nodes[n.Name] = n
 	}
-	if f.view.nodes == nil || !maps.Equal(f.view.nodes, nodes) {
-		f.view.nodes, f.view.match.ids = nodes, nil
+	if lo.members.nodes == nil || !maps.Equal(lo.members.nodes, nodes) {
+		lo.members.nodes, lo.members.match.ids = nodes, nil
 	}
-	f.matchNodes()
+	lo.members.matchNodes()
 }
 
 // needed are the privileges whose loss makes what the fleet sees or does untrue. Without VM.Audit
@@ -370,37 +383,37 @@ var needed = []string{
 
 // readRights looks whether the token still may what it could when the fleet began. Lists do not
 // say that they have become shorter.
-func (f *Fleet) readRights(ctx context.Context, now time.Time) error {
-	f.mu.Lock()
+func (lo *lookout) readRights(ctx context.Context, now time.Time) error {
+	lo.mu.Lock()
 	every := rightsEvery
-	if f.view.frozen != nil || f.view.hidden > 0 {
+	if lo.view.frozen != nil || lo.view.hidden > 0 {
 		every = doubtEvery
 	}
-	due := f.view.asked.IsZero() || now.Sub(f.view.asked) >= every
-	f.mu.Unlock()
+	due := lo.view.asked.IsZero() || now.Sub(lo.view.asked) >= every
+	lo.mu.Unlock()
 	if !due {
 		return nil
 	}
-	rights, err := f.client.Permissions(ctx)
+	rights, err := lo.client.Permissions(ctx)
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.view.asked = now
-	if f.view.rights == nil {
-		f.view.rights = rights
+	lo.mu.Lock()
+	defer lo.mu.Unlock()
+	lo.view.asked = now
+	if lo.view.rights == nil {
+		lo.view.rights = rights
 	}
-	f.view.lacks = f.lost(rights)
+	lo.view.lacks = lo.lost(rights)
 	return nil
 }
 
 // lost names the privileges that were there and are not any more.
-func (f *Fleet) lost(now pveapi.Permissions) []string {
+func (lo *lookout) lost(now pveapi.Permissions) []string {
 	var lacks []string
-	for _, path := range f.paths() {
+	for _, path := range lo.catalogue.paths() {
 		for _, privilege := range needed {
-			if f.view.rights.Has(path, privilege) && !now.Has(path, privilege) {
+			if lo.view.rights.Has(path, privilege) && !now.Has(path, privilege) {
 				lacks = append(lacks, privilege+" on "+path)
 			}
 		}
@@ -418,54 +431,54 @@ func (v *view) see(s *placement.Sight) {
 
 // countClones counts the clones of our templates that run and that no intent knows of: if the
 // intents were lost they may be ours, and are counted so that no pool grows beyond its limit.
-func (f *Fleet) countClones() {
-	f.view.clones = map[string]int{}
+func (lo *lookout) countClones() {
+	lo.view.clones = map[string]int{}
 	known := map[pveapi.UPID]bool{}
 	asking := 0
-	for _, m := range f.machines {
+	for _, m := range lo.roster.machines {
 		if m.Task != nil {
 			known[pveapi.UPID(m.Task.UPID)] = true
 		} else if m.Step == StepClaimed {
 			asking++
 		}
 	}
-	for upid, t := range f.view.tasks {
+	for upid, t := range lo.view.tasks {
 		if !t.Running || upid.Type() != "qmclone" || known[upid] {
 			continue
 		}
-		for name, p := range f.pools {
+		for name, p := range lo.catalogue.pools {
 			if slices.ContainsFunc(p.Template.IDs(), func(id int) bool { return itoa(id) == upid.ID() }) {
-				f.view.clones[name]++
+				lo.view.clones[name]++
 			}
 		}
 	}
-	for name := range f.view.clones {
-		f.view.clones[name] = max(0, f.view.clones[name]-asking)
+	for name := range lo.view.clones {
+		lo.view.clones[name] = max(0, lo.view.clones[name]-asking)
 	}
 }
 
 // freeze decides whether anything may be changed now, and tells when that changes.
-func (f *Fleet) freeze() {
-	was := f.view.frozen
-	f.view.frozen = f.reasonToFreeze()
-	switch is := f.view.frozen; {
+func (lo *lookout) freeze() {
+	was := lo.view.frozen
+	lo.view.frozen = lo.reasonToFreeze()
+	switch is := lo.view.frozen; {
 	case is != nil && (was == nil || was.Code != is.Code):
 		advice := ""
 		var e *pveapi.Error
-		if errors.As(f.view.failed, &e) {
+		if errors.As(lo.view.failed, &e) {
 			advice = e.Advice()
 		}
 		if is.Code == CodePermissionsShrunk {
 			advice = "grant it to the token again, and to its user: plimsoll doctor prints the commands"
 		}
-		f.say(nil, *is, advice)
+		lo.records.say(nil, *is, advice)
 	case is == nil && was != nil:
-		f.say(nil, reason(CodeThawed, "was %s: %s", was.Code, was.Text), "")
+		lo.records.say(nil, reason(CodeThawed, "was %s: %s", was.Code, was.Text), "")
 	}
 }
 
-func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
-	v := &f.view
+func (lo *lookout) reasonToFreeze() *nodescaler.Reason {
+	v := lo.view
 	switch {
 	case v.failed != nil:
 		return no(CodeLookFailed, "%v", v.failed)
@@ -476,7 +489,7 @@ func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
 	case len(v.lacks) > 0:
 		return no(CodePermissionsShrunk, "the token has lost %s", strings.Join(v.lacks, ", "))
 	case v.hidden > 0:
-		return no(CodePermissionsShrunk, "%d machines exist and are not listed: the token lacks VM.Audit on %s", v.hidden, strings.Join(f.vmPaths(), ", "))
+		return no(CodePermissionsShrunk, "%d machines exist and are not listed: the token lacks VM.Audit on %s", v.hidden, strings.Join(lo.vmPaths(), ", "))
 	case v.emptied:
 		return no(CodeInventoryEmpty, "no virtual machine is listed any more, the templates neither")
 	}
@@ -485,9 +498,9 @@ func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
 
 // vmPaths are the paths that machines are seen through, those of resource pools of former
 // configurations too.
-func (f *Fleet) vmPaths() []string {
-	paths := slices.DeleteFunc(f.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
-	for _, m := range f.machines {
+func (lo *lookout) vmPaths() []string {
+	paths := slices.DeleteFunc(lo.catalogue.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
+	for _, m := range lo.roster.machines {
 		if m.hidden && m.PVEPool != "" {
 			paths = append(paths, "/pool/"+m.PVEPool)
 		}

@@ -30,7 +30,7 @@ const (
 // work is one machine's move: what was known when it began. Calls are made without the lock, and
 // what came of them is written down with it.
 type work struct {
-	*Fleet
+	*crew
 	m    *tracked
 	i    Intent
 	p    *settings.Pool
@@ -43,27 +43,35 @@ type work struct {
 	finding bool
 }
 
+// making is the work on a machine until it runs, leaving that which ends it or stops it as a spare,
+// and clearing what is looked after when a machine or a task of it is over.
+type (
+	making   struct{ *work }
+	leaving  struct{ *work }
+	clearing struct{ *work }
+)
+
 // done runs a change of the machine and keeps it.
 func (w *work) done(change func()) {
 	w.mu.Lock()
-	defer w.unlock()
+	defer w.records.unlock()
 	change()
-	_ = w.keep(w.m) // noted there, and kept again before the next move
+	_ = w.records.keep(w.m) // noted there, and kept again before the next move
 }
 
 // before writes down what is about to be done, and reports whether it may be. A spare that was
 // woken meanwhile is not to be stopped any more.
 func (w *work) before(change func()) bool {
 	w.mu.Lock()
-	defer w.unlock()
+	defer w.records.unlock()
 	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() {
 		return false
 	}
 	was := w.m.Intent.clone()
 	change()
-	if w.keep(w.m) != nil {
+	if w.records.keep(w.m) != nil {
 		w.m.Intent = was
-		w.pause(w.m, 5*time.Second)
+		w.records.pause(w.m, 5*time.Second)
 		return false
 	}
 	w.i = w.m.Intent.clone()
@@ -82,7 +90,7 @@ func (w *work) upset(err error) (again bool) {
 	if class == pveapi.Forbidden {
 		w.view.asked = time.Time{} // look at the permissions at once
 	}
-	w.retry(w.m, reason(CodeRetry, "%v", err), advice)
+	w.records.retry(w.m, reason(CodeRetry, "%v", err), advice)
 	switch class {
 	case pveapi.Locked, pveapi.LockTimeout, pveapi.StorageLock, pveapi.NoQuorum, pveapi.HostUnreachable, pveapi.NoEndpoint, pveapi.Unauthorized, pveapi.Certificate, pveapi.Canceled, pveapi.Unanswered, pveapi.Garbled, pveapi.Changed:
 		return true
@@ -92,18 +100,18 @@ func (w *work) upset(err error) (again bool) {
 }
 
 // upsetMaking notes that a call failed for a machine in the making, which fails when that goes on.
-func (w *work) upsetMaking(err error) {
+func (w making) upsetMaking(err error) {
 	switch again := w.upset(err); {
 	case again || !w.m.Returned.IsZero():
 	case w.m.waking():
 		w.putBack(reason(failedFor(err), "it could not be started: %v", err))
 	case w.m.tries >= maxTries:
-		w.fail(w.m, reason(failedFor(err), "%v", err), "")
+		w.records.fail(w.m, reason(failedFor(err), "%v", err), "")
 	}
 }
 
 // doClaim tests the VMID, writes down that it is about to be used, and asks for the clone.
-func (w *work) doClaim(ctx context.Context) {
+func (w making) doClaim(ctx context.Context) {
 	if !w.p.VMIDs.Holds(w.i.VMID) {
 		w.done(w.another) // the pool has another range since the order was taken
 		return
@@ -118,12 +126,12 @@ func (w *work) doClaim(ctx context.Context) {
 		return
 	}
 	w.mu.Lock()
-	from, r := w.ground().From(w.p.Places(), w.i.Host)
+	from, r := w.intake.ground().From(w.p.Places(), w.i.Host)
 	if r != nil {
-		w.retry(w.m, *r, "")
+		w.records.retry(w.m, *r, "")
 	}
 	returned := !w.m.Returned.IsZero() // meanwhile
-	w.unlock()
+	w.records.unlock()
 	if returned || r != nil || !w.before(w.claimed) {
 		return
 	}
@@ -131,18 +139,18 @@ func (w *work) doClaim(ctx context.Context) {
 	w.done(func() { w.cloneAnswered(upid, err) })
 }
 
-func (w *work) claimed() {
+func (w making) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
 	w.m.Original = w.view.original(w.p, w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
-	w.reached(w.m, StepClaimed, w.now)
+	w.records.reached(w.m, StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now
 	}
 }
 
-func (w *work) cloneOptions(target string) pveapi.CloneOptions {
+func (w making) cloneOptions(target string) pveapi.CloneOptions {
 	full := w.p.Clone == placement.Full
 	return pveapi.CloneOptions{
 		NewID: w.i.VMID, Name: w.i.Name, Pool: w.p.PVEPool, Target: target, Full: &full,
@@ -153,33 +161,33 @@ func (w *work) cloneOptions(target string) pveapi.CloneOptions {
 
 // spend gives up a VMID that is another owner's and takes another one. Whoever has it is not looked
 // at and not touched.
-func (w *work) spend() {
+func (w making) spend() {
 	m := w.m
-	w.say(m, reason(CodeVMIDTaken, "VMID %d is taken", m.VMID), "keep other machines out of "+w.p.VMIDs.String())
-	w.taken[m.VMID] = w.now
+	w.records.say(m, reason(CodeVMIDTaken, "VMID %d is taken", m.VMID), "keep other machines out of "+w.p.VMIDs.String())
+	w.ownership.taken[m.VMID] = w.now
 	m.Spent = append(m.Spent, m.VMID)
 	m.Step, m.unsure, m.doubted = StepOrdered, false, time.Time{}
 	w.another()
 }
 
 // another takes another VMID for a machine that is not made yet.
-func (w *work) another() {
+func (w making) another() {
 	m := w.m
-	id := w.freeID(w.p, m.Spent)
+	id := w.intake.freeID(w.p, m.Spent)
 	if id == 0 || len(m.Spent) > maxSpent {
-		w.fail(m, reason(CodeVMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
+		w.records.fail(m, reason(CodeVMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
 		return
 	}
-	w.renumber(m, id)
+	w.catalogue.renumber(m, id)
 }
 
 // cloneAnswered notes what the server said to the order of a clone.
-func (w *work) cloneAnswered(upid pveapi.UPID, err error) {
+func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	m := w.m
 	if err == nil {
 		m.unsure = false
 		w.follow(upid, TaskClone)
-		w.say(m, reason(CodeCloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
+		w.records.say(m, reason(CodeCloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
 		return
 	}
 	switch pveapi.ClassOf(err) {
@@ -191,15 +199,15 @@ func (w *work) cloneAnswered(upid pveapi.UPID, err error) {
 	case pveapi.Unanswered, pveapi.Garbled, pveapi.Unknown:
 		m.unsure, m.doubted = true, w.now
 		w.hush(err)
-		w.impede(m, reason(CodeAnswerLost, "whether the clone was begun is not known: %v", err), "")
-		w.pause(m, lookGap)
+		w.records.impede(m, reason(CodeAnswerLost, "whether the clone was begun is not known: %v", err), "")
+		w.records.pause(m, lookGap)
 	default:
 		w.upsetMaking(err)
 		if !m.unsure {
 			m.Step, m.Since = StepOrdered, w.now
 		}
 		if pveapi.Is(err, pveapi.StorageFull) {
-			w.fail(m, reason(placement.CodeStorageFull, "%v", err), "")
+			w.records.fail(m, reason(placement.CodeStorageFull, "%v", err), "")
 		}
 	}
 }
@@ -211,7 +219,7 @@ func (w *work) follow(upid pveapi.UPID, kind TaskKind) {
 }
 
 // doFind sees what became of a clone whose task is not known, or failed.
-func (w *work) doFind(ctx context.Context) {
+func (w making) doFind(ctx context.Context) {
 	if w.seen == nil {
 		w.findUnlisted(ctx)
 		return
@@ -222,10 +230,10 @@ func (w *work) doFind(ctx context.Context) {
 		if m.doubted.IsZero() {
 			m.doubted = w.now
 		}
-		doubt := w.since(m.doubted)
+		doubt := w.watch.since(m.doubted)
 		switch {
 		case pveapi.Is(err, pveapi.Absent):
-			w.pause(m, lookGap)
+			w.records.pause(m, lookGap)
 		case err != nil:
 			w.upset(err)
 		case v == provedCloned || v == provedReady:
@@ -237,24 +245,24 @@ func (w *work) doFind(ctx context.Context) {
 		case v == unproved && c.Lock != "":
 			w.cloning(doubt)
 		default:
-			w.impede(m, reason(CodeRetry, "%s", list(wrong)), "")
-			w.pause(m, lookGap)
+			w.records.impede(m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.pause(m, lookGap)
 		}
 	})
 }
 
 // cloning is a machine that is locked by a clone. A clone that was killed keeps its lock for ever.
-func (w *work) cloning(doubt time.Duration) {
+func (w making) cloning(doubt time.Duration) {
 	limit := stuckAfter
 	if !w.m.unsure {
 		limit = incompleteFor // its task has ended
 	}
 	if doubt > limit {
 		text, advice := remains(w.m.VMID, w.host)
-		w.hold(w.m, reason(CodeQuarantined, "%s", text), advice)
+		w.records.hold(w.m, reason(CodeQuarantined, "%s", text), advice)
 		return
 	}
-	w.pause(w.m, lookGap)
+	w.records.pause(w.m, lookGap)
 }
 
 // remains says that a machine is what is left of a clone, and what a person can do about it.
@@ -265,7 +273,7 @@ func remains(vmid int, host string) (text, advice string) {
 
 // findUnlisted goes on from a VMID that is not listed. It is free, or its machine cannot be seen: a
 // clone is no member of its pool before its end, and who may see the pool only does not see it.
-func (w *work) findUnlisted(ctx context.Context) {
+func (w making) findUnlisted(ctx context.Context) {
 	free, err := w.client.VMIDFree(ctx, w.i.VMID)
 	var upid pveapi.UPID
 	var ours bool
@@ -277,7 +285,7 @@ func (w *work) findUnlisted(ctx context.Context) {
 		if m.doubted.IsZero() {
 			m.doubted = w.now
 		}
-		doubt := w.since(m.doubted)
+		doubt := w.watch.since(m.doubted)
 		switch {
 		case err != nil:
 			w.upset(err)
@@ -295,9 +303,9 @@ func (w *work) findUnlisted(ctx context.Context) {
 }
 
 // findTask looks for the task of a clone whose order was not answered.
-func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
+func (w making) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 	w.mu.Lock()
-	from, r := w.ground().From(w.p.Places(), w.i.Host)
+	from, r := w.intake.ground().From(w.p.Places(), w.i.Host)
 	w.mu.Unlock()
 	if r != nil {
 		return "", false, fmt.Errorf("%s: %s", r.Code, r.Text)
@@ -306,22 +314,22 @@ func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 }
 
 // notThere goes on from a VMID that nothing has.
-func (w *work) notThere(doubt time.Duration) {
+func (w making) notThere(doubt time.Duration) {
 	m := w.m
 	if m.unsure && doubt < unsureFor {
-		w.pause(m, lookGap)
+		w.records.pause(m, lookGap)
 		return
 	}
 	m.Step, m.Since, m.unsure, m.doubted = StepOrdered, w.now, false, time.Time{}
 	if m.tries >= maxTries {
-		w.fail(m, m.problem, "")
+		w.records.fail(m, m.problem, "")
 	}
 }
 
 // cloned takes a clone that is proved to be ours.
-func (w *work) cloned(c *pveapi.VMConfig) {
+func (w making) cloned(c *pveapi.VMConfig) {
 	m := w.m
-	w.ahead(m, StepCloned)
+	w.records.ahead(m, StepCloned)
 	m.unsure, m.Host = false, w.host
 	w.know(c)
 }
@@ -337,7 +345,7 @@ func (w *work) know(c *pveapi.VMConfig) {
 		m.Cluster = mark.Cluster
 	}
 	if ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
-		w.ahead(m, StepConfigured)
+		w.records.ahead(m, StepConfigured)
 	}
 }
 
@@ -406,26 +414,26 @@ func byHand(vmid int) string {
 
 // doubt puts a machine into quarantine that shows some of what ours shows, and not all.
 func (w *work) doubt(wrong []string) {
-	w.hold(w.m, reason(CodeQuarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
+	w.records.hold(w.m, reason(CodeQuarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
 		byHand(w.i.VMID))
 }
 
 // doVerify reads the machine and proves that it is ours, before anything in it is changed.
-func (w *work) doVerify(ctx context.Context) {
+func (w making) doVerify(ctx context.Context) {
 	c, v, wrong, err := w.inspect(ctx)
 	w.done(func() {
 		switch {
 		case pveapi.Is(err, pveapi.Absent):
-			w.pause(w.m, lookGap)
+			w.records.pause(w.m, lookGap)
 		case err != nil:
 			w.upsetMaking(err)
 		case v == provedReady || v == provedCloned:
 			if v == provedCloned && !w.m.Step.before(StepConfigured) {
-				w.ahead(w.m, StepSized) // it was configured, and is not any more
+				w.records.ahead(w.m, StepSized) // it was configured, and is not any more
 			}
 			w.know(c)
 		case v == unproved:
-			w.retry(w.m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.retry(w.m, reason(CodeRetry, "%s", list(wrong)), "")
 		default:
 			w.doubt(wrong)
 		}
@@ -433,18 +441,13 @@ func (w *work) doVerify(ctx context.Context) {
 }
 
 // planned is the machine as its first boot is told of it.
-func (w *work) planned() firstboot.Machine {
-	i := &w.i
-	return w.p.FirstBoot(settings.MachineOf{
-		Name: i.Name, Host: i.Host, UUID: machineUUID(w.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
-	})
-}
+func (w *work) planned() firstboot.Machine { return w.catalogue.planned(w.p, &w.i) }
 
 // doSize grows the disk, if it is smaller than the shape's.
-func (w *work) doSize(ctx context.Context) {
+func (w making) doSize(ctx context.Context) {
 	disk := w.conf.BootDisk()
 	if disk == "" || int64(w.i.Shape.Disk) <= w.conf.Disks[disk].Size {
-		w.done(func() { w.ahead(w.m, StepSized) })
+		w.done(func() { w.records.ahead(w.m, StepSized) })
 		return
 	}
 	upid, err := w.client.Resize(ctx, w.host, w.i.VMID, disk, w.i.Shape.Disk)
@@ -452,7 +455,7 @@ func (w *work) doSize(ctx context.Context) {
 }
 
 // doSeed uploads the first-boot disc. That it may be there is written down before.
-func (w *work) doSeed(ctx context.Context) {
+func (w making) doSeed(ctx context.Context) {
 	files, err := w.p.Join.UserData(w.planned())
 	var disc []byte
 	if err == nil {
@@ -460,7 +463,7 @@ func (w *work) doSeed(ctx context.Context) {
 	}
 	if err != nil {
 		w.done(func() {
-			w.fail(w.m, reason(CodeMachineFailed, "its first-boot disc cannot be made: %v", err), "fix the pool's join profile")
+			w.records.fail(w.m, reason(CodeMachineFailed, "its first-boot disc cannot be made: %v", err), "fix the pool's join profile")
 		})
 		return
 	}
@@ -473,7 +476,7 @@ func (w *work) doSeed(ctx context.Context) {
 }
 
 // asked notes what the server said to the order of a task that does no harm twice.
-func (w *work) asked(upid pveapi.UPID, kind TaskKind, err error) {
+func (w making) asked(upid pveapi.UPID, kind TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
@@ -483,11 +486,11 @@ func (w *work) asked(upid pveapi.UPID, kind TaskKind, err error) {
 }
 
 // doConfigure writes all of the machine's configuration in one call.
-func (w *work) doConfigure(ctx context.Context) {
+func (w making) doConfigure(ctx context.Context) {
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
-			w.fail(w.m, reason(CodeMachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
+			w.records.fail(w.m, reason(CodeMachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
 		})
 		return
 	}
@@ -498,13 +501,13 @@ func (w *work) doConfigure(ctx context.Context) {
 			w.upsetMaking(err)
 			return
 		}
-		w.ahead(w.m, StepConfigured)
+		w.records.ahead(w.m, StepConfigured)
 		w.m.Devices = configured(w.conf, values, w.i.VMID)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
 }
 
-func (w *work) doStart(ctx context.Context) {
+func (w making) doStart(ctx context.Context) {
 	if !w.admitted(ctx) {
 		return
 	}
@@ -513,9 +516,9 @@ func (w *work) doStart(ctx context.Context) {
 }
 
 // doTidy takes the first-boot disc out of the drive and removes it: it holds the join token.
-func (w *work) doTidy(ctx context.Context) {
+func (w clearing) doTidy(ctx context.Context) {
 	if w.i.Disc == "" {
-		w.done(func() { w.ahead(w.m, StepTidied) })
+		w.done(func() { w.records.ahead(w.m, StepTidied) })
 		return
 	}
 	c, v, wrong, err := w.inspect(ctx)
@@ -533,7 +536,7 @@ func (w *work) doTidy(ctx context.Context) {
 }
 
 // eject empties the drive that the disc is in.
-func (w *work) eject(ctx context.Context, c *pveapi.VMConfig) error {
+func (w clearing) eject(ctx context.Context, c *pveapi.VMConfig) error {
 	for key, d := range c.Disks {
 		if d.ID == w.i.Disc {
 			return w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{key: emptyDrive}, nil, c.Digest)
@@ -543,24 +546,24 @@ func (w *work) eject(ctx context.Context, c *pveapi.VMConfig) error {
 }
 
 // erase removes the disc. The server takes no offence at one that is gone already.
-func (w *work) erase(ctx context.Context) {
+func (w clearing) erase(ctx context.Context) {
 	upid, err := w.client.DeleteVolume(ctx, w.i.DiscHost, pveapi.ParseVolume(w.i.Disc).Storage, w.i.Disc)
 	w.done(func() {
 		switch {
 		case err == nil && upid != "":
 			w.follow(upid, TaskErase)
 		case err == nil:
-			w.erased(w.m)
+			w.records.erased(w.m)
 		default:
 			w.upset(err)
-			w.impede(w.m, reason(CodeDiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
+			w.records.impede(w.m, reason(CodeDiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
 		}
 	})
 }
 
 // doExplain collects what may say why a machine did not join: the end of its last task's log, and
 // what its guest agent shows.
-func (w *work) doExplain(ctx context.Context) {
+func (w clearing) doExplain(ctx context.Context) {
 	var hints []string
 	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
 		hints = append(hints, "last task: "+list(lines))
@@ -575,11 +578,11 @@ func (w *work) doExplain(ctx context.Context) {
 	}
 	w.done(func() {
 		w.m.Hints = hints
-		w.say(w.m, reason(CodeMachineFailed, "%s", list(hints)), "look at its console")
+		w.records.say(w.m, reason(CodeMachineFailed, "%s", list(hints)), "look at its console")
 	})
 }
 
-func (w *work) agentSays(ctx context.Context) string {
+func (w clearing) agentSays(ctx context.Context) string {
 	interfaces, err := w.client.AgentInterfaces(ctx, w.host, w.i.VMID)
 	if err != nil {
 		return "agent: " + err.Error()

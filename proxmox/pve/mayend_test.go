@@ -12,19 +12,19 @@ import (
 // and of which one is to go.
 func ender(change func(*tracked)) *work {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster}, roster: roster{map[string]*tracked{}}, records: records{clock: func() time.Time { return now }, counts: map[string]int{}}}
-	f.steady.see(now.Add(-time.Second))
+	f := assemble(FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster})
+	f.watch.steady.see(now.Add(-time.Second))
 	for i := range 20 {
 		m := &tracked{Intent: Intent{
 			Order: itoa(i), Pool: "web", Name: "web-" + itoa(i), Step: StepJoined, Cluster: homeCluster,
 			Joined: now.Add(-time.Hour), Leaving: Leaving{Returned: now.Add(-time.Minute)},
 		}}
-		f.machines[m.Order] = m
+		f.roster.machines[m.Order] = m
 	}
-	m := f.machines["0"]
+	m := f.roster.machines["0"]
 	change(m)
-	f.view.match.ids = nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
-	return &work{Fleet: f, m: m, i: m.Intent, now: now}
+	f.members.match.ids = nodescaler.NewIdentities([]nodescaler.Machine{f.members.self(m)})
+	return &work{crew: f.crew, m: m, i: m.Intent, now: now}
 }
 
 // What was emptied before it was stopped goes as it is, and is no charge on the brake; what may run
@@ -55,7 +55,7 @@ func TestWhatRestsGoesUncharged(t *testing.T) {
 				c.node.Identity = nodescaler.Identity{Name: w.m.Name, ProviderID: w.m.ProviderID}
 				s.Nodes = append(s.Nodes, *c.node)
 			}
-			if may := w.mayEnd(s, pveapi.VMStatus{Status: c.status}); !may || w.m.Undrained.IsZero() == c.charged {
+			if may := (leaving{w}).mayEnd(s, pveapi.VMStatus{Status: c.status}); !may || w.m.Undrained.IsZero() == c.charged {
 				t.Errorf("it may go: %t, charged at %s; want charged %t", may, w.m.Undrained, c.charged)
 			}
 		})
@@ -83,7 +83,7 @@ func TestBrakeChargesAMachineOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ender(func(m *tracked) { c.change(m, m.Returned) })
-			may := w.brakes(false)
+			may := leaving{w}.brakes(false)
 			if charged := w.m.Undrained.Equal(w.now); !may || charged != c.charged {
 				t.Errorf("it may go: %t, charged now: %t, want %t", may, charged, c.charged)
 			}
@@ -96,22 +96,22 @@ func TestBrakeChargesAMachineOnce(t *testing.T) {
 func TestBrakeSpeaksOnce(t *testing.T) {
 	w := ender(func(*tracked) {})
 	for _, name := range []string{"18", "19"} {
-		w.machines[name].Undrained = w.now.Add(-time.Minute)
+		w.roster.machines[name].Undrained = w.now.Add(-time.Minute)
 	}
 	for _, name := range []string{"0", "1", "0"} {
-		w.m = w.machines[name]
-		if w.brakes(false) || w.m.Frozen.IsZero() || !w.m.Silent {
+		w.m = w.roster.machines[name]
+		if (leaving{w}).brakes(false) || w.m.Frozen.IsZero() || !w.m.Silent {
 			t.Errorf("%s is let go, or not held: %+v", name, w.m.Intent)
 		}
 	}
-	if w.brakes(true); w.m.Silent {
+	if (leaving{w}).brakes(true); w.m.Silent {
 		t.Error("a machine whose node is ready is said to be silent")
 	}
-	if n := w.counts[CodeBraked]; n != 1 {
+	if n := w.records.counts[CodeBraked]; n != 1 {
 		t.Errorf("it is said %d times that nothing goes, want once", n)
 	}
-	w.machines["0"].Resumed = w.now
-	if !w.brakes(false) {
+	w.roster.machines["0"].Resumed = w.now
+	if !(leaving{w}).brakes(false) {
 		t.Error("one that a person resumed is held")
 	}
 }
@@ -119,9 +119,9 @@ func TestBrakeSpeaksOnce(t *testing.T) {
 // What went undrained counts for an hour, and no longer.
 func TestBrakeCountsForAnHour(t *testing.T) {
 	w := ender(func(*tracked) {})
-	w.steady = steady{last: w.now, watched: 2 * brakeWindow, leaps: []leap{{at: w.now.Add(-2 * brakeWindow)}}}
+	w.watch.steady = steady{last: w.now, watched: 2 * brakeWindow, leaps: []leap{{at: w.now.Add(-2 * brakeWindow)}}}
 	for ago, want := range map[time.Duration]bool{0: true, brakeWindow - time.Second: true, brakeWindow: false} {
-		if w.m.Undrained = w.now.Add(-ago); w.undrained(w.m) != want {
+		if w.m.Undrained = w.now.Add(-ago); w.holds.undrained(w.m) != want {
 			t.Errorf("%s ago counts: %t, want %t", ago, !want, want)
 		}
 	}

@@ -126,7 +126,7 @@ func (l *life) unused() int {
 	for _, v := range l.sim.Inventory().VMs {
 		used[v.ID] = true
 	}
-	for _, m := range l.fleet.machines {
+	for _, m := range l.fleet.roster.machines {
 		used[m.VMID] = true
 	}
 	for range 20 {

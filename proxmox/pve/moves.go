@@ -224,21 +224,32 @@ func (m *tracked) afterwards(s *scene) move {
 	return moveForget
 }
 
+// agenda is what machines do next, and which of them have to wait for others.
+type agenda struct {
+	cfg       *FleetConfig
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+	holds     *holds
+}
+
 // scene puts together what a machine's next move depends on.
-func (f *Fleet) scene(m *tracked) *scene {
-	v := &f.view
-	p := f.pools[m.Pool]
+func (ag *agenda) scene(m *tracked) *scene {
+	v := ag.view
+	p := ag.catalogue.pools[m.Pool]
 	s := &scene{
-		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool], f.cfg.Now()),
-		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: f.undrained(m),
+		now: ag.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(ag.catalogue.recipe[m.Pool], ag.cfg.Now()),
+		unnode: ag.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: ag.holds.undrained(m),
 	}
 	if p != nil {
 		s.cooldown, s.disc = time.Duration(p.Cooldown), p.NeedsDisc()
 	} else {
 		s.frozen = true // nobody says any more how its machines are told to be ours
-		s.unknown = f.mayBeKnown(m)
+		s.unknown = ag.catalogue.mayBeKnown(m)
 	}
-	if f.closed(m) { // it is another cluster's
+	if ag.ownership.closed(m) { // it is another cluster's
 		s.frozen = true
 	}
 	if m.unsaved { // what is not kept must be, before anything else is done
@@ -250,7 +261,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
 	s.seen = v.seen.At
 	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
-	s.deserted, s.hushed = f.deserted(m), f.hushed(m)
+	s.deserted, s.hushed = ag.deserted(m), ag.hushed(m)
 	s.storing = v.seen.Online(m.DiscHost)
 	if m.Task != nil {
 		s.reached, s.tasksListed = v.seen.Online(m.Task.Host), v.tasksFrom[m.Task.Host]
@@ -270,19 +281,19 @@ type turns struct {
 
 // turns counts the places in pools, and clones: not more than a few at a time on a storage, nor of
 // a template. The next one would only wait for the same lock, and fail when the wait is over.
-func (f *Fleet) turns() *turns {
+func (ag *agenda) turns() *turns {
 	t := &turns{left: map[string]int{}, clone: map[string]int{}, unsettled: map[string]bool{}}
-	for name, p := range f.pools {
-		t.left[name], t.unsettled[name] = p.Max-f.unknown(p), f.unsettled(p) != nil
+	for name, p := range ag.catalogue.pools {
+		t.left[name], t.unsettled[name] = p.Max-ag.ownership.unknown(p), ag.ownership.unsettled(p) != nil
 	}
-	for _, o := range f.machines {
+	for _, o := range ag.roster.machines {
 		if o.Step == StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
 			continue
 		}
 		t.left[o.Pool]--
 		cloning := (o.Step == StepClaimed || o.Step == StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
-		if p := f.pools[o.Pool]; cloning && p != nil {
-			for _, l := range f.view.locks(p, o) {
+		if p := ag.catalogue.pools[o.Pool]; cloning && p != nil {
+			for _, l := range ag.view.locks(p, o) {
 				t.clone[l]++
 			}
 		}
@@ -292,9 +303,9 @@ func (f *Fleet) turns() *turns {
 
 // slot reports whether the clone of an order may begin. Machines that were found meanwhile count,
 // whatever was true when it was taken.
-func (f *Fleet) slot(t *turns, m *tracked) bool {
-	locks := f.view.locks(f.pools[m.Pool], m)
-	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
+func (ag *agenda) slot(t *turns, m *tracked) bool {
+	locks := ag.view.locks(ag.catalogue.pools[m.Pool], m)
+	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= ag.cfg.ClonesPerStorage })
 }
 
 // locks names what a machine's clone holds. One that takes too long may hold it for ever: the next

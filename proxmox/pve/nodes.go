@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A node is found by what it says of its machine, its provider ID and its system UUID first: a name
@@ -23,20 +24,30 @@ type match struct {
 	held map[string]nodescaler.Reason // machines of which what nodes say cannot all be true
 }
 
+// members are the cluster's nodes, and which machines they are.
+type members struct {
+	cfg     *FleetConfig
+	records *records
+	roster  *roster
+
+	nodes map[string]Node // by name; nil while they cannot be seen
+	match match           // and whose they are
+}
+
 // identity is what the node says of its machine.
 func (n *Node) identity() nodescaler.Identity {
 	return nodescaler.Identity{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID}
 }
 
 // self is what a machine's node has to say to be taken for it.
-func (f *Fleet) self(m *tracked) nodescaler.Machine {
-	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: f.uuidOf(m)}
+func (ms *members) self(m *tracked) nodescaler.Machine {
+	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: ms.uuidOf(m)}
 }
 
 // uuidOf is the machine's system UUID. It is a hash, and asked for at every look.
-func (f *Fleet) uuidOf(m *tracked) string {
+func (ms *members) uuidOf(m *tracked) string {
 	if m.uuid == "" {
-		m.uuid = machineUUID(f.cfg.Owner, m.Order)
+		m.uuid = machineUUID(ms.cfg.Owner, m.Order)
 	}
 	return m.uuid
 }
@@ -46,11 +57,11 @@ func sameSelf(a, b nodescaler.Machine) bool {
 }
 
 // selves are those of the machines that are gone, or of those that are not.
-func (f *Fleet) selves(gone bool) []nodescaler.Machine {
+func (ms *members) selves(gone bool) []nodescaler.Machine {
 	var all []nodescaler.Machine
-	for _, m := range f.sorted() {
+	for _, m := range ms.roster.sorted() {
 		if m.Gone.IsZero() != gone {
-			all = append(all, f.self(m))
+			all = append(all, ms.self(m))
 		}
 	}
 	return all
@@ -58,23 +69,23 @@ func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 
 // matchNodes finds the machines' nodes, and reports contradictions that are new. While nodes cannot
 // be seen those that there were last: that nothing is known settles nothing.
-func (f *Fleet) matchNodes() {
-	was := f.view.match.held
-	selves := f.selves(false)
-	if f.view.match.ids != nil && slices.EqualFunc(selves, f.view.match.of, sameSelf) {
+func (ms *members) matchNodes() {
+	was := ms.match.held
+	selves := ms.selves(false)
+	if ms.match.ids != nil && slices.EqualFunc(selves, ms.match.of, sameSelf) {
 		return
 	}
 	now := match{ids: nodescaler.NewIdentities(selves), of: selves, all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
 	for i := range selves {
 		now.all[selves[i].Name] = true
 	}
-	f.view.match = now
-	if f.view.nodes == nil {
+	ms.match = now
+	if ms.nodes == nil {
 		return
 	}
 	var said []nodescaler.Identity
-	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
-		n := f.view.nodes[name]
+	for _, name := range slices.Sorted(maps.Keys(ms.nodes)) {
+		n := ms.nodes[name]
 		said = append(said, n.identity())
 		if c := now.ids.Of(n.identity()); c.Machine != nil && c.Contradiction == nil {
 			if other, twice := now.node[c.Machine.Name]; !twice || n.Ready && !other.Ready {
@@ -82,26 +93,26 @@ func (f *Fleet) matchNodes() {
 			}
 		}
 	}
-	f.view.match.held = now.ids.Contradictions(said)
-	for _, m := range f.sorted() {
-		if r, held := f.view.match.held[m.Name]; held && m.Gone.IsZero() && was[m.Name].Code != r.Code {
-			f.say(m, r, "nothing stops or destroys it until that is settled")
+	ms.match.held = now.ids.Contradictions(said)
+	for _, m := range ms.roster.sorted() {
+		if r, held := ms.match.held[m.Name]; held && m.Gone.IsZero() && was[m.Name].Code != r.Code {
+			ms.records.say(m, r, "nothing stops or destroys it until that is settled")
 		}
 	}
 }
 
 // nodeOf is the machine's node, if one says so and does not contradict itself. Of two it is the one
 // that is ready. One that was found since the others were matched is looked for by itself.
-func (f *Fleet) nodeOf(m *tracked) (Node, bool) {
-	if n, there := f.view.match.node[m.Name]; there {
+func (ms *members) nodeOf(m *tracked) (Node, bool) {
+	if n, there := ms.match.node[m.Name]; there {
 		return n, true
 	}
-	if f.view.match.all[m.Name] || !m.Gone.IsZero() {
+	if ms.match.all[m.Name] || !m.Gone.IsZero() {
 		return Node{}, false
 	}
-	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
-	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
-		n := f.view.nodes[name]
+	ids := nodescaler.NewIdentities([]nodescaler.Machine{ms.self(m)})
+	for _, name := range slices.Sorted(maps.Keys(ms.nodes)) {
+		n := ms.nodes[name]
 		if c := ids.Of(n.identity()); c.Machine != nil && c.Contradiction == nil {
 			return n, true
 		}
@@ -110,8 +121,8 @@ func (f *Fleet) nodeOf(m *tracked) (Node, bool) {
 }
 
 // contradicted is why what nodes say of a machine cannot all be true, or nil.
-func (v *view) contradicted(m *tracked) *nodescaler.Reason {
-	if r, held := v.match.held[m.Name]; held {
+func (ms *members) contradicted(m *tracked) *nodescaler.Reason {
+	if r, held := ms.match.held[m.Name]; held {
 		return &r
 	}
 	return nil
@@ -119,32 +130,32 @@ func (v *view) contradicted(m *tracked) *nodescaler.Reason {
 
 // nodesOfGone are the names of the nodes of a machine that is gone. One that says that it is
 // another's is not.
-func (f *Fleet) nodesOfGone(m *tracked) []string {
-	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
+func (ms *members) nodesOfGone(m *tracked) []string {
+	ids := nodescaler.NewIdentities([]nodescaler.Machine{ms.self(m)})
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
-		n := f.view.nodes[name]
+	for _, name := range slices.Sorted(maps.Keys(ms.nodes)) {
+		n := ms.nodes[name]
 		c := ids.Of(n.identity())
-		uuid := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) // its VMID may be another machine's by now
-		others := slices.ContainsFunc(f.view.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
+		uuid := nodescaler.SameUUID(n.SystemUUID, ms.uuidOf(m)) // its VMID may be another machine's by now
+		others := slices.ContainsFunc(ms.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
 		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)
 		}
 	}
-	if _, seen := f.view.nodes[m.Name]; !seen { // it may be there, and not have been seen yet
+	if _, seen := ms.nodes[m.Name]; !seen { // it may be there, and not have been seen yet
 		names = append(names, m.Name)
 	}
 	return names
 }
 
 // unnode removes the node objects of a machine that is gone.
-func (w *work) unnode(ctx context.Context) {
+func (w clearing) unnode(ctx context.Context) {
 	w.mu.Lock()
-	unseen := w.cfg.Nodes != nil && w.view.nodes == nil
-	names := w.nodesOfGone(w.m)
+	unseen := w.cfg.Nodes != nil && w.members.nodes == nil
+	names := w.members.nodesOfGone(w.m)
 	w.mu.Unlock()
 	if unseen { // a node of that name may be another machine's
-		w.done(func() { w.retry(w.m, reason(CodeNodesUnknown, "which node was its cannot be seen"), "") })
+		w.done(func() { w.records.retry(w.m, reason(CodeNodesUnknown, "which node was its cannot be seen"), "") })
 		return
 	}
 	var err error
@@ -153,36 +164,40 @@ func (w *work) unnode(ctx context.Context) {
 	}
 	w.done(func() {
 		if err != nil {
-			w.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
+			w.records.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
 			return
 		}
 		w.m.NodeGone = true
 	})
 }
 
+// planned is a machine of a pool as its first boot is told of it.
+func (c *catalogue) planned(p *settings.Pool, i *Intent) firstboot.Machine {
+	return p.FirstBoot(settings.MachineOf{
+		Name: i.Name, Host: i.Host, UUID: machineUUID(c.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
+	})
+}
+
 // plannedID is the provider id that a machine's node will have by its pool's scheme; empty while
-// nobody says what pool that is.
-func (f *Fleet) plannedID(m *tracked) string {
-	w := f.workFor(m)
-	if w.p == nil {
+// the pool is not configured. A pool that was accepted can form its ids.
+func (c *catalogue) plannedID(m *tracked) string {
+	p := c.pools[m.Pool]
+	if p == nil {
 		return ""
 	}
-	id, err := w.providerID()
-	if err != nil { // a pool that was accepted can form its ids
+	id, err := p.Join.ProviderID.Of(c.planned(p, &m.Intent))
+	if err != nil {
 		return ""
 	}
 	return id
 }
 
-// providerID is the id that the machine's node will have.
-func (w *work) providerID() (string, error) { return w.p.Join.ProviderID.Of(w.planned()) }
-
 // renumber gives a machine another VMID. Where that makes another provider id of it, the one that
 // was planned is remembered as lost: somebody may have been told of it, and must see it go.
-func (f *Fleet) renumber(m *tracked, vmid int) {
+func (c *catalogue) renumber(m *tracked, vmid int) {
 	was := m.ProviderID
 	m.VMID = vmid
-	m.ProviderID = f.plannedID(m)
+	m.ProviderID = c.plannedID(m)
 	if was != "" && was != m.ProviderID {
 		m.LostIDs = append(m.LostIDs, was)
 	}
@@ -191,13 +206,13 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 // compareIDs tells when a node has another provider id than was planned, and goes by the node's
 // from then on: it never changes, and whoever looks the machine up has it from there. Only the
 // system UUID proves that the node is the machine's.
-func (f *Fleet) compareIDs(m *tracked, n Node) {
-	ours := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) && f.view.contradicted(m) == nil
+func (ms *members) compareIDs(m *tracked, n Node) {
+	ours := nodescaler.SameUUID(n.SystemUUID, ms.uuidOf(m)) && ms.contradicted(m) == nil
 	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {
 		return
 	}
 	if m.ProviderID != "" {
-		f.say(m, reason(CodeIDMismatch, "%s", firstboot.Mismatch(m.ProviderID, n.ProviderID)), "set the pool's join.providerID to what sets the nodes' ids")
+		ms.records.say(m, reason(CodeIDMismatch, "%s", firstboot.Mismatch(m.ProviderID, n.ProviderID)), "set the pool's join.providerID to what sets the nodes' ids")
 	}
 	m.ProviderID = n.ProviderID
 }

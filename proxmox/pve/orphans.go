@@ -53,6 +53,24 @@ type Report struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
+// leftovers looks for what is left over, and remembers since when it is.
+type leftovers struct {
+	client    *pveapi.Client
+	cfg       *FleetConfig
+	mu        *guard
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+	holds     *holds
+
+	noticed map[string]time.Time // orphans, and since when
+	free    map[int]time.Time    // VMIDs that were free, and when
+}
+
 // Orphans looks for what is left over, in both directions, and changes nothing. It begins as a
 // round of work does; while it asks on, which may be hundreds of questions, rounds of work go on.
 func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
@@ -60,16 +78,16 @@ func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	r := Report{At: f.cfg.Now()}
-	r.Orphans = append(f.orphanMachines(), f.orphanNodes(ctx)...)
-	discs, unknown := f.orphanDiscs(ctx)
-	unseen, more := f.unseenMachines(ctx)
+	r.Orphans = append(f.leftovers.orphanMachines(), f.leftovers.orphanNodes(ctx)...)
+	discs, unknown := f.leftovers.orphanDiscs(ctx)
+	unseen, more := f.leftovers.unseenMachines(ctx)
 	r.Orphans, r.Unknown = slices.Concat(r.Orphans, discs, unseen), append(unknown, more...)
 	f.mu.Lock()
-	defer f.unlock()
-	if f.view.nodes == nil {
+	defer f.records.unlock()
+	if f.members.nodes == nil {
 		r.Unknown = append(r.Unknown, "nodes")
 	}
-	f.notice(&r)
+	f.leftovers.notice(&r)
 	slices.SortFunc(r.Orphans, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	return r, nil
 }
@@ -78,22 +96,22 @@ func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
 func (f *Fleet) lookAgain(ctx context.Context) error {
 	f.ticking.Lock()
 	defer f.ticking.Unlock()
-	f.readNodes(ctx)
-	if err := f.look(ctx); err != nil {
+	f.lookout.readNodes(ctx)
+	if err := f.lookout.look(ctx); err != nil {
 		return err
 	}
-	f.settle()
-	f.adopt(ctx)
+	f.settler.settle()
+	f.adoption.adopt(ctx)
 	return nil
 }
 
 // notice dates the orphans. One that was not left over the last time begins anew.
-func (f *Fleet) notice(r *Report) {
+func (lf *leftovers) notice(r *Report) {
 	noticed := map[string]time.Time{}
 	for i := range r.Orphans {
 		o := &r.Orphans[i]
 		key := string(o.Kind) + " " + o.Host + " " + o.Name
-		at, known := f.noticed[key]
+		at, known := lf.noticed[key]
 		if !known || at.After(r.At) {
 			at = r.At
 		}
@@ -101,58 +119,58 @@ func (f *Fleet) notice(r *Report) {
 		switch o.Kind {
 		case DiscWithoutMachine:
 			if o.Pool != "" && !o.held { // of another installation it is not known what it needs
-				o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
+				o.Due = at.Add(time.Duration(lf.cfg.OrphanGrace))
 			}
 		case MachineWithoutNode, NodeWithoutMachine:
 			if o.held {
 				continue
 			}
-			o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
+			o.Due = at.Add(time.Duration(lf.cfg.OrphanGrace))
 		case IntentWithout, UnprovedMachine, UnseenMachine:
 		}
 	}
-	f.noticed = noticed
+	lf.noticed = noticed
 }
 
 // orphanMachines are machines that are no nodes, or are not there, or not proved.
-func (f *Fleet) orphanMachines() []Orphan {
-	f.mu.Lock()
-	defer f.unlock()
+func (lf *leftovers) orphanMachines() []Orphan {
+	lf.mu.Lock()
+	defer lf.records.unlock()
 	var all []Orphan
-	for _, m := range f.sorted() {
-		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID, held: f.heldBy(m) != nil}
-		_, node := f.nodeOf(m)
-		node = node || f.view.contradicted(m) != nil
-		there := f.view.seen.Guests[m.VMID] != nil
+	for _, m := range lf.roster.sorted() {
+		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID, held: lf.holds.heldBy(m) != nil}
+		_, node := lf.members.nodeOf(m)
+		node = node || lf.members.contradicted(m) != nil
+		there := lf.view.seen.Guests[m.VMID] != nil
 		switch {
 		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
 			continue
 		case !there:
 			o.Kind, o.Text = IntentWithout, "its intent says that it is "+string(m.Step)+", and it is not listed"
-		case f.view.nodes == nil || node || !f.late(m):
+		case lf.members.nodes == nil || node || !lf.late(m):
 			continue
 		default:
 			o.Kind, o.Text = MachineWithoutNode, "it is "+string(m.Step)+" since "+m.Since.UTC().Format(time.RFC3339)+", and no node"
 		}
 		all = append(all, o)
 	}
-	return append(all, f.unprovedMachines()...)
+	return append(all, lf.unprovedMachines()...)
 }
 
 // unprovedMachines are those that look like ours, and what is left of clones that no intent knows
 // of.
-func (f *Fleet) unprovedMachines() (all []Orphan) {
-	for _, id := range slices.Sorted(maps.Keys(f.others)) {
-		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)
+func (lf *leftovers) unprovedMachines() (all []Orphan) {
+	for _, id := range slices.Sorted(maps.Keys(lf.ownership.others)) {
+		g, p := lf.view.seen.Guests[id], lf.catalogue.poolOfVMID(id)
 		if g == nil || p == nil {
 			continue
 		}
 		o := Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id}
 		switch {
-		case f.fresh[id].blank && f.fresh[id].looks == appearance(g):
+		case lf.ownership.fresh[id].blank && lf.ownership.fresh[id].looks == appearance(g):
 			text, advice := remains(id, g.Host)
 			o.Text = text + "; " + advice
-		case slices.Contains(g.Tags, settings.OwnerTag(f.cfg.Owner)) || strings.HasPrefix(g.Name, p.Name+"-"):
+		case slices.Contains(g.Tags, settings.OwnerTag(lf.cfg.Owner)) || strings.HasPrefix(g.Name, p.Name+"-"):
 			o.Text = "it looks like one of ours and is not proved to be; it is never touched"
 		default:
 			continue
@@ -163,27 +181,27 @@ func (f *Fleet) unprovedMachines() (all []Orphan) {
 }
 
 // late reports whether a machine should be a node by now.
-func (f *Fleet) late(m *tracked) bool {
-	p := f.pools[m.Pool]
+func (lf *leftovers) late(m *tracked) bool {
+	p := lf.catalogue.pools[m.Pool]
 	switch {
-	case p == nil || !f.view.seen.Online(m.Host) || !m.Stashed.IsZero():
+	case p == nil || !lf.view.seen.Online(m.Host) || !m.Stashed.IsZero():
 		return false
-	case f.holding(m) != nil:
-		return f.holding(m).Code == CodeNeverJoined
+	case lf.ownership.holding(m) != nil:
+		return lf.ownership.holding(m).Code == CodeNeverJoined
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known
 	case m.Step == StepStarted || m.Failed != nil:
-		return f.since(m.Since) > time.Duration(p.JoinTimeout)
+		return lf.watch.since(m.Since) > time.Duration(p.JoinTimeout)
 	}
 	return m.Step == StepJoined || m.Step == StepTidied
 }
 
 // orphanNodes are nodes whose machines are proved to be gone.
-func (f *Fleet) orphanNodes(ctx context.Context) []Orphan {
+func (lf *leftovers) orphanNodes(ctx context.Context) []Orphan {
 	var all []Orphan
-	for _, o := range f.suspectNodes() {
+	for _, o := range lf.suspectNodes() {
 		if o.VMID != 0 {
-			if free, err := f.client.VMIDGone(ctx, o.VMID); err != nil || !free {
+			if free, err := lf.client.VMIDGone(ctx, o.VMID); err != nil || !free {
 				continue
 			}
 		}
@@ -194,28 +212,28 @@ func (f *Fleet) orphanNodes(ctx context.Context) []Orphan {
 
 // suspectNodes are nodes of our machines' names without a machine. The VMID is set where it is
 // still to be asked whether it is free.
-func (f *Fleet) suspectNodes() []Orphan {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.view.frozen != nil {
+func (lf *leftovers) suspectNodes() []Orphan {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
+	if lf.view.frozen != nil {
 		return nil
 	}
-	gone, there := nodescaler.NewIdentities(f.selves(true)), map[string]bool{}
-	for _, g := range f.view.seen.Guests {
+	gone, there := nodescaler.NewIdentities(lf.members.selves(true)), map[string]bool{}
+	for _, g := range lf.view.seen.Guests {
 		there[g.Name] = true
 	}
 	var all []Orphan
-	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
-		n := f.view.nodes[name]
+	for _, name := range slices.Sorted(maps.Keys(lf.members.nodes)) {
+		n := lf.members.nodes[name]
 		if n.Ready {
 			continue // its kubelet reports: it runs somewhere, whatever its name says
 		}
 		was := gone.Of(n.identity())
-		if len(f.view.match.ids.Of(n.identity()).Named) > 0 || was.Contradiction != nil {
+		if len(lf.members.match.ids.Of(n.identity()).Named) > 0 || was.Contradiction != nil {
 			continue
 		}
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
-		if p := f.poolOfName(name); p != nil {
+		if p := lf.catalogue.poolOfName(name); p != nil {
 			o.Pool, o.VMID = p.Name, vmidOf(p, n)
 		}
 		switch {
@@ -241,16 +259,16 @@ func vmidOf(p *settings.Pool, n Node) int {
 }
 
 // orphanDiscs are first-boot discs of ours that no machine needs any more.
-func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string) {
-	for _, s := range f.discStores() {
-		volumes, err := f.client.Volumes(ctx, s.Host, s.Name, "iso", 0)
+func (lf *leftovers) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string) {
+	for _, s := range lf.discStores() {
+		volumes, err := lf.client.Volumes(ctx, s.Host, s.Name, "iso", 0)
 		if err != nil {
 			unknown = append(unknown, s.Name+" on "+s.Host+": "+err.Error())
 			continue
 		}
-		for _, o := range f.suspectDiscs(s, volumes) {
+		for _, o := range lf.suspectDiscs(s, volumes) {
 			if o.VMID != 0 {
-				if free, err := f.client.VMIDGone(ctx, o.VMID); err != nil || !free {
+				if free, err := lf.client.VMIDGone(ctx, o.VMID); err != nil || !free {
 					continue
 				}
 			}
@@ -262,19 +280,19 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 
 // suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set
 // where it is still to be asked whether it is free.
-func (f *Fleet) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orphan {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (lf *leftovers) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orphan {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
 	var all []Orphan
 	for _, v := range volumes {
-		name, ours := f.discOf(v.Name)
-		if !ours || f.needed(name) {
+		name, ours := lf.discOf(v.Name)
+		if !ours || lf.needed(name) {
 			continue
 		}
 		o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.Host, Text: "no machine needs it any more"}
-		m, p := f.machineNamed(name), f.poolOfName(name)
+		m, p := lf.roster.machineNamed(name), lf.catalogue.poolOfName(name)
 		switch {
-		case m != nil && f.pools[m.Pool] == nil:
+		case m != nil && lf.catalogue.pools[m.Pool] == nil:
 			o.Pool, o.Text = m.Pool, "its machine is gone, and its pool "+m.Pool+" is not configured any more"
 			if m.Gone.IsZero() {
 				o.VMID = m.VMID
@@ -282,7 +300,7 @@ func (f *Fleet) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orpha
 		case p != nil:
 			o.Pool = p.Name
 		default:
-			o.Text = "neither its machine nor its pool is known here; unless another installation has owner " + f.cfg.Owner + ", no machine needs it"
+			o.Text = "neither its machine nor its pool is known here; unless another installation has owner " + lf.cfg.Owner + ", no machine needs it"
 		}
 		all = append(all, o)
 	}
@@ -300,25 +318,25 @@ func (ro *roster) machineNamed(name string) *tracked {
 }
 
 // discOf is the machine that a volume is the first-boot disc of.
-func (f *Fleet) discOf(volume string) (machine string, ours bool) {
-	name, ours := strings.CutPrefix(volume, "iso/"+discPrefix(f.cfg.Owner))
+func (lf *leftovers) discOf(volume string) (machine string, ours bool) {
+	name, ours := strings.CutPrefix(volume, "iso/"+discPrefix(lf.cfg.Owner))
 	return strings.TrimSuffix(name, ".iso"), ours
 }
 
 // needed reports whether a machine's disc may still be used or will be removed by the machine's own
 // moves. A machine whose pool is not configured makes none.
-func (f *Fleet) needed(name string) bool {
-	m := f.machineNamed(name)
+func (lf *leftovers) needed(name string) bool {
+	m := lf.roster.machineNamed(name)
 	switch {
-	case m != nil && f.pools[m.Pool] == nil:
-		return m.Gone.IsZero() && (m.Step.before(StepSized) || f.view.seen.Guests[m.VMID] != nil)
+	case m != nil && lf.catalogue.pools[m.Pool] == nil:
+		return m.Gone.IsZero() && (m.Step.before(StepSized) || lf.view.seen.Guests[m.VMID] != nil)
 	case m != nil:
 		return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
 	}
-	listed := slices.ContainsFunc(slices.Collect(maps.Values(f.view.seen.Guests)), func(g *placement.Guest) bool { return g.Name == name })
-	p := f.poolOfName(name)
+	listed := slices.ContainsFunc(slices.Collect(maps.Values(lf.view.seen.Guests)), func(g *placement.Guest) bool { return g.Name == name })
+	p := lf.catalogue.poolOfName(name)
 	continues := p == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
-	return continues || listed || p != nil && f.shut[p.Name] != nil
+	return continues || listed || p != nil && lf.ownership.shut[p.Name] != nil
 }
 
 // maxUnseen is how many VMIDs are asked about for one report.
@@ -330,30 +348,30 @@ const freeFor = time.Hour
 
 // unseenMachines asks about the VMIDs of our ranges that nobody is known to have. A clone that was
 // killed half way is in no pool, and a token that may see the pool only does not see it.
-func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
-	f.mu.Lock()
+func (lf *leftovers) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
+	lf.mu.Lock()
 	var ids []int
-	known, now := f.knownIDs(), f.cfg.Now()
-	maps.DeleteFunc(f.free, func(id int, at time.Time) bool { return known[id] || now.Sub(at).Abs() >= freeFor })
-	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
-		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
-			if _, free := f.free[id]; !free && f.view.seen.Guests[id] == nil && !known[id] {
+	known, now := lf.ownership.knownIDs(), lf.cfg.Now()
+	maps.DeleteFunc(lf.free, func(id int, at time.Time) bool { return known[id] || now.Sub(at).Abs() >= freeFor })
+	for _, name := range slices.Sorted(maps.Keys(lf.catalogue.pools)) {
+		for id := lf.catalogue.pools[name].VMIDs.First; id <= lf.catalogue.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
+			if _, free := lf.free[id]; !free && lf.view.seen.Guests[id] == nil && !known[id] {
 				ids = append(ids, id)
 			}
 		}
 	}
-	f.mu.Unlock()
+	lf.mu.Unlock()
 	if len(ids) > maxUnseen {
 		ids, unknown = ids[:maxUnseen], []string{fmt.Sprintf("VMIDs after %d", ids[maxUnseen-1])}
 	}
 	for _, id := range ids {
-		free, err := f.client.VMIDFree(ctx, id)
+		free, err := lf.client.VMIDFree(ctx, id)
 		if err != nil {
 			return all, append(unknown, fmt.Sprintf("VMIDs from %d: %v", id, err))
 		}
 		if free {
-			f.noteFree(id, now)
-		} else if !f.sees(id) {
+			lf.noteFree(id, now)
+		} else if !lf.sees(id) {
 			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: a foreign VM, or what is left of a clone"})
 		}
 	}
@@ -361,40 +379,40 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 }
 
 // noteFree notes that a VMID is free.
-func (f *Fleet) noteFree(id int, now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.free == nil {
-		f.free = map[int]time.Time{}
+func (lf *leftovers) noteFree(id int, now time.Time) {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
+	if lf.free == nil {
+		lf.free = map[int]time.Time{}
 	}
-	f.free[id] = now
+	lf.free[id] = now
 }
 
 // sees reports whether it is known by now who has a VMID: a clone of ours may have begun since it
 // was asked about.
-func (f *Fleet) sees(id int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.view.seen.Guests[id] != nil || f.knownIDs()[id]
+func (lf *leftovers) sees(id int) bool {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
+	return lf.view.seen.Guests[id] != nil || lf.ownership.knownIDs()[id]
 }
 
 // discStores are where discs of ours may lie: each storage on each host, and a shared one once.
 // Those of pools that are configured no more are known from what was uploaded there.
-func (f *Fleet) discStores() []placement.Store {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (lf *leftovers) discStores() []placement.Store {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
 	used := map[string]bool{}
-	for _, p := range f.pools {
+	for _, p := range lf.catalogue.pools {
 		used[p.ISO.Storage] = true
 	}
-	for _, m := range f.machines {
+	for _, m := range lf.roster.machines {
 		used[pveapi.ParseVolume(m.Disc).Storage] = true
 	}
 	var all []placement.Store
-	for _, s := range f.view.seen.Stores {
+	for _, s := range lf.view.seen.Stores {
 		wanted := used[s.Name]
 		again := s.Shared && slices.ContainsFunc(all, func(o placement.Store) bool { return o.Name == s.Name })
-		if wanted && !again && s.Active && f.view.seen.Online(s.Host) {
+		if wanted && !again && s.Active && lf.view.seen.Online(s.Host) {
 			all = append(all, s)
 		}
 	}
@@ -417,7 +435,7 @@ func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, e
 	}
 	var errs []error
 	for _, o := range r.Orphans {
-		if !o.Due.IsZero() && f.past(o.Noticed, f.cfg.OrphanGrace) && (spare == nil || !spare(o)) && f.stands(o) {
+		if !o.Due.IsZero() && f.watch.past(o.Noticed, f.cfg.OrphanGrace) && (spare == nil || !spare(o)) && f.leftovers.stands(o) {
 			errs = append(errs, f.collect(ctx, o))
 		}
 	}
@@ -426,15 +444,15 @@ func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, e
 
 // stands reports whether what was found is left over still: machines went on while the rest was
 // looked for.
-func (f *Fleet) stands(o Orphan) bool {
+func (lf *leftovers) stands(o Orphan) bool {
 	switch o.Kind {
 	case MachineWithoutNode:
-		return slices.ContainsFunc(f.orphanMachines(), func(now Orphan) bool { return now.Kind == o.Kind && now.Name == o.Name })
+		return slices.ContainsFunc(lf.orphanMachines(), func(now Orphan) bool { return now.Kind == o.Kind && now.Name == o.Name })
 	case DiscWithoutMachine:
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		name, ours := f.discOf(pveapi.ParseVolume(o.Name).Name)
-		return ours && !f.needed(name)
+		lf.mu.Lock()
+		defer lf.mu.Unlock()
+		name, ours := lf.discOf(pveapi.ParseVolume(o.Name).Name)
+		return ours && !lf.needed(name)
 	case NodeWithoutMachine, IntentWithout, UnprovedMachine, UnseenMachine:
 	}
 	return true
@@ -449,7 +467,7 @@ func (f *Fleet) collect(ctx context.Context, o Orphan) error {
 			return f.cfg.RemoveNode(ctx, o.Name)
 		}
 	case DiscWithoutMachine:
-		_, err := f.client.DeleteVolume(ctx, o.Host, pveapi.ParseVolume(o.Name).Storage, o.Name)
+		_, err := f.cfg.Client.DeleteVolume(ctx, o.Host, pveapi.ParseVolume(o.Name).Storage, o.Name)
 		return err
 	case IntentWithout, UnprovedMachine, UnseenMachine:
 	}

@@ -2,14 +2,22 @@ package pve
 
 import (
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
 // records keep intents and what happened: they move a machine on, have it wait, fail or held, and
 // note the events for who reports them.
 type records struct {
+	mu      *guard
+	telling sync.Mutex // held while events are reported, in order
+	report  func(Event)
+	lead    func(Lead)
+	listed  *loop.MachineState // what List answers; nil since something has changed
+
 	store  Intents
 	clock  func() time.Time
 	chance *rand.Rand
@@ -17,6 +25,22 @@ type records struct {
 	events []Event
 	leads  []Lead
 	counts map[string]int // events by code
+}
+
+// unlock ends a change and tells what happened in it.
+func (rs *records) unlock() {
+	rs.listed = nil
+	rs.telling.Lock()
+	events, leads := rs.events, rs.leads
+	rs.events, rs.leads = nil, nil
+	rs.mu.Unlock()
+	for _, e := range events {
+		rs.report(e)
+	}
+	for _, l := range leads {
+		rs.lead(l)
+	}
+	rs.telling.Unlock()
 }
 
 // say notes what happened, about a machine if there is one.

@@ -11,9 +11,9 @@ import (
 // need not be all: what is not told is refused when it is ordered.
 
 // refusals are what orders would be refused on this ground whatever room the hosts have, by pool.
-func (f *Fleet) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrder {
+func (in *intake) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrder {
 	all := map[string][]nodescaler.RefusedOrder{}
-	for name, p := range f.pools {
+	for name, p := range in.catalogue.pools {
 		if refused := g.Refusals(g.Pools[name], p.Shapes); len(refused) > 0 {
 			all[name] = refused
 		}
@@ -23,11 +23,11 @@ func (f *Fleet) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrd
 
 // withExhausted adds the pools that might have more machines and have no VMID left. That ends by
 // itself when one has cooled down, so it is true at this moment only.
-func (f *Fleet) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
-	used := f.usedIDs()
+func (in *intake) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
+	used := in.usedIDs()
 	all = maps.Clone(all)
-	for name, p := range f.pools {
-		if f.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && f.count(p) < p.Max {
+	for name, p := range in.catalogue.pools {
+		if in.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && in.count(p) < p.Max {
 			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
 		}
 	}

@@ -55,11 +55,11 @@ func TestAKilledCloneWithoutAnIntentIsReported(t *testing.T) {
 			w.run(time.Second)
 			id := leave(w)
 			w.run(stuckAfter - time.Minute)
-			if p := w.fleet.pools["web"]; w.fleet.unsettled(p) == nil {
+			if p := w.fleet.catalogue.pools["web"]; w.fleet.ownership.unsettled(p) == nil {
 				t.Error("a clone may show another cluster's mark soon, and orders do not wait for that")
 			}
 			w.run(2 * time.Minute)
-			if p := w.fleet.pools["web"]; w.fleet.unsettled(p) != nil {
+			if p := w.fleet.catalogue.pools["web"]; w.fleet.ownership.unsettled(p) != nil {
 				t.Error("orders wait for the mark of a clone that makes no progress")
 			}
 			w.run(makeWithin - 20*time.Minute)

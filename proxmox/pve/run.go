@@ -13,14 +13,14 @@ import (
 func (f *Fleet) Tick(ctx context.Context) error {
 	f.ticking.Lock()
 	defer f.ticking.Unlock()
-	f.readNodes(ctx)
-	f.settle()
+	f.lookout.readNodes(ctx)
+	f.settler.settle()
 	if f.lookDue() {
-		if err := f.look(ctx); err != nil {
+		if err := f.lookout.look(ctx); err != nil {
 			return err
 		}
-		f.settle()
-		f.adopt(ctx)
+		f.settler.settle()
+		f.adoption.adopt(ctx)
 	}
 	if !f.cfg.Watch {
 		f.moveAll(ctx)
@@ -33,7 +33,7 @@ func (f *Fleet) Tick(ctx context.Context) error {
 func (f *Fleet) lookDue() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.view.seen == nil || f.view.failed != nil || len(f.unread()) > 0 {
+	if f.view.seen == nil || f.view.failed != nil || len(f.lookout.unread()) > 0 {
 		return true
 	}
 	age := f.cfg.Now().Sub(f.view.seen.At)
@@ -43,7 +43,7 @@ func (f *Fleet) lookDue() bool {
 	if age >= idleGap || age < 0 || f.view.frozen != nil {
 		return true
 	}
-	for _, m := range f.machines {
+	for _, m := range f.roster.machines {
 		if !m.settled() && !m.booting() || m.Task != nil {
 			return true
 		}
@@ -59,7 +59,7 @@ const maxMoves = 8
 // are among them.
 func (f *Fleet) moveAll(ctx context.Context) {
 	f.mu.Lock()
-	for _, m := range f.machines {
+	for _, m := range f.roster.machines {
 		m.moves = 0
 	}
 	f.mu.Unlock()
@@ -90,26 +90,26 @@ func (f *Fleet) moveSome(ctx context.Context) {
 // pick chooses the next machine to move, the oldest order first.
 func (f *Fleet) pick() (*work, move) {
 	f.mu.Lock()
-	defer f.unlock()
+	defer f.records.unlock()
 	var t *turns
-	for _, m := range f.sorted() {
+	for _, m := range f.roster.sorted() {
 		if m.moves >= maxMoves || m.busy {
 			continue
 		}
-		if m.unsaved && f.keep(m) != nil {
+		if m.unsaved && f.records.keep(m) != nil {
 			continue
 		}
-		s := f.scene(m)
+		s := f.agenda.scene(m)
 		if m.Step == StepOrdered && m.Gone.IsZero() && !s.frozen {
 			if t == nil {
-				t = f.turns()
+				t = f.agenda.turns()
 			}
-			s.slot = f.slot(t, m)
+			s.slot = f.agenda.slot(t, m)
 		}
 		if mv := m.next(s); mv != moveWait {
 			m.busy = true
 			m.moves++
-			return f.workFor(m), mv
+			return f.crew.workFor(m), mv
 		}
 	}
 	return nil, moveWait
@@ -118,39 +118,39 @@ func (f *Fleet) pick() (*work, move) {
 func (w *work) do(ctx context.Context, mv move) {
 	switch mv {
 	case moveClaim:
-		w.doClaim(ctx)
+		making{w}.doClaim(ctx)
 	case moveFind:
-		w.doFind(ctx)
+		making{w}.doFind(ctx)
 	case moveVerify:
-		w.doVerify(ctx)
+		making{w}.doVerify(ctx)
 	case moveSeed:
-		w.doSeed(ctx)
+		making{w}.doSeed(ctx)
 	case moveConfigure:
-		w.doConfigure(ctx)
+		making{w}.doConfigure(ctx)
 	case moveSize:
-		w.doSize(ctx)
+		making{w}.doSize(ctx)
 	case moveStart:
-		w.doStart(ctx)
+		making{w}.doStart(ctx)
 	case moveTidy:
-		w.doTidy(ctx)
+		clearing{w}.doTidy(ctx)
 	case moveExplain:
-		w.doExplain(ctx)
+		clearing{w}.doExplain(ctx)
 	case moveProbe:
-		w.doProbe(ctx)
+		clearing{w}.doProbe(ctx)
 	case moveRecall:
-		w.doRecall(ctx)
+		clearing{w}.doRecall(ctx)
 	case moveCancel:
-		w.doCancel(ctx)
+		clearing{w}.doCancel(ctx)
 	case moveStash:
-		w.doStash(ctx)
+		leaving{w}.doStash(ctx)
 	case moveLeave:
-		w.doLeave(ctx)
+		leaving{w}.doLeave(ctx)
 	case moveConfirm:
-		w.doConfirm(ctx)
+		clearing{w}.doConfirm(ctx)
 	case moveSweep:
-		w.doSweep(ctx)
+		clearing{w}.doSweep(ctx)
 	case moveForget:
-		w.doForget()
+		clearing{w}.doForget()
 	case moveWait:
 	}
 }
@@ -165,7 +165,7 @@ func (f *Fleet) Pause() time.Duration {
 		return min(lookGap<<min(f.view.failures, 5), longPause)
 	}
 	gap := idleGap
-	for _, m := range f.machines {
+	for _, m := range f.roster.machines {
 		if !m.settled() {
 			gap = lookGap
 		}
@@ -204,7 +204,7 @@ func (f *Fleet) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.wake:
+		case <-f.records.wake:
 		case <-timer.C:
 		}
 		_ = f.Tick(ctx) // told as an event by the look itself

@@ -912,7 +912,7 @@ func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
 	gone := map[int]time.Time{}
 	for range 10 {
 		n := w.mustOrder("")
-		id := w.fleet.named(n).VMID
+		id := w.fleet.roster.named(n).VMID
 		if now := w.sim.Now(); now.Sub(gone[id]) < time.Hour {
 			t.Fatalf("VMID %d is used again %s after its machine was gone", id, now.Sub(gone[id]))
 		}
@@ -922,7 +922,7 @@ func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
 		gone[id] = w.sim.Now()
 		w.run(31 * time.Minute)
 	}
-	if h := w.fleet.health(w.fleet.pools["web"], w.sim.Now()); h.failures != 10 {
+	if h := w.fleet.intake.health(w.fleet.catalogue.pools["web"], w.sim.Now()); h.failures != 10 {
 		t.Errorf("%d failures are remembered, want 10", h.failures)
 	}
 }

@@ -40,7 +40,7 @@ func notes(i *Intent, owner string, s stage, price string) string {
 }
 
 // settings is the configuration of a machine, and the keys that it must not have.
-func (w *work) settings() (values map[string]string, remove []string, err error) {
+func (w making) settings() (values map[string]string, remove []string, err error) {
 	i, p, c := &w.i, w.p, w.conf
 	memory := itoa(int(i.Shape.Memory / pricing.MiB))
 	values = map[string]string{

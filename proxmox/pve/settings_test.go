@@ -28,8 +28,8 @@ func aWork(change func(*settings.Pool, *pveapi.VMConfig)) *work {
 	}
 	change(&p, c)
 	p = p.Complete()
-	f := &Fleet{cfg: FleetConfig{Owner: "home", Rand: rand.New(rand.NewPCG(1, 1))}}
-	return &work{Fleet: f, book: pricing.DefaultBook(), p: &p, conf: c, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), i: Intent{
+	f := assemble(FleetConfig{Owner: "home", Rand: rand.New(rand.NewPCG(1, 1))})
+	return &work{crew: f.crew, book: pricing.DefaultBook(), p: &p, conf: c, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), i: Intent{
 		Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", Shape: p.Shapes[0], Host: "pve1", VMID: 1001,
 		Making:  Making{Disc: "local:iso/plimsoll-home--web-mtim7pc0-0.iso", MAC: "BC:24:11:00:00:01"},
 		Created: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "PodsPending: 3 pods wait",
@@ -98,7 +98,7 @@ func TestSettings(t *testing.T) {
 		}, with("citype", "", "ide2", iso), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			values, remove, err := aWork(c.change).settings()
+			values, remove, err := making{aWork(c.change)}.settings()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestNoDriveLeftForTheDisc(t *testing.T) {
 			c.Disks[key] = pveapi.Volume{ID: "lvm:" + key, Storage: "lvm", Name: key}
 		}
 	})
-	if _, _, err := w.settings(); err == nil {
+	if _, _, err := (making{w}).settings(); err == nil {
 		t.Error("a disk was thrown out for the disc")
 	}
 }

@@ -8,32 +8,49 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
+// settler takes what was seen over into what is known of the machines.
+type settler struct {
+	cfg       *FleetConfig
+	mu        *guard
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+	intake    *intake
+	lookout   *lookout
+	leftovers *leftovers
+	crew      *crew
+}
+
 // settle takes what was seen over into what is known of the machines. It makes no call.
-func (f *Fleet) settle() {
-	f.mu.Lock()
-	defer f.unlock()
-	f.observe()
-	if f.view.seen == nil {
+func (st *settler) settle() {
+	st.mu.Lock()
+	defer st.records.unlock()
+	st.observe()
+	if st.view.seen == nil {
 		return
 	}
-	f.matchNodes()
-	f.view.hidden = 0
-	all := f.sorted()
+	st.members.matchNodes()
+	st.view.hidden = 0
+	all := st.roster.sorted()
 	for _, m := range all {
 		if m.busy {
 			continue
 		}
 		before := m.Intent.clone()
-		f.settleOne(m)
+		st.settleOne(m)
 		if m.unsaved || changed(&before, &m.Intent) {
-			_ = f.keep(m) // noted there, and kept again before the next move
+			_ = st.records.keep(m) // noted there, and kept again before the next move
 		}
-		if m.hidden && f.pools[m.Pool] != nil { // of others nobody could ever tell that they are listed again
-			f.view.hidden++
+		if m.hidden && st.catalogue.pools[m.Pool] != nil { // of others nobody could ever tell that they are listed again
+			st.view.hidden++
 		}
 	}
-	f.pardon(all)
-	f.freeze()
+	st.pardon(all)
+	st.lookout.freeze()
 }
 
 // changed reports whether an intent says something else. All that settling changes has a time or is
@@ -44,22 +61,22 @@ func changed(a, b *Intent) bool {
 		!a.Returned.Equal(b.Returned) || !a.Stashed.Equal(b.Stashed) || !a.Undrained.Equal(b.Undrained) || !a.Frozen.Equal(b.Frozen) || a.Silent != b.Silent
 }
 
-func (f *Fleet) settleOne(m *tracked) {
-	v := &f.view
-	if m.Task != nil && v.tasksFrom[m.Task.Host] && f.pools[m.Pool] != nil { // no other client says how to go on
+func (st *settler) settleOne(m *tracked) {
+	v := st.view
+	if m.Task != nil && v.tasksFrom[m.Task.Host] && st.catalogue.pools[m.Pool] != nil { // no other client says how to go on
 		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
-			f.ended(m, t)
+			st.crew.ended(m, t)
 		} else if listed {
 			m.heard = v.seen.At
 		}
 	}
-	f.settleLeft(m)
-	f.settleTask(m)
+	st.settleLeft(m)
+	st.settleTask(m)
 	if !m.Gone.IsZero() {
 		return
 	}
 	if m.Step == StepOrdered && m.Task == nil && !m.Returned.IsZero() {
-		f.gone(m, "no machine of this order was made, or none is left of it")
+		st.records.gone(m, "no machine of this order was made, or none is left of it")
 		return
 	}
 	if g := v.seen.Guests[m.VMID]; g != nil {
@@ -67,163 +84,179 @@ func (f *Fleet) settleOne(m *tracked) {
 		if m.problem.Code == CodeHidden {
 			m.problem = nodescaler.Reason{}
 		}
-		f.settleGuest(m, g)
+		st.settleGuest(m, g)
 	}
-	f.settleNode(m)
-	f.settleSilent(m)
-	f.settleTime(m)
+	st.settleNode(m)
+	st.settleSilent(m)
+	st.settleTime(m)
 }
 
 // settleGuest follows a machine that somebody migrated.
-func (f *Fleet) settleGuest(m *tracked, g *placement.Guest) {
+func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 	if !m.Stashed.IsZero() {
-		f.settleSpare(m, g)
+		st.settleSpare(m, g)
 	}
-	f.settleHome(m, g)
+	st.settleHome(m, g)
 	if m.Step.before(StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
 		return
 	}
-	f.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.Host), "")
+	st.records.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.Host), "")
 	m.Host, m.conf = g.Host, nil
 }
 
 // settleHome notes in which range and resource pool a machine was made of which that was not kept,
 // while it is where its pool makes machines now.
-func (f *Fleet) settleHome(m *tracked, g *placement.Guest) {
-	p := f.pools[m.Pool]
+func (st *settler) settleHome(m *tracked, g *placement.Guest) {
+	p := st.catalogue.pools[m.Pool]
 	if p != nil && m.VMIDs == (placement.VMIDs{}) && !m.Step.before(StepCloned) && g.Name == m.Name && g.Pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
 		m.VMIDs, m.PVEPool = p.VMIDs, p.PVEPool
 	}
 }
 
 // settleNode sees whether a machine has become a node.
-func (f *Fleet) settleNode(m *tracked) {
-	n, there := f.nodeOf(m)
+func (st *settler) settleNode(m *tracked) {
+	n, there := st.members.nodeOf(m)
 	if !there || m.Step.before(StepStarted) {
 		return
 	}
-	f.compareIDs(m, n)
+	st.members.compareIDs(m, n)
 	m.unready = m.unready && !n.Ready
 	if m.Failed != nil && m.Failed.Code == CodeJoinTimeout && m.Returned.IsZero() && n.Ready && m.Woken.IsZero() {
-		f.revoke(m, reason(CodeJoined, "node %s came late", n.Name))
+		st.records.revoke(m, reason(CodeJoined, "node %s came late", n.Name))
 	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
-		f.rejoin(m, &n)
+		st.rejoin(m, &n)
 		return
 	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() {
-		f.joined(m)
+		st.records.joined(m)
 		m.unready = !n.Ready
 		if n.JoinedAt.After(m.Created) && n.JoinedAt.Before(m.Joined) {
 			m.Joined = n.JoinedAt
 		}
-		f.say(m, reason(CodeJoined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
+		st.records.say(m, reason(CodeJoined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
 	}
-	f.readied(m, &n)
+	st.records.readied(m, &n)
 }
 
 // settleTime gives up on machines that take too long.
-func (f *Fleet) settleTime(m *tracked) {
-	p := f.pools[m.Pool]
-	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || f.view.frozen != nil {
+func (st *settler) settleTime(m *tracked) {
+	p := st.catalogue.pools[m.Pool]
+	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || st.view.frozen != nil {
 		return
 	}
-	overdue := f.overdue(m, p)
-	switch r := f.holding(m); {
+	overdue := st.ownership.overdue(m, p)
+	switch r := st.ownership.holding(m); {
 	case r != nil && overdue && r.Code == CodeNeverJoined:
-		f.impede(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
+		st.records.impede(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
 	case r != nil: // it would be given up by who may not
-	case m.Step == StepOrdered && f.shut[m.Pool] != nil:
-		f.fail(m, *f.shut[m.Pool], "")
-	case m.Step == StepOrdered && f.count(p) > p.Max:
+	case m.Step == StepOrdered && st.ownership.shut[m.Pool] != nil:
+		st.records.fail(m, *st.ownership.shut[m.Pool], "")
+	case m.Step == StepOrdered && st.intake.count(p) > p.Max:
 		// The intents were lost, and machines were found after this order was taken.
-		f.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, f.count(p)-1, p.Max), "")
+		st.records.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, st.intake.count(p)-1, p.Max), "")
 	case overdue:
-		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", f.cfg.Now().Sub(m.Since).Round(time.Second)),
+		st.records.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", st.cfg.Now().Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
 	default:
-		if r := f.unmade(m); r != nil && f.view.seen.Online(m.Host) {
-			f.fail(m, *r, "")
+		if r := st.unmade(m); r != nil && st.view.seen.Online(m.Host) {
+			st.records.fail(m, *r, "")
 		}
 	}
 }
 
 // unmade is why a machine has failed that is in the making for too long, or nil. Of a task that
 // takes too long it must be known that it runs: what nobody tells of may be done.
-func (f *Fleet) unmade(m *tracked) *nodescaler.Reason {
-	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && f.since(m.Asked) > makeWithin && f.since(m.Woken) > makeWithin
+func (st *settler) unmade(m *tracked) *nodescaler.Reason {
+	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && st.watch.since(m.Asked) > makeWithin && st.watch.since(m.Woken) > makeWithin
 	switch {
 	case late && m.Task == nil:
 		return no(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
-	case late && m.hung && f.cfg.Now().Sub(m.heard) < maxAge:
+	case late && m.hung && st.cfg.Now().Sub(m.heard) < maxAge:
 		r := m.hanging(true)
 		return &r
 	}
 	return nil
 }
 
+// crew is what work on machines is done with.
+type crew struct {
+	client    *pveapi.Client
+	cfg       *FleetConfig
+	mu        *guard
+	watch     *watch
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	members   *members
+	ownership *ownership
+	holds     *holds
+	intake    *intake
+}
+
 // ended takes over how the task that a machine waits for has ended.
-func (f *Fleet) ended(m *tracked, t pveapi.TaskStatus) {
+func (cr *crew) ended(m *tracked, t pveapi.TaskStatus) {
 	kind := m.Task.Kind
 	m.Last, m.Task = m.Task.UPID, nil
-	m.Since = f.cfg.Now()
+	m.Since = cr.cfg.Now()
 	if m.hung { // it rested from ending the task
 		m.heard, m.hung, m.rest = time.Time{}, false, time.Time{}
 	}
 	if t.Warnings {
-		f.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
+		cr.records.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
 	}
 	if t.OK {
-		f.well(m, kind)
+		cr.well(m, kind)
 		return
 	}
-	f.unwell(m, kind, t)
+	cr.unwell(m, kind, t)
 }
 
 // well goes on from a task that did what it should.
-func (f *Fleet) well(m *tracked, kind TaskKind) {
+func (cr *crew) well(m *tracked, kind TaskKind) {
 	switch kind {
 	case TaskClone:
-		f.ahead(m, StepCloned)
+		cr.records.ahead(m, StepCloned)
 		m.conf = nil
 	case TaskUpload:
-		f.ahead(m, StepSeeded)
+		cr.records.ahead(m, StepSeeded)
 	case TaskResize:
-		f.ahead(m, StepSized)
+		cr.records.ahead(m, StepSized)
 	case TaskStart:
-		f.started(m)
+		cr.records.started(m)
 	case TaskErase:
-		f.erased(m)
+		cr.records.erased(m)
 	case TaskShutdown, TaskStop, TaskDestroy:
 		m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
 		if kind == TaskStop { // under high availability the task ends before the machine does
-			f.pause(m, lookGap)
+			cr.records.pause(m, lookGap)
 		}
 	}
 }
 
 // unwell goes on from a task that failed.
-func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
+func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 	err := t.Err()
 	class := pveapi.ClassOf(err)
 	switch {
 	case kind == TaskStart && class == pveapi.Running:
-		f.started(m) // by an order whose answer was lost
+		cr.records.started(m) // by an order whose answer was lost
 		return
 	case kind == TaskResize && class == pveapi.Unsupported:
-		f.ahead(m, StepSized) // the template's disk is larger
+		cr.records.ahead(m, StepSized) // the template's disk is larger
 		return
 	case kind == TaskShutdown && class == pveapi.GuestSilent:
-		f.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+		cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
 		return // it is stopped next
 	}
-	w := f.workFor(m)
+	w := cr.workFor(m)
 	if kind == TaskClone && class == pveapi.Exists && !m.unsure {
-		w.spend()
+		making{w}.spend()
 		return
 	}
 	m.conf = nil
-	f.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+	cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
 	switch kind {
 	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
 		w.upset(err)
@@ -232,20 +265,20 @@ func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 			w.upset(err)
 			return
 		}
-		w.upsetMaking(err)
+		making{w}.upsetMaking(err)
 		if class == pveapi.StorageFull {
-			f.fail(m, reason(placement.CodeStorageFull, "%s", t.Exit), "")
+			cr.records.fail(m, reason(placement.CodeStorageFull, "%s", t.Exit), "")
 		}
 	}
 }
 
 // workFor is the work on a machine as it is now.
-func (f *Fleet) workFor(m *tracked) *work {
-	w := &work{Fleet: f, m: m, i: m.Intent.clone(), p: f.pools[m.Pool], host: m.Host, conf: m.conf, now: f.cfg.Now(), book: f.prices}
-	if f.view.seen == nil {
+func (cr *crew) workFor(m *tracked) *work {
+	w := &work{crew: cr, m: m, i: m.Intent.clone(), p: cr.catalogue.pools[m.Pool], host: m.Host, conf: m.conf, now: cr.cfg.Now(), book: cr.catalogue.prices}
+	if cr.view.seen == nil {
 		return w
 	}
-	if g := f.view.seen.Guests[m.VMID]; g != nil {
+	if g := cr.view.seen.Guests[m.VMID]; g != nil {
 		w.seen, w.host = g, g.Host
 	}
 	return w

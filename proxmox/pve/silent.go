@@ -27,41 +27,41 @@ const (
 
 // askHosts asks something of each host, of all at the same time, and passes over those that did not
 // answer a short while ago. What is not told now is told later.
-func (f *Fleet) askHosts(ctx context.Context, hosts []string, ask func(ctx context.Context, host string) error) {
-	f.mu.Lock()
-	now := f.cfg.Now()
+func (lo *lookout) askHosts(ctx context.Context, hosts []string, ask func(ctx context.Context, host string) error) {
+	lo.mu.Lock()
+	now := lo.cfg.Now()
 	hosts = slices.DeleteFunc(hosts, func(host string) bool {
-		left := f.view.resting[host].Sub(now)
+		left := lo.view.resting[host].Sub(now)
 		return left > 0 && left <= hostRest // more is left only when the clock was set back
 	})
-	f.mu.Unlock()
-	if f.cfg.Parallel == 1 {
+	lo.mu.Unlock()
+	if lo.cfg.Parallel == 1 {
 		for _, host := range hosts {
-			f.askHost(ctx, host, ask)
+			lo.askHost(ctx, host, ask)
 		}
 		return
 	}
 	var asking sync.WaitGroup
 	for _, host := range hosts {
-		asking.Go(func() { f.askHost(ctx, host, ask) })
+		asking.Go(func() { lo.askHost(ctx, host, ask) })
 	}
 	asking.Wait()
 }
 
-func (f *Fleet) askHost(ctx context.Context, host string, ask func(ctx context.Context, host string) error) {
-	began := f.cfg.Now()
+func (lo *lookout) askHost(ctx context.Context, host string, ask func(ctx context.Context, host string) error) {
+	began := lo.cfg.Now()
 	limited, cancel := context.WithTimeout(ctx, hostPatience)
 	defer cancel()
 	err := ask(limited, host)
-	now := f.cfg.Now()
-	f.mu.Lock()
-	defer f.unlock()
+	now := lo.cfg.Now()
+	lo.mu.Lock()
+	defer lo.records.unlock()
 	if err != nil && (limited.Err() != nil || now.Sub(began) >= hostPatience) {
-		f.view.resting[host] = now.Add(hostRest)
+		lo.view.resting[host] = now.Add(hostRest)
 		return
 	}
-	delete(f.view.resting, host)
-	delete(f.view.silent, host)
+	delete(lo.view.resting, host)
+	delete(lo.view.silent, host)
 }
 
 // hush notes that a host did not answer a move, so that the machines that are there do not all wait
@@ -74,13 +74,13 @@ func (w *work) hush(err error) {
 }
 
 // hushed reports whether a host that a machine's next move may be for is silent.
-func (f *Fleet) hushed(m *tracked) bool {
-	if len(f.view.silent) == 0 {
+func (ag *agenda) hushed(m *tracked) bool {
+	if len(ag.view.silent) == 0 {
 		return false
 	}
 	asked := m.hosts()
-	if p := f.pools[m.Pool]; p != nil && m.Step.before(StepCloned) {
-		asked = append(asked, f.view.templates[p.Template.On(m.Host)].Host)
+	if p := ag.catalogue.pools[m.Pool]; p != nil && m.Step.before(StepCloned) {
+		asked = append(asked, ag.view.templates[p.Template.On(m.Host)].Host)
 	}
-	return slices.ContainsFunc(asked, func(host string) bool { return !f.view.silent[host].IsZero() })
+	return slices.ContainsFunc(asked, func(host string) bool { return !ag.view.silent[host].IsZero() })
 }

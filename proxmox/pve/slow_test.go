@@ -136,7 +136,7 @@ func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 		t.Errorf("that it could not be ended is told %d times in 75 minutes, want every five\n%s", n, w.story())
 	}
 	w.sim.Heal()
-	if err := w.root().StopTask(context.Background(), pveapi.UPID(w.fleet.named(names[0]).Task.UPID)); err != nil {
+	if err := w.root().StopTask(context.Background(), pveapi.UPID(w.fleet.roster.named(names[0]).Task.UPID)); err != nil {
 		t.Fatal(err)
 	}
 	w.until("it is gone", time.Minute, func() bool { return w.phase(names[0]) == "" })

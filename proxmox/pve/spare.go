@@ -30,8 +30,8 @@ const (
 // Stash keeps a machine as a spare: it is shut down, and stays. It makes no call.
 func (f *Fleet) Stash(_ context.Context, name string) error {
 	f.mu.Lock()
-	defer f.unlock()
-	m := f.named(name)
+	defer f.records.unlock()
+	m := f.roster.named(name)
 	switch {
 	case m == nil:
 		return fmt.Errorf("machine %s does not exist", name)
@@ -39,18 +39,18 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 		return nil
 	case f.cfg.Watch:
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
-	case f.untouchable(m) != nil:
-		return f.untouchable(m)
+	case f.ownership.untouchable(m) != nil:
+		return f.ownership.untouchable(m)
 	case m.phase() != nodescaler.Joined || m.Held != nil:
 		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.phase(), nodescaler.Joined)
 	}
 	i := m.Intent.clone()
 	i.Stashed, i.Keep, i.Exit = f.cfg.Now(), false, ExitNone
-	if err := f.commit(m, i); err != nil {
+	if err := f.records.commit(m, i); err != nil {
 		return fmt.Errorf("keep %s as a spare: %w", name, err)
 	}
 	m.off = false
-	f.say(m, reason(CodeStashed, "it is shut down, and kept"), "")
+	f.records.say(m, reason(CodeStashed, "it is shut down, and kept"), "")
 	return nil
 }
 
@@ -58,8 +58,8 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 // It makes no call. An error that wraps loop.ErrRefused says that it stays as it was.
 func (f *Fleet) Wake(_ context.Context, name string) error {
 	f.mu.Lock()
-	defer f.unlock()
-	m := f.named(name)
+	defer f.records.unlock()
+	m := f.roster.named(name)
 	switch {
 	case m == nil:
 		return fmt.Errorf("machine %s does not exist", name)
@@ -77,23 +77,23 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 		i.Stashed, i.Woken, i.Exit, i.Frozen = time.Time{}, f.cfg.Now(), ExitNone, time.Time{}
 		i.Step, i.Since = StepConfigured, i.Woken
 	}
-	if err := f.commit(m, i); err != nil {
+	if err := f.records.commit(m, i); err != nil {
 		return fmt.Errorf("keep waking of %s: %w", name, err)
 	}
 	m.conf, m.mile, m.off = nil, milestone{}, false
-	f.say(m, reason(CodeWoken, "it is no spare any more"), "")
+	f.records.say(m, reason(CodeWoken, "it is no spare any more"), "")
 	return nil
 }
 
 // sleeps says why a spare cannot be started now.
 func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
-	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.holding(m)); r != nil {
+	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.ownership.holding(m)); r != nil {
 		return r
 	}
 	if r := f.view.frozen; r != nil {
 		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
 	}
-	p, h := f.pools[m.Pool], f.view.seen.Host(m.Host)
+	p, h := f.catalogue.pools[m.Pool], f.view.seen.Host(m.Host)
 	switch {
 	case p == nil:
 		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
@@ -104,7 +104,7 @@ func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	case h.Maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
 		return no(placement.CodeHostInMaintenance, "%s is in maintenance", m.Host)
 	}
-	return f.ground().NoRoom(p.Places(), m.Shape, h)
+	return f.intake.ground().NoRoom(p.Places(), m.Shape, h)
 }
 
 // waking reports whether a spare is being started.
@@ -113,13 +113,13 @@ func (m *tracked) waking() bool {
 }
 
 // doStash proves that a machine is ours and shuts it down.
-func (w *work) doStash(ctx context.Context) {
+func (w leaving) doStash(ctx context.Context) {
 	c, status, v, wrong, ok := w.prove(ctx)
 	if !ok || w.mayNot(c, status, v, wrong) {
 		return
 	}
 	if status.Status != "running" {
-		w.done(func() { w.pause(w.m, lookGap) }) // the list does not show it yet
+		w.done(func() { w.records.pause(w.m, lookGap) }) // the list does not show it yet
 		return
 	}
 	if w.lastLook(ctx, c, status) {
@@ -129,27 +129,27 @@ func (w *work) doStash(ctx context.Context) {
 
 // putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees
 // that, and orders another.
-func (w *work) putBack(r nodescaler.Reason) {
+func (w making) putBack(r nodescaler.Reason) {
 	m := w.m
 	m.Misses++
 	if m.Misses >= maxMisses {
-		w.fail(m, reason(r.Code, "%s, for the %dth time in a row", r.Text, m.Misses), "")
+		w.records.fail(m, reason(r.Code, "%s, for the %dth time in a row", r.Text, m.Misses), "")
 		return
 	}
 	m.Stashed, m.Step, m.Since, m.Task = w.now, StepTidied, w.now, nil
 	m.conf, m.tries, m.rest = nil, 0, time.Time{}
-	w.impede(m, r, "")
-	w.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
+	w.records.impede(m, r, "")
+	w.records.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
 }
 
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
 // not be started.
-func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
+func (st *settler) settleSpare(m *tracked, g *placement.Guest) {
 	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
 	if m.off {
 		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
 	}
-	if m.off && m.problem.Code != "" && f.cfg.Now().Sub(m.since) > spareRest {
+	if m.off && m.problem.Code != "" && st.cfg.Now().Sub(m.since) > spareRest {
 		m.problem = nodescaler.Reason{}
 	}
 }
@@ -157,18 +157,18 @@ func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
 // rejoin sees whether a machine that was woken is a node again. Its node was there all the time: it
 // counts once it says that it became ready after that, or says so still when it would have been
 // missed.
-func (f *Fleet) rejoin(m *tracked, n *Node) {
-	now := f.cfg.Now()
-	if !n.Ready || !n.ReadySince.After(m.Woken) && f.since(m.Woken) <= missedAfter {
+func (st *settler) rejoin(m *tracked, n *Node) {
+	now := st.cfg.Now()
+	if !n.Ready || !n.ReadySince.After(m.Woken) && st.watch.since(m.Woken) <= missedAfter {
 		return
 	}
-	f.ahead(m, StepJoined)
+	st.records.ahead(m, StepJoined)
 	m.Rejoined, m.Misses = now, 0
 	if n.ReadySince.After(m.Woken) && n.ReadySince.Before(now) {
 		m.Rejoined = n.ReadySince
 	}
-	f.timed(m, StageWake, m.Woken, m.Rejoined)
-	f.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
+	st.records.timed(m, StageWake, m.Woken, m.Rejoined)
+	st.records.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
 }
 
 // original is the template for machines on a host as it is now; empty if it has not been read.
@@ -184,14 +184,14 @@ func (v *view) original(p *settings.Pool, host string) string {
 // has not changed, and a machine of which it was not kept how it was made, or in a way that is not
 // known any more, does not differ. Nor does one whose owner has upgraded it to what its pool would
 // install.
-func (f *Fleet) drift(m *tracked) string {
-	p := f.pools[m.Pool]
+func (li *listing) drift(m *tracked) string {
+	p := li.catalogue.pools[m.Pool]
 	if p == nil {
 		return ""
 	}
-	version, node := p.Join.Install.Version, f.view.match.node[m.Name]
-	switch now := f.view.original(p, m.Host); {
-	case settings.Differs(m.Settings, f.settingsOf(p, m.Host)):
+	version, node := p.Join.Install.Version, li.members.match.node[m.Name]
+	switch now := li.view.original(p, m.Host); {
+	case settings.Differs(m.Settings, li.catalogue.settingsOf(p, m.Host)):
 		return "the settings of pool " + p.Name + " are others than it was made with"
 	case !slices.Contains(p.Shapes, m.Shape):
 		return "pool " + p.Name + " has its shape " + m.Shape.Name + " no more"

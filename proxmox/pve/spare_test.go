@@ -80,8 +80,8 @@ func TestNodeThatWasReadyBeforeSaysNothingOfAWokenMachine(t *testing.T) {
 func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
 	w, name := spareWorld(t)
 	room := func() pricing.Resources {
-		g := w.fleet.ground()
-		return g.Free(w.fleet.pools["web"].Places(), g.Host("pve1"))
+		g := w.fleet.intake.ground()
+		return g.Free(w.fleet.catalogue.pools["web"].Places(), g.Host("pve1"))
 	}
 	asleep := room()
 	w.wake(name)
@@ -186,16 +186,16 @@ func TestUpgradesInPlaceAreNoDrift(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, name := spareWorld(t)
-			m := w.fleet.named(name)
-			w.fleet.pools[m.Pool].Join.Install.Version = c.pool
+			m := w.fleet.roster.named(name)
+			w.fleet.catalogue.pools[m.Pool].Join.Install.Version = c.pool
 			m.Version = c.made
 			if c.settings != "" {
 				m.Settings = strings.TrimPrefix(c.settings, "unknown")
 			}
-			n := w.fleet.view.match.node[name]
+			n := w.fleet.members.match.node[name]
 			n.Version = c.node
-			w.fleet.view.match.node[name] = n
-			if got := w.fleet.drift(m); (got != "") != c.want {
+			w.fleet.members.match.node[name] = n
+			if got := w.fleet.listing.drift(m); (got != "") != c.want {
 				t.Errorf("got %q, want any: %v", got, c.want)
 			}
 		})
@@ -204,7 +204,7 @@ func TestUpgradesInPlaceAreNoDrift(t *testing.T) {
 
 func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	w, name := spareWorld(t)
-	if _, err := w.root().Start(t.Context(), "pve1", w.fleet.named(name).VMID); err != nil {
+	if _, err := w.root().Start(t.Context(), "pve1", w.fleet.roster.named(name).VMID); err != nil {
 		t.Fatal(err)
 	}
 	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
@@ -236,8 +236,8 @@ func TestSpareThatIsWokenBeforeItIsShutDownIsLetRun(t *testing.T) {
 	}
 	stashed = true
 	w.until("it is a node as it was", 2*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.named(name).Exit != ExitNone {
-		t.Errorf("not woken: %t, shut down %d times, its exit is %q", stashed, w.calls("POST", "/status/shutdown"), w.fleet.named(name).Exit)
+	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.roster.named(name).Exit != ExitNone {
+		t.Errorf("not woken: %t, shut down %d times, its exit is %q", stashed, w.calls("POST", "/status/shutdown"), w.fleet.roster.named(name).Exit)
 	}
 }
 

@@ -77,46 +77,54 @@ func (s *steady) since(then, now time.Time) time.Duration {
 	return max(0, min(total-from, now.Sub(then)))
 }
 
+// watch is the process's clock, with how long it was watched.
+type watch struct {
+	cfg    *FleetConfig
+	mu     *guard
+	began  time.Time
+	steady steady
+}
+
 // since is for how long something is past, by the clock and by what was watched since the process
 // began.
-func (f *Fleet) since(then time.Time) time.Duration { return f.steady.since(then, f.cfg.Now()) }
+func (wt *watch) since(then time.Time) time.Duration { return wt.steady.since(then, wt.cfg.Now()) }
 
 // past reports whether a time is over that something is waited for.
-func (f *Fleet) past(then time.Time, wait nodescaler.Duration) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.since(then) >= time.Duration(wait)
+func (wt *watch) past(then time.Time, wait nodescaler.Duration) bool {
+	wt.mu.Lock()
+	defer wt.mu.Unlock()
+	return wt.since(then) >= time.Duration(wait)
 }
 
 // observe watches the clock, and corrects what was kept when it went back.
-func (f *Fleet) observe() {
-	now := f.cfg.Now()
-	if !f.steady.see(now) {
+func (st *settler) observe() {
+	now := st.cfg.Now()
+	if !st.watch.steady.see(now) {
 		return
 	}
-	f.correct(now)
-	for _, m := range f.machines {
+	st.roster.correct(now)
+	for _, m := range st.roster.machines {
 		m.rest = time.Time{}
 	}
-	v := &f.view
+	v := st.view
 	v.asked, v.surveyed = time.Time{}, time.Time{}
 	for host, a := range v.missing {
 		a.since = soonest(a.since, now)
 		v.missing[host] = a
 	}
-	for _, times := range []map[string]time.Time{f.noticed, f.dropped} {
+	for _, times := range []map[string]time.Time{st.leftovers.noticed, st.catalogue.dropped} {
 		for key, at := range times {
 			times[key] = soonest(at, now)
 		}
 	}
-	for id, at := range f.taken {
-		f.taken[id] = soonest(at, now)
+	for id, at := range st.ownership.taken {
+		st.ownership.taken[id] = soonest(at, now)
 	}
-	for id, r := range f.fresh {
+	for id, r := range st.ownership.fresh {
 		r.since = soonest(r.since, now)
-		f.fresh[id] = r
+		st.ownership.fresh[id] = r
 	}
-	f.began = soonest(f.began, now)
+	st.watch.began = soonest(st.watch.began, now)
 }
 
 // correct puts what was stamped by a clock that ran ahead to the present: it would be waited for

@@ -107,13 +107,13 @@ func TestLeapsThatAreRememberedAreSoMany(t *testing.T) {
 func TestClockWaitsNoLongerThanAsked(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	begun := now
-	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }}}
-	f.observe()
+	f := assemble(FleetConfig{Now: func() time.Time { return now }})
+	f.settler.observe()
 	now = now.Add(stride - time.Second)
-	if f.past(begun, nodescaler.Duration(stride)) {
+	if f.watch.past(begun, nodescaler.Duration(stride)) {
 		t.Error("a wait is over a second before its end")
 	}
-	if now = now.Add(time.Second); !f.past(begun, nodescaler.Duration(stride)) {
+	if now = now.Add(time.Second); !f.watch.past(begun, nodescaler.Duration(stride)) {
 		t.Error("a wait is not over at its end")
 	}
 }
@@ -123,16 +123,16 @@ func TestClockWaitsNoLongerThanAsked(t *testing.T) {
 func TestClockThatGoesBackCorrectsWhatLiesAhead(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
-	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }}, roster: roster{map[string]*tracked{}}}
-	f.machines["a"] = &tracked{Intent: Intent{Created: past, Leaving: Leaving{Returned: ahead}}}
-	f.taken = map[int]time.Time{1: past, 2: ahead}
-	f.observe()
-	if m := f.machines["a"]; m.unsaved || !m.Returned.Equal(ahead) || !f.taken[2].Equal(ahead) {
-		t.Errorf("the clock did not go back, and %+v, %v", m.Intent, f.taken)
+	f := assemble(FleetConfig{Now: func() time.Time { return now }})
+	f.roster.machines["a"] = &tracked{Intent: Intent{Created: past, Leaving: Leaving{Returned: ahead}}}
+	f.ownership.taken = map[int]time.Time{1: past, 2: ahead}
+	f.settler.observe()
+	if m := f.roster.machines["a"]; m.unsaved || !m.Returned.Equal(ahead) || !f.ownership.taken[2].Equal(ahead) {
+		t.Errorf("the clock did not go back, and %+v, %v", m.Intent, f.ownership.taken)
 	}
 	now = now.Add(-time.Minute)
-	f.observe()
-	if m := f.machines["a"]; !m.unsaved || !m.Returned.Equal(now) || !m.Created.Equal(past) || !f.taken[1].Equal(past) || !f.taken[2].Equal(now) {
-		t.Errorf("at %s the clock has gone back, and %+v, %v", now, m.Intent, f.taken)
+	f.settler.observe()
+	if m := f.roster.machines["a"]; !m.unsaved || !m.Returned.Equal(now) || !m.Created.Equal(past) || !f.ownership.taken[1].Equal(past) || !f.ownership.taken[2].Equal(now) {
+		t.Errorf("at %s the clock has gone back, and %+v, %v", now, m.Intent, f.ownership.taken)
 	}
 }

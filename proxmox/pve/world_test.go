@@ -273,7 +273,7 @@ func (w *world) runs(name string) bool {
 // rests reports whether a machine is a spare, or was one: its node is there whatever the machine
 // does.
 func (w *world) rests(name string) bool {
-	for _, m := range w.fleet.machines {
+	for _, m := range w.fleet.roster.machines {
 		if m.Name == name {
 			return !m.Stashed.IsZero() || !m.Woken.IsZero()
 		}
@@ -380,10 +380,10 @@ func (l lister) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *Fleet) staleList() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.listed == nil || f.view.seen == nil {
+	if f.records.listed == nil || f.view.seen == nil {
 		return ""
 	}
-	return cmp.Diff(f.state(), *f.listed)
+	return cmp.Diff(f.listing.state(), *f.records.listed)
 }
 
 // until lets time pass until something is so, and fails when it is not within a time.
