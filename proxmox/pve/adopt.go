@@ -2,8 +2,6 @@ package pve
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -64,86 +62,9 @@ func (ad *adoption) adopt(ctx context.Context) {
 	ad.ownership.contest()
 }
 
-// notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it
-// is a rival.
-func (ow *ownership) notOurs(c foundling, r *rival) {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	delete(ow.fresh, c.guest.VMID)
-	delete(ow.rivals, c.guest.VMID)
-	ow.others[c.guest.VMID] = c.looks
-	if r != nil {
-		ow.rivals[c.guest.VMID] = *r
-	}
-}
-
-// foundlings are the machines that might be ours.
-func (ow *ownership) foundlings() []foundling {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	if ow.view.frozen != nil {
-		return nil
-	}
-	gone := func(id int) bool { return ow.view.seen.Guests[id] == nil }
-	maps.DeleteFunc(ow.others, func(id int, _ string) bool { return gone(id) })
-	maps.DeleteFunc(ow.rivals, func(id int, _ rival) bool { return gone(id) })
-	maps.DeleteFunc(ow.fresh, func(id int, _ freshling) bool { return gone(id) })
-	mine := map[int]bool{}
-	for _, m := range ow.roster.machines {
-		if m.Gone.IsZero() && ow.side(m) != sideForeign {
-			mine[m.VMID] = true
-		}
-	}
-	deciding := ow.deciding()
-	var all []foundling
-	for _, id := range slices.Sorted(maps.Keys(ow.view.seen.Guests)) {
-		g := ow.view.seen.Guests[id]
-		p := ow.catalogue.poolOfVMID(id)
-		if p == nil || mine[id] || g.Template || g.Container || !ow.view.seen.Online(g.Host) {
-			continue
-		}
-		looks := appearance(g)
-		if ow.stranger(g) && !deciding[id] || ow.waits(g) {
-			continue
-		}
-		if unfinished(g.Lock) && (namedFor(p, g) || g.Unnamed()) {
-			ow.awaitClone(g, looks)
-			continue
-		}
-		if g.Unnamed() {
-			continue
-		}
-		if !namedFor(p, g) {
-			ow.others[id] = looks
-			continue
-		}
-		all = append(all, foundling{g, p, ow.catalogue.recipe[p.Name], looks})
-	}
-	return all
-}
-
-// deciding are the machines by whose marks pools are other clusters'. They are read again each
-// time.
-func (ow *ownership) deciding() map[int]bool {
-	all := map[int]bool{}
-	for _, p := range ow.catalogue.pools {
-		if r, lost := ow.outranked(p); lost {
-			all[r.vmid] = true
-		}
-	}
-	return all
-}
-
 // appearance is what is listed of a guest, as far as it says whose it may be.
 func appearance(g *placement.Guest) string {
 	return strings.Join([]string{g.Host, g.Name, g.Pool, g.Lock, strings.Join(g.Tags, ";")}, "\n")
-}
-
-// stranger reports whether a guest was found not to be ours, and looks as it did then, as far as
-// its host lists that.
-func (ow *ownership) stranger(g *placement.Guest) bool {
-	looks, judged := ow.others[g.VMID]
-	return judged && (looks == appearance(g) || ow.view.nameless(g))
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
@@ -163,48 +84,6 @@ type freshling struct {
 
 // unfinished reports whether a lock is that of a machine that is not made yet.
 func unfinished(lock string) bool { return lock == "clone" || lock == "create" }
-
-// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin:
-// one that keeps its lock for longer is what is left of a clone that was killed, and never becomes
-// a machine.
-func (ow *ownership) awaitClone(g *placement.Guest, looks string) {
-	switch r := ow.fresh[g.VMID]; {
-	case r.looks != looks:
-		ow.fresh[g.VMID] = freshling{ow.cfg.Now(), looks, true}
-	case ow.watch.since(r.since) >= makeWithin:
-		ow.others[g.VMID] = looks
-	}
-}
-
-// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone
-// without a mark that has had its lock for long. If another cluster's mark appears there after all,
-// the start of ours is refused.
-func (ow *ownership) noted(id int) bool {
-	r, noted := ow.fresh[id]
-	return noted && (!r.blank || ow.watch.since(r.since) > stuckAfter)
-}
-
-// waits reports whether it is too soon to adopt a machine that was noted.
-func (ow *ownership) waits(g *placement.Guest) bool {
-	r, noted := ow.fresh[g.VMID]
-	return noted && r.looks == appearance(g) && !g.Running && ow.watch.since(r.since) < makeWithin
-}
-
-// soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet
-// that only watches disturbs no other.
-func (ow *ownership) soon(g *placement.Guest) bool {
-	if ow.cfg.Watch || ow.cfg.AnyCluster {
-		return false
-	}
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	r := ow.fresh[g.VMID]
-	if r.looks != appearance(g) {
-		r = freshling{since: ow.cfg.Now(), looks: appearance(g)}
-		ow.fresh[g.VMID] = r
-	}
-	return ow.watch.since(r.since) < makeWithin
-}
 
 // shapeOf is the shape of a machine that was found.
 func shapeOf(p *settings.Pool, name string, c *pveapi.VMConfig) pricing.Shape {

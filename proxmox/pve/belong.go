@@ -98,25 +98,6 @@ func (ow *ownership) disown(m *tracked) bool {
 	return true
 }
 
-// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of
-// this cluster is not known then, so that it is never given up for not being one. Of those that
-// were adopted before clusters were marked it was not kept whether they ran.
-func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
-
-// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest
-// first.
-func (f *Fleet) Clusters(pool string) map[string][]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := map[string][]int{}
-	for _, m := range f.roster.sorted() {
-		if m.Pool == pool && m.Gone.IsZero() {
-			all[m.Cluster] = append(all[m.Cluster], m.VMID)
-		}
-	}
-	return all
-}
-
 // holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil
 // if it may.
 func (ow *ownership) holding(m *tracked) *nodescaler.Reason {
@@ -146,14 +127,6 @@ func (ow *ownership) unstarted(m *tracked) bool {
 	return ow.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && ow.view.seen.Online(g.Host))
 }
 
-// guest is the one with a VMID, as it was last seen; nil without one.
-func (v *view) guest(id int) *placement.Guest {
-	if v.seen == nil {
-		return nil
-	}
-	return v.seen.Guests[id]
-}
-
 // overdue reports whether a machine that runs should be a node by now.
 func (ow *ownership) overdue(m *tracked, p *settings.Pool) bool {
 	return m.Step == StepStarted && ow.members.nodes != nil && ow.view.seen.Online(m.Host) && ow.watch.since(m.Since) > time.Duration(p.JoinTimeout)
@@ -175,13 +148,6 @@ type rival struct {
 	pool    string
 	cluster string
 	created time.Time
-}
-
-// weight is what the machine with a VMID counts for its cluster. What a host that is offline has
-// may run: its cluster is not to lose a pool by that.
-func (v *view) weight(vmid int, created time.Time) entry {
-	g := v.guest(vmid)
-	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
 }
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says
@@ -243,9 +209,6 @@ func (ow *ownership) present(p *settings.Pool, m *tracked) bool {
 	return g != nil && (g.Name == m.Name || ow.view.nameless(g))
 }
 
-// nameless reports whether the name of a guest is not known because its host is offline.
-func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
-
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in
 // question.
 func (ow *ownership) settled(p *settings.Pool) bool {
@@ -290,4 +253,144 @@ func (ow *ownership) unsettled(p *settings.Pool) *placement.Guest {
 		}
 	}
 	return nil
+}
+
+// notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it
+// is a rival.
+func (ow *ownership) notOurs(c foundling, r *rival) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	delete(ow.fresh, c.guest.VMID)
+	delete(ow.rivals, c.guest.VMID)
+	ow.others[c.guest.VMID] = c.looks
+	if r != nil {
+		ow.rivals[c.guest.VMID] = *r
+	}
+}
+
+// foundlings are the machines that might be ours.
+func (ow *ownership) foundlings() []foundling {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	if ow.view.frozen != nil {
+		return nil
+	}
+	gone := func(id int) bool { return ow.view.seen.Guests[id] == nil }
+	maps.DeleteFunc(ow.others, func(id int, _ string) bool { return gone(id) })
+	maps.DeleteFunc(ow.rivals, func(id int, _ rival) bool { return gone(id) })
+	maps.DeleteFunc(ow.fresh, func(id int, _ freshling) bool { return gone(id) })
+	mine := map[int]bool{}
+	for _, m := range ow.roster.machines {
+		if m.Gone.IsZero() && ow.side(m) != sideForeign {
+			mine[m.VMID] = true
+		}
+	}
+	deciding := ow.deciding()
+	var all []foundling
+	for _, id := range slices.Sorted(maps.Keys(ow.view.seen.Guests)) {
+		g := ow.view.seen.Guests[id]
+		p := ow.catalogue.poolOfVMID(id)
+		if p == nil || mine[id] || g.Template || g.Container || !ow.view.seen.Online(g.Host) {
+			continue
+		}
+		looks := appearance(g)
+		if ow.stranger(g) && !deciding[id] || ow.waits(g) {
+			continue
+		}
+		if unfinished(g.Lock) && (namedFor(p, g) || g.Unnamed()) {
+			ow.awaitClone(g, looks)
+			continue
+		}
+		if g.Unnamed() {
+			continue
+		}
+		if !namedFor(p, g) {
+			ow.others[id] = looks
+			continue
+		}
+		all = append(all, foundling{g, p, ow.catalogue.recipe[p.Name], looks})
+	}
+	return all
+}
+
+// deciding are the machines by whose marks pools are other clusters'. They are read again each
+// time.
+func (ow *ownership) deciding() map[int]bool {
+	all := map[int]bool{}
+	for _, p := range ow.catalogue.pools {
+		if r, lost := ow.outranked(p); lost {
+			all[r.vmid] = true
+		}
+	}
+	return all
+}
+
+// stranger reports whether a guest was found not to be ours, and looks as it did then, as far as
+// its host lists that.
+func (ow *ownership) stranger(g *placement.Guest) bool {
+	looks, judged := ow.others[g.VMID]
+	return judged && (looks == appearance(g) || ow.view.nameless(g))
+}
+
+// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin:
+// one that keeps its lock for longer is what is left of a clone that was killed, and never becomes
+// a machine.
+func (ow *ownership) awaitClone(g *placement.Guest, looks string) {
+	switch r := ow.fresh[g.VMID]; {
+	case r.looks != looks:
+		ow.fresh[g.VMID] = freshling{ow.cfg.Now(), looks, true}
+	case ow.watch.since(r.since) >= makeWithin:
+		ow.others[g.VMID] = looks
+	}
+}
+
+// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone
+// without a mark that has had its lock for long. If another cluster's mark appears there after all,
+// the start of ours is refused.
+func (ow *ownership) noted(id int) bool {
+	r, noted := ow.fresh[id]
+	return noted && (!r.blank || ow.watch.since(r.since) > stuckAfter)
+}
+
+// waits reports whether it is too soon to adopt a machine that was noted.
+func (ow *ownership) waits(g *placement.Guest) bool {
+	r, noted := ow.fresh[g.VMID]
+	return noted && r.looks == appearance(g) && !g.Running && ow.watch.since(r.since) < makeWithin
+}
+
+// soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet
+// that only watches disturbs no other.
+func (ow *ownership) soon(g *placement.Guest) bool {
+	if ow.cfg.Watch || ow.cfg.AnyCluster {
+		return false
+	}
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	r := ow.fresh[g.VMID]
+	if r.looks != appearance(g) {
+		r = freshling{since: ow.cfg.Now(), looks: appearance(g)}
+		ow.fresh[g.VMID] = r
+	}
+	return ow.watch.since(r.since) < makeWithin
+}
+
+// unknown counts what may be the pool's machines, if intents were lost: what is in its range and
+// cannot be told yet, and clones of its templates that nobody remembers.
+func (ow *ownership) unknown(p *settings.Pool) int {
+	n, known := 0, ow.knownIDs()
+	for id, g := range ow.view.seen.Guests {
+		if p.VMIDs.Holds(id) && !ow.stranger(g) && !g.Template && !g.Container && !known[id] {
+			n++
+		}
+	}
+	return max(n, ow.view.clones[p.Name])
+}
+
+// knownIDs are the VMIDs that machines have or had not long ago.
+func (ow *ownership) knownIDs() map[int]bool {
+	known := make(map[int]bool, len(ow.roster.machines))
+	for _, m := range ow.roster.machines {
+		known[m.VMID] = known[m.VMID] || ow.side(m) != sideForeign
+	}
+	return known
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -23,88 +22,6 @@ type catalogue struct {
 	made    map[string]string    // and of what of it makes machines, by pool and template
 	dropped map[string]time.Time // pools that are not configured any more, and since when
 	prices  *pricing.Book
-}
-
-// Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
-// under way are ended as they were begun, and what follows goes by what is new. Machines of a pool
-// that is there no more are left alone and said to be, until it is there again or a person removes
-// them: that a pool was taken out of a configuration is no order to destroy what it made.
-//
-// A pool that was paused because its machines failed takes orders again when it is another one:
-// failures under a recipe say nothing of the next.
-//
-// It is called at every step, and pools that are as they were are not checked again. What they
-// point at must not be changed.
-func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
-	f.mu.Lock()
-	same := f.catalogue.took(pools)
-	f.mu.Unlock()
-	if !same {
-		c := settings.NewFaults()
-		s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
-		s.CheckPools(c)
-		if err := c.Err(); err != nil {
-			return err
-		}
-	}
-	f.mu.Lock()
-	defer f.records.unlock()
-	f.catalogue.setPrices(prices)
-	changed := f.catalogue.setPools(pools)
-	if err := f.holds.letAllGo(pools); err != nil {
-		return err
-	}
-	if changed {
-		f.ownership.others = map[int]string{} // judged by ranges that may be others now
-		f.view.barred = f.lookout.bars()      // a look that is under way may find the templates
-		f.records.nudge()
-	}
-	return nil
-}
-
-// Unread returns the pools of which it is not known yet where their templates are, with the reason:
-// they are new, or have other templates than before. What is ordered there is refused until they
-// were looked for, which is at once; News tells when.
-func (f *Fleet) Unread() map[string]nodescaler.Reason {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lookout.unread()
-}
-
-func (lo *lookout) unread() map[string]nodescaler.Reason {
-	unread := map[string]nodescaler.Reason{}
-	for name, p := range lo.catalogue.pools {
-		for _, id := range p.Template.IDs() {
-			if _, read := lo.view.templates[id]; !read {
-				unread[name] = reason(placement.CodeTemplateUnread, "template %d has not been looked for yet", id)
-			}
-		}
-	}
-	return unread
-}
-
-// News is signalled when orders can be taken that could not be taken before: the cluster was seen
-// for the first time, or may be changed again, or templates were found.
-func (f *Fleet) News() <-chan struct{} { return f.lookout.news }
-
-// bars counts what is in the way of orders.
-func (lo *lookout) bars() int {
-	n := len(lo.unread())
-	if lo.view.seen == nil {
-		n++
-	}
-	if lo.view.frozen != nil {
-		n++
-	}
-	return n
-}
-
-// unbar tells of orders that can be taken now.
-func (lo *lookout) unbar() {
-	was := lo.view.barred
-	if lo.view.barred = lo.bars(); lo.view.barred < was {
-		ring(lo.news)
-	}
 }
 
 // took reports whether these pools were taken last.
@@ -203,4 +120,36 @@ func (c *catalogue) paths() []string {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// planned is a machine of a pool as its first boot is told of it.
+func (c *catalogue) planned(p *settings.Pool, i *Intent) firstboot.Machine {
+	return p.FirstBoot(settings.MachineOf{
+		Name: i.Name, Host: i.Host, UUID: machineUUID(c.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
+	})
+}
+
+// plannedID is the provider id that a machine's node will have by its pool's scheme; empty while
+// the pool is not configured. A pool that was accepted can form its ids.
+func (c *catalogue) plannedID(m *tracked) string {
+	p := c.pools[m.Pool]
+	if p == nil {
+		return ""
+	}
+	id, err := p.Join.ProviderID.Of(c.planned(p, &m.Intent))
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// renumber gives a machine another VMID. Where that makes another provider id of it, the one that
+// was planned is remembered as lost: somebody may have been told of it, and must see it go.
+func (c *catalogue) renumber(m *tracked, vmid int) {
+	was := m.ProviderID
+	m.VMID = vmid
+	m.ProviderID = c.plannedID(m)
+	if was != "" && was != m.ProviderID {
+		m.LostIDs = append(m.LostIDs, was)
+	}
 }

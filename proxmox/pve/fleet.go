@@ -8,12 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -22,66 +19,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
-
-// FleetConfig is what a fleet is made of.
-type FleetConfig struct {
-	Client *pveapi.Client
-	Owner  string
-	// Cluster is the UID of the Kubernetes cluster that the machines are nodes of. It is in the
-	// notes of each; those with another one are never touched.
-	Cluster string
-	// AdoptUnmarked takes machines whose notes name no cluster for this one's. Without it they are
-	// kept, and never stopped or destroyed. Nothing is written to them for it.
-	AdoptUnmarked bool
-	// AnyCluster takes the owner's machines for ours whichever cluster they belong to: for who only
-	// looks, or makes the clusters themselves. Without Cluster, what is made names none.
-	AnyCluster bool
-	// Pools are those to begin with; Configure replaces them.
-	Pools []settings.Pool
-	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default
-	// book.
-	Prices  *pricing.Book
-	Intents Intents
-	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
-	// and none of them fails for not having done so.
-	Nodes func(ctx context.Context) ([]Node, error)
-	// LastLook asks the API server itself what nodes name a machine and what they hold. It is asked
-	// immediately before a machine is shut down, stopped or destroyed. Without it what Nodes listed
-	// counts.
-	LastLook func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error)
-	// RemoveNode removes the node object of a machine that is gone. It is asked again until it
-	// returns nil; one that is gone already is no error. Nil leaves node objects to another client.
-	RemoveNode func(ctx context.Context, name string) error
-	Now        func() time.Time
-	// Rand chooses VMIDs and how long is waited before something is tried again.
-	Rand *rand.Rand
-	// Parallel is how many calls are made at a time. With 1 they are made one after the other on
-	// the goroutine of Tick, and the same answers give the same calls; 0 is 4.
-	Parallel int
-	// Watch looks and changes nothing: orders and returns are refused, machines that are on their
-	// way are left where they are, and no call is made but reads.
-	Watch bool
-	// Report is told what happens, in order. It must not call the fleet; nil drops it.
-	Report func(Event)
-	// Timed is told how long machines took for the stages of becoming ready nodes. It must not call
-	// the fleet; nil drops it.
-	Timed func(Lead)
-
-	ClonesPerStorage int                 // see Site
-	HA               settings.HAMode     // see Site
-	OrphanGrace      nodescaler.Duration // see Site
-}
-
-// Node is a node of the cluster, as far as it says which machine it is.
-type Node struct {
-	Name, ProviderID, SystemUUID string
-	Ready                        bool
-	JoinedAt                     time.Time
-	// ReadySince is when Ready last became true, where that is known.
-	ReadySince time.Time
-	// Version is its kubelet's; empty if unknown.
-	Version string
-}
 
 // Fleet is the machine port: it makes, follows and destroys virtual machines on Proxmox VE. Create,
 // Delete and List answer from memory; Tick does the work, and Run calls it. A machine goes
@@ -176,36 +113,6 @@ func assemble(cfg FleetConfig) *Fleet {
 	return f
 }
 
-// roster is the machines, by order.
-type roster struct{ machines map[string]*tracked }
-
-// tracked is an intent, and what is remembered of it only while the process lives.
-type tracked struct {
-	Intent
-	unsaved bool // the intent is ahead of what is kept
-	busy    bool // a call for it is under way
-	moves   int  // made in this round
-
-	uuid    string            // the system UUID that it has or will have
-	problem nodescaler.Reason // what is in the way now
-	since   time.Time         // of that problem
-	tries   int               // failures in a row
-	rest    time.Time         // nothing is tried before
-	conf    *pveapi.VMConfig  // as it was proved to be ours, while nothing has been changed since
-	proved  time.Time         // when that was
-	unsure  bool              // the clone may have been asked for in vain, or twice
-	doubted time.Time         // since when the server does not show what it should
-	hidden  bool              // it exists and is not listed
-	heard   time.Time         // when its task was last known to run
-	hung    bool              // its task takes longer than it may
-	mile    milestone         // on its way to a ready node
-	off     bool              // it is a spare, and was seen to be stopped
-	unready bool              // it became a node under this process, which has not been ready since
-	// admitted says that it was counted before its first start, and that the pool's maximum holds
-	// with it.
-	admitted bool
-}
-
 // NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
 func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if err := cfg.check(); err != nil {
@@ -233,19 +140,6 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	return f, f.holds.letAllGo(cfg.Pools)
 }
 
-func (c *FleetConfig) check() error {
-	f := settings.NewFaults()
-	f.Must(c.Client != nil, "client", "be set", "nil")
-	f.Must(c.Intents != nil, "intents", "be set", "nil")
-	f.Must(c.Now != nil, "now", "be set", "nil")
-	f.Must(c.Rand != nil, "rand", "be set", "nil")
-	f.Must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
-	f.Must(settings.ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
-	s := settings.Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
-	s.CheckWork(f)
-	return f.Err()
-}
-
 func (f *Fleet) load() error {
 	kept, err := f.records.store.Load()
 	if err != nil {
@@ -267,50 +161,12 @@ func (f *Fleet) load() error {
 	return nil
 }
 
-// sorted returns the machines in the order of their orders' age.
-func (ro *roster) sorted() []*tracked {
-	all := slices.Collect(maps.Values(ro.machines))
-	slices.SortFunc(all, func(a, b *tracked) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Order, b.Order))
-	})
-	return all
-}
-
 // Counts returns how many events there were of each code since the fleet was made.
 func (f *Fleet) Counts() map[string]int {
 	f.mu.Lock()
 	defer f.records.unlock()
 	return maps.Clone(f.records.counts)
 }
-
-// refused is an order that was surely not taken, with the reasons.
-func refused(reasons ...nodescaler.Reason) error { return refusal(loop.ErrRefused, reasons) }
-
-// poolRefused is one that no machine of the pool is taken for, whatever its shape and host.
-func poolRefused(why nodescaler.Reason) error {
-	return refusal(loop.ErrPoolRefused, []nodescaler.Reason{why})
-}
-
-func refusal(is error, reasons []nodescaler.Reason) *Refusal {
-	var texts []string
-	for _, r := range reasons {
-		texts = append(texts, r.Code+": "+r.Text)
-	}
-	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; "), is: is}
-}
-
-// Refusal is why an order was not taken. It wraps loop.ErrRefused, or one of those that do.
-type Refusal struct {
-	Reasons []nodescaler.Reason
-	text    string
-	is      error
-}
-
-// Error tells all reasons.
-func (r *Refusal) Error() string { return loop.ErrRefused.Error() + ": " + r.text }
-
-// Unwrap returns what it wraps.
-func (r *Refusal) Unwrap() error { return r.is }
 
 // Create takes an order, or refuses it and says why. It makes no call: what it takes is done by
 // the ticks that follow. An order that is known already changes nothing.
@@ -340,238 +196,6 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 
 // watching is why a fleet that only looks does nothing.
 var watching = reason(CodeWatching, "nothing is changed here, only looked at")
-
-// intake takes orders: it finds a machine its place, its VMID and its pool's consent.
-type intake struct {
-	cfg       *FleetConfig
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	ownership *ownership
-	holds     *holds
-	agenda    *agenda
-}
-
-// accept plans the machine of an order.
-func (in *intake) accept(o loop.Order) (*tracked, error) {
-	a := o.Action
-	p := in.catalogue.pools[a.Pool]
-	switch {
-	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
-		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
-	case p == nil:
-		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
-	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
-		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
-	}
-	now := in.cfg.Now()
-	if r := in.view.blind(now); r != nil {
-		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{*r})
-	}
-	if r := in.view.frozen; r != nil {
-		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(CodeFrozen, "%s: %s", r.Code, r.Text)})
-	}
-	if r := in.ownership.shut[p.Name]; r != nil {
-		return nil, poolRefused(*r)
-	}
-	if g := in.ownership.unsettled(p); g != nil && in.view.nameless(g) {
-		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
-	}
-	if r := in.full(p); r != nil {
-		return nil, poolRefused(*r)
-	}
-	if r := in.health(p, now).closed(p, now); r != nil {
-		return nil, poolRefused(*r)
-	}
-	host, why := in.choose(p, *a.Shape, a.Host)
-	if host == "" {
-		return nil, refused(why...)
-	}
-	id := in.freeID(p, nil)
-	if id == 0 {
-		return nil, poolRefused(exhausted(p))
-	}
-	m := &tracked{Intent: Intent{
-		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: in.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: in.catalogue.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
-	}}
-	m.mile = milestone{StepOrdered, now}
-	m.ProviderID = in.catalogue.plannedID(m)
-	return m, nil
-}
-
-// exhausted is why a pool without a VMID takes no order.
-func exhausted(p *settings.Pool) nodescaler.Reason {
-	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
-}
-
-// because puts reasons into a line.
-func because(reasons []nodescaler.Reason) string {
-	var texts []string
-	for _, r := range reasons {
-		texts = append(texts, r.Code+": "+r.Text)
-	}
-	return strings.Join(texts, "; ")
-}
-
-// maxWhy is how much of the reasons for an order is kept with it. All intents have to fit where
-// they are kept, and a policy that explains itself well takes more room than all else that is known
-// of a machine.
-const maxWhy = 200
-
-// brief is the beginning of a text that is too long to be kept.
-func brief(text string) string {
-	if len(text) <= maxWhy {
-		return text
-	}
-	const more = "…"
-	end := maxWhy - len(more)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
-}
-
-// choose returns the host of a machine: the one that was named, if it takes it, or else the best.
-func (in *intake) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g, at := in.ground(), p.Places()
-	if named != "" {
-		if r := g.Refuses(at, s, named); r != nil {
-			return "", []nodescaler.Reason{*r}
-		}
-		return named, nil
-	}
-	host, why := g.Place(at, s)
-	if host == "" {
-		why = append([]nodescaler.Reason{reason(placement.CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
-	}
-	return host, why
-}
-
-// ground is what machines are placed on now.
-func (in *intake) ground() *placement.Ground {
-	g := &placement.Ground{
-		Sight: in.view.seen, Now: in.cfg.Now(), Pools: make(map[string]*placement.Pool, len(in.catalogue.pools)), Templates: in.view.templates, Prices: in.catalogue.prices,
-	}
-	for name, p := range in.catalogue.pools {
-		g.Pools[name] = p.Places()
-	}
-	for _, m := range in.roster.machines {
-		if m.Gone.IsZero() {
-			g.Machines = append(g.Machines, m.placed())
-		}
-	}
-	return g
-}
-
-// placed is the machine as far as it takes room.
-func (i *Intent) placed() placement.Machine {
-	return placement.Machine{
-		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
-		Cloned: !i.Step.before(StepCloned), Filling: i.Step.before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
-	}
-}
-
-// full says that the pool has as many machines as it may.
-func (in *intake) full(p *settings.Pool) *nodescaler.Reason {
-	n, unknown := in.count(p), in.ownership.unknown(p)
-	if n+unknown < p.Max {
-		return nil
-	}
-	text := fmt.Sprintf("pool %s has %d machines, of at most %d", p.Name, n, p.Max)
-	if unknown > 0 {
-		text += fmt.Sprintf(", and there are %d of which it is not known yet whether they are its own", unknown)
-	}
-	return no(CodePoolAtMax, "%s", text)
-}
-
-// count is how many machines the pool has, those that failed included, but not those that will
-// never be made, nor those that will be gone. Whoever gives a machine back may order another at
-// once; its clone waits until there is a place.
-func (in *intake) count(p *settings.Pool) int {
-	n := 0
-	for _, m := range in.roster.machines {
-		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !in.goes(m) {
-			n++
-		}
-	}
-	return n
-}
-
-// goes reports whether a machine is on its way out and nothing is known to be in the way.
-func (in *intake) goes(m *tracked) bool {
-	return !m.Returned.IsZero() && in.holds.heldBy(m) == nil && in.view.seen.Online(m.Host)
-}
-
-// unknown counts what may be the pool's machines, if intents were lost: what is in its range and
-// cannot be told yet, and clones of its templates that nobody remembers.
-func (ow *ownership) unknown(p *settings.Pool) int {
-	n, known := 0, ow.knownIDs()
-	for id, g := range ow.view.seen.Guests {
-		if p.VMIDs.Holds(id) && !ow.stranger(g) && !g.Template && !g.Container && !known[id] {
-			n++
-		}
-	}
-	return max(n, ow.view.clones[p.Name])
-}
-
-// knownIDs are the VMIDs that machines have or had not long ago.
-func (ow *ownership) knownIDs() map[int]bool {
-	known := make(map[int]bool, len(ow.roster.machines))
-	for _, m := range ow.roster.machines {
-		known[m.VMID] = known[m.VMID] || ow.side(m) != sideForeign
-	}
-	return known
-}
-
-// strangerRest is how long a VMID that turned out to be another owner's is not looked at again.
-const strangerRest = 10 * time.Minute
-
-// freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
-// moment seldom pick the same.
-func (in *intake) freeID(p *settings.Pool, not []int) int {
-	used := in.usedIDs()
-	for id, at := range in.ownership.taken {
-		if used[id] = true; in.cfg.Now().Sub(at) >= strangerRest {
-			delete(in.ownership.taken, id) // the next pick may try it again
-		}
-	}
-	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
-}
-
-// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
-func (in *intake) usedIDs() map[int]bool {
-	used := make(map[int]bool, len(in.roster.machines))
-	for _, m := range in.roster.machines {
-		used[m.VMID] = used[m.VMID] || !in.vacated(m)
-	}
-	for id, at := range in.ownership.taken {
-		used[id] = used[id] || in.cfg.Now().Sub(at) < strangerRest
-	}
-	return used
-}
-
-// firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the
-// range on and around; 0 without one.
-func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
-	return p.VMIDs.Free(from, func(id int) bool {
-		_, listed := v.seen.Guests[id]
-		return listed || used(id)
-	})
-}
-
-// vacated reports whether a machine's VMID may be used again, though its failure is still to be
-// remembered, or its pool not known: how long that was so begins anew with each process, and how
-// long the machine is gone does not.
-func (in *intake) vacated(m *tracked) bool {
-	if m.Gone.IsZero() {
-		return false
-	}
-	s := in.agenda.scene(m)
-	s.blamed, s.counted, s.unknown = false, false, s.unknown && s.now.Sub(m.Gone) < unknownFor
-	return m.afterwards(s) == moveForget
-}
 
 // Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
 // not show it any more. A machine that is on its way out already stays so. One whose node is ready
@@ -618,34 +242,6 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 	return nil
 }
 
-// phaseBefore is the phase that the machine was returned in.
-func (m *tracked) phaseBefore() nodescaler.Phase {
-	i := m.Intent
-	i.Returned = time.Time{}
-	return i.phase()
-}
-
-// named returns the machine of that name that is not gone, or nil.
-func (ro *roster) named(name string) *tracked {
-	for _, m := range ro.machines {
-		if m.Name == name && m.Gone.IsZero() {
-			return m
-		}
-	}
-	return nil
-}
-
-// ring rings a bell that nobody need hear yet.
-func ring(bell chan<- struct{}) {
-	select {
-	case bell <- struct{}{}:
-	default:
-	}
-}
-
-// maxAge is how old what was seen may be for List and Create to go by it.
-const maxAge = 2 * time.Minute
-
 // List returns the hosts and the machines as they were at the last look. While there is none, or it
 // is too old, it is an error: what is not known is not empty. It waits for nobody who writes
 // intents.
@@ -661,135 +257,6 @@ func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	return loop.MachineState{
 		Hosts: slices.Clone(f.records.listed.Hosts), Machines: slices.Clone(f.records.listed.Machines), Refused: f.intake.withExhausted(f.records.listed.Refused),
 	}, nil
-}
-
-// listing puts hosts and machines into the loop's words.
-type listing struct {
-	cfg       *FleetConfig
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
-	holds     *holds
-	intake    *intake
-}
-
-// state is the hosts and the machines in the loop's words.
-func (li *listing) state() loop.MachineState {
-	there := make([]*tracked, 0, len(li.roster.machines))
-	for _, m := range li.roster.machines {
-		if m.Gone.IsZero() {
-			there = append(there, m)
-		}
-	}
-	slices.SortFunc(there, func(a, b *tracked) int { return cmp.Compare(a.Name, b.Name) })
-	g := li.intake.ground()
-	state := loop.MachineState{Hosts: li.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: li.intake.refusals(g)}
-	for i, m := range there {
-		state.Machines[i] = li.word(m)
-	}
-	return state
-}
-
-// word is a machine in the loop's words.
-func (li *listing) word(m *tracked) nodescaler.Machine {
-	w := nodescaler.Machine{
-		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: li.members.uuidOf(m), Held: li.holds.heldBy(m),
-		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
-		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.trouble(m), NoRoom: m.noRoom(),
-		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
-	}
-	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
-		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
-	}
-	switch w.Phase {
-	case nodescaler.Ordered:
-		w.Since = m.Created // it is one phase, of many steps
-	case nodescaler.Deleting:
-		w.Since = m.Returned
-	case nodescaler.Joined:
-		w.Since = m.Joined
-		if m.Rejoined.After(m.Joined) {
-			w.Since = m.Rejoined
-		}
-	case nodescaler.Spare:
-		w.Since = m.Stashed
-	case nodescaler.Failed:
-		w.Since = cmp.Or(m.FailedAt, m.since)
-	case nodescaler.Booting:
-	}
-	return w
-}
-
-// trouble is what is wrong with a machine, the worst first.
-func (li *listing) trouble(m *tracked) string {
-	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
-	host := li.view.seen.Host(m.Host)
-	node, _ := li.members.nodeOf(m)
-	switch {
-	case m.Held != nil:
-		return tell(*m.Held)
-	case li.holds.heldBy(m) != nil:
-		return tell(*li.holds.heldBy(m))
-	case m.Failed != nil:
-		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
-	case li.catalogue.pools[m.Pool] == nil:
-		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nothing says how its machines are proved", m.Pool))
-	case host == nil && node.Ready:
-		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
-	case host == nil:
-		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
-	case !host.Online:
-		return tell(reason(placement.CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
-	case li.view.frozen != nil:
-		return tell(*li.view.frozen)
-	case m.hung && m.Task != nil:
-		return tell(m.hanging(true))
-	case !li.view.silent[m.Host].IsZero() && !m.settled():
-		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
-	case m.problem.Code != "":
-		return tell(m.problem)
-	case li.view.stopped(m):
-		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
-	case m.Step == StepStarted && li.cfg.Nodes == nil:
-		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
-	}
-	return ""
-}
-
-// stopped reports whether a machine that should run does not. The list is some seconds late.
-func (v *view) stopped(m *tracked) bool {
-	g := v.seen.Guests[m.VMID]
-	late := v.seen.At.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
-}
-
-// hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
-// pools see it differently the least counts: a policy that goes by it orders nothing that is
-// refused. While nothing may be changed no host takes anything.
-func (li *listing) hosts(g *placement.Ground) []nodescaler.Host {
-	var all []nodescaler.Host
-	for i := range g.Hosts {
-		h := &g.Hosts[i]
-		w := nodescaler.Host{
-			Host:   pricing.Host{Name: h.Name},
-			Online: h.Online, Cordoned: h.Maintenance || li.view.frozen != nil,
-		}
-		first := true
-		for _, name := range slices.Sorted(maps.Keys(g.Pools)) {
-			p := g.Pools[name]
-			if len(p.Hosts) > 0 && !slices.Contains(p.Hosts, h.Name) {
-				continue
-			}
-			room := g.Room(p, h)
-			if first {
-				w.Room, first = room, false
-			}
-			w.Room.CPU, w.Room.Memory = min(w.Room.CPU, room.CPU), min(w.Room.Memory, room.Memory)
-		}
-		all = append(all, w)
-	}
-	return all
 }
 
 // Paused returns the pools that take no orders because their machines failed or because they are
@@ -827,4 +294,378 @@ func (f *Fleet) Resume(pool string) error {
 	}
 	f.records.events = append(f.records.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
 	return f.holds.letGo(pool, f.cfg.Now())
+}
+
+// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest
+// first.
+func (f *Fleet) Clusters(pool string) map[string][]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string][]int{}
+	for _, m := range f.roster.sorted() {
+		if m.Pool == pool && m.Gone.IsZero() {
+			all[m.Cluster] = append(all[m.Cluster], m.VMID)
+		}
+	}
+	return all
+}
+
+// Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
+// under way are ended as they were begun, and what follows goes by what is new. Machines of a pool
+// that is there no more are left alone and said to be, until it is there again or a person removes
+// them: that a pool was taken out of a configuration is no order to destroy what it made.
+//
+// A pool that was paused because its machines failed takes orders again when it is another one:
+// failures under a recipe say nothing of the next.
+//
+// It is called at every step, and pools that are as they were are not checked again. What they
+// point at must not be changed.
+func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
+	f.mu.Lock()
+	same := f.catalogue.took(pools)
+	f.mu.Unlock()
+	if !same {
+		c := settings.NewFaults()
+		s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
+		s.CheckPools(c)
+		if err := c.Err(); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.records.unlock()
+	f.catalogue.setPrices(prices)
+	changed := f.catalogue.setPools(pools)
+	if err := f.holds.letAllGo(pools); err != nil {
+		return err
+	}
+	if changed {
+		f.ownership.others = map[int]string{} // judged by ranges that may be others now
+		f.view.barred = f.lookout.bars()      // a look that is under way may find the templates
+		f.records.nudge()
+	}
+	return nil
+}
+
+// Unread returns the pools of which it is not known yet where their templates are, with the reason:
+// they are new, or have other templates than before. What is ordered there is refused until they
+// were looked for, which is at once; News tells when.
+func (f *Fleet) Unread() map[string]nodescaler.Reason {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lookout.unread()
+}
+
+// News is signalled when orders can be taken that could not be taken before: the cluster was seen
+// for the first time, or may be changed again, or templates were found.
+func (f *Fleet) News() <-chan struct{} { return f.lookout.news }
+
+// Braked returns the pools of which no machine goes undrained, because too many would have, with
+// why.
+func (f *Fleet) Braked() map[string]nodescaler.Reason {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	braked := map[string]nodescaler.Reason{}
+	for _, m := range f.roster.machines {
+		if _, known := braked[m.Pool]; !known && m.Gone.IsZero() && !m.Frozen.IsZero() {
+			braked[m.Pool] = f.roster.braked(m.Pool)
+		}
+	}
+	return braked
+}
+
+// Orphans looks for what is left over, in both directions, and changes nothing. It begins as a
+// round of work does; while it asks on, which may be hundreds of questions, rounds of work go on.
+func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
+	if err := f.lookAgain(ctx); err != nil {
+		return Report{}, err
+	}
+	r := Report{At: f.cfg.Now()}
+	r.Orphans = append(f.leftovers.orphanMachines(), f.leftovers.orphanNodes(ctx)...)
+	discs, unknown := f.leftovers.orphanDiscs(ctx)
+	unseen, more := f.leftovers.unseenMachines(ctx)
+	r.Orphans, r.Unknown = slices.Concat(r.Orphans, discs, unseen), append(unknown, more...)
+	f.mu.Lock()
+	defer f.records.unlock()
+	if f.members.nodes == nil {
+		r.Unknown = append(r.Unknown, "nodes")
+	}
+	f.leftovers.notice(&r)
+	slices.SortFunc(r.Orphans, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return r, nil
+}
+
+// lookAgain looks, whether or not that is due.
+func (f *Fleet) lookAgain(ctx context.Context) error {
+	f.ticking.Lock()
+	defer f.ticking.Unlock()
+	f.lookout.readNodes(ctx)
+	if err := f.lookout.look(ctx); err != nil {
+		return err
+	}
+	f.settler.settle()
+	f.adoption.adopt(ctx)
+	return nil
+}
+
+// Collect removes what has been left over for longer than the grace. Machines are only reclaimed:
+// they go the way of all others, with proof before each call. What spare names is only told; nil
+// spares nothing. It returns what it found.
+func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
+	r, err := f.Orphans(ctx)
+	if err != nil {
+		return r, err
+	}
+	f.mu.Lock()
+	frozen := f.view.frozen
+	f.mu.Unlock()
+	if frozen != nil || f.cfg.Watch {
+		return r, nil
+	}
+	var errs []error
+	for _, o := range r.Orphans {
+		if !o.Due.IsZero() && f.watch.past(o.Noticed, f.cfg.OrphanGrace) && (spare == nil || !spare(o)) && f.leftovers.stands(o) {
+			errs = append(errs, f.collect(ctx, o))
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+func (f *Fleet) collect(ctx context.Context, o Orphan) error {
+	switch o.Kind {
+	case MachineWithoutNode:
+		return f.Delete(ctx, o.Name)
+	case NodeWithoutMachine:
+		if f.cfg.RemoveNode != nil {
+			return f.cfg.RemoveNode(ctx, o.Name)
+		}
+	case DiscWithoutMachine:
+		_, err := f.cfg.Client.DeleteVolume(ctx, o.Host, pveapi.ParseVolume(o.Name).Storage, o.Name)
+		return err
+	case IntentWithout, UnprovedMachine, UnseenMachine:
+	}
+	return nil
+}
+
+// Tick makes one round: it looks, and then moves every machine that can be moved, without waiting
+// for a task. It returns an error when the cluster could not be read; nothing is changed then. Two
+// ticks at a time are one after the other.
+func (f *Fleet) Tick(ctx context.Context) error {
+	f.ticking.Lock()
+	defer f.ticking.Unlock()
+	f.lookout.readNodes(ctx)
+	f.settler.settle()
+	if f.lookDue() {
+		if err := f.lookout.look(ctx); err != nil {
+			return err
+		}
+		f.settler.settle()
+		f.adoption.adopt(ctx)
+	}
+	if !f.cfg.Watch {
+		f.moveAll(ctx)
+	}
+	return ctx.Err()
+}
+
+// lookDue reports whether what was seen is too old: when there is something to do, and now and then
+// when there is not. Of pools that are new nothing was seen.
+func (f *Fleet) lookDue() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.view.seen == nil || f.view.failed != nil || len(f.lookout.unread()) > 0 {
+		return true
+	}
+	age := f.cfg.Now().Sub(f.view.seen.At)
+	if age < lookGap && age >= 0 {
+		return false
+	}
+	if age >= idleGap || age < 0 || f.view.frozen != nil {
+		return true
+	}
+	for _, m := range f.roster.machines {
+		if !m.settled() && !m.booting() || m.Task != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// maxMoves is how many moves a machine makes in one round, at most: more are a mistake of ours, and
+// must not become a storm of calls.
+const maxMoves = 8
+
+// moveAll moves machines until none can be moved without a new look. Orders that arrive meanwhile
+// are among them.
+func (f *Fleet) moveAll(ctx context.Context) {
+	f.mu.Lock()
+	for _, m := range f.roster.machines {
+		m.moves = 0
+	}
+	f.mu.Unlock()
+	if f.cfg.Parallel == 1 {
+		f.moveSome(ctx)
+		return
+	}
+	var workers sync.WaitGroup
+	for range f.cfg.Parallel {
+		workers.Go(func() { f.moveSome(ctx) })
+	}
+	workers.Wait()
+}
+
+func (f *Fleet) moveSome(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, mv := f.pick()
+		if w == nil {
+			return
+		}
+		w.do(ctx, mv)
+		f.mu.Lock()
+		w.m.busy = false
+		f.mu.Unlock()
+	}
+}
+
+// pick chooses the next machine to move, the oldest order first.
+func (f *Fleet) pick() (*work, move) {
+	f.mu.Lock()
+	defer f.records.unlock()
+	var t *turns
+	for _, m := range f.roster.sorted() {
+		if m.moves >= maxMoves || m.busy {
+			continue
+		}
+		if m.unsaved && f.records.keep(m) != nil {
+			continue
+		}
+		s := f.agenda.scene(m)
+		if m.Step == StepOrdered && m.Gone.IsZero() && !s.frozen {
+			if t == nil {
+				t = f.agenda.turns()
+			}
+			s.slot = f.agenda.slot(t, m)
+		}
+		if mv := m.next(s); mv != moveWait {
+			m.busy = true
+			m.moves++
+			return f.crew.workFor(m), mv
+		}
+	}
+	return nil, moveWait
+}
+
+// Pause is how long the next tick may be waited for: not at all when there is something to do now,
+// a moment while machines are on their way, longer when all is quiet. After a look that failed it
+// grows with each failure in a row.
+func (f *Fleet) Pause() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.view.failed != nil {
+		return min(lookGap<<min(f.view.failures, 5), longPause)
+	}
+	gap := idleGap
+	for _, m := range f.roster.machines {
+		if !m.settled() {
+			gap = lookGap
+		}
+	}
+	return gap
+}
+
+// Run ticks until the context ends: at once when an order arrives, soon while machines are on their
+// way, and seldom otherwise. What goes wrong is told by events, and does not end it.
+func (f *Fleet) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.records.wake:
+		case <-timer.C:
+		}
+		_ = f.Tick(ctx) // told as an event by the look itself
+		timer.Reset(f.Pause())
+	}
+}
+
+// Stash keeps a machine as a spare: it is shut down, and stays. It makes no call.
+func (f *Fleet) Stash(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.records.unlock()
+	m := f.roster.named(name)
+	switch {
+	case m == nil:
+		return fmt.Errorf("machine %s does not exist", name)
+	case m.phase() == nodescaler.Spare:
+		return nil
+	case f.cfg.Watch:
+		return fmt.Errorf("machine %s: %s", name, watching.Text)
+	case f.ownership.untouchable(m) != nil:
+		return f.ownership.untouchable(m)
+	case m.phase() != nodescaler.Joined || m.Held != nil:
+		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.phase(), nodescaler.Joined)
+	}
+	i := m.Intent.clone()
+	i.Stashed, i.Keep, i.Exit = f.cfg.Now(), false, ExitNone
+	if err := f.records.commit(m, i); err != nil {
+		return fmt.Errorf("keep %s as a spare: %w", name, err)
+	}
+	m.off = false
+	f.records.say(m, reason(CodeStashed, "it is shut down, and kept"), "")
+	return nil
+}
+
+// Wake starts a spare, if its host takes it, or lets one in the making be a machine like any other.
+// It makes no call. An error that wraps loop.ErrRefused says that it stays as it was.
+func (f *Fleet) Wake(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.records.unlock()
+	m := f.roster.named(name)
+	switch {
+	case m == nil:
+		return fmt.Errorf("machine %s does not exist", name)
+	case f.cfg.Watch:
+		return refused(watching)
+	case m.phase() != nodescaler.Spare && !m.Keep:
+		return nil
+	}
+	i := m.Intent.clone()
+	i.Keep = false
+	if m.phase() == nodescaler.Spare {
+		if r := f.sleeps(m); r != nil {
+			return refused(*r)
+		}
+		i.Stashed, i.Woken, i.Exit, i.Frozen = time.Time{}, f.cfg.Now(), ExitNone, time.Time{}
+		i.Step, i.Since = StepConfigured, i.Woken
+	}
+	if err := f.records.commit(m, i); err != nil {
+		return fmt.Errorf("keep waking of %s: %w", name, err)
+	}
+	m.conf, m.mile, m.off = nil, milestone{}, false
+	f.records.say(m, reason(CodeWoken, "it is no spare any more"), "")
+	return nil
+}
+
+// sleeps says why a spare cannot be started now.
+func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
+	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.ownership.holding(m)); r != nil {
+		return r
+	}
+	if r := f.view.frozen; r != nil {
+		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
+	}
+	p, h := f.catalogue.pools[m.Pool], f.view.seen.Host(m.Host)
+	switch {
+	case p == nil:
+		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
+	case h == nil:
+		return no(placement.CodeHostUnknown, "%s is no host of the cluster", m.Host)
+	case !h.Online:
+		return no(placement.CodeHostOffline, "%s is offline", m.Host)
+	case h.Maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
+		return no(placement.CodeHostInMaintenance, "%s is in maintenance", m.Host)
+	}
+	return f.intake.ground().NoRoom(p.Places(), m.Shape, h)
 }

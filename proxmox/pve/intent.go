@@ -284,3 +284,31 @@ func sortIntents(all []Intent) {
 		return 0
 	})
 }
+
+// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of
+// this cluster is not known then, so that it is never given up for not being one. Of those that
+// were adopted before clusters were marked it was not kept whether they ran.
+func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
+
+// placed is the machine as far as it takes room.
+func (i *Intent) placed() placement.Machine {
+	return placement.Machine{
+		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
+		Cloned: !i.Step.before(StepCloned), Filling: i.Step.before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
+	}
+}
+
+// blamed reports whether a failure says something about its pool. What others did to the machine,
+// and what another configuration led to, does not.
+func (i *Intent) blamed(recipe string, now time.Time) bool {
+	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.cramped() && now.Sub(i.FailedAt) >= crampedFor {
+		return false
+	}
+	return !slices.Contains([]string{CodeVanished, CodeUnfinished, CodePoolAtMax, CodeOtherCluster}, i.Failed.Code)
+}
+
+// ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found
+// configured and stopped.
+func (i *Intent) ran() bool {
+	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.before(StepConfigured)
+}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -155,91 +157,247 @@ func (w leaving) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
 	w.upset(err)
 }
 
-// doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
-// free does, when there is a majority and the host that had it is online or has left.
-func (w clearing) doConfirm(ctx context.Context) {
-	free, err := w.client.VMIDGone(ctx, w.i.VMID)
-	if err == nil && !free {
-		w.doProbe(ctx) // somewhere else, hidden, or somebody's
-		return
+// Between the decision that a machine goes and the call that ends it lie moments or hours, in which
+// all that it was decided by may have become untrue. So it is looked at once more, immediately
+// before each such call: at its nodes and their pods, at its mark and UUID, at its drives. What
+// speaks against it is waited for; silence does not, and is what the brake is for.
+
+// end is how a machine goes.
+type end string
+
+const (
+	endDrained   end = "drained"   // nothing runs there any more, or it was decided before
+	endUndrained end = "undrained" // what ran there may run still
+	endNever     end = "never"     // it was no node, as far as is known
+	endFull      end = "full"      // its node is ready and holds pods
+)
+
+// ending is what a last look shows of a machine that is to go.
+type ending struct {
+	ready   bool // its node
+	pods    int  // that the node holds
+	forced  bool // it is to go with its pods
+	decided bool // it was shut down or stopped already
+	rested  bool // it does not run, and was emptied before it was stopped
+	was     bool // it was a node once, as far as is known
+}
+
+func (e ending) end() end {
+	switch {
+	case e.ready && e.pods > 0 && !e.forced:
+		return endFull
+	case e.decided, e.ready && e.pods == 0, e.rested:
+		return endDrained
+	case !e.was && !e.ready:
+		return endNever
 	}
-	w.done(func() {
-		if err != nil {
-			w.upset(err)
-			return
-		}
-		w.records.gone(w.m, freed)
-	})
+	return endUndrained
 }
 
-// doProbe asks whether a machine exists that is not listed any more.
-func (w clearing) doProbe(ctx context.Context) {
-	free, err := w.client.VMIDGone(ctx, w.i.VMID)
-	at := membership{hidden: true}
-	if err == nil && !free && w.i.Held == nil {
-		at = w.poolOf(ctx)
+// lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
+// whether it may be.
+func (w leaving) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
+	if !w.i.ran() {
+		return true
 	}
-	w.done(func() {
-		m := w.m
-		switch {
-		case err != nil:
-			w.upset(err)
-		case !free && m.Held != nil:
-			w.records.pause(m, longPause)
-		case !free && (at.hidden || at.pool != ""):
-			w.hide(cmp.Or(at.pool, w.p.PVEPool))
-		case !free && at.unread != nil:
-			w.missFormer(at.unread)
-		case !free:
-			m.hidden = false
-			w.records.hold(m, reason(CodeQuarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
-		case m.Held != nil && !m.Returned.IsZero():
-			w.records.gone(m, freed)
-		default:
-			// There is nothing left to destroy; whoever gives the machine back is done at once.
-			m.Held, m.hidden, m.conf = nil, false, nil
-			m.Step, m.Since = StepOrdered, w.now
-			w.records.say(m, reason(CodeVanished, "somebody removed it"), "")
-			w.records.fail(m, reason(CodeVanished, "VM %d was removed by another client", m.VMID), "")
-		}
-	})
-}
-
-// hide notes that a machine exists and is not listed, in the resource pool that it is in or would
-// be.
-func (w clearing) hide(pool string) {
-	w.m.hidden = true
-	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
-	w.records.pause(w.m, 5*time.Second)
-}
-
-// missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former
-// configuration, which cannot be read. That pool may be no more, so that nobody could ever thaw a
-// fleet that froze for it; the machine alone waits.
-func (w clearing) missFormer(err error) {
-	former, present := w.i.PVEPool, w.p.PVEPool
-	w.m.hidden = false
-	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
-		fmt.Sprintf("put it into pool %s; or, if it is still in pool %s, the token needs VM.Audit and Pool.Audit on /pool/%[2]s", present, former))
-	w.records.pause(w.m, 5*time.Second)
-}
-
-// doSweep removes what is left of a machine that is gone: its first-boot disc, and its node object.
-func (w clearing) doSweep(ctx context.Context) {
-	if w.i.Disc != "" {
-		w.erase(ctx)
-		return
-	}
-	w.unnode(ctx)
-}
-
-// doForget lets a VMID be used again.
-func (w clearing) doForget() {
+	strange := w.strange(c)
+	sight, err := w.sight(ctx)
 	w.mu.Lock()
 	defer w.records.unlock()
-	if err := w.records.store.Remove(w.i.Order); err != nil {
-		w.records.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
+	was := w.m.Intent.clone()
+	may := false
+	switch {
+	case len(strange) > 0:
+		w.wait(reason(CodeStrangeDevice, "VM %d has what its order did not make: %s", w.i.VMID, list(strange)), takeOut(w.i.VMID, strange))
+	case err != nil && w.m.wasNode():
+		w.wait(reason(CodeLastLookFailed, "what its node holds cannot be read: %v", err), "nothing is stopped or destroyed unseen: look at the way to the API server")
+	case err != nil || sight == nil:
+		may = true
+	default:
+		may = w.mayEnd(sight, status)
+	}
+	if may && slices.Contains(deferring, w.m.problem.Code) {
+		w.m.problem, w.m.tries = nodescaler.Reason{}, 0
+	}
+	if changed(&was, &w.m.Intent) {
+		_ = w.records.keep(w.m) // noted there, and kept again before the next move
+	}
+	return may
+}
+
+// sight asks what nodes a machine has; nil if there is no API server to ask and nothing is known.
+func (w leaving) sight(ctx context.Context) (*nodescaler.Sight, error) {
+	w.mu.Lock()
+	self := w.members.self(w.m)
+	var known *nodescaler.Sight
+	if w.members.nodes != nil {
+		known = &nodescaler.Sight{}
+		for _, n := range w.members.nodes {
+			if slices.ContainsFunc(w.members.match.ids.Of(n.identity()).Named, func(m *nodescaler.Machine) bool { return m.Name == self.Name }) {
+				known.Nodes = append(known.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready})
+			}
+		}
+	}
+	w.mu.Unlock()
+	if w.cfg.LastLook == nil {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	s, err := w.cfg.LastLook(ctx, nodescaler.Identity{Name: self.Name, ProviderID: self.ProviderID, SystemUUID: self.SystemUUID, Machine: self.Name})
+	return &s, err
+}
+
+// wait leaves a machine for a while, for a reason that passes or that a person can do away with.
+func (w leaving) wait(r nodescaler.Reason, advice string) { w.records.retry(w.m, r, advice) }
+
+// mayEnd reports whether what was seen of a machine's nodes lets it be stopped or destroyed.
+func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
+	m := w.m
+	var said []nodescaler.Identity
+	e := ending{
+		forced: m.Forced, decided: m.Exit != ExitNone, was: m.wasNode(),
+		rested: status.Status != "running" && (!m.Stashed.IsZero() || !m.Woken.IsZero() && m.Step.before(StepStarted)),
+	}
+	var full string
+	for _, n := range s.Nodes {
+		said = append(said, n.Identity)
+		if len(n.LocalClaims) > 0 {
+			w.wait(reason(nodescaler.LocalVolume, "node %s keeps the volume of claim %s on its own disk", n.Name, n.LocalClaims[0]),
+				"move or delete what the claim holds, or say on the claim that it may be lost")
+			return false
+		}
+		e.ready, e.pods = e.ready || n.Ready, e.pods+len(n.Pods)
+		if len(n.Pods) > 0 {
+			full = n.Name + " holds " + n.Pods[0]
+		}
+	}
+	if r := w.members.contradicted(m); r != nil {
+		m.problem, m.since = *r, w.now // it was said when it was seen
+		w.records.pause(m, time.Minute)
+		return false
+	}
+	if r, held := w.members.match.ids.Contradictions(said)[m.Name]; held {
+		w.wait(r, "nothing stops or destroys it until that is settled")
+		return false
+	}
+	switch e.end() {
+	case endFull:
+		w.waitForPods(full, e.pods, status)
+		return false
+	case endNever:
+		return w.mayFail()
+	case endUndrained:
+		return w.brakes(e.ready)
+	case endDrained:
+	}
+	m.Frozen = time.Time{}
+	return true
+}
+
+// waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster
+// when they stay.
+func (w leaving) waitForPods(full string, pods int, status pveapi.VMStatus) {
+	m := w.m
+	patient := m.problem.Code != CodeNodeHoldsPods || w.watch.since(m.since) < podsPatience
+	r := reason(CodeNodeHoldsPods, "node %s, and %d pods in all", full, pods)
+	if patient || status.Status != "running" || m.Exit != ExitNone && m.Exit != ExitShutdown {
+		w.wait(r, "")
 		return
 	}
-	delete(w.roster.machines, w.i.Order)
+	w.records.revoke(m, r)
+}
+
+// mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they
+// are.
+func (w leaving) mayFail() bool {
+	b, away := w.holds.brake(w.m)
+	if !b.frozen && away <= b.pool.most(brakePool) {
+		return true
+	}
+	w.wait(reason(CodeBraked, "it is not known to have been a node, and %d others of pool %s are away that were: %s", away, w.i.Pool, "the list of nodes may not be what it should be"),
+		resumeBy(w.i.Pool))
+	return false
+}
+
+// brakes lets a machine go undrained that may, and freezes the pool when it may not.
+func (w leaving) brakes(ready bool) bool {
+	m := w.m
+	asked := m.Returned
+	if asked.IsZero() {
+		asked = m.Stashed
+	}
+	b, _ := w.holds.brake(m)
+	switch {
+	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before it was shut down
+	case !m.Resumed.IsZero() || !b.holds():
+		m.Undrained = w.cfg.Now()
+		w.records.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
+			emptiness(ready), b.pool.gone+1, b.pool.machines, m.Pool, b.pool.most(brakePool)), "")
+	default:
+		if !b.frozen {
+			w.records.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
+				b.pool.machines, m.Pool, b.pool.gone, b.pool.most(brakePool), b.all.gone, b.all.most(brakeAll), emptiness(ready)), resumeBy(m.Pool))
+		}
+		if m.Frozen.IsZero() {
+			m.Frozen = w.cfg.Now()
+		}
+		m.Silent = !ready
+		w.records.pause(m, frozenRest)
+		return false
+	}
+	m.Frozen, m.problem = time.Time{}, nodescaler.Reason{}
+	return true
+}
+
+func emptiness(ready bool) string {
+	if ready {
+		return "its node holds pods"
+	}
+	return "its node is away or not ready"
+}
+
+// A spare is a machine that was a node and is stopped. That it is to be one is written down before
+// it is shut down, and that it is to be none any more before it is started: whoever reads the
+// intent and looks stops what should be stopped and starts what should run, whatever was done of
+// it.
+
+const (
+	// spareRest is how long a spare that could not be started says so, and is not to be tried
+	// again.
+	spareRest = 5 * time.Minute
+	// maxMisses is how often in a row that may be before it is taken to be broken.
+	maxMisses = 3
+	// missedAfter is how long the cluster may go on believing in a node that is gone.
+	missedAfter = time.Minute
+)
+
+// doStash proves that a machine is ours and shuts it down.
+func (w leaving) doStash(ctx context.Context) {
+	c, status, v, wrong, ok := w.prove(ctx)
+	if !ok || w.mayNot(c, status, v, wrong) {
+		return
+	}
+	if status.Status != "running" {
+		w.done(func() { w.records.pause(w.m, lookGap) }) // the list does not show it yet
+		return
+	}
+	if w.lastLook(ctx, c, status) {
+		w.halt(ctx)
+	}
+}
+
+// putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees
+// that, and orders another.
+func (w making) putBack(r nodescaler.Reason) {
+	m := w.m
+	m.Misses++
+	if m.Misses >= maxMisses {
+		w.records.fail(m, reason(r.Code, "%s, for the %dth time in a row", r.Text, m.Misses), "")
+		return
+	}
+	m.Stashed, m.Step, m.Since, m.Task = w.now, StepTidied, w.now, nil
+	m.conf, m.tries, m.rest = nil, 0, time.Time{}
+	w.records.impede(m, r, "")
+	w.records.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
 }

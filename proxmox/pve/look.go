@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // view is what the fleet knows of the cluster.
@@ -507,4 +508,187 @@ func (lo *lookout) vmPaths() []string {
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// A host that is offline is a member of its cluster and is listed as one; one that left, by pvecm
+// delnode, is not. What it had is gone once its VMIDs are free, and nobody is there any more to
+// tell how its tasks ended.
+
+const (
+	// leftAfter is how long a host must be missing to have left, and leftLooks in how many looks: a
+	// host that is reinstalled under its name is back before, and one look may show what is not so.
+	// A node that lost its machine has stopped being ready long before.
+	leftAfter = 15 * time.Minute
+	leftLooks = 20
+)
+
+// absence is since when a host is missing from the cluster, for how long it was seen to be, and in
+// how many looks.
+type absence struct {
+	since time.Time
+	lasts time.Duration
+	looks int
+}
+
+// missHosts notes which hosts that machines are or were on are none of the cluster's. It counts
+// from the start whenever a look shows something else, or does not show all hosts by word of a
+// majority.
+func (lo *lookout) missHosts() {
+	was, s := lo.view.missing, lo.view.seen
+	lo.view.missing = map[string]absence{}
+	if !s.Quorate || !s.Whole {
+		return
+	}
+	for _, m := range lo.roster.machines {
+		for _, host := range m.hosts() {
+			if s.Host(host) != nil {
+				continue
+			}
+			a := was[host]
+			if a.looks == 0 {
+				a.since = s.At
+			}
+			a.looks++
+			a.lasts = lo.watch.since(a.since)
+			lo.view.missing[host] = a
+		}
+	}
+}
+
+// left reports whether a host has left the cluster for good.
+func (v *view) left(host string) bool {
+	a := v.missing[host]
+	return a.looks >= leftLooks && a.lasts >= leftAfter
+}
+
+// guest is the one with a VMID, as it was last seen; nil without one.
+func (v *view) guest(id int) *placement.Guest {
+	if v.seen == nil {
+		return nil
+	}
+	return v.seen.Guests[id]
+}
+
+// weight is what the machine with a VMID counts for its cluster. What a host that is offline has
+// may run: its cluster is not to lose a pool by that.
+func (v *view) weight(vmid int, created time.Time) entry {
+	g := v.guest(vmid)
+	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
+}
+
+// nameless reports whether the name of a guest is not known because its host is offline.
+func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
+
+func (lo *lookout) unread() map[string]nodescaler.Reason {
+	unread := map[string]nodescaler.Reason{}
+	for name, p := range lo.catalogue.pools {
+		for _, id := range p.Template.IDs() {
+			if _, read := lo.view.templates[id]; !read {
+				unread[name] = reason(placement.CodeTemplateUnread, "template %d has not been looked for yet", id)
+			}
+		}
+	}
+	return unread
+}
+
+// bars counts what is in the way of orders.
+func (lo *lookout) bars() int {
+	n := len(lo.unread())
+	if lo.view.seen == nil {
+		n++
+	}
+	if lo.view.frozen != nil {
+		n++
+	}
+	return n
+}
+
+// unbar tells of orders that can be taken now.
+func (lo *lookout) unbar() {
+	was := lo.view.barred
+	if lo.view.barred = lo.bars(); lo.view.barred < was {
+		ring(lo.news)
+	}
+}
+
+// firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the
+// range on and around; 0 without one.
+func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
+	return p.VMIDs.Free(from, func(id int) bool {
+		_, listed := v.seen.Guests[id]
+		return listed || used(id)
+	})
+}
+
+// maxAge is how old what was seen may be for List and Create to go by it.
+const maxAge = 2 * time.Minute
+
+// stopped reports whether a machine that should run does not. The list is some seconds late.
+func (v *view) stopped(m *tracked) bool {
+	g := v.seen.Guests[m.VMID]
+	late := v.seen.At.Sub(m.Since) > 2*idleGap
+	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
+}
+
+// A host may be online, as the others see it, and answer nothing that is asked of itself, with a
+// storage that hangs for one. The server says so after half a minute. It must not keep the others
+// from being seen: what is read of hosts is read of all at once, and not waited for for long.
+
+const (
+	// hostPatience is how long a look waits for a host. One that works answers in a fraction of a
+	// second.
+	hostPatience = 5 * time.Second
+	// hostRest is how long a host that did not answer is not asked again in a look.
+	hostRest = time.Minute
+	// silentFor is how long at most nothing is done to the machines of a host that did not answer.
+	// Looks end it sooner: but a host may be too slow for them, and not for a move.
+	silentFor = 10 * time.Minute
+)
+
+// askHosts asks something of each host, of all at the same time, and passes over those that did not
+// answer a short while ago. What is not told now is told later.
+func (lo *lookout) askHosts(ctx context.Context, hosts []string, ask func(ctx context.Context, host string) error) {
+	lo.mu.Lock()
+	now := lo.cfg.Now()
+	hosts = slices.DeleteFunc(hosts, func(host string) bool {
+		left := lo.view.resting[host].Sub(now)
+		return left > 0 && left <= hostRest // more is left only when the clock was set back
+	})
+	lo.mu.Unlock()
+	if lo.cfg.Parallel == 1 {
+		for _, host := range hosts {
+			lo.askHost(ctx, host, ask)
+		}
+		return
+	}
+	var asking sync.WaitGroup
+	for _, host := range hosts {
+		asking.Go(func() { lo.askHost(ctx, host, ask) })
+	}
+	asking.Wait()
+}
+
+func (lo *lookout) askHost(ctx context.Context, host string, ask func(ctx context.Context, host string) error) {
+	began := lo.cfg.Now()
+	limited, cancel := context.WithTimeout(ctx, hostPatience)
+	defer cancel()
+	err := ask(limited, host)
+	now := lo.cfg.Now()
+	lo.mu.Lock()
+	defer lo.records.unlock()
+	if err != nil && (limited.Err() != nil || now.Sub(began) >= hostPatience) {
+		lo.view.resting[host] = now.Add(hostRest)
+		return
+	}
+	delete(lo.view.resting, host)
+	delete(lo.view.silent, host)
+}
+
+// original is the template for machines on a host as it is now; empty if it has not been read.
+func (v *view) original(p *settings.Pool, host string) string {
+	t, known := v.templates[p.Template.On(host)]
+	if !known || t.Digest == "" {
+		return ""
+	}
+	return itoa(t.VMID) + "@" + t.Digest
 }

@@ -2,16 +2,12 @@ package pve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
-	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 const (
@@ -26,78 +22,6 @@ const (
 	maxTries   = 5         // of a call that fails for no reason that passes
 	makeWithin = time.Hour // from the first clone that was asked for to the start
 )
-
-// work is one machine's move: what was known when it began. Calls are made without the lock, and
-// what came of them is written down with it.
-type work struct {
-	*crew
-	m    *tracked
-	i    Intent
-	p    *settings.Pool
-	host string // where the machine is addressed
-	seen *placement.Guest
-	conf *pveapi.VMConfig
-	now  time.Time
-	book *pricing.Book
-	// finding looks whose the machine is, and does not ask whether its mark names our cluster.
-	finding bool
-}
-
-// making is the work on a machine until it runs, leaving that which ends it or stops it as a spare,
-// and clearing what is looked after when a machine or a task of it is over.
-type (
-	making   struct{ *work }
-	leaving  struct{ *work }
-	clearing struct{ *work }
-)
-
-// done runs a change of the machine and keeps it.
-func (w *work) done(change func()) {
-	w.mu.Lock()
-	defer w.records.unlock()
-	change()
-	_ = w.records.keep(w.m) // noted there, and kept again before the next move
-}
-
-// before writes down what is about to be done, and reports whether it may be. A spare that was
-// woken meanwhile is not to be stopped any more.
-func (w *work) before(change func()) bool {
-	w.mu.Lock()
-	defer w.records.unlock()
-	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() {
-		return false
-	}
-	was := w.m.Intent.clone()
-	change()
-	if w.records.keep(w.m) != nil {
-		w.m.Intent = was
-		w.records.pause(w.m, 5*time.Second)
-		return false
-	}
-	w.i = w.m.Intent.clone()
-	return true
-}
-
-// upset notes that a call failed, and reports whether it is to be made again without limit.
-func (w *work) upset(err error) (again bool) {
-	var e *pveapi.Error
-	advice := ""
-	if errors.As(err, &e) {
-		advice = e.Advice()
-	}
-	w.hush(err)
-	class := pveapi.ClassOf(err)
-	if class == pveapi.Forbidden {
-		w.view.asked = time.Time{} // look at the permissions at once
-	}
-	w.records.retry(w.m, reason(CodeRetry, "%v", err), advice)
-	switch class {
-	case pveapi.Locked, pveapi.LockTimeout, pveapi.StorageLock, pveapi.NoQuorum, pveapi.HostUnreachable, pveapi.NoEndpoint, pveapi.Unauthorized, pveapi.Certificate, pveapi.Canceled, pveapi.Unanswered, pveapi.Garbled, pveapi.Changed:
-		return true
-	default:
-		return false
-	}
-}
 
 // upsetMaking notes that a call failed for a machine in the making, which fails when that goes on.
 func (w making) upsetMaking(err error) {
@@ -212,12 +136,6 @@ func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	}
 }
 
-// follow makes a task what the machine waits for.
-func (w *work) follow(upid pveapi.UPID, kind TaskKind) {
-	w.m.Task = &Task{UPID: string(upid), Kind: kind, Host: upid.Node(), At: w.cfg.Now()}
-	w.m.heard, w.m.hung = time.Time{}, false
-}
-
 // doFind sees what became of a clone whose task is not known, or failed.
 func (w making) doFind(ctx context.Context) {
 	if w.seen == nil {
@@ -263,12 +181,6 @@ func (w making) cloning(doubt time.Duration) {
 		return
 	}
 	w.records.pause(w.m, lookGap)
-}
-
-// remains says that a machine is what is left of a clone, and what a person can do about it.
-func remains(vmid int, host string) (text, advice string) {
-	return fmt.Sprintf("VM %d on %s is what is left of a clone that no task works on any more", vmid, host),
-		fmt.Sprintf("look at it, and then: qm unlock %[1]d && qm set %[1]d --protection 0 && qm destroy %[1]d --purge", vmid)
 }
 
 // findUnlisted goes on from a VMID that is not listed. It is free, or its machine cannot be seen: a
@@ -334,90 +246,6 @@ func (w making) cloned(c *pveapi.VMConfig) {
 	w.know(c)
 }
 
-// know remembers a machine as it was just proved to be ours. The proof's age counts from the
-// answer: from the question, one that took longer than a proof lasts would be too old as it came,
-// and be asked for for ever.
-func (w *work) know(c *pveapi.VMConfig) {
-	m := w.m
-	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
-	mark, ok := readMark(c.Description)
-	if ok {
-		m.Cluster = mark.Cluster
-	}
-	if ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
-		w.records.ahead(m, StepConfigured)
-	}
-}
-
-// inspect reads the machine and judges whether it is ours.
-func (w *work) inspect(ctx context.Context) (*pveapi.VMConfig, verdict, []string, error) {
-	c, err := w.client.Config(ctx, w.host, w.i.VMID)
-	if err != nil {
-		return nil, unproved, nil, err
-	}
-	facts := facts{
-		vmid: w.i.VMID, name: c.Name, pool: w.seen.Pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
-	}
-	if facts.pool == "" {
-		at := w.poolOf(ctx)
-		facts.pool, facts.hidden = at.pool, at.hidden || at.unread != nil
-	}
-	v, wrong := w.claim().judge(facts)
-	return &c, v, wrong, nil
-}
-
-// membership is which of its resource pools a machine was found in.
-type membership struct {
-	pool   string // empty if it was found in none
-	hidden bool   // the pool that machines are put into now cannot be read
-	unread error  // why the one that it was put into cannot be read
-}
-
-// poolOf asks for the members of the pools that the machine may be in. That a list names no pool
-// may only mean that the token may see none. A former pool that is no more has no members; where
-// its rights went with it, that cannot be told from rights that were lost.
-func (w *work) poolOf(ctx context.Context) membership {
-	var at membership
-	for _, name := range w.i.pvePools(w.p) {
-		pool, err := w.client.Pool(ctx, name)
-		switch {
-		case slices.ContainsFunc(pool.Members, func(r pveapi.Resource) bool { return r.VMID == w.i.VMID }):
-			return membership{pool: name}
-		case err == nil:
-		case name == w.p.PVEPool:
-			at.hidden = true
-		case !pveapi.Is(err, pveapi.NoPool):
-			at.unread = err
-		}
-	}
-	return at
-}
-
-// claim is what the machine must show to be ours. The range is that of its order: another one says
-// which VMIDs are taken from now on, and nothing of machines that were made.
-func (w *work) claim() claim {
-	c := claim{
-		owner: w.cfg.Owner, order: w.i.Order, pool: w.i.Pool, name: w.i.Name,
-		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
-	}
-	c.cluster.adopt = c.cluster.adopt || w.finding
-	if c.vmids == (placement.VMIDs{}) {
-		c.vmids = w.p.VMIDs
-	}
-	return c
-}
-
-// byHand is what a person can do about a machine that is not touched any more.
-func byHand(vmid int) string {
-	return fmt.Sprintf("it is not touched any more; if it is not needed: qm stop %[1]d && qm destroy %[1]d --purge", vmid)
-}
-
-// doubt puts a machine into quarantine that shows some of what ours shows, and not all.
-func (w *work) doubt(wrong []string) {
-	w.records.hold(w.m, reason(CodeQuarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
-		byHand(w.i.VMID))
-}
-
 // doVerify reads the machine and proves that it is ours, before anything in it is changed.
 func (w making) doVerify(ctx context.Context) {
 	c, v, wrong, err := w.inspect(ctx)
@@ -439,9 +267,6 @@ func (w making) doVerify(ctx context.Context) {
 		}
 	})
 }
-
-// planned is the machine as its first boot is told of it.
-func (w *work) planned() firstboot.Machine { return w.catalogue.planned(w.p, &w.i) }
 
 // doSize grows the disk, if it is smaller than the shape's.
 func (w making) doSize(ctx context.Context) {
@@ -513,83 +338,4 @@ func (w making) doStart(ctx context.Context) {
 	}
 	upid, err := w.client.Start(ctx, w.host, w.i.VMID)
 	w.done(func() { w.asked(upid, TaskStart, err) })
-}
-
-// doTidy takes the first-boot disc out of the drive and removes it: it holds the join token.
-func (w clearing) doTidy(ctx context.Context) {
-	if w.i.Disc == "" {
-		w.done(func() { w.records.ahead(w.m, StepTidied) })
-		return
-	}
-	c, v, wrong, err := w.inspect(ctx)
-	if err == nil && v != provedReady {
-		err = fmt.Errorf("it is not proved to be ours: %s", list(wrong))
-	}
-	if err == nil {
-		err = w.eject(ctx, c)
-	}
-	if err != nil {
-		w.done(func() { w.upset(err) })
-		return
-	}
-	w.erase(ctx)
-}
-
-// eject empties the drive that the disc is in.
-func (w clearing) eject(ctx context.Context, c *pveapi.VMConfig) error {
-	for key, d := range c.Disks {
-		if d.ID == w.i.Disc {
-			return w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{key: emptyDrive}, nil, c.Digest)
-		}
-	}
-	return nil
-}
-
-// erase removes the disc. The server takes no offence at one that is gone already.
-func (w clearing) erase(ctx context.Context) {
-	upid, err := w.client.DeleteVolume(ctx, w.i.DiscHost, pveapi.ParseVolume(w.i.Disc).Storage, w.i.Disc)
-	w.done(func() {
-		switch {
-		case err == nil && upid != "":
-			w.follow(upid, TaskErase)
-		case err == nil:
-			w.records.erased(w.m)
-		default:
-			w.upset(err)
-			w.records.impede(w.m, reason(CodeDiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
-		}
-	})
-}
-
-// doExplain collects what may say why a machine did not join: the end of its last task's log, and
-// what its guest agent shows.
-func (w clearing) doExplain(ctx context.Context) {
-	var hints []string
-	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
-		hints = append(hints, "last task: "+list(lines))
-	}
-	if w.p.Guest.Agent && w.seen != nil && w.seen.Running {
-		hints = append(hints, w.agentSays(ctx))
-	} else if w.seen != nil && !w.seen.Running {
-		hints = append(hints, "the machine is not running")
-	}
-	if len(hints) == 0 {
-		hints = []string{"nothing more is known"}
-	}
-	w.done(func() {
-		w.m.Hints = hints
-		w.records.say(w.m, reason(CodeMachineFailed, "%s", list(hints)), "look at its console")
-	})
-}
-
-func (w clearing) agentSays(ctx context.Context) string {
-	interfaces, err := w.client.AgentInterfaces(ctx, w.host, w.i.VMID)
-	if err != nil {
-		return "agent: " + err.Error()
-	}
-	var all []string
-	for _, i := range interfaces {
-		all = append(all, fmt.Sprintf("%s %v", i.Name, i.Addresses))
-	}
-	return "agent: interfaces " + list(all)
 }

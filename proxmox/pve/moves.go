@@ -325,3 +325,25 @@ func (v *view) locks(p *settings.Pool, m *tracked) []string {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// deserted reports whether a machine was on a host that has left, and nothing says that it runs.
+// The host may have been parted from the others and run on: then the machine's node is ready.
+func (ag *agenda) deserted(m *tracked) bool {
+	if !ag.view.left(m.Host) || ag.view.seen.Guests[m.VMID] != nil || ag.cfg.Nodes != nil && ag.members.nodes == nil {
+		return false
+	}
+	n, _ := ag.members.nodeOf(m)
+	return !n.Ready && ag.members.contradicted(m) == nil
+}
+
+// hushed reports whether a host that a machine's next move may be for is silent.
+func (ag *agenda) hushed(m *tracked) bool {
+	if len(ag.view.silent) == 0 {
+		return false
+	}
+	asked := m.hosts()
+	if p := ag.catalogue.pools[m.Pool]; p != nil && m.Step.before(StepCloned) {
+		asked = append(asked, ag.view.templates[p.Template.On(m.Host)].Host)
+	}
+	return slices.ContainsFunc(asked, func(host string) bool { return !ag.view.silent[host].IsZero() })
+}

@@ -1,14 +1,11 @@
 package pve
 
 import (
-	"cmp"
-	"context"
 	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A node is found by what it says of its machine, its provider ID and its system UUID first: a name
@@ -148,61 +145,6 @@ func (ms *members) nodesOfGone(m *tracked) []string {
 	return names
 }
 
-// unnode removes the node objects of a machine that is gone.
-func (w clearing) unnode(ctx context.Context) {
-	w.mu.Lock()
-	unseen := w.cfg.Nodes != nil && w.members.nodes == nil
-	names := w.members.nodesOfGone(w.m)
-	w.mu.Unlock()
-	if unseen { // a node of that name may be another machine's
-		w.done(func() { w.records.retry(w.m, reason(CodeNodesUnknown, "which node was its cannot be seen"), "") })
-		return
-	}
-	var err error
-	for _, name := range names {
-		err = cmp.Or(err, w.cfg.RemoveNode(ctx, name))
-	}
-	w.done(func() {
-		if err != nil {
-			w.records.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
-			return
-		}
-		w.m.NodeGone = true
-	})
-}
-
-// planned is a machine of a pool as its first boot is told of it.
-func (c *catalogue) planned(p *settings.Pool, i *Intent) firstboot.Machine {
-	return p.FirstBoot(settings.MachineOf{
-		Name: i.Name, Host: i.Host, UUID: machineUUID(c.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
-	})
-}
-
-// plannedID is the provider id that a machine's node will have by its pool's scheme; empty while
-// the pool is not configured. A pool that was accepted can form its ids.
-func (c *catalogue) plannedID(m *tracked) string {
-	p := c.pools[m.Pool]
-	if p == nil {
-		return ""
-	}
-	id, err := p.Join.ProviderID.Of(c.planned(p, &m.Intent))
-	if err != nil {
-		return ""
-	}
-	return id
-}
-
-// renumber gives a machine another VMID. Where that makes another provider id of it, the one that
-// was planned is remembered as lost: somebody may have been told of it, and must see it go.
-func (c *catalogue) renumber(m *tracked, vmid int) {
-	was := m.ProviderID
-	m.VMID = vmid
-	m.ProviderID = c.plannedID(m)
-	if was != "" && was != m.ProviderID {
-		m.LostIDs = append(m.LostIDs, was)
-	}
-}
-
 // compareIDs tells when a node has another provider id than was planned, and goes by the node's
 // from then on: it never changes, and whoever looks the machine up has it from there. Only the
 // system UUID proves that the node is the machine's.
@@ -215,12 +157,4 @@ func (ms *members) compareIDs(m *tracked, n Node) {
 		ms.records.say(m, reason(CodeIDMismatch, "%s", firstboot.Mismatch(m.ProviderID, n.ProviderID)), "set the pool's join.providerID to what sets the nodes' ids")
 	}
 	m.ProviderID = n.ProviderID
-}
-
-// lostIDs are the ids that the machine lost and that somebody may still wait for.
-func (m *tracked) lostIDs() []string {
-	if !m.Step.before(StepJoined) {
-		return nil
-	}
-	return slices.Clone(m.LostIDs)
 }

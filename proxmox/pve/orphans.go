@@ -1,9 +1,7 @@
 package pve
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,40 +67,6 @@ type leftovers struct {
 
 	noticed map[string]time.Time // orphans, and since when
 	free    map[int]time.Time    // VMIDs that were free, and when
-}
-
-// Orphans looks for what is left over, in both directions, and changes nothing. It begins as a
-// round of work does; while it asks on, which may be hundreds of questions, rounds of work go on.
-func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
-	if err := f.lookAgain(ctx); err != nil {
-		return Report{}, err
-	}
-	r := Report{At: f.cfg.Now()}
-	r.Orphans = append(f.leftovers.orphanMachines(), f.leftovers.orphanNodes(ctx)...)
-	discs, unknown := f.leftovers.orphanDiscs(ctx)
-	unseen, more := f.leftovers.unseenMachines(ctx)
-	r.Orphans, r.Unknown = slices.Concat(r.Orphans, discs, unseen), append(unknown, more...)
-	f.mu.Lock()
-	defer f.records.unlock()
-	if f.members.nodes == nil {
-		r.Unknown = append(r.Unknown, "nodes")
-	}
-	f.leftovers.notice(&r)
-	slices.SortFunc(r.Orphans, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
-	return r, nil
-}
-
-// lookAgain looks, whether or not that is due.
-func (f *Fleet) lookAgain(ctx context.Context) error {
-	f.ticking.Lock()
-	defer f.ticking.Unlock()
-	f.lookout.readNodes(ctx)
-	if err := f.lookout.look(ctx); err != nil {
-		return err
-	}
-	f.settler.settle()
-	f.adoption.adopt(ctx)
-	return nil
 }
 
 // notice dates the orphans. One that was not left over the last time begins anew.
@@ -307,16 +271,6 @@ func (lf *leftovers) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []
 	return all
 }
 
-// machineNamed is the machine of a name, or nil.
-func (ro *roster) machineNamed(name string) *tracked {
-	for _, m := range ro.machines {
-		if m.Name == name {
-			return m
-		}
-	}
-	return nil
-}
-
 // discOf is the machine that a volume is the first-boot disc of.
 func (lf *leftovers) discOf(volume string) (machine string, ours bool) {
 	name, ours := strings.CutPrefix(volume, "iso/"+discPrefix(lf.cfg.Owner))
@@ -419,29 +373,6 @@ func (lf *leftovers) discStores() []placement.Store {
 	return all
 }
 
-// Collect removes what has been left over for longer than the grace. Machines are only reclaimed:
-// they go the way of all others, with proof before each call. What spare names is only told; nil
-// spares nothing. It returns what it found.
-func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
-	r, err := f.Orphans(ctx)
-	if err != nil {
-		return r, err
-	}
-	f.mu.Lock()
-	frozen := f.view.frozen
-	f.mu.Unlock()
-	if frozen != nil || f.cfg.Watch {
-		return r, nil
-	}
-	var errs []error
-	for _, o := range r.Orphans {
-		if !o.Due.IsZero() && f.watch.past(o.Noticed, f.cfg.OrphanGrace) && (spare == nil || !spare(o)) && f.leftovers.stands(o) {
-			errs = append(errs, f.collect(ctx, o))
-		}
-	}
-	return r, errors.Join(errs...)
-}
-
 // stands reports whether what was found is left over still: machines went on while the rest was
 // looked for.
 func (lf *leftovers) stands(o Orphan) bool {
@@ -456,20 +387,4 @@ func (lf *leftovers) stands(o Orphan) bool {
 	case NodeWithoutMachine, IntentWithout, UnprovedMachine, UnseenMachine:
 	}
 	return true
-}
-
-func (f *Fleet) collect(ctx context.Context, o Orphan) error {
-	switch o.Kind {
-	case MachineWithoutNode:
-		return f.Delete(ctx, o.Name)
-	case NodeWithoutMachine:
-		if f.cfg.RemoveNode != nil {
-			return f.cfg.RemoveNode(ctx, o.Name)
-		}
-	case DiscWithoutMachine:
-		_, err := f.cfg.Client.DeleteVolume(ctx, o.Host, pveapi.ParseVolume(o.Name).Storage, o.Name)
-		return err
-	case IntentWithout, UnprovedMachine, UnseenMachine:
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -217,3 +218,120 @@ func (rs *records) backoff(n int) time.Duration {
 
 // pause lets a machine rest before it is looked at again, without blaming anybody.
 func (rs *records) pause(m *tracked, d time.Duration) { m.rest = rs.clock().Add(d) }
+
+// maxWhy is how much of the reasons for an order is kept with it. All intents have to fit where
+// they are kept, and a policy that explains itself well takes more room than all else that is known
+// of a machine.
+const maxWhy = 200
+
+// brief is the beginning of a text that is too long to be kept.
+func brief(text string) string {
+	if len(text) <= maxWhy {
+		return text
+	}
+	const more = "…"
+	end := maxWhy - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
+
+// ring rings a bell that nobody need hear yet.
+func ring(bell chan<- struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// guard is a lock on memory, which its holder gives up to readers while it writes down what it is
+// about to do: where that is written may not answer for seconds, and nobody is to wait so long to
+// be told what is known.
+type guard struct {
+	change sync.Mutex // held by the one who changes something, to the end
+	memory sync.Mutex // and by who reads or writes what is remembered, at this moment
+}
+
+// Lock lets no other client read or change anything.
+func (g *guard) Lock() {
+	g.change.Lock()
+	g.memory.Lock()
+}
+
+// Unlock ends a change.
+func (g *guard) Unlock() {
+	g.memory.Unlock()
+	g.change.Unlock()
+}
+
+// read holds what is remembered still, which may be in the middle of a change. Call what it returns
+// to end that.
+func (g *guard) read() (end func()) {
+	g.memory.Lock()
+	return g.memory.Unlock
+}
+
+// aside lets others read while the holder of the lock does something that may take long.
+func (g *guard) aside(do func() error) error {
+	g.memory.Unlock()
+	defer g.memory.Lock()
+	return do()
+}
+
+// patient are intents that are written with the lock held, and let others read meanwhile.
+type patient struct {
+	Intents
+	mu *guard
+}
+
+// Put keeps an intent.
+func (p patient) Put(i Intent) error {
+	return p.mu.aside(func() error { return p.Intents.Put(i) })
+}
+
+// Remove forgets one.
+func (p patient) Remove(order string) error {
+	return p.mu.aside(func() error { return p.Intents.Remove(order) })
+}
+
+// Lead is how long a machine took for a stage of its way from order to ready node.
+type Lead struct {
+	Pool  string
+	Stage Stage
+	Took  time.Duration
+}
+
+// Stage is a part of a machine's way from its order until its node is ready, or all of it.
+type Stage string
+
+// The stages, in their order, and the whole.
+const (
+	StageWait      Stage = "wait"      // until its clone is asked for: others are cloned first
+	StageClone     Stage = "clone"     // until the clone is there
+	StageConfigure Stage = "configure" // until disk, first-boot disc and configuration are made
+	StageStart     Stage = "start"     // until it runs
+	StageJoin      Stage = "join"      // until it is a node: boot and join
+	StageReady     Stage = "ready"     // until the node is ready
+	StageAll       Stage = "all"
+	StageWake      Stage = "wake" // of a spare, until it is a node again; no part of the others
+)
+
+// Stages are all of them, the whole, and that of spares.
+var Stages = []Stage{StageWait, StageClone, StageConfigure, StageStart, StageJoin, StageReady, StageAll, StageWake}
+
+// milestone is when a step was reached that ends a stage and begins the next. It is not kept: of a
+// machine whose stage was begun under another process, how long that took is not known.
+type milestone struct {
+	step Step
+	at   time.Time
+}
+
+// stages are what ends with reaching a step, and the step that it began with.
+var stages = map[Step]struct {
+	from  Step
+	stage Stage
+}{
+	StepClaimed: {StepOrdered, StageWait}, StepCloned: {StepClaimed, StageClone}, StepConfigured: {StepCloned, StageConfigure},
+	StepStarted: {StepConfigured, StageStart}, StepJoined: {StepStarted, StageJoin},
+}

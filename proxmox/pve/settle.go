@@ -179,107 +179,114 @@ func (st *settler) unmade(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
-// crew is what work on machines is done with.
-type crew struct {
-	client    *pveapi.Client
-	cfg       *FleetConfig
-	mu        *guard
-	watch     *watch
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
-	ownership *ownership
-	holds     *holds
-	intake    *intake
+// settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end
+// that could be seen. A disc there is out of reach; one on storage that others share is found among
+// the orphans.
+func (st *settler) settleLeft(m *tracked) {
+	if m.Task != nil && st.view.left(m.Task.Host) && st.catalogue.pools[m.Pool] != nil {
+		st.crew.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})
+	}
+	if !m.Gone.IsZero() && m.Task == nil && m.Disc != "" && st.view.left(m.DiscHost) {
+		m.Disc = ""
+	}
 }
 
-// ended takes over how the task that a machine waits for has ended.
-func (cr *crew) ended(m *tracked, t pveapi.TaskStatus) {
-	kind := m.Task.Kind
-	m.Last, m.Task = m.Task.UPID, nil
-	m.Since = cr.cfg.Now()
-	if m.hung { // it rested from ending the task
-		m.heard, m.hung, m.rest = time.Time{}, false, time.Time{}
-	}
-	if t.Warnings {
-		cr.records.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
-	}
-	if t.OK {
-		cr.well(m, kind)
+// settleTask tells of a task that takes too long. It is not given up: what it does to the machine
+// may be done yet, and nothing else is done to it while the task may run.
+func (st *settler) settleTask(m *tracked) {
+	if m.Task == nil || m.hung || !st.view.seen.Online(m.Task.Host) {
 		return
 	}
-	cr.unwell(m, kind, t)
+	limit := taskLimit
+	if p := st.catalogue.pools[m.Pool]; m.Task.Kind == TaskClone {
+		limit = cloneLimit
+	} else if p != nil && m.Task.Kind == TaskShutdown {
+		limit += time.Duration(p.ShutdownGrace)
+	}
+	if st.watch.since(m.Task.At) > limit {
+		m.hung = true
+		st.records.say(m, m.hanging(false), m.unhang())
+	}
 }
 
-// well goes on from a task that did what it should.
-func (cr *crew) well(m *tracked, kind TaskKind) {
-	switch kind {
-	case TaskClone:
-		cr.records.ahead(m, StepCloned)
-		m.conf = nil
-	case TaskUpload:
-		cr.records.ahead(m, StepSeeded)
-	case TaskResize:
-		cr.records.ahead(m, StepSized)
-	case TaskStart:
-		cr.records.started(m)
-	case TaskErase:
-		cr.records.erased(m)
-	case TaskShutdown, TaskStop, TaskDestroy:
-		m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-		if kind == TaskStop { // under high availability the task ends before the machine does
-			cr.records.pause(m, lookGap)
+// pardon has what failed before its pool's last success count no more. That is written down: the
+// success is forgotten once its machine is gone, and the failures would be in a row again.
+func (st *settler) pardon(all []*tracked) {
+	successes := st.roster.successes()
+	for _, m := range all {
+		if m.busy || m.Failed == nil || m.Pardoned || m.FailedAt.After(successes[m.Pool]) {
+			continue
+		}
+		m.Pardoned = true
+		_ = st.records.keep(m) // noted there, and kept again before the next move
+	}
+}
+
+// settleSilent revokes that a machine is to go since its node was away, when that is ready again.
+func (st *settler) settleSilent(m *tracked) {
+	n, there := st.members.nodeOf(m)
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
+		return
+	}
+	st.records.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
+}
+
+// settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
+// not be started.
+func (st *settler) settleSpare(m *tracked, g *placement.Guest) {
+	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
+	if m.off {
+		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
+	}
+	if m.off && m.problem.Code != "" && st.cfg.Now().Sub(m.since) > spareRest {
+		m.problem = nodescaler.Reason{}
+	}
+}
+
+// rejoin sees whether a machine that was woken is a node again. Its node was there all the time: it
+// counts once it says that it became ready after that, or says so still when it would have been
+// missed.
+func (st *settler) rejoin(m *tracked, n *Node) {
+	now := st.cfg.Now()
+	if !n.Ready || !n.ReadySince.After(m.Woken) && st.watch.since(m.Woken) <= missedAfter {
+		return
+	}
+	st.records.ahead(m, StepJoined)
+	m.Rejoined, m.Misses = now, 0
+	if n.ReadySince.After(m.Woken) && n.ReadySince.Before(now) {
+		m.Rejoined = n.ReadySince
+	}
+	st.records.timed(m, StageWake, m.Woken, m.Rejoined)
+	st.records.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
+}
+
+// observe watches the clock, and corrects what was kept when it went back.
+func (st *settler) observe() {
+	now := st.cfg.Now()
+	if !st.watch.steady.see(now) {
+		return
+	}
+	st.roster.correct(now)
+	for _, m := range st.roster.machines {
+		m.rest = time.Time{}
+	}
+	v := st.view
+	v.asked, v.surveyed = time.Time{}, time.Time{}
+	for host, a := range v.missing {
+		a.since = soonest(a.since, now)
+		v.missing[host] = a
+	}
+	for _, times := range []map[string]time.Time{st.leftovers.noticed, st.catalogue.dropped} {
+		for key, at := range times {
+			times[key] = soonest(at, now)
 		}
 	}
-}
-
-// unwell goes on from a task that failed.
-func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
-	err := t.Err()
-	class := pveapi.ClassOf(err)
-	switch {
-	case kind == TaskStart && class == pveapi.Running:
-		cr.records.started(m) // by an order whose answer was lost
-		return
-	case kind == TaskResize && class == pveapi.Unsupported:
-		cr.records.ahead(m, StepSized) // the template's disk is larger
-		return
-	case kind == TaskShutdown && class == pveapi.GuestSilent:
-		cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
-		return // it is stopped next
+	for id, at := range st.ownership.taken {
+		st.ownership.taken[id] = soonest(at, now)
 	}
-	w := cr.workFor(m)
-	if kind == TaskClone && class == pveapi.Exists && !m.unsure {
-		making{w}.spend()
-		return
+	for id, r := range st.ownership.fresh {
+		r.since = soonest(r.since, now)
+		st.ownership.fresh[id] = r
 	}
-	m.conf = nil
-	cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
-	switch kind {
-	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
-		w.upset(err)
-	case TaskClone, TaskUpload, TaskResize, TaskStart:
-		if class == pveapi.Interrupted {
-			w.upset(err)
-			return
-		}
-		making{w}.upsetMaking(err)
-		if class == pveapi.StorageFull {
-			cr.records.fail(m, reason(placement.CodeStorageFull, "%s", t.Exit), "")
-		}
-	}
-}
-
-// workFor is the work on a machine as it is now.
-func (cr *crew) workFor(m *tracked) *work {
-	w := &work{crew: cr, m: m, i: m.Intent.clone(), p: cr.catalogue.pools[m.Pool], host: m.Host, conf: m.conf, now: cr.cfg.Now(), book: cr.catalogue.prices}
-	if cr.view.seen == nil {
-		return w
-	}
-	if g := cr.view.seen.Guests[m.VMID]; g != nil {
-		w.seen, w.host = g, g.Host
-	}
-	return w
+	st.watch.began = soonest(st.watch.began, now)
 }

@@ -96,65 +96,9 @@ func (wt *watch) past(then time.Time, wait nodescaler.Duration) bool {
 	return wt.since(then) >= time.Duration(wait)
 }
 
-// observe watches the clock, and corrects what was kept when it went back.
-func (st *settler) observe() {
-	now := st.cfg.Now()
-	if !st.watch.steady.see(now) {
-		return
-	}
-	st.roster.correct(now)
-	for _, m := range st.roster.machines {
-		m.rest = time.Time{}
-	}
-	v := st.view
-	v.asked, v.surveyed = time.Time{}, time.Time{}
-	for host, a := range v.missing {
-		a.since = soonest(a.since, now)
-		v.missing[host] = a
-	}
-	for _, times := range []map[string]time.Time{st.leftovers.noticed, st.catalogue.dropped} {
-		for key, at := range times {
-			times[key] = soonest(at, now)
-		}
-	}
-	for id, at := range st.ownership.taken {
-		st.ownership.taken[id] = soonest(at, now)
-	}
-	for id, r := range st.ownership.fresh {
-		r.since = soonest(r.since, now)
-		st.ownership.fresh[id] = r
-	}
-	st.watch.began = soonest(st.watch.began, now)
-}
-
-// correct puts what was stamped by a clock that ran ahead to the present: it would be waited for
-// until then.
-func (ro *roster) correct(now time.Time) {
-	for _, m := range ro.machines {
-		for _, at := range m.times() {
-			if at.After(now) {
-				*at, m.unsaved = now, true
-			}
-		}
-	}
-}
-
 func soonest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return b
 	}
 	return a
-}
-
-// times are those of the past that are kept of a machine.
-func (m *tracked) times() []*time.Time {
-	i := &m.Intent
-	all := []*time.Time{
-		&i.Created, &i.Since, &i.Asked, &i.Returned, &i.Undrained, &i.Frozen, &i.Resumed, &i.FailedAt, &i.Joined, &i.Stashed,
-		&i.Woken, &i.Rejoined, &i.Gone, &m.since, &m.proved, &m.doubted, &m.heard, &m.mile.at,
-	}
-	if i.Task != nil {
-		all = append(all, &i.Task.At)
-	}
-	return all
 }

@@ -1,0 +1,326 @@
+package pve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
+)
+
+// refused is an order that was surely not taken, with the reasons.
+func refused(reasons ...nodescaler.Reason) error { return refusal(loop.ErrRefused, reasons) }
+
+// poolRefused is one that no machine of the pool is taken for, whatever its shape and host.
+func poolRefused(why nodescaler.Reason) error {
+	return refusal(loop.ErrPoolRefused, []nodescaler.Reason{why})
+}
+
+func refusal(is error, reasons []nodescaler.Reason) *Refusal {
+	var texts []string
+	for _, r := range reasons {
+		texts = append(texts, r.Code+": "+r.Text)
+	}
+	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; "), is: is}
+}
+
+// Refusal is why an order was not taken. It wraps loop.ErrRefused, or one of those that do.
+type Refusal struct {
+	Reasons []nodescaler.Reason
+	text    string
+	is      error
+}
+
+// Error tells all reasons.
+func (r *Refusal) Error() string { return loop.ErrRefused.Error() + ": " + r.text }
+
+// Unwrap returns what it wraps.
+func (r *Refusal) Unwrap() error { return r.is }
+
+// intake takes orders: it finds a machine its place, its VMID and its pool's consent.
+type intake struct {
+	cfg       *FleetConfig
+	records   *records
+	catalogue *catalogue
+	roster    *roster
+	view      *view
+	ownership *ownership
+	holds     *holds
+	agenda    *agenda
+}
+
+// accept plans the machine of an order.
+func (in *intake) accept(o loop.Order) (*tracked, error) {
+	a := o.Action
+	p := in.catalogue.pools[a.Pool]
+	switch {
+	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
+		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
+	case p == nil:
+		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
+	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
+		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
+	}
+	now := in.cfg.Now()
+	if r := in.view.blind(now); r != nil {
+		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{*r})
+	}
+	if r := in.view.frozen; r != nil {
+		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(CodeFrozen, "%s: %s", r.Code, r.Text)})
+	}
+	if r := in.ownership.shut[p.Name]; r != nil {
+		return nil, poolRefused(*r)
+	}
+	if g := in.ownership.unsettled(p); g != nil && in.view.nameless(g) {
+		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
+	}
+	if r := in.full(p); r != nil {
+		return nil, poolRefused(*r)
+	}
+	if r := in.health(p, now).closed(p, now); r != nil {
+		return nil, poolRefused(*r)
+	}
+	host, why := in.choose(p, *a.Shape, a.Host)
+	if host == "" {
+		return nil, refused(why...)
+	}
+	id := in.freeID(p, nil)
+	if id == 0 {
+		return nil, poolRefused(exhausted(p))
+	}
+	m := &tracked{Intent: Intent{
+		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
+		Cluster: in.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: in.catalogue.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
+	}}
+	m.mile = milestone{StepOrdered, now}
+	m.ProviderID = in.catalogue.plannedID(m)
+	return m, nil
+}
+
+// exhausted is why a pool without a VMID takes no order.
+func exhausted(p *settings.Pool) nodescaler.Reason {
+	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
+}
+
+// because puts reasons into a line.
+func because(reasons []nodescaler.Reason) string {
+	var texts []string
+	for _, r := range reasons {
+		texts = append(texts, r.Code+": "+r.Text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// choose returns the host of a machine: the one that was named, if it takes it, or else the best.
+func (in *intake) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
+	g, at := in.ground(), p.Places()
+	if named != "" {
+		if r := g.Refuses(at, s, named); r != nil {
+			return "", []nodescaler.Reason{*r}
+		}
+		return named, nil
+	}
+	host, why := g.Place(at, s)
+	if host == "" {
+		why = append([]nodescaler.Reason{reason(placement.CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
+	}
+	return host, why
+}
+
+// ground is what machines are placed on now.
+func (in *intake) ground() *placement.Ground {
+	g := &placement.Ground{
+		Sight: in.view.seen, Now: in.cfg.Now(), Pools: make(map[string]*placement.Pool, len(in.catalogue.pools)), Templates: in.view.templates, Prices: in.catalogue.prices,
+	}
+	for name, p := range in.catalogue.pools {
+		g.Pools[name] = p.Places()
+	}
+	for _, m := range in.roster.machines {
+		if m.Gone.IsZero() {
+			g.Machines = append(g.Machines, m.placed())
+		}
+	}
+	return g
+}
+
+// full says that the pool has as many machines as it may.
+func (in *intake) full(p *settings.Pool) *nodescaler.Reason {
+	n, unknown := in.count(p), in.ownership.unknown(p)
+	if n+unknown < p.Max {
+		return nil
+	}
+	text := fmt.Sprintf("pool %s has %d machines, of at most %d", p.Name, n, p.Max)
+	if unknown > 0 {
+		text += fmt.Sprintf(", and there are %d of which it is not known yet whether they are its own", unknown)
+	}
+	return no(CodePoolAtMax, "%s", text)
+}
+
+// count is how many machines the pool has, those that failed included, but not those that will
+// never be made, nor those that will be gone. Whoever gives a machine back may order another at
+// once; its clone waits until there is a place.
+func (in *intake) count(p *settings.Pool) int {
+	n := 0
+	for _, m := range in.roster.machines {
+		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !in.goes(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// goes reports whether a machine is on its way out and nothing is known to be in the way.
+func (in *intake) goes(m *tracked) bool {
+	return !m.Returned.IsZero() && in.holds.heldBy(m) == nil && in.view.seen.Online(m.Host)
+}
+
+// strangerRest is how long a VMID that turned out to be another owner's is not looked at again.
+const strangerRest = 10 * time.Minute
+
+// freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
+// moment seldom pick the same.
+func (in *intake) freeID(p *settings.Pool, not []int) int {
+	used := in.usedIDs()
+	for id, at := range in.ownership.taken {
+		if used[id] = true; in.cfg.Now().Sub(at) >= strangerRest {
+			delete(in.ownership.taken, id) // the next pick may try it again
+		}
+	}
+	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
+}
+
+// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
+func (in *intake) usedIDs() map[int]bool {
+	used := make(map[int]bool, len(in.roster.machines))
+	for _, m := range in.roster.machines {
+		used[m.VMID] = used[m.VMID] || !in.vacated(m)
+	}
+	for id, at := range in.ownership.taken {
+		used[id] = used[id] || in.cfg.Now().Sub(at) < strangerRest
+	}
+	return used
+}
+
+// vacated reports whether a machine's VMID may be used again, though its failure is still to be
+// remembered, or its pool not known: how long that was so begins anew with each process, and how
+// long the machine is gone does not.
+func (in *intake) vacated(m *tracked) bool {
+	if m.Gone.IsZero() {
+		return false
+	}
+	s := in.agenda.scene(m)
+	s.blamed, s.counted, s.unknown = false, false, s.unknown && s.now.Sub(m.Gone) < unknownFor
+	return m.afterwards(s) == moveForget
+}
+
+// poolHealth is how a pool's machines have fared of late.
+type poolHealth struct {
+	failures int       // since the last success
+	cramped  int       // of these, those for lack of room, which passes by itself
+	last     time.Time // the last of them
+	why      nodescaler.Reason
+}
+
+// The pause after a failure doubles with each in a row.
+const (
+	firstPause = time.Minute
+	maxPause   = 30 * time.Minute
+)
+
+// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without
+// an end as many would be kept as there are tries until there is room.
+const crampedFor = 24 * time.Hour
+
+// cramped reports whether the machine failed for lack of room.
+func (f *Failing) cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }
+
+// health is read off the intents, so that it outlives the process without being kept.
+func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
+	success := in.roster.successes()[p.Name]
+	var h poolHealth
+	for _, m := range in.roster.machines {
+		if m.Pool != p.Name || !m.blamed(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(success) {
+			continue
+		}
+		h.failures++
+		if m.cramped() {
+			h.cramped++
+		}
+		if m.FailedAt.After(h.last) {
+			h.last, h.why = m.FailedAt, *m.Failed
+		}
+	}
+	return h
+}
+
+// closed says why the pool takes no orders now, or nil.
+func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
+	if h.failures == 0 {
+		return nil
+	}
+	if broken := h.failures - h.cramped; broken >= p.MaxFailures {
+		return no(CodePoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
+			p.Name, failed(broken), h.why.Code, h.why.Text)
+	}
+	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
+	if now.Before(until) {
+		return no(CodePoolBackingOff, "pool %s waits until %s UTC: %s in a row, the last because %s: %s", p.Name, until.UTC().Format(time.TimeOnly),
+			failed(h.failures), h.why.Code, h.why.Text)
+	}
+	return nil
+}
+
+// failed says how many machines have.
+func failed(n int) string {
+	if n == 1 {
+		return "1 machine failed"
+	}
+	return fmt.Sprintf("%d machines failed", n)
+}
+
+// failedFor is the code of a machine that could not be made for an error, however often it was
+// tried.
+func failedFor(err error) string {
+	switch pveapi.ClassOf(err) {
+	case pveapi.StorageFull:
+		return placement.CodeStorageFull
+	case pveapi.MemoryFull:
+		return placement.CodeNoMemory
+	default:
+		return CodeMachineFailed
+	}
+}
+
+// What orders would be refused is told with the hosts, so that nobody plans what cannot be had. It
+// need not be all: what is not told is refused when it is ordered.
+
+// refusals are what orders would be refused on this ground whatever room the hosts have, by pool.
+func (in *intake) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrder {
+	all := map[string][]nodescaler.RefusedOrder{}
+	for name, p := range in.catalogue.pools {
+		if refused := g.Refusals(g.Pools[name], p.Shapes); len(refused) > 0 {
+			all[name] = refused
+		}
+	}
+	return all
+}
+
+// withExhausted adds the pools that might have more machines and have no VMID left. That ends by
+// itself when one has cooled down, so it is true at this moment only.
+func (in *intake) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
+	used := in.usedIDs()
+	all = maps.Clone(all)
+	for name, p := range in.catalogue.pools {
+		if in.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && in.count(p) < p.Max {
+			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
+		}
+	}
+	return all
+}
