@@ -29,6 +29,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -133,7 +134,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		},
 		"code": {
 			loop.CodeClusterUnknown, loop.CodeMachinesUnknown,
-			pve.CodeQuarantined, pve.CodeVanished, pve.CodeIDMismatch, pve.CodeBraked, nodescaler.NodeContradicts, nodescaler.DuplicateNode, pve.CodeNoQuorum, pve.CodePermissionsShrunk, pve.CodeInventoryEmpty,
+			pvecode.Quarantined, pvecode.Vanished, pvecode.IDMismatch, pvecode.Braked, nodescaler.NodeContradicts, nodescaler.DuplicateNode, pvecode.NoQuorum, pvecode.PermissionsShrunk, pvecode.InventoryEmpty,
 		},
 		"phase":     {string(nodescaler.Failed), string(nodescaler.Joined), string(nodescaler.Ordered), string(nodescaler.Booting)},
 		"kind":      {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool, string(nodescaler.Evict)},

@@ -30,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // intentMap is the name of the ConfigMap that orders are kept in: one for those that share a lease.
@@ -334,7 +335,7 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 
 // tell tells what happens to a pool's machines as events of its VMPool.
 func (r *clusterRun) tell(e pve.Event) {
-	if e.Pool == "" || e.Code == pve.CodeRetry {
+	if e.Pool == "" || e.Code == pvecode.Retry {
 		return
 	}
 	pools, err := r.cluster.Pools()

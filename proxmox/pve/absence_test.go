@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // departed shows a cluster that host pve3 was taken out of, with pvecm delnode and its files
@@ -96,7 +97,7 @@ func TestMachinesOfAHostThatLeftAreGone(t *testing.T) {
 	if w.phase(names[0]) != "" || w.phase(names[1]) != "" || w.phase(names[2]) != nodescaler.Failed {
 		t.Errorf("what was reclaimed is not gone, or the other has not failed\n%s", w.story())
 	}
-	w.mustSay(w.machine(names[2]).Problem, CodeVanished)
+	w.mustSay(w.machine(names[2]).Problem, pvecode.Vanished)
 	w.giveBack(names[2])
 	w.run(2 * time.Hour)
 	if len(w.joins) != 0 || len(w.fleet.roster.machines) != 0 {
@@ -137,7 +138,7 @@ func TestMachinesThatMayRunAreNotGoneWithTheirHost(t *testing.T) {
 			change(w, d)
 			w.giveBack(n)
 			w.run(30 * time.Minute)
-			if w.phase(n) != nodescaler.Deleting || w.told(CodeGone) || w.told(CodeVanished) || len(w.joins) != 1 {
+			if w.phase(n) != nodescaler.Deleting || w.told(pvecode.Gone) || w.told(pvecode.Vanished) || len(w.joins) != 1 {
 				t.Errorf("it is %q\n%s", w.phase(n), w.story())
 			}
 		})
@@ -158,7 +159,7 @@ func TestAHostThatComesBackHasNotLeft(t *testing.T) {
 	w.sim.Advance(24 * time.Hour) // nobody looked
 	d.left = true
 	w.run(time.Minute)
-	if w.phase(n) != nodescaler.Joined || w.told(CodeVanished) {
+	if w.phase(n) != nodescaler.Joined || w.told(pvecode.Vanished) {
 		t.Errorf("it is %q\n%s", w.phase(n), w.story())
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -134,8 +135,8 @@ func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 		return // found again at the next look
 	}
 	ad.roster.machines[m.Order] = m
-	ad.records.say(m, reason(CodeAdopted, "it is proved to be ours, and its intent was lost"), "")
-	if r := ad.ownership.holding(m); r != nil && r.Code == CodeUnmarked {
+	ad.records.say(m, reason(pvecode.Adopted, "it is proved to be ours, and its intent was lost"), "")
+	if r := ad.ownership.holding(m); r != nil && r.Code == pvecode.Unmarked {
 		ad.records.say(m, *r, adoptAdvice)
 	}
 }
@@ -149,7 +150,7 @@ func (ad *adoption) resumeReady(m *tracked, status pveapi.VMStatus) {
 		if n, was := ad.members.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, ad.members.uuidOf(m)) {
 			m.Joined = ad.cfg.Now() // it was a node, a spare perhaps: that goes with it
 		}
-		ad.records.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")
+		ad.records.fail(m, reason(pvecode.Unfinished, "it was found stopped, and what was meant with it is lost"), "")
 		return
 	}
 	m.Running = true

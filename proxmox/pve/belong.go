@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -93,7 +94,7 @@ func (ow *ownership) disown(m *tracked) bool {
 		return false
 	}
 	m.Task, m.Disc = nil, ""
-	ow.records.hold(m, reason(CodeQuarantined, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster),
+	ow.records.hold(m, reason(pvecode.Quarantined, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster),
 		"the state was copied from that cluster: begin with an empty one")
 	return true
 }
@@ -105,13 +106,13 @@ func (ow *ownership) holding(m *tracked) *nodescaler.Reason {
 	case !m.Gone.IsZero() || m.Step == StepOrdered:
 		return nil // there is nothing
 	case side == sideForeign:
-		return no(CodeOtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster)
+		return no(pvecode.OtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster)
 	case ow.closed(m):
 		return ow.shut[m.Pool]
 	case side == sideUnmarked:
-		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
+		return no(pvecode.Unmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
 	case m.foundRunning() && m.Joined.IsZero() && !ow.cfg.AnyCluster:
-		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
+		return no(pvecode.NeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
 	}
 	return nil
 }
@@ -159,21 +160,21 @@ func (ow *ownership) contest() {
 	for _, name := range slices.Sorted(maps.Keys(ow.catalogue.pools)) {
 		if r, lost := ow.outranked(ow.catalogue.pools[name]); lost {
 			winner = cmp.Or(winner, &r)
-			ow.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in %s that comes before it",
+			ow.shut[name] = no(pvecode.OtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in %s that comes before it",
 				r.vmid, r.host, ow.cfg.Owner, name, r.cluster, ow.cfg.Cluster, ow.catalogue.pools[name].VMIDs)
 		}
 	}
 	newcomer := winner != nil && !ow.established()
 	for _, name := range slices.Sorted(maps.Keys(ow.catalogue.pools)) {
 		if newcomer && ow.shut[name] == nil {
-			ow.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in any pool",
+			ow.shut[name] = no(pvecode.OtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in any pool",
 				winner.vmid, winner.host, ow.cfg.Owner, winner.pool, winner.cluster, ow.cfg.Cluster)
 		}
 		switch is, before := ow.shut[name], was[name]; {
 		case is != nil && before == nil:
 			ow.records.sayOfPool(name, *is, "give this cluster another owner, or the pool another range of VMIDs")
 		case is == nil && before != nil:
-			ow.records.sayOfPool(name, reason(CodeThawed, "was %s: %s", before.Code, before.Text), "")
+			ow.records.sayOfPool(name, reason(pvecode.Thawed, "was %s: %s", before.Code, before.Text), "")
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
@@ -52,7 +53,7 @@ func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
 		together(2*time.Second, first, second)
 		second.mustOrder("web")
 		together(time.Minute, first, second)
-		if second.fleet.Paused()["web"].Code != CodeOtherCluster {
+		if second.fleet.Paused()["web"].Code != pvecode.OtherCluster {
 			first, second = second, first
 		}
 		first.mustOrder("web")
@@ -64,7 +65,7 @@ func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
 		together(5*time.Minute, first, second)
 		first.mustOrder("web")
 		together(5*time.Minute, first, second)
-		if running, _ := w.made(); len(running) != 2 || first.fleet.Paused()["web"].Code != "" || second.fleet.Paused()["web"].Code != CodeOtherCluster {
+		if running, _ := w.made(); len(running) != 2 || first.fleet.Paused()["web"].Code != "" || second.fleet.Paused()["web"].Code != pvecode.OtherCluster {
 			t.Errorf("seed %d: %d machines run, want 2; the first says %v", seed, len(running), first.events)
 		}
 		together(time.Hour, first, second)
@@ -94,7 +95,7 @@ func TestNewcomerBeginsInNoPoolOfTheFirst(t *testing.T) {
 	}
 	together(10*time.Minute, first, second)
 	err := second.orderIn(other, "")
-	if err == nil || !strings.Contains(err.Error(), CodeOtherCluster) || !strings.Contains(err.Error(), "has no machine in any pool") {
+	if err == nil || !strings.Contains(err.Error(), pvecode.OtherCluster) || !strings.Contains(err.Error(), "has no machine in any pool") {
 		t.Errorf("the newcomer's order in a pool without machines: %v", err)
 	}
 	if running, there := w.made(); len(running) != 2 || len(there) != 2 {
@@ -102,7 +103,7 @@ func TestNewcomerBeginsInNoPoolOfTheFirst(t *testing.T) {
 	}
 	first.mustOrder(other)
 	together(5*time.Minute, first, second)
-	if len(first.machines()) != 3 || first.told(CodeOtherCluster) {
+	if len(first.machines()) != 3 || first.told(pvecode.OtherCluster) {
 		t.Errorf("the first has %d machines, want 3, and says %v", len(first.machines()), first.events)
 	}
 }
@@ -127,7 +128,7 @@ func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
 		t.Errorf("the newcomer's order beside machines that it cannot read: %v", err)
 	}
 	together(40*time.Minute, first, second)
-	if running, there := w.made(); len(there) != 2 || first.told(CodeOtherCluster) || second.fleet.Paused()["web"].Code != CodeOtherCluster {
+	if running, there := w.made(); len(there) != 2 || first.told(pvecode.OtherCluster) || second.fleet.Paused()["web"].Code != pvecode.OtherCluster {
 		t.Errorf("%d machines run of %d; the first says %v", len(running), len(there), first.events)
 	}
 }
@@ -143,23 +144,23 @@ func TestMachinesThatNothingStops(t *testing.T) {
 		shut bool
 		want string
 	}{
-		{name: "it ran when it was found, and never joined", is: found, want: CodeNeverJoined},
+		{name: "it ran when it was found, and never joined", is: found, want: pvecode.NeverJoined},
 		{name: "which is nothing to who takes any cluster's", is: found, any: true},
 		{name: "it has joined", is: but(func(i *Intent) { i.Joined = time.Unix(1, 0) })},
 		{name: "it was ordered here", is: but(func(i *Intent) { i.Adopted = false })},
-		{name: "another cluster's", is: but(func(i *Intent) { i.Cluster = awayCluster }), want: CodeOtherCluster},
+		{name: "another cluster's", is: but(func(i *Intent) { i.Cluster = awayCluster }), want: pvecode.OtherCluster},
 		{name: "that is gone", is: but(func(i *Intent) { i.Cluster, i.Gone = awayCluster, time.Unix(1, 0) })},
-		{name: "of none", is: but(func(i *Intent) { i.Cluster = "" }), want: CodeUnmarked},
+		{name: "of none", is: but(func(i *Intent) { i.Cluster = "" }), want: pvecode.Unmarked},
 		{name: "only ordered", is: but(func(i *Intent) { i.Step = StepOrdered })},
-		{name: "in another cluster's pool", is: found, shut: true, want: CodeOtherCluster},
+		{name: "in another cluster's pool", is: found, shut: true, want: pvecode.OtherCluster},
 		{name: "made there and never started", is: but(func(i *Intent) { i.Adopted, i.Step = false, StepConfigured }), shut: true},
-		{name: "found there and never started", is: but(func(i *Intent) { i.Step = StepCloned }), shut: true, want: CodeOtherCluster},
+		{name: "found there and never started", is: but(func(i *Intent) { i.Step = StepCloned }), shut: true, want: pvecode.OtherCluster},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := assemble(FleetConfig{Cluster: homeCluster, AnyCluster: c.any})
 			f.ownership.shut = map[string]*nodescaler.Reason{}
 			if c.shut {
-				f.ownership.shut["web"] = no(CodeOtherCluster, "it is")
+				f.ownership.shut["web"] = no(pvecode.OtherCluster, "it is")
 			}
 			got := ""
 			if r := f.ownership.holding(&tracked{Intent: c.is}); r != nil {
@@ -218,7 +219,7 @@ func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
 		if f.ownership.settled(f.catalogue.pools["web"]) != c.there || f.ownership.established() != c.there && i.Pool == "web" {
 			t.Errorf("%s: settled %v, established %v", c.name, f.ownership.settled(f.catalogue.pools["web"]), f.ownership.established())
 		}
-		if f.ownership.shut["web"] = no(CodeOtherCluster, "it is"); f.ownership.established() && i.Pool == "web" {
+		if f.ownership.shut["web"] = no(pvecode.OtherCluster, "it is"); f.ownership.established() && i.Pool == "web" {
 			t.Errorf("%s: established by a pool that is another cluster's", c.name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -101,12 +102,12 @@ func (w making) admitted(ctx context.Context) bool {
 	case admit:
 		m.admitted = true // from now on all others count it
 	case cancel:
-		r := reason(CodePoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d: it is removed, and was never started", m.Pool, len(others), w.p.Max)
+		r := reason(pvecode.PoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d: it is removed, and was never started", m.Pool, len(others), w.p.Max)
 		w.records.fail(m, r, "see which other Plimsoll makes machines of owner "+w.cfg.Owner)
 		m.Returned = w.cfg.Now()
 		_ = w.records.keep(m) // noted there, and kept again before the next move
 	case postpone:
-		w.records.impede(m, reason(CodePoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
+		w.records.impede(m, reason(pvecode.PoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
 			"see which other Plimsoll makes machines of owner "+w.cfg.Owner)
 		w.records.pause(m, lookGap)
 	}

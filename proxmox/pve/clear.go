@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // A task that works on a storage that does not answer never ends, and may not even be killed.
@@ -28,7 +29,7 @@ func (k TaskKind) hinders() bool { return k != TaskDestroy && k != TaskErase }
 
 // hanging says what a machine waits for too long, and perhaps what can be done about it.
 func (m *tracked) hanging(advise bool) nodescaler.Reason {
-	r := reason(CodeTaskHangs, "its task %s on %s has not ended since %s", m.Task.Kind, m.Task.Host, m.Task.At.UTC().Format(time.RFC3339))
+	r := reason(pvecode.TaskHangs, "its task %s on %s has not ended since %s", m.Task.Kind, m.Task.Host, m.Task.At.UTC().Format(time.RFC3339))
 	if advise {
 		r.Text += "; " + m.unhang()
 	}
@@ -46,7 +47,7 @@ func (w clearing) doRecall(ctx context.Context) {
 			w.upset(err)
 		case status.Running:
 			w.m.heard, w.m.tries = w.cfg.Now(), 0
-			if w.m.problem.Code == CodeRetry {
+			if w.m.problem.Code == pvecode.Retry {
 				w.m.problem = nodescaler.Reason{}
 			}
 		default:
@@ -65,9 +66,9 @@ func (w clearing) doCancel(ctx context.Context) {
 		switch {
 		case w.m.Task == nil || pveapi.Is(err, pveapi.NoTask):
 		case err != nil:
-			w.records.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be stopped: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
+			w.records.say(w.m, reason(pvecode.TaskHangs, "its task %s on %s could not be stopped: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
 		default:
-			w.records.say(w.m, reason(CodeTaskHangs, "its task %s on %s was stopped", w.m.Task.Kind, w.m.Task.Host), "")
+			w.records.say(w.m, reason(pvecode.TaskHangs, "its task %s on %s was stopped", w.m.Task.Kind, w.m.Task.Host), "")
 		}
 	})
 }
@@ -109,15 +110,15 @@ func (w clearing) doProbe(ctx context.Context) {
 			w.missFormer(at.unread)
 		case !free:
 			m.hidden = false
-			w.records.hold(m, reason(CodeQuarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
+			w.records.hold(m, reason(pvecode.Quarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
 		case m.Held != nil && !m.Returned.IsZero():
 			w.records.gone(m, freed)
 		default:
 			// There is nothing left to destroy; whoever gives the machine back is done at once.
 			m.Held, m.hidden, m.conf = nil, false, nil
 			m.Step, m.Since = StepOrdered, w.now
-			w.records.say(m, reason(CodeVanished, "somebody removed it"), "")
-			w.records.fail(m, reason(CodeVanished, "VM %d was removed by another client", m.VMID), "")
+			w.records.say(m, reason(pvecode.Vanished, "somebody removed it"), "")
+			w.records.fail(m, reason(pvecode.Vanished, "VM %d was removed by another client", m.VMID), "")
 		}
 	})
 }
@@ -126,7 +127,7 @@ func (w clearing) doProbe(ctx context.Context) {
 // be.
 func (w clearing) hide(pool string) {
 	w.m.hidden = true
-	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
+	w.records.impede(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
 	w.records.pause(w.m, 5*time.Second)
 }
 
@@ -136,7 +137,7 @@ func (w clearing) hide(pool string) {
 func (w clearing) missFormer(err error) {
 	former, present := w.i.PVEPool, w.p.PVEPool
 	w.m.hidden = false
-	w.records.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
+	w.records.impede(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
 		fmt.Sprintf("put it into pool %s; or, if it is still in pool %s, the token needs VM.Audit and Pool.Audit on /pool/%[2]s", present, former))
 	w.records.pause(w.m, 5*time.Second)
 }
@@ -155,7 +156,7 @@ func (w clearing) doForget() {
 	w.mu.Lock()
 	defer w.records.unlock()
 	if err := w.records.store.Remove(w.i.Order); err != nil {
-		w.records.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
+		w.records.retry(w.m, reason(pvecode.IntentNotKept, "%v", err), "")
 		return
 	}
 	delete(w.roster.machines, w.i.Order)
@@ -202,7 +203,7 @@ func (w clearing) erase(ctx context.Context) {
 			w.records.erased(w.m)
 		default:
 			w.upset(err)
-			w.records.impede(w.m, reason(CodeDiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
+			w.records.impede(w.m, reason(pvecode.DiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
 		}
 	})
 }
@@ -224,7 +225,7 @@ func (w clearing) doExplain(ctx context.Context) {
 	}
 	w.done(func() {
 		w.m.Hints = hints
-		w.records.say(w.m, reason(CodeMachineFailed, "%s", list(hints)), "look at its console")
+		w.records.say(w.m, reason(pvecode.MachineFailed, "%s", list(hints)), "look at its console")
 	})
 }
 
@@ -247,7 +248,7 @@ func (w clearing) unnode(ctx context.Context) {
 	names := w.members.nodesOfGone(w.m)
 	w.mu.Unlock()
 	if unseen { // a node of that name may be another machine's
-		w.done(func() { w.records.retry(w.m, reason(CodeNodesUnknown, "which node was its cannot be seen"), "") })
+		w.done(func() { w.records.retry(w.m, reason(pvecode.NodesUnknown, "which node was its cannot be seen"), "") })
 		return
 	}
 	var err error
@@ -256,7 +257,7 @@ func (w clearing) unnode(ctx context.Context) {
 	}
 	w.done(func() {
 		if err != nil {
-			w.records.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
+			w.records.retry(w.m, reason(pvecode.NodeNotRemoved, "%v", err), "")
 			return
 		}
 		w.m.NodeGone = true

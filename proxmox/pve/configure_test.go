@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/race"
@@ -28,10 +29,10 @@ func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) 
 	}
 	w.giveBack(name)
 	w.run(10 * time.Minute)
-	if m := w.machine(name); !strings.Contains(m.Problem, CodePoolUnknown) || len(w.inRange()) != 1 {
+	if m := w.machine(name); !strings.Contains(m.Problem, pvecode.PoolUnknown) || len(w.inRange()) != 1 {
 		t.Errorf("without its pool: %s (%s), and %d machines", m.Phase, m.Problem, len(w.inRange()))
 	}
-	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), CodePoolUnknown) {
+	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), pvecode.PoolUnknown) {
 		t.Errorf("an order for a pool that was taken away: %v", err)
 	}
 	if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
@@ -138,7 +139,7 @@ func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 	w.begin()
 	w.run(time.Second)
 	w.mustOrder("pve1")
-	w.until("the pool is paused", 10*time.Minute, func() bool { return w.fleet.Paused()["web"].Code == CodePoolPaused })
+	w.until("the pool is paused", 10*time.Minute, func() bool { return w.fleet.Paused()["web"].Code == pvecode.PoolPaused })
 	same := slices.Clone(w.cfg.Pools)
 	if err := w.fleet.Configure(same, nil); err != nil || len(w.fleet.Paused()) != 1 {
 		t.Errorf("with the same pool: %v, paused are %v", err, w.fleet.Paused())
@@ -183,7 +184,7 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 	if err := w.fleet.Delete(t.Context(), half); err == nil || !strings.Contains(err.Error(), watching.Text) {
 		t.Errorf("a return: %v", err)
 	}
-	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeWatching) {
+	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), pvecode.Watching) {
 		t.Errorf("an order: %v", err)
 	}
 	if r, err := w.fleet.Collect(t.Context(), nil); err != nil || len(r.Orphans) == 0 {
@@ -238,7 +239,7 @@ func TestMachinesOutliveAChangeOfRangeAndPool(t *testing.T) {
 			w.edit(change)
 			w.giveBack(names...)
 			w.until("they are gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" && w.phase(names[1]) == "" })
-			if w.there(names[0]) != nil || w.there(names[1]) != nil || w.told(CodeQuarantined) {
+			if w.there(names[0]) != nil || w.there(names[1]) != nil || w.told(pvecode.Quarantined) {
 				t.Errorf("left are %v\n%s", w.inRange(), w.story())
 			}
 			w.until("the others have joined", 10*time.Minute, func() bool { return w.all(nodescaler.Joined, making, waiting) })
@@ -274,15 +275,15 @@ func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	if v := w.there(names[1]); v == nil || v.State != "running" {
 		t.Fatalf("what was taken elsewhere is %v\n%s", v, w.story())
 	}
-	w.mustSay(w.machine(names[1]).Problem, CodeQuarantined, `it is in pool "theirs"`, "qm destroy")
+	w.mustSay(w.machine(names[1]).Problem, pvecode.Quarantined, `it is in pool "theirs"`, "qm destroy")
 }
 
 // A resource pool that nothing is put into any more may be deleted, and its rights go with it. What
 // was taken out of it before waits for a person; the others go on.
 func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
 	for name, c := range map[string]struct{ sees, code string }{
-		"and its rights with it":    {"", CodeHidden},
-		"and is seen to be no more": {"/pool", CodeQuarantined},
+		"and its rights with it":    {"", pvecode.Hidden},
+		"and is seen to be no more": {"/pool", pvecode.Quarantined},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := homes(t)
@@ -296,7 +297,7 @@ func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
 			w.changePool(map[string]any{"poolid": "others", "vms": itoa(w.there(names[1]).ID), "allow-move": 1})
 			w.dissolve("plimsoll")
 			w.run(10 * time.Minute)
-			if w.told(CodePermissionsShrunk) {
+			if w.told(pvecode.PermissionsShrunk) {
 				t.Fatalf("it froze\n%s", w.story())
 			}
 			w.mustSay(w.machine(names[0]).Problem, c.code, "plimsoll")
@@ -316,10 +317,10 @@ func TestAMachineInAFormerResourcePoolIsWaitedForWhileThatCannotBeRead(t *testin
 	w.sim.Revoke("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
 	w.giveBack(n)
 	w.run(10 * time.Minute)
-	if w.told(CodeQuarantined) || w.there(n) == nil {
+	if w.told(pvecode.Quarantined) || w.there(n) == nil {
 		t.Fatalf("it is %v\n%s", w.there(n), w.story())
 	}
-	w.mustSay(w.machine(n).Problem, CodeHidden, "pool plimsoll")
+	w.mustSay(w.machine(n).Problem, pvecode.Hidden, "pool plimsoll")
 	w.sim.Grant("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
 	w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
 }
@@ -329,7 +330,7 @@ func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 	w := homes(t)
 	n := w.join("pve1")[0]
 	w.sim.Revoke("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
-	w.until("it is hidden", 10*time.Minute, func() bool { return strings.Contains(w.machine(n).Problem, CodeHidden) })
+	w.until("it is hidden", 10*time.Minute, func() bool { return strings.Contains(w.machine(n).Problem, pvecode.Hidden) })
 	if err := w.fleet.Configure(nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +395,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 		w.begin()
 		w.giveBack(n)
 		w.run(10 * time.Minute)
-		if v := w.there(n); v == nil || v.State != "running" || w.told(CodeQuarantined) {
+		if v := w.there(n); v == nil || v.State != "running" || w.told(pvecode.Quarantined) {
 			t.Errorf("it is %v\n%s", v, w.story())
 		}
 		w.mustSay(w.machine(n).Problem, "not in 2000-2099 any more", "vmids")
@@ -444,7 +445,7 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 			w.until("it has failed", 10*time.Minute, func() bool { return w.phase(n) == nodescaler.Failed })
 			w.giveBack(n)
 			w.run(5 * time.Minute)
-			if kept := w.kept(); len(kept) != 2 || w.fleet.Paused()["web"].Code != CodePoolPaused {
+			if kept := w.kept(); len(kept) != 2 || w.fleet.Paused()["web"].Code != pvecode.PoolPaused {
 				t.Fatalf("before, kept are %+v and paused %v", kept, w.fleet.Paused())
 			}
 			pools := w.cfg.Pools
@@ -458,7 +459,7 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.run(time.Minute)
-			if kept := w.kept(); len(kept) != 1 || w.fleet.Paused()["web"].Code != CodePoolPaused {
+			if kept := w.kept(); len(kept) != 1 || w.fleet.Paused()["web"].Code != pvecode.PoolPaused {
 				t.Fatalf("with the pool again, kept are %+v and paused %v", kept, w.fleet.Paused())
 			}
 			absent(w)
@@ -524,7 +525,7 @@ func TestAPauseThatIsLongAgoOutlivesTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(time.Minute)
-	if w.fleet.Paused()["web"].Code != CodePoolPaused {
+	if w.fleet.Paused()["web"].Code != pvecode.PoolPaused {
 		t.Errorf("paused are %v, kept %+v", w.fleet.Paused(), w.kept())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -99,10 +100,10 @@ func TestAPersonsDiskHoldsTheMachine(t *testing.T) {
 	w.giveBack(names...)
 	w.run(time.Hour)
 	m := w.machine(name)
-	if !w.runs(name) || m.Held == nil || m.Held.Code != CodeStrangeDevice || !strings.Contains(m.Problem, "scsi1 local-lvm:vm-") {
+	if !w.runs(name) || m.Held == nil || m.Held.Code != pvecode.StrangeDevice || !strings.Contains(m.Problem, "scsi1 local-lvm:vm-") {
 		t.Fatalf("it runs: %t, held for %v: %s", w.runs(name), m.Held, m.Problem)
 	}
-	w.mustSay(w.event(CodeStrangeDevice).Advice, "qm disk move", "scsi1")
+	w.mustSay(w.event(pvecode.StrangeDevice).Advice, "qm disk move", "scsi1")
 	if w.phase(names[1]) != "" {
 		t.Errorf("the other is %s", w.phase(names[1]))
 	}
@@ -150,7 +151,7 @@ func TestAVolumeInTheDriveForDiscsHoldsTheMachine(t *testing.T) {
 	set(map[string]string{"ide2": data + ",media=cdrom"})
 	w.giveBack(names...)
 	w.run(time.Hour)
-	if m := w.machine(names[0]); !w.runs(names[0]) || m.Held == nil || m.Held.Code != CodeStrangeDevice || !strings.Contains(m.Problem, "ide2 "+data) {
+	if m := w.machine(names[0]); !w.runs(names[0]) || m.Held == nil || m.Held.Code != pvecode.StrangeDevice || !strings.Contains(m.Problem, "ide2 "+data) {
 		t.Fatalf("it runs: %t, held for %v: %s", w.runs(names[0]), m.Held, m.Problem)
 	}
 }
@@ -179,7 +180,7 @@ func TestAMachineWithoutItsUUIDIsNotOursWhateverItsNotesSay(t *testing.T) {
 	}
 	w.giveBack(names...)
 	w.run(10 * time.Minute)
-	w.event(CodeQuarantined)
+	w.event(pvecode.Quarantined)
 	if !w.runs(names[0]) {
 		t.Error("it was stopped")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -189,13 +190,13 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	}
 	f.roster.machines[o.ID] = m
 	delete(f.leftovers.free, m.VMID)
-	f.records.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
+	f.records.say(m, reason(pvecode.OrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
 	f.records.nudge()
 	return nil
 }
 
 // watching is why a fleet that only looks does nothing.
-var watching = reason(CodeWatching, "nothing is changed here, only looked at")
+var watching = reason(pvecode.Watching, "nothing is changed here, only looked at")
 
 // Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
 // not show it any more. A machine that is on its way out already stays so. One whose node is ready
@@ -237,7 +238,7 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
 	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
-	f.records.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
+	f.records.say(m, reason(pvecode.Returned, "was %s", m.phaseBefore()), "")
 	f.records.nudge()
 	return nil
 }
@@ -292,7 +293,7 @@ func (f *Fleet) Resume(pool string) error {
 			m.Pardoned = true
 		}
 	}
-	f.records.events = append(f.records.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
+	f.records.events = append(f.records.events, Event{At: f.cfg.Now(), Code: pvecode.PoolResumed, Text: "its failures do not count any more", Pool: pool})
 	return f.holds.letGo(pool, f.cfg.Now())
 }
 
@@ -613,7 +614,7 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 		return fmt.Errorf("keep %s as a spare: %w", name, err)
 	}
 	m.off = false
-	f.records.say(m, reason(CodeStashed, "it is shut down, and kept"), "")
+	f.records.say(m, reason(pvecode.Stashed, "it is shut down, and kept"), "")
 	return nil
 }
 
@@ -644,7 +645,7 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 		return fmt.Errorf("keep waking of %s: %w", name, err)
 	}
 	m.conf, m.mile, m.off = nil, milestone{}, false
-	f.records.say(m, reason(CodeWoken, "it is no spare any more"), "")
+	f.records.say(m, reason(pvecode.Woken, "it is no spare any more"), "")
 	return nil
 }
 
@@ -654,12 +655,12 @@ func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 		return r
 	}
 	if r := f.view.frozen; r != nil {
-		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
+		return no(pvecode.Frozen, "%s: %s", r.Code, r.Text)
 	}
 	p, h := f.catalogue.pools[m.Pool], f.view.seen.Host(m.Host)
 	switch {
 	case p == nil:
-		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
+		return no(pvecode.PoolUnknown, "there is no pool %q", m.Pool)
 	case h == nil:
 		return no(placement.CodeHostUnknown, "%s is no host of the cluster", m.Host)
 	case !h.Online:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -72,7 +73,7 @@ const (
 
 // deferring are the problems that keep a machine from being stopped or destroyed.
 var deferring = []string{
-	CodeBraked, CodeNodeHoldsPods, CodeStrangeDevice, CodeLastLookFailed,
+	pvecode.Braked, pvecode.NodeHoldsPods, pvecode.StrangeDevice, pvecode.LastLookFailed,
 	nodescaler.LocalVolume, nodescaler.DuplicateNode, nodescaler.NodeContradicts,
 }
 
@@ -167,7 +168,7 @@ func (hs *holds) letGo(pool string, said time.Time) error {
 		let++
 	}
 	if let > 0 {
-		hs.records.events = append(hs.records.events, Event{At: hs.cfg.Now(), Code: CodePoolResumed, Text: fmt.Sprintf("a person lets %d machines go without a drain", let), Pool: pool})
+		hs.records.events = append(hs.records.events, Event{At: hs.cfg.Now(), Code: pvecode.PoolResumed, Text: fmt.Sprintf("a person lets %d machines go without a drain", let), Pool: pool})
 		hs.records.nudge()
 	}
 	return nil

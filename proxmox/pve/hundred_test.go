@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // buyer is a policy that orders so many machines in its first step, dealt out to the hosts, and
@@ -119,7 +120,7 @@ func rushOf(tb testing.TB, n int) rush {
 		r.spread[v.Host]++
 	}
 	for _, e := range w.events {
-		if e.Code == CodeTaskFailed || e.Code == CodeMachineFailed || e.Code == CodeRetry {
+		if e.Code == pvecode.TaskFailed || e.Code == pvecode.MachineFailed || e.Code == pvecode.Retry {
 			r.failures++
 			tb.Log(e)
 		}
@@ -132,7 +133,7 @@ func rushOf(tb testing.TB, n int) rush {
 func (w *world) callsUntilJoined(before int) (calls, after int) {
 	joined := map[int]time.Time{}
 	for _, e := range w.events {
-		if e.Code == CodeJoined {
+		if e.Code == pvecode.Joined {
 			joined[e.VMID] = e.At
 		}
 	}

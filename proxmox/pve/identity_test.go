@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 func TestProviderIDIsKnownFromTheOrderOn(t *testing.T) {
@@ -45,7 +46,7 @@ func TestLostIDIsToldUntilTheMachineHasJoined(t *testing.T) {
 	w.run(time.Second)
 	name := w.mustOrder("")
 	planned := w.machine(name).ProviderID
-	w.until("the VMID is lost", time.Minute, func() bool { return w.told(CodeVMIDTaken) })
+	w.until("the VMID is lost", time.Minute, func() bool { return w.told(pvecode.VMIDTaken) })
 	m := w.machine(name)
 	if m.ProviderID == planned || m.ProviderID == "" {
 		t.Errorf("its id is %q, of a VMID that is another's", m.ProviderID)
@@ -71,7 +72,7 @@ func TestIDsOfNamesAreNotLostWithAVMID(t *testing.T) {
 	w.inject("steal id nth=1")
 	w.run(time.Second)
 	name := w.mustOrder("")
-	w.until("the VMID is lost", time.Minute, func() bool { return w.told(CodeVMIDTaken) })
+	w.until("the VMID is lost", time.Minute, func() bool { return w.told(pvecode.VMIDTaken) })
 	if m := w.machine(name); m.ProviderID != "rke2://"+name || m.LostIDs != nil {
 		t.Errorf("its id is %s, lost are %v", m.ProviderID, m.LostIDs)
 	}
@@ -93,10 +94,10 @@ func TestNodesOwnIDTakesThePlaceOfThePlanned(t *testing.T) {
 	if got := w.machine(name).ProviderID; got != nodes[0].ProviderID {
 		t.Errorf("its id is %s, its node's is %s", got, nodes[0].ProviderID)
 	}
-	told := w.fleet.Counts()[CodeIDMismatch]
+	told := w.fleet.Counts()[pvecode.IDMismatch]
 	w.begin()
 	w.run(time.Minute)
-	if got := w.machine(name).ProviderID; got != nodes[0].ProviderID || told != 1 || w.fleet.Counts()[CodeIDMismatch] != 0 {
-		t.Errorf("after a restart its id is %s; the mismatch was told %d times, and %d times again", got, told, w.fleet.Counts()[CodeIDMismatch])
+	if got := w.machine(name).ProviderID; got != nodes[0].ProviderID || told != 1 || w.fleet.Counts()[pvecode.IDMismatch] != 0 {
+		t.Errorf("after a restart its id is %s; the mismatch was told %d times, and %d times again", got, told, w.fleet.Counts()[pvecode.IDMismatch])
 	}
 }

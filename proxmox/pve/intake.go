@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -62,18 +63,18 @@ func (in *intake) accept(o loop.Order) (*tracked, error) {
 	p := in.catalogue.pools[a.Pool]
 	switch {
 	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
-		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
+		return nil, refused(reason(pvecode.BadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
 	case p == nil:
-		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
+		return nil, poolRefused(reason(pvecode.PoolUnknown, "there is no pool %q", a.Pool))
 	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
-		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
+		return nil, refused(reason(pvecode.ShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
 	}
 	now := in.cfg.Now()
 	if r := in.view.blind(now); r != nil {
 		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{*r})
 	}
 	if r := in.view.frozen; r != nil {
-		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(CodeFrozen, "%s: %s", r.Code, r.Text)})
+		return nil, refusal(loop.ErrUnseen, []nodescaler.Reason{reason(pvecode.Frozen, "%s: %s", r.Code, r.Text)})
 	}
 	if r := in.ownership.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)
@@ -106,7 +107,7 @@ func (in *intake) accept(o loop.Order) (*tracked, error) {
 
 // exhausted is why a pool without a VMID takes no order.
 func exhausted(p *settings.Pool) nodescaler.Reason {
-	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
+	return reason(pvecode.VMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
 }
 
 // because puts reasons into a line.
@@ -160,7 +161,7 @@ func (in *intake) full(p *settings.Pool) *nodescaler.Reason {
 	if unknown > 0 {
 		text += fmt.Sprintf(", and there are %d of which it is not known yet whether they are its own", unknown)
 	}
-	return no(CodePoolAtMax, "%s", text)
+	return no(pvecode.PoolAtMax, "%s", text)
 }
 
 // count is how many machines the pool has, those that failed included, but not those that will
@@ -266,12 +267,12 @@ func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 		return nil
 	}
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures {
-		return no(CodePoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
+		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
 			p.Name, failed(broken), h.why.Code, h.why.Text)
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
 	if now.Before(until) {
-		return no(CodePoolBackingOff, "pool %s waits until %s UTC: %s in a row, the last because %s: %s", p.Name, until.UTC().Format(time.TimeOnly),
+		return no(pvecode.PoolBackingOff, "pool %s waits until %s UTC: %s in a row, the last because %s: %s", p.Name, until.UTC().Format(time.TimeOnly),
 			failed(h.failures), h.why.Code, h.why.Text)
 	}
 	return nil
@@ -294,7 +295,7 @@ func failedFor(err error) string {
 	case pveapi.MemoryFull:
 		return placement.CodeNoMemory
 	default:
-		return CodeMachineFailed
+		return pvecode.MachineFailed
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -304,7 +305,7 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
-	return !slices.Contains([]string{CodeVanished, CodeUnfinished, CodePoolAtMax, CodeOtherCluster}, i.Failed.Code)
+	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster}, i.Failed.Code)
 }
 
 // ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
@@ -93,7 +94,7 @@ func TestEmptiedMachinesGoAsFastAsTheyAreGivenBack(t *testing.T) {
 		}
 	}
 	w.until("they are gone", 5*time.Minute, func() bool { return w.destroyed(names) == 15 })
-	if w.count(CodeUndrained)+w.count(CodeBraked) > 0 || !w.all(nodescaler.Joined, names[15:]...) {
+	if w.count(pvecode.Undrained)+w.count(pvecode.Braked) > 0 || !w.all(nodescaler.Joined, names[15:]...) {
 		t.Errorf("drained machines are said to go undrained\n%s", w.story())
 	}
 }
@@ -152,12 +153,12 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 				if n := w.calls("DELETE", "/qemu/"); n != gone {
 					t.Errorf("%d more were destroyed that had been ordered meanwhile", n-gone)
 				}
-				if r, is := w.fleet.Braked()["web"]; !is || r.Code != CodeBraked {
+				if r, is := w.fleet.Braked()["web"]; !is || r.Code != pvecode.Braked {
 					t.Errorf("it is not said that nothing goes: %v", w.fleet.Braked())
 				}
-				w.event(CodeBraked)
+				w.event(pvecode.Braked)
 				for _, name := range names {
-					if m := w.machine(name); w.there(name) != nil && (m.Phase != nodescaler.Joined || m.Held == nil || !strings.Contains(m.Problem, CodeBraked)) {
+					if m := w.machine(name); w.there(name) != nil && (m.Phase != nodescaler.Joined || m.Held == nil || !strings.Contains(m.Problem, pvecode.Braked)) {
 						t.Errorf("%s is %s, held for %v: %s", name, m.Phase, m.Held, m.Problem)
 					}
 				}
@@ -166,7 +167,7 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 				if len(w.fleet.Braked()) > 0 {
 					t.Errorf("the nodes are back, and the brake holds still: %v", w.fleet.Braked())
 				}
-				w.event(CodeRevoked)
+				w.event(pvecode.Revoked)
 				w.run(3 * time.Hour)
 				for _, name := range names {
 					if m := w.machine(name); w.there(name) != nil && (m.Phase != nodescaler.Joined || m.Held != nil || m.Problem != "") {
@@ -264,7 +265,7 @@ func TestMachinesThatWereNoNodesAreNotCounted(t *testing.T) {
 	w.until("they have failed", time.Hour, func() bool { return w.all(nodescaler.Failed, names[3:]...) })
 	w.giveBack(names[3:]...)
 	w.until("they are gone", 10*time.Minute, func() bool { return w.destroyed(names[3:]) == 3 })
-	if w.count(CodeUndrained)+w.count(CodeBraked) > 0 {
+	if w.count(pvecode.Undrained)+w.count(pvecode.Braked) > 0 {
 		t.Errorf("what was no node is said to go undrained\n%s", w.story())
 	}
 }
@@ -375,7 +376,7 @@ func TestAReadyNodeWithPodsIsNotStopped(t *testing.T) {
 		t.Errorf("it is %s, held for %v: %s", m.Phase, m.Held, m.Problem)
 	}
 	w.until("it is a machine as before", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	w.event(CodeRevoked)
+	w.event(pvecode.Revoked)
 	w.run(time.Hour)
 	if !w.runs(name) || w.machine(name).Held != nil {
 		t.Fatal("it was stopped, or is held")
@@ -388,7 +389,7 @@ func TestAReadyNodeWithPodsIsNotStopped(t *testing.T) {
 	w.run(10 * time.Second)
 	delete(w.pods, name)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
-	if w.count(CodeUndrained) > 0 {
+	if w.count(pvecode.Undrained) > 0 {
 		t.Error("it was emptied, and is said to have gone undrained")
 	}
 }
@@ -427,8 +428,8 @@ func TestNothingIsStoppedUnseen(t *testing.T) {
 	w.run(time.Second)
 	w.giveBack(names...)
 	w.run(time.Hour)
-	if m := w.machine(names[0]); !w.runs(names[0]) || !strings.Contains(m.Problem, CodeLastLookFailed) || w.count(CodeLastLookFailed) != 1 {
-		t.Errorf("it runs: %t, and %s was said %d times", w.runs(names[0]), m.Problem, w.count(CodeLastLookFailed))
+	if m := w.machine(names[0]); !w.runs(names[0]) || !strings.Contains(m.Problem, pvecode.LastLookFailed) || w.count(pvecode.LastLookFailed) != 1 {
+		t.Errorf("it runs: %t, and %s was said %d times", w.runs(names[0]), m.Problem, w.count(pvecode.LastLookFailed))
 	}
 	failing = false
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
@@ -471,7 +472,7 @@ func TestClockThatLeapsKillsNothingAndFreezesNothing(t *testing.T) {
 	w.until("both have joined", 15*time.Minute, func() bool { return w.all(nodescaler.Joined, slow, next) })
 	w.giveBack(append(names, slow, next)...)
 	w.until("all are gone", 5*time.Minute, func() bool { return w.destroyed([]string{names[0], slow, next}) == 3 })
-	if w.told(CodeMachineFailed) || w.count(CodeBraked) > 0 {
+	if w.told(pvecode.MachineFailed) || w.count(pvecode.Braked) > 0 {
 		t.Errorf("something failed\n%s", w.story())
 	}
 }
@@ -533,7 +534,7 @@ func TestAMachineThatWasJustAdoptedIsNotSilent(t *testing.T) {
 	}
 	w.giveBack(names...)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
-	if w.told(CodeRevoked) || w.told(CodeUndrained) {
+	if w.told(pvecode.Revoked) || w.told(pvecode.Undrained) {
 		t.Errorf("its node was there all the time\n%s", w.story())
 	}
 }

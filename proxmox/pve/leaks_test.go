@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -351,13 +352,13 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	l.cfg.Report = func(e Event) {
 		l.note("%s", e)
 		switch e.Code {
-		case CodeQuarantined:
+		case pvecode.Quarantined:
 			l.held[e.Machine] = true
-		case CodeReturned:
+		case pvecode.Returned:
 			if l.returned[e.Machine].IsZero() { // by a sweep
 				l.returned[e.Machine] = l.sim.Now()
 			}
-		case CodeRevoked:
+		case pvecode.Revoked:
 			l.revoked[e.Machine] = true
 			delete(l.leaving, e.Machine)
 		}
@@ -661,7 +662,7 @@ func (l *life) checkOrder(name string, listed map[string]nodescaler.Machine) {
 	case there && l.spared(&m) && !back:
 	case there && m.Phase == nodescaler.Joined && l.kept[name] == asSpare && l.accepted[name].After(l.lost) && !back && !l.revoked[name]:
 		l.fail("%s was to be a spare and is %s (%s)", name, m.Phase, m.Problem)
-	case there && m.Phase == nodescaler.Joined && (m.Problem == "" || strings.HasPrefix(m.Problem, CodeStopped)) && !back:
+	case there && m.Phase == nodescaler.Joined && (m.Problem == "" || strings.HasPrefix(m.Problem, pvecode.Stopped)) && !back:
 	case there && m.Problem != "" && l.excused(name):
 	case l.revoked[name] && (!there || m.Phase == nodescaler.Joined || m.Phase == nodescaler.Deleting || m.Phase == nodescaler.Spare):
 	case there && back && !at.After(l.lost):
@@ -684,7 +685,7 @@ func (l *life) excused(name string) bool {
 // lost, and it was never seen as a node.
 func (l *life) foundRunning(name string) bool {
 	h := l.machine(name).Held
-	return h != nil && h.Code == CodeNeverJoined && !l.accepted[name].After(l.lost)
+	return h != nil && h.Code == pvecode.NeverJoined && !l.accepted[name].After(l.lost)
 }
 
 func (l *life) checkStrangers() {

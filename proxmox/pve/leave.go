@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -86,14 +87,14 @@ func (w leaving) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, w
 			}
 			making{w.work}.cloning(w.watch.since(m.doubted))
 		case v == unproved:
-			w.records.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.retry(m, reason(pvecode.Retry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
 			w.locked(cmp.Or(c.Lock, status.Lock))
 		case status.HAManaged && w.cfg.HA == settings.HAWait:
-			w.records.impede(m, reason(CodeHAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
+			w.records.impede(m, reason(pvecode.HAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.records.pause(m, longPause)
 		case c.Protection:
-			w.records.impede(m, reason(CodeProtected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
+			w.records.impede(m, reason(pvecode.Protected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
 			w.records.pause(m, longPause)
 		default:
 			stop = false
@@ -109,9 +110,9 @@ const lockedFor = 10 * time.Minute
 // locked waits for whoever has locked the machine.
 func (w leaving) locked(by string) {
 	m := w.m
-	why := reason(CodeRetry, "VM %d is locked (%s)", m.VMID, by)
-	if m.problem.Code == CodeLocked || m.problem == why && w.watch.since(m.since) >= lockedFor {
-		why.Code = CodeLocked
+	why := reason(pvecode.Retry, "VM %d is locked (%s)", m.VMID, by)
+	if m.problem.Code == pvecode.Locked || m.problem == why && w.watch.since(m.since) >= lockedFor {
+		why.Code = pvecode.Locked
 	}
 	w.records.retry(m, why, "if no task works on it any more: qm unlock "+itoa(m.VMID))
 }
@@ -143,7 +144,7 @@ func (w leaving) destroy(ctx context.Context) {
 	w.done(func() {
 		w.askedOut(upid, TaskDestroy, err)
 		if err == nil {
-			w.records.say(w.m, reason(CodeDestroyAsked, "it is proved to be ours and stopped"), "")
+			w.records.say(w.m, reason(pvecode.DestroyAsked, "it is proved to be ours and stopped"), "")
 		}
 	})
 }
@@ -208,9 +209,9 @@ func (w leaving) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi
 	may := false
 	switch {
 	case len(strange) > 0:
-		w.wait(reason(CodeStrangeDevice, "VM %d has what its order did not make: %s", w.i.VMID, list(strange)), takeOut(w.i.VMID, strange))
+		w.wait(reason(pvecode.StrangeDevice, "VM %d has what its order did not make: %s", w.i.VMID, list(strange)), takeOut(w.i.VMID, strange))
 	case err != nil && w.m.wasNode():
-		w.wait(reason(CodeLastLookFailed, "what its node holds cannot be read: %v", err), "nothing is stopped or destroyed unseen: look at the way to the API server")
+		w.wait(reason(pvecode.LastLookFailed, "what its node holds cannot be read: %v", err), "nothing is stopped or destroyed unseen: look at the way to the API server")
 	case err != nil || sight == nil:
 		may = true
 	default:
@@ -299,8 +300,8 @@ func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 // when they stay.
 func (w leaving) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	m := w.m
-	patient := m.problem.Code != CodeNodeHoldsPods || w.watch.since(m.since) < podsPatience
-	r := reason(CodeNodeHoldsPods, "node %s, and %d pods in all", full, pods)
+	patient := m.problem.Code != pvecode.NodeHoldsPods || w.watch.since(m.since) < podsPatience
+	r := reason(pvecode.NodeHoldsPods, "node %s, and %d pods in all", full, pods)
 	if patient || status.Status != "running" || m.Exit != ExitNone && m.Exit != ExitShutdown {
 		w.wait(r, "")
 		return
@@ -315,7 +316,7 @@ func (w leaving) mayFail() bool {
 	if !b.frozen && away <= b.pool.most(brakePool) {
 		return true
 	}
-	w.wait(reason(CodeBraked, "it is not known to have been a node, and %d others of pool %s are away that were: %s", away, w.i.Pool, "the list of nodes may not be what it should be"),
+	w.wait(reason(pvecode.Braked, "it is not known to have been a node, and %d others of pool %s are away that were: %s", away, w.i.Pool, "the list of nodes may not be what it should be"),
 		resumeBy(w.i.Pool))
 	return false
 }
@@ -332,11 +333,11 @@ func (w leaving) brakes(ready bool) bool {
 	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before it was shut down
 	case !m.Resumed.IsZero() || !b.holds():
 		m.Undrained = w.cfg.Now()
-		w.records.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
+		w.records.say(m, reason(pvecode.Undrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
 			emptiness(ready), b.pool.gone+1, b.pool.machines, m.Pool, b.pool.most(brakePool)), "")
 	default:
 		if !b.frozen {
-			w.records.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
+			w.records.say(m, reason(pvecode.Braked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
 				b.pool.machines, m.Pool, b.pool.gone, b.pool.most(brakePool), b.all.gone, b.all.most(brakeAll), emptiness(ready)), resumeBy(m.Pool))
 		}
 		if m.Frozen.IsZero() {
@@ -399,5 +400,5 @@ func (w making) putBack(r nodescaler.Reason) {
 	m.Stashed, m.Step, m.Since, m.Task = w.now, StepTidied, w.now, nil
 	m.conf, m.tries, m.rest = nil, 0, time.Time{}
 	w.records.impede(m, r, "")
-	w.records.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
+	w.records.say(m, reason(pvecode.NotWoken, "%s: %s", r.Code, r.Text), "")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -66,8 +67,8 @@ func TestNothingIsKnownBeforeTheFirstLook(t *testing.T) {
 	if _, err := w.fleet.List(t.Context()); err == nil {
 		t.Error("an empty list before the first look is taken for an empty cluster")
 	}
-	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeNoInventory) {
-		t.Errorf("got %v, want %s", err, CodeNoInventory)
+	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), pvecode.NoInventory) {
+		t.Errorf("got %v, want %s", err, pvecode.NoInventory)
 	}
 	w.run(time.Second)
 	if _, err := w.fleet.List(t.Context()); err != nil {
@@ -86,24 +87,24 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 		change func(*loop.Order)
 		want   string
 	}{
-		{"no name", nil, func(o *loop.Order) { o.ID = "" }, CodeBadOrder},
-		{"a name that is no host name", nil, func(o *loop.Order) { o.ID = "A_1" }, CodeBadOrder},
-		{"a name that is too long", nil, func(o *loop.Order) { o.ID = strings.Repeat("x", 30) }, CodeBadOrder},
-		{"no such pool", nil, func(o *loop.Order) { o.Action.Pool = "db" }, CodePoolUnknown},
-		{"no shape", nil, func(o *loop.Order) { o.Action.Shape = nil }, CodeShapeUnknown},
+		{"no name", nil, func(o *loop.Order) { o.ID = "" }, pvecode.BadOrder},
+		{"a name that is no host name", nil, func(o *loop.Order) { o.ID = "A_1" }, pvecode.BadOrder},
+		{"a name that is too long", nil, func(o *loop.Order) { o.ID = strings.Repeat("x", 30) }, pvecode.BadOrder},
+		{"no such pool", nil, func(o *loop.Order) { o.Action.Pool = "db" }, pvecode.PoolUnknown},
+		{"no shape", nil, func(o *loop.Order) { o.Action.Shape = nil }, pvecode.ShapeUnknown},
 		{"a shape of another size", nil, func(o *loop.Order) {
 			s := *o.Action.Shape
 			s.CPU *= 2
 			o.Action.Shape = &s
-		}, CodeShapeUnknown},
+		}, pvecode.ShapeUnknown},
 		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, placement.CodeHostUnknown},
-		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, CodePoolAtMax},
+		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, pvecode.PoolAtMax},
 		{"no VMID", func(w *world) {
 			for id := 1000; id < 1004; id++ {
 				w.fleet.ownership.taken[id] = w.sim.Now()
 			}
-		}, func(*loop.Order) {}, CodeVMIDsExhausted},
-		{"no quorum", func(w *world) { w.inject("no quorum"); w.sim.Advance(20 * time.Second); w.run(20 * time.Second) }, func(*loop.Order) {}, CodeFrozen},
+		}, func(*loop.Order) {}, pvecode.VMIDsExhausted},
+		{"no quorum", func(w *world) { w.inject("no quorum"); w.sim.Advance(20 * time.Second); w.run(20 * time.Second) }, func(*loop.Order) {}, pvecode.Frozen},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 2, seed: 1})
@@ -120,7 +121,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 			if !errors.As(err, &r) || !errors.Is(err, loop.ErrRefused) || r.Reasons[0].Code != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
-			if unseen := errors.Is(err, loop.ErrUnseen); unseen != (c.want == CodeFrozen) {
+			if unseen := errors.Is(err, loop.ErrUnseen); unseen != (c.want == pvecode.Frozen) {
 				t.Errorf("unseen: %v, of %v", unseen, err)
 			}
 		})
@@ -166,7 +167,7 @@ func TestAnOrderTakesThePlaceOfAMachineThatGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := w.mustOrder("pve2")
-	if _, err := w.order("pve2"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), CodePoolAtMax) {
+	if _, err := w.order("pve2"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), pvecode.PoolAtMax) {
 		t.Errorf("one more than stay: %v", err)
 	}
 	w.until("it has joined", time.Hour, func() bool {
@@ -193,7 +194,7 @@ func TestAMachineThatGoesAndIsAwayKeepsItsPlace(t *testing.T) {
 	if err := w.fleet.Delete(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), CodePoolAtMax) {
+	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), pvecode.PoolAtMax) {
 		t.Errorf("an order in place of a machine on a host that is away: %v", err)
 	}
 }
@@ -267,7 +268,7 @@ func TestMachinesThatOthersRemoveAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(time.Minute)
-	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, CodeStopped) {
+	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, pvecode.Stopped) {
 		t.Errorf("got %s (%s), want a machine that is stopped, and nobody to start it", m.Phase, m.Problem)
 	}
 	if _, err := c.Destroy(t.Context(), v.Host, v.ID, true); err != nil {
@@ -275,7 +276,7 @@ func TestMachinesThatOthersRemoveAreReported(t *testing.T) {
 	}
 	w.sim.Advance(10 * time.Second)
 	w.until("it has failed", time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
-	w.event(CodeVanished)
+	w.event(pvecode.Vanished)
 	if len(w.fleet.Paused()) != 0 {
 		t.Error("the pool is blamed for what somebody did")
 	}
@@ -295,7 +296,7 @@ func TestMigratedMachinesAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it is on pve1", 5*time.Minute, func() bool { return w.machine(name).Host == "pve1" })
-	w.event(CodeMoved)
+	w.event(pvecode.Moved)
 	w.giveBack(name)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }
@@ -307,8 +308,8 @@ func TestNodesOfOtherIDsAreReported(t *testing.T) {
 	w.run(time.Second)
 	w.join("pve1")
 	w.run(time.Minute)
-	w.mustSay(w.event(CodeIDMismatch).Text, "mine://web-", "proxmox://home/")
-	if n := w.fleet.Counts()[CodeIDMismatch]; n != 1 {
+	w.mustSay(w.event(pvecode.IDMismatch).Text, "mine://web-", "proxmox://home/")
+	if n := w.fleet.Counts()[pvecode.IDMismatch]; n != 1 {
 		t.Errorf("it was told %d times", n)
 	}
 }
@@ -332,7 +333,7 @@ func TestWithoutNodesNothingFailsForNotHavingJoined(t *testing.T) {
 	w.run(time.Second)
 	name := w.mustOrder("pve1")
 	w.run(2 * time.Hour)
-	if m := w.machine(name); m.Phase != nodescaler.Booting || !strings.Contains(m.Problem, CodeNodesUnknown) {
+	if m := w.machine(name); m.Phase != nodescaler.Booting || !strings.Contains(m.Problem, pvecode.NodesUnknown) {
 		t.Errorf("got %s (%s), want a machine of which it is not known whether it has joined", m.Phase, m.Problem)
 	}
 }
@@ -539,14 +540,14 @@ func TestEmptyInventoryFreezes(t *testing.T) {
 	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	w.event(CodePermissionsShrunk)
-	if w.phase(name) == "" || w.told(CodeGone) || w.told(CodeVanished) {
+	w.event(pvecode.PermissionsShrunk)
+	if w.phase(name) == "" || w.told(pvecode.Gone) || w.told(pvecode.Vanished) {
 		t.Fatalf("a machine that cannot be seen was declared gone\n%s", w.story())
 	}
 	for _, r := range roles {
 		w.sim.Grant(r.path, r.role, "plimsoll@pve")
 	}
-	w.until("it thaws", 5*time.Minute, func() bool { return w.told(CodeThawed) })
+	w.until("it thaws", 5*time.Minute, func() bool { return w.told(pvecode.Thawed) })
 	if w.phase(name) != nodescaler.Joined {
 		t.Errorf("it is %s", w.phase(name))
 	}
@@ -564,7 +565,7 @@ func TestIntentsThatCannotBeKeptStopTheWork(t *testing.T) {
 	if w.calls("POST", "/clone") != 0 {
 		t.Error("a clone was asked for that no intent tells of")
 	}
-	w.event(CodeIntentNotKept)
+	w.event(pvecode.IntentNotKept)
 	if _, err := w.order(""); err == nil || errors.Is(err, loop.ErrRefused) {
 		t.Errorf("got %v: whether the order is kept is not known, and must not be called refused", err)
 	}
@@ -612,13 +613,13 @@ func TestPoolHealth(t *testing.T) {
 		return f
 	}
 	failed := func(after time.Duration) Intent {
-		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}}
+		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: pvecode.JoinTimeout}, FailedAt: then.Add(after)}}
 	}
 	full := func(after time.Duration) Intent {
 		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}}
 	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
-	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}
+	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: pvecode.Vanished}
 	for _, c := range []struct {
 		name  string
 		f     *Fleet
@@ -626,14 +627,14 @@ func TestPoolHealth(t *testing.T) {
 		want  string
 	}{
 		{"nothing has happened", fleet(), 0, ""},
-		{"one failure", fleet(failed(0)), 59 * time.Second, CodePoolBackingOff},
+		{"one failure", fleet(failed(0)), 59 * time.Second, pvecode.PoolBackingOff},
 		{"a minute later", fleet(failed(0)), time.Minute, ""},
-		{"two failures", fleet(failed(0), failed(time.Minute)), 179 * time.Second, CodePoolBackingOff},
+		{"two failures", fleet(failed(0), failed(time.Minute)), 179 * time.Second, pvecode.PoolBackingOff},
 		{"two minutes later", fleet(failed(0), failed(time.Minute)), 3 * time.Minute, ""},
-		{"three failures", fleet(failed(0), failed(1), failed(2)), 100 * time.Hour, CodePoolPaused},
+		{"three failures", fleet(failed(0), failed(1), failed(2)), 100 * time.Hour, pvecode.PoolPaused},
 		{"a success after them", fleet(failed(0), failed(1), failed(2), Intent{Joined: then.Add(time.Second)}), time.Minute, ""},
-		{"a success before them", fleet(Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, CodePoolPaused},
-		{"for lack of room", fleet(full(0), full(1), full(2)), time.Minute, CodePoolBackingOff},
+		{"a success before them", fleet(Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, pvecode.PoolPaused},
+		{"for lack of room", fleet(full(0), full(1), full(2)), time.Minute, pvecode.PoolBackingOff},
 		{"which is nothing to go by a day later", fleet(full(0), full(1), full(2), full(24*time.Hour)), 24*time.Hour + 61*time.Second, ""},
 		{"pardoned", fleet(pardoned), 0, ""},
 		{"of another configuration", fleet(other), 0, ""},
@@ -722,7 +723,7 @@ func TestMachinesOfAPoolThatIsNotConfiguredAreLeftAlone(t *testing.T) {
 	w.pool().Name = "db"
 	w.begin()
 	w.run(5 * time.Minute)
-	if m := w.machine(name); !strings.Contains(m.Problem, CodePoolUnknown) || len(w.inRange()) != 1 {
+	if m := w.machine(name); !strings.Contains(m.Problem, pvecode.PoolUnknown) || len(w.inRange()) != 1 {
 		t.Errorf("got %s (%s), and %d machines", m.Phase, m.Problem, len(w.inRange()))
 	}
 }

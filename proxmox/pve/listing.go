@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -50,7 +51,7 @@ func (li *listing) word(m *tracked) nodescaler.Machine {
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.trouble(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
 	}
-	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
+	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
 	}
 	switch w.Phase {
@@ -85,7 +86,7 @@ func (li *listing) trouble(m *tracked) string {
 	case m.Failed != nil:
 		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
 	case li.catalogue.pools[m.Pool] == nil:
-		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nothing says how its machines are proved", m.Pool))
+		return tell(reason(pvecode.PoolUnknown, "pool %s is not configured any more, and nothing says how its machines are proved", m.Pool))
 	case host == nil && node.Ready:
 		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
@@ -97,13 +98,13 @@ func (li *listing) trouble(m *tracked) string {
 	case m.hung && m.Task != nil:
 		return tell(m.hanging(true))
 	case !li.view.silent[m.Host].IsZero() && !m.settled():
-		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
+		return tell(reason(pvecode.HostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
 	case m.problem.Code != "":
 		return tell(m.problem)
 	case li.view.stopped(m):
-		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
+		return tell(reason(pvecode.Stopped, "VM %d does not run", m.VMID))
 	case m.Step == StepStarted && li.cfg.Nodes == nil:
-		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
+		return tell(reason(pvecode.NodesUnknown, "whether it has joined cannot be seen"))
 	}
 	return ""
 }

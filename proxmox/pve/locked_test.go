@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // A snapshot locks a machine for a while. The lock of one that was killed stays for ever, and a
@@ -22,11 +23,11 @@ func TestALockThatStaysIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(lockedFor - time.Minute)
-	if w.told(CodeLocked) {
+	if w.told(pvecode.Locked) {
 		t.Error("a lock that may end by itself is reported")
 	}
 	w.run(3 * time.Minute)
-	if !w.told(CodeLocked) {
+	if !w.told(pvecode.Locked) {
 		t.Errorf("a lock that stays is not reported\n%s", w.story())
 	}
 	if got, want := w.machine(name).Problem, fmt.Sprintf("Locked: VM %d is locked (snapshot)", id); got != want {

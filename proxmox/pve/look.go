@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -69,11 +70,11 @@ type lookout struct {
 func (v *view) blind(now time.Time) *nodescaler.Reason {
 	switch {
 	case v.seen == nil && v.failed != nil:
-		return no(CodeNoInventory, "the cluster has not been seen: %v", v.failed)
+		return no(pvecode.NoInventory, "the cluster has not been seen: %v", v.failed)
 	case v.seen == nil:
-		return no(CodeNoInventory, "the cluster has not been seen yet")
+		return no(pvecode.NoInventory, "the cluster has not been seen yet")
 	case now.Sub(v.seen.At) > maxAge:
-		return no(CodeNoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
+		return no(pvecode.NoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
 	}
 	return nil
 }
@@ -358,7 +359,7 @@ func (lo *lookout) readNodes(ctx context.Context) {
 	defer lo.records.unlock()
 	if err != nil {
 		if lo.members.nodes != nil {
-			lo.records.say(nil, reason(CodeNodesUnknown, "%v", err), "")
+			lo.records.say(nil, reason(pvecode.NodesUnknown, "%v", err), "")
 		}
 		lo.members.nodes, lo.members.match.ids = nil, nil
 		lo.members.matchNodes()
@@ -469,12 +470,12 @@ func (lo *lookout) freeze() {
 		if errors.As(lo.view.failed, &e) {
 			advice = e.Advice()
 		}
-		if is.Code == CodePermissionsShrunk {
+		if is.Code == pvecode.PermissionsShrunk {
 			advice = "grant it to the token again, and to its user: plimsoll doctor prints the commands"
 		}
 		lo.records.say(nil, *is, advice)
 	case is == nil && was != nil:
-		lo.records.say(nil, reason(CodeThawed, "was %s: %s", was.Code, was.Text), "")
+		lo.records.say(nil, reason(pvecode.Thawed, "was %s: %s", was.Code, was.Text), "")
 	}
 }
 
@@ -482,17 +483,17 @@ func (lo *lookout) reasonToFreeze() *nodescaler.Reason {
 	v := lo.view
 	switch {
 	case v.failed != nil:
-		return no(CodeLookFailed, "%v", v.failed)
+		return no(pvecode.LookFailed, "%v", v.failed)
 	case v.seen == nil:
-		return no(CodeLookFailed, "the cluster has not been seen yet")
+		return no(pvecode.LookFailed, "the cluster has not been seen yet")
 	case !v.seen.Quorate:
-		return no(CodeNoQuorum, "the hosts that answer are no majority; what they show may be out of date")
+		return no(pvecode.NoQuorum, "the hosts that answer are no majority; what they show may be out of date")
 	case len(v.lacks) > 0:
-		return no(CodePermissionsShrunk, "the token has lost %s", strings.Join(v.lacks, ", "))
+		return no(pvecode.PermissionsShrunk, "the token has lost %s", strings.Join(v.lacks, ", "))
 	case v.hidden > 0:
-		return no(CodePermissionsShrunk, "%d machines exist and are not listed: the token lacks VM.Audit on %s", v.hidden, strings.Join(lo.vmPaths(), ", "))
+		return no(pvecode.PermissionsShrunk, "%d machines exist and are not listed: the token lacks VM.Audit on %s", v.hidden, strings.Join(lo.vmPaths(), ", "))
 	case v.emptied:
-		return no(CodeInventoryEmpty, "no virtual machine is listed any more, the templates neither")
+		return no(pvecode.InventoryEmpty, "no virtual machine is listed any more, the templates neither")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 const (
@@ -87,7 +88,7 @@ func (w making) cloneOptions(target string) pveapi.CloneOptions {
 // at and not touched.
 func (w making) spend() {
 	m := w.m
-	w.records.say(m, reason(CodeVMIDTaken, "VMID %d is taken", m.VMID), "keep other machines out of "+w.p.VMIDs.String())
+	w.records.say(m, reason(pvecode.VMIDTaken, "VMID %d is taken", m.VMID), "keep other machines out of "+w.p.VMIDs.String())
 	w.ownership.taken[m.VMID] = w.now
 	m.Spent = append(m.Spent, m.VMID)
 	m.Step, m.unsure, m.doubted = StepOrdered, false, time.Time{}
@@ -99,7 +100,7 @@ func (w making) another() {
 	m := w.m
 	id := w.intake.freeID(w.p, m.Spent)
 	if id == 0 || len(m.Spent) > maxSpent {
-		w.records.fail(m, reason(CodeVMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
+		w.records.fail(m, reason(pvecode.VMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
 		return
 	}
 	w.catalogue.renumber(m, id)
@@ -111,7 +112,7 @@ func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	if err == nil {
 		m.unsure = false
 		w.follow(upid, TaskClone)
-		w.records.say(m, reason(CodeCloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
+		w.records.say(m, reason(pvecode.CloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
 		return
 	}
 	switch pveapi.ClassOf(err) {
@@ -123,7 +124,7 @@ func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	case pveapi.Unanswered, pveapi.Garbled, pveapi.Unknown:
 		m.unsure, m.doubted = true, w.now
 		w.hush(err)
-		w.records.impede(m, reason(CodeAnswerLost, "whether the clone was begun is not known: %v", err), "")
+		w.records.impede(m, reason(pvecode.AnswerLost, "whether the clone was begun is not known: %v", err), "")
 		w.records.pause(m, lookGap)
 	default:
 		w.upsetMaking(err)
@@ -163,7 +164,7 @@ func (w making) doFind(ctx context.Context) {
 		case v == unproved && c.Lock != "":
 			w.cloning(doubt)
 		default:
-			w.records.impede(m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.impede(m, reason(pvecode.Retry, "%s", list(wrong)), "")
 			w.records.pause(m, lookGap)
 		}
 	})
@@ -177,7 +178,7 @@ func (w making) cloning(doubt time.Duration) {
 	}
 	if doubt > limit {
 		text, advice := remains(w.m.VMID, w.host)
-		w.records.hold(w.m, reason(CodeQuarantined, "%s", text), advice)
+		w.records.hold(w.m, reason(pvecode.Quarantined, "%s", text), advice)
 		return
 	}
 	w.records.pause(w.m, lookGap)
@@ -261,7 +262,7 @@ func (w making) doVerify(ctx context.Context) {
 			}
 			w.know(c)
 		case v == unproved:
-			w.records.retry(w.m, reason(CodeRetry, "%s", list(wrong)), "")
+			w.records.retry(w.m, reason(pvecode.Retry, "%s", list(wrong)), "")
 		default:
 			w.doubt(wrong)
 		}
@@ -288,7 +289,7 @@ func (w making) doSeed(ctx context.Context) {
 	}
 	if err != nil {
 		w.done(func() {
-			w.records.fail(w.m, reason(CodeMachineFailed, "its first-boot disc cannot be made: %v", err), "fix the pool's join profile")
+			w.records.fail(w.m, reason(pvecode.MachineFailed, "its first-boot disc cannot be made: %v", err), "fix the pool's join profile")
 		})
 		return
 	}
@@ -315,7 +316,7 @@ func (w making) doConfigure(ctx context.Context) {
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
-			w.records.fail(w.m, reason(CodeMachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
+			w.records.fail(w.m, reason(pvecode.MachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
 		})
 		return
 	}

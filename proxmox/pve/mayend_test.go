@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // ender is a fleet of twenty machines that joined an hour ago, of which none has a node any more,
@@ -107,7 +108,7 @@ func TestBrakeSpeaksOnce(t *testing.T) {
 	if (leaving{w}).brakes(true); w.m.Silent {
 		t.Error("a machine whose node is ready is said to be silent")
 	}
-	if n := w.records.counts[CodeBraked]; n != 1 {
+	if n := w.records.counts[pvecode.Braked]; n != 1 {
 		t.Errorf("it is said %d times that nothing goes, want once", n)
 	}
 	w.roster.machines["0"].Resumed = w.now

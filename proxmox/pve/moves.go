@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -258,7 +259,7 @@ func (ag *agenda) scene(m *tracked) *scene {
 	if v.seen == nil {
 		return s
 	}
-	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
+	s.blinded = v.frozen != nil && v.frozen.Code == pvecode.PermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
 	s.seen = v.seen.At
 	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
 	s.deserted, s.hushed = ag.deserted(m), ag.hushed(m)

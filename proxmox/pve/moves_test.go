@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // What a machine needs next, by its intent and by what is seen: the whole state machine.
@@ -18,8 +19,8 @@ func TestNextMove(t *testing.T) {
 	listed := func(_ *tracked, s *scene) { s.guest = vm }
 	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &pveapi.VMConfig{}, now }
 	returned := func(m *tracked, _ *scene) { m.Returned = ago }
-	failed := func(m *tracked, _ *scene) { m.Failed, m.FailedAt = &nodescaler.Reason{Code: CodeJoinTimeout}, ago }
-	held := func(m *tracked, _ *scene) { m.Held = &nodescaler.Reason{Code: CodeQuarantined} }
+	failed := func(m *tracked, _ *scene) { m.Failed, m.FailedAt = &nodescaler.Reason{Code: pvecode.JoinTimeout}, ago }
+	held := func(m *tracked, _ *scene) { m.Held = &nodescaler.Reason{Code: pvecode.Quarantined} }
 	gone := func(m *tracked, _ *scene) { m.Gone = ago }
 	frozen := func(_ *tracked, s *scene) { s.frozen = true }
 	offline := func(_ *tracked, s *scene) { s.online = false }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // A node is found by what it says of its machine, its provider ID and its system UUID first: a name
@@ -154,7 +155,7 @@ func (ms *members) compareIDs(m *tracked, n Node) {
 		return
 	}
 	if m.ProviderID != "" {
-		ms.records.say(m, reason(CodeIDMismatch, "%s", firstboot.Mismatch(m.ProviderID, n.ProviderID)), "set the pool's join.providerID to what sets the nodes' ids")
+		ms.records.say(m, reason(pvecode.IDMismatch, "%s", firstboot.Mismatch(m.ProviderID, n.ProviderID)), "set the pool's join.providerID to what sets the nodes' ids")
 	}
 	m.ProviderID = n.ProviderID
 }

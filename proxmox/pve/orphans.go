@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -151,7 +152,7 @@ func (lf *leftovers) late(m *tracked) bool {
 	case p == nil || !lf.view.seen.Online(m.Host) || !m.Stashed.IsZero():
 		return false
 	case lf.ownership.holding(m) != nil:
-		return lf.ownership.holding(m).Code == CodeNeverJoined
+		return lf.ownership.holding(m).Code == pvecode.NeverJoined
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known
 	case m.Step == StepStarted || m.Failed != nil:

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // records keep intents and what happened: they move a machine on, have it wait, fail or held, and
@@ -77,7 +79,7 @@ func (rs *records) keep(m *tracked) error {
 		return nil
 	}
 	m.unsaved = true
-	rs.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether intents can be written where they are kept")
+	rs.impede(m, reason(pvecode.IntentNotKept, "%v", err), "look whether intents can be written where they are kept")
 	return err
 }
 
@@ -137,7 +139,7 @@ func (rs *records) timed(m *tracked, s Stage, from, to time.Time) {
 
 func (rs *records) started(m *tracked) {
 	rs.ahead(m, StepStarted)
-	rs.say(m, reason(CodeStarted, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
+	rs.say(m, reason(pvecode.Started, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
 }
 
 // joined notes that a machine is a node.
@@ -161,7 +163,7 @@ func (rs *records) revoke(m *tracked, why nodescaler.Reason) {
 		rs.joined(m)
 	}
 	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-	rs.say(m, reason(CodeRevoked, "it is a node again and is not given up: %s", why.Text), "")
+	rs.say(m, reason(pvecode.Revoked, "it is a node again and is not given up: %s", why.Text), "")
 }
 
 func (rs *records) erased(m *tracked) {
@@ -179,7 +181,7 @@ const freed = "its VMID is free"
 func (rs *records) gone(m *tracked, text string) {
 	m.Gone, m.Since, m.Task, m.conf = rs.clock(), rs.clock(), nil, nil
 	m.hidden, m.tries, m.rest, m.Frozen = false, 0, time.Time{}, time.Time{}
-	rs.say(m, reason(CodeGone, "%s", text), "")
+	rs.say(m, reason(pvecode.Gone, "%s", text), "")
 }
 
 // fail says that a machine will never join.
@@ -188,7 +190,7 @@ func (rs *records) fail(m *tracked, r nodescaler.Reason, advice string) {
 		return
 	}
 	m.Failed, m.FailedAt = &r, rs.clock()
-	rs.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
+	rs.say(m, reason(pvecode.MachineFailed, "%s: %s", r.Code, r.Text), advice)
 }
 
 // hold puts a machine into quarantine: it is not touched any more until a person has looked. What
@@ -199,7 +201,7 @@ func (rs *records) hold(m *tracked, r nodescaler.Reason, advice string) {
 	}
 	held := reason(r.Code, "%s; %s", r.Text, advice)
 	m.Held = &held
-	rs.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
+	rs.say(m, reason(pvecode.Quarantined, "%s", r.Text), advice)
 }
 
 // retry notes that a call failed and will be made again.
@@ -334,4 +336,41 @@ var stages = map[Step]struct {
 }{
 	StepClaimed: {StepOrdered, StageWait}, StepCloned: {StepClaimed, StageClone}, StepConfigured: {StepCloned, StageConfigure},
 	StepStarted: {StepConfigured, StageStart}, StepJoined: {StepStarted, StageJoin},
+}
+
+// Event is something that happened and somebody may want to know.
+type Event struct {
+	At      time.Time `json:"at"`
+	Code    string    `json:"code"`
+	Text    string    `json:"text"`
+	Machine string    `json:"machine,omitempty"`
+	Pool    string    `json:"pool,omitempty"`
+	Host    string    `json:"host,omitempty"`
+	VMID    int       `json:"vmid,omitempty"`
+	Advice  string    `json:"advice,omitempty"` // what a person can do about it
+}
+
+// String prints the event as a line.
+func (e Event) String() string {
+	s := e.At.UTC().Format("2006-01-02T15:04:05Z") + " " + e.Code
+	if e.Machine != "" {
+		s += " " + e.Machine
+	}
+	if e.VMID != 0 {
+		s += fmt.Sprintf(" (%d on %s)", e.VMID, e.Host)
+	}
+	s += ": " + e.Text
+	if e.Advice != "" {
+		s += "; " + e.Advice
+	}
+	return s
+}
+
+func reason(code, format string, args ...any) nodescaler.Reason {
+	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+func no(code, format string, args ...any) *nodescaler.Reason {
+	r := reason(code, format, args...)
+	return &r
 }

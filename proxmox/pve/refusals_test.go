@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -187,7 +188,7 @@ func TestAPoolAtItsMaxLacksNoVMID(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it is gone", time.Hour, func() bool { return w.phase(names[0]) == "" })
-	if r := refused(); len(r) != 1 || !r[0].All() || r[0].Why.Code != CodeVMIDsExhausted {
+	if r := refused(); len(r) != 1 || !r[0].All() || r[0].Why.Code != pvecode.VMIDsExhausted {
 		t.Errorf("while its VMID cools down: %+v", r)
 	}
 	w.run(61 * time.Minute)

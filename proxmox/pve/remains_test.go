@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -66,7 +67,7 @@ func TestAKilledCloneWithoutAnIntentIsReported(t *testing.T) {
 			if o := w.unproved(id); o != nil {
 				t.Fatalf("another process may be making it, and it is reported: %s", o.Text)
 			}
-			if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), CodePoolAtMax) {
+			if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), pvecode.PoolAtMax) {
 				t.Errorf("it may be the pool's only machine, and an order gets %v", err)
 			}
 			w.run(20 * time.Minute)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 func TestFailuresForLackOfRoomAreToldFromOthers(t *testing.T) {
@@ -41,7 +42,7 @@ func TestLackOfRoomBacksAPoolOffAndDoesNotPauseIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := w.fleet.Paused()["web"]; r.Code != CodePoolBackingOff {
+	if r := w.fleet.Paused()["web"]; r.Code != pvecode.PoolBackingOff {
 		t.Errorf("after %d failures the pool is closed for %q: %s", len(names), r.Code, r.Text)
 	}
 	w.sim.Heal()

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // hosts are those that a machine, its first-boot disc and its task are on.
@@ -119,7 +120,7 @@ func (ro *roster) braked(pool string) nodescaler.Reason {
 			n++
 		}
 	}
-	return reason(CodeBraked, "%d machines of pool %s are to go without a drain that emptied them, more than may within an hour, and none does; %s", n, pool, resumeBy(pool))
+	return reason(pvecode.Braked, "%d machines of pool %s are to go without a drain that emptied them, more than may within an hour, and none does; %s", n, pool, resumeBy(pool))
 }
 
 // shown is the phase that others see: one that the brake holds is what it was before it was to go.

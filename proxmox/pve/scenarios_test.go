@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/race"
@@ -208,8 +209,8 @@ func crashAfterClone(t *testing.T) {
 		if n := w.calls("POST", "/clone"); n != 1 || len(w.inRange()) != 1 {
 			t.Errorf("%d clones were asked for and there are %d machines, want one each\n%s", n, len(w.inRange()), w.story())
 		}
-		if lost != w.told(CodeAdopted) {
-			t.Errorf("intents lost: %t, adopted: %t", lost, w.told(CodeAdopted))
+		if lost != w.told(pvecode.Adopted) {
+			t.Errorf("intents lost: %t, adopted: %t", lost, w.told(pvecode.Adopted))
 		}
 	}
 }
@@ -251,7 +252,7 @@ func vmidTakenFirst(t *testing.T) {
 				foreigner = looksOf(v)
 			}
 		}
-		if foreigner == "" || !w.told(CodeVMIDTaken) {
+		if foreigner == "" || !w.told(pvecode.VMIDTaken) {
 			t.Fatalf("%s: nobody took the VMID\n%s", line, w.story())
 		}
 		w.giveBack(name)
@@ -298,8 +299,8 @@ func identityDiffers(t *testing.T) {
 			if len(w.inRange()) != 1 || w.inRange()[0].State != "running" {
 				t.Fatalf("it was stopped or destroyed: %v\n%s", w.inRange(), w.story())
 			}
-			w.mustSay(w.event(CodeQuarantined).Text, c.says)
-			w.mustSay(w.machine(name).Problem, CodeQuarantined, c.says)
+			w.mustSay(w.event(pvecode.Quarantined).Text, c.says)
+			w.mustSay(w.machine(name).Problem, pvecode.Quarantined, c.says)
 			other := w.join("pve2")[0] // scaling goes on
 			w.giveBack(other)
 			w.until("the other is gone", 5*time.Minute, func() bool { return w.phase(other) == "" })
@@ -331,10 +332,10 @@ func eightClones(t *testing.T) {
 	if most > 2 || most == 0 {
 		t.Errorf("%d clones ran at once, want at most 2", most)
 	}
-	if !w.told(CodeTaskFailed) {
+	if !w.told(pvecode.TaskFailed) {
 		t.Errorf("no clone met the lock\n%s", w.story())
 	}
-	if w.told(CodeMachineFailed) {
+	if w.told(pvecode.MachineFailed) {
 		t.Errorf("a machine failed\n%s", w.story())
 	}
 }
@@ -403,9 +404,9 @@ func warningsAndFailures(t *testing.T) {
 	w.run(time.Second)
 	w.inject("warn clone times=1", `fail start times=1 text="the door is stuck"`)
 	w.join("pve1")
-	w.mustSay(w.event(CodeTaskWarnings).Text, "WARNINGS: 1")
-	w.mustSay(w.event(CodeTaskFailed).Text, "start", "the door is stuck")
-	if w.told(CodeMachineFailed) {
+	w.mustSay(w.event(pvecode.TaskWarnings).Text, "WARNINGS: 1")
+	w.mustSay(w.event(pvecode.TaskFailed).Text, "start", "the door is stuck")
+	if w.told(pvecode.MachineFailed) {
 		t.Errorf("one failure of a start is not the end\n%s", w.story())
 	}
 }
@@ -421,7 +422,7 @@ func auditRevoked(t *testing.T) {
 	if !w.all(nodescaler.Joined, names...) {
 		t.Fatalf("machines that are not listed were declared gone\n%s", w.story())
 	}
-	w.mustSay(w.event(CodePermissionsShrunk).Text, "VM.Audit", "/pool/plimsoll")
+	w.mustSay(w.event(pvecode.PermissionsShrunk).Text, "VM.Audit", "/pool/plimsoll")
 	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) {
 		t.Errorf("an order was taken while nothing can be seen: %v", err)
 	}
@@ -433,7 +434,7 @@ func auditRevoked(t *testing.T) {
 		}
 	}
 	w.run(3 * time.Minute)
-	w.event(CodeThawed)
+	w.event(pvecode.Thawed)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
 	if w.phase(names[1]) != nodescaler.Joined {
 		t.Errorf("the other is %s", w.phase(names[1]))
@@ -454,13 +455,13 @@ func noQuorum(t *testing.T) {
 			t.Errorf("%s %s was made without quorum", c.Method, c.Path)
 		}
 	}
-	w.mustSay(w.machine(name).Problem, CodeNoQuorum)
+	w.mustSay(w.machine(name).Problem, pvecode.NoQuorum)
 	state, err := w.fleet.List(t.Context())
 	if err != nil || len(state.Machines) != 2 || !state.Hosts[0].Cordoned {
 		t.Errorf("got %+v and %v, want what was known, and hosts that take nothing", state, err)
 	}
 	w.until("the late one has joined", 10*time.Minute, func() bool { return w.phase(late) == nodescaler.Joined })
-	w.event(CodeThawed)
+	w.event(pvecode.Thawed)
 }
 
 func hostOffline(t *testing.T) {
@@ -480,7 +481,7 @@ func hostOffline(t *testing.T) {
 	}
 	w.giveBack(names[0])
 	w.run(2 * time.Minute)
-	if w.phase(names[0]) != nodescaler.Deleting || w.told(CodeGone) {
+	if w.phase(names[0]) != nodescaler.Deleting || w.told(pvecode.Gone) {
 		t.Errorf("%s is %s: with its host away nothing is known to be gone", names[0], w.phase(names[0]))
 	}
 	w.run(15 * time.Minute)
@@ -555,9 +556,9 @@ func stuckClone(t *testing.T) {
 	w.run(time.Second)
 	w.inject("kill task clone times=1")
 	name := w.mustOrder("pve1")
-	w.until("it is quarantined", 10*time.Minute, func() bool { return w.told(CodeQuarantined) })
-	w.mustSay(w.event(CodeQuarantined).Advice, "qm unlock", "qm destroy")
-	w.mustSay(w.machine(name).Problem, CodeQuarantined)
+	w.until("it is quarantined", 10*time.Minute, func() bool { return w.told(pvecode.Quarantined) })
+	w.mustSay(w.event(pvecode.Quarantined).Advice, "qm unlock", "qm destroy")
+	w.mustSay(w.machine(name).Problem, pvecode.Quarantined)
 	w.giveBack(name)
 	w.join("pve1", "pve2")
 	if w.phase(name) != nodescaler.Deleting || w.calls("DELETE", "/qemu/") != 0 {
@@ -607,7 +608,7 @@ func underHA(t *testing.T) {
 				if w.there(name) == nil || w.phase(name) != nodescaler.Deleting {
 					t.Fatalf("it did not wait for the machine to be taken out of HA\n%s", w.story())
 				}
-				w.mustSay(w.machine(name).Problem, CodeHAManaged)
+				w.mustSay(w.machine(name).Problem, pvecode.HAManaged)
 				if err := w.asRoot(http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil); err != nil {
 					t.Fatal(err)
 				}
@@ -731,7 +732,7 @@ func endpointsFail(t *testing.T) {
 		w.run(time.Second)
 		w.inject("lose answer POST …/clone times=1", "drop POST …/clone nth=3")
 		names := w.join("pve1", "pve2")
-		w.event(CodeAnswerLost)
+		w.event(pvecode.AnswerLost)
 		if n := w.calls("POST", "/clone"); n > 3 || len(w.inRange()) != len(names) {
 			t.Errorf("%d clones were asked for, and there are %d machines\n%s", n, len(w.inRange()), w.story())
 		}
@@ -750,7 +751,7 @@ func tokenExpires(t *testing.T) {
 	}
 	alerts := 0
 	for _, e := range w.events {
-		if e.Code == CodeLookFailed {
+		if e.Code == pvecode.LookFailed {
 			alerts++
 		}
 	}
@@ -779,13 +780,13 @@ func neverJoin(t *testing.T) {
 		name := w.mustOrder("")
 		w.until("it has failed", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
 		w.run(10 * time.Second)
-		w.mustSay(w.machine(name).Problem, CodeJoinTimeout, "last task", "agent: interfaces")
+		w.mustSay(w.machine(name).Problem, pvecode.JoinTimeout, "last task", "agent: interfaces")
 		w.giveBack(name) // as every policy does
 		w.until("it is removed", 5*time.Minute, func() bool { return w.phase(name) == "" })
 		_, err := w.order("")
-		want := CodePoolBackingOff
+		want := pvecode.PoolBackingOff
 		if i == 2 {
-			want = CodePoolPaused
+			want = pvecode.PoolPaused
 		}
 		if !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), want) {
 			t.Fatalf("after %d failures: %v, want %s", i+1, err, want)
@@ -795,8 +796,8 @@ func neverJoin(t *testing.T) {
 	w.run(2 * time.Hour)
 	w.begin() // the pause outlives the process
 	w.run(time.Second)
-	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), CodePoolPaused) {
-		t.Fatalf("after two hours and a restart: %v, want %s", err, CodePoolPaused)
+	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), pvecode.PoolPaused) {
+		t.Fatalf("after two hours and a restart: %v, want %s", err, pvecode.PoolPaused)
 	}
 	if err := w.fleet.Resume("web"); err != nil {
 		t.Fatal(err)
@@ -843,7 +844,7 @@ func orphanMachine(t *testing.T) {
 		w.run(10 * time.Minute)
 	}
 	m := w.machine(name)
-	if w.there(name).State != "running" || m.Phase != nodescaler.Failed || m.Held == nil || m.Held.Code != CodeNeverJoined || !w.told(CodeNeverJoined) {
+	if w.there(name).State != "running" || m.Phase != nodescaler.Failed || m.Held == nil || m.Held.Code != pvecode.NeverJoined || !w.told(pvecode.NeverJoined) {
 		t.Fatalf("after two hours it is %+v\n%s", m, w.story())
 	}
 	if err := w.fleet.Delete(t.Context(), name); err == nil {

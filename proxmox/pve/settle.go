@@ -6,6 +6,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // settler takes what was seen over into what is known of the machines.
@@ -81,7 +82,7 @@ func (st *settler) settleOne(m *tracked) {
 	}
 	if g := v.seen.Guests[m.VMID]; g != nil {
 		m.hidden = false
-		if m.problem.Code == CodeHidden {
+		if m.problem.Code == pvecode.Hidden {
 			m.problem = nodescaler.Reason{}
 		}
 		st.settleGuest(m, g)
@@ -100,7 +101,7 @@ func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 	if m.Step.before(StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
 		return
 	}
-	st.records.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.Host), "")
+	st.records.say(m, reason(pvecode.Moved, "from %s to %s", m.Host, g.Host), "")
 	m.Host, m.conf = g.Host, nil
 }
 
@@ -121,8 +122,8 @@ func (st *settler) settleNode(m *tracked) {
 	}
 	st.members.compareIDs(m, n)
 	m.unready = m.unready && !n.Ready
-	if m.Failed != nil && m.Failed.Code == CodeJoinTimeout && m.Returned.IsZero() && n.Ready && m.Woken.IsZero() {
-		st.records.revoke(m, reason(CodeJoined, "node %s came late", n.Name))
+	if m.Failed != nil && m.Failed.Code == pvecode.JoinTimeout && m.Returned.IsZero() && n.Ready && m.Woken.IsZero() {
+		st.records.revoke(m, reason(pvecode.Joined, "node %s came late", n.Name))
 	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
 		st.rejoin(m, &n)
@@ -134,7 +135,7 @@ func (st *settler) settleNode(m *tracked) {
 		if n.JoinedAt.After(m.Created) && n.JoinedAt.Before(m.Joined) {
 			m.Joined = n.JoinedAt
 		}
-		st.records.say(m, reason(CodeJoined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
+		st.records.say(m, reason(pvecode.Joined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
 	}
 	st.records.readied(m, &n)
 }
@@ -147,16 +148,16 @@ func (st *settler) settleTime(m *tracked) {
 	}
 	overdue := st.ownership.overdue(m, p)
 	switch r := st.ownership.holding(m); {
-	case r != nil && overdue && r.Code == CodeNeverJoined:
+	case r != nil && overdue && r.Code == pvecode.NeverJoined:
 		st.records.impede(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
 	case r != nil: // it would be given up by who may not
 	case m.Step == StepOrdered && st.ownership.shut[m.Pool] != nil:
 		st.records.fail(m, *st.ownership.shut[m.Pool], "")
 	case m.Step == StepOrdered && st.intake.count(p) > p.Max:
 		// The intents were lost, and machines were found after this order was taken.
-		st.records.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, st.intake.count(p)-1, p.Max), "")
+		st.records.fail(m, *no(pvecode.PoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, st.intake.count(p)-1, p.Max), "")
 	case overdue:
-		st.records.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", st.cfg.Now().Sub(m.Since).Round(time.Second)),
+		st.records.fail(m, reason(pvecode.JoinTimeout, "it was started %s ago and is no node", st.cfg.Now().Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
 	default:
 		if r := st.unmade(m); r != nil && st.view.seen.Online(m.Host) {
@@ -171,7 +172,7 @@ func (st *settler) unmade(m *tracked) *nodescaler.Reason {
 	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && st.watch.since(m.Asked) > makeWithin && st.watch.since(m.Woken) > makeWithin
 	switch {
 	case late && m.Task == nil:
-		return no(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
+		return no(pvecode.MachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
 	case late && m.hung && st.cfg.Now().Sub(m.heard) < maxAge:
 		r := m.hanging(true)
 		return &r
@@ -228,7 +229,7 @@ func (st *settler) settleSilent(m *tracked) {
 	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
 		return
 	}
-	st.records.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
+	st.records.revoke(m, reason(pvecode.Revoked, "node %s is ready", n.Name))
 }
 
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
@@ -257,7 +258,7 @@ func (st *settler) rejoin(m *tracked, n *Node) {
 		m.Rejoined = n.ReadySince
 	}
 	st.records.timed(m, StageWake, m.Woken, m.Rejoined)
-	st.records.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
+	st.records.say(m, reason(pvecode.Joined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
 }
 
 // observe watches the clock, and corrects what was kept when it went back.

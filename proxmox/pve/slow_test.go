@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // A proof that is longer on its way than it lasts is still one when it comes: dated by its question
@@ -79,7 +80,7 @@ func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
 	if n := w.calls("POST", "/clone"); n != 2 {
 		t.Errorf("%d clones were begun at once, want 2", n)
 	}
-	if w.told(CodeTaskHangs) {
+	if w.told(pvecode.TaskHangs) {
 		t.Errorf("after a quarter of an hour a clone is told to hang\n%s", w.story())
 	}
 	w.run(time.Hour)

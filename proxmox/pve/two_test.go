@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/race"
@@ -178,7 +179,7 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 	second.start(nil)
 	together(3*time.Hour, first, second)
 	_, err := second.order()
-	if err == nil || !strings.Contains(err.Error(), CodeOtherCluster) {
+	if err == nil || !strings.Contains(err.Error(), pvecode.OtherCluster) {
 		t.Fatalf("the newcomer's order: %v", err)
 	}
 	for _, say := range []string{homeCluster, awayCluster, "VM 1", "in 1000-1099"} {
@@ -189,14 +190,14 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 	if _, err := second.fleet.Collect(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if len(second.wrote) > 0 || len(second.machines()) > 0 || second.fleet.Paused()["web"].Code != CodeOtherCluster || !second.told(CodeOtherCluster) {
+	if len(second.wrote) > 0 || len(second.machines()) > 0 || second.fleet.Paused()["web"].Code != pvecode.OtherCluster || !second.told(pvecode.OtherCluster) {
 		t.Errorf("the newcomer wrote %v and has %v", second.wrote, second.machines())
 	}
 	if _, err := first.order(); err != nil {
 		t.Fatal(err)
 	}
 	together(5*time.Minute, second, first)
-	if running, _ := w.made(); len(running) != 3 || first.told(CodeOtherCluster) {
+	if running, _ := w.made(); len(running) != 3 || first.told(pvecode.OtherCluster) {
 		t.Errorf("%d machines run, want 3; %v", len(running), first.events)
 	}
 	first.returnAll()
@@ -310,7 +311,7 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 				t.Errorf("lost %t, adopt %t: %d machines, wrote %v", lost, adopt, len(p.machines()), p.wrote)
 			}
 			for _, m := range p.machines() {
-				if (m.Held == nil) != adopt || !adopt && m.Held.Code != CodeUnmarked || m.Phase != nodescaler.Joined {
+				if (m.Held == nil) != adopt || !adopt && m.Held.Code != pvecode.Unmarked || m.Phase != nodescaler.Joined {
 					t.Errorf("lost %t, adopt %t: %+v", lost, adopt, m)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -78,7 +79,7 @@ func (w *work) upset(err error) (again bool) {
 	if class == pveapi.Forbidden {
 		w.view.asked = time.Time{} // look at the permissions at once
 	}
-	w.records.retry(w.m, reason(CodeRetry, "%v", err), advice)
+	w.records.retry(w.m, reason(pvecode.Retry, "%v", err), advice)
 	switch class {
 	case pveapi.Locked, pveapi.LockTimeout, pveapi.StorageLock, pveapi.NoQuorum, pveapi.HostUnreachable, pveapi.NoEndpoint, pveapi.Unauthorized, pveapi.Certificate, pveapi.Canceled, pveapi.Unanswered, pveapi.Garbled, pveapi.Changed:
 		return true
@@ -179,7 +180,7 @@ func byHand(vmid int) string {
 
 // doubt puts a machine into quarantine that shows some of what ours shows, and not all.
 func (w *work) doubt(wrong []string) {
-	w.records.hold(w.m, reason(CodeQuarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
+	w.records.hold(w.m, reason(pvecode.Quarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
 		byHand(w.i.VMID))
 }
 
@@ -251,7 +252,7 @@ func (cr *crew) ended(m *tracked, t pveapi.TaskStatus) {
 		m.heard, m.hung, m.rest = time.Time{}, false, time.Time{}
 	}
 	if t.Warnings {
-		cr.records.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
+		cr.records.say(m, reason(pvecode.TaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
 	}
 	if t.OK {
 		cr.well(m, kind)
@@ -294,7 +295,7 @@ func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 		cr.records.ahead(m, StepSized) // the template's disk is larger
 		return
 	case kind == TaskShutdown && class == pveapi.GuestSilent:
-		cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+		cr.records.say(m, reason(pvecode.TaskFailed, "%s: %s", kind, t.Exit), "")
 		return // it is stopped next
 	}
 	w := cr.workFor(m)
@@ -303,7 +304,7 @@ func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 		return
 	}
 	m.conf = nil
-	cr.records.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+	cr.records.say(m, reason(pvecode.TaskFailed, "%s: %s", kind, t.Exit), "")
 	switch kind {
 	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
 		w.upset(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -362,7 +363,7 @@ func named(name string) func(nodescaler.Machine) bool {
 
 // passing are the refusals that end by themselves.
 var passing = []string{
-	pve.CodeNoInventory, pve.CodeFrozen, placement.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
+	pvecode.NoInventory, pvecode.Frozen, placement.CodeTemplateUnread, pvecode.PoolAtMax, pvecode.PoolBackingOff, pvecode.VMIDsExhausted,
 }
 
 // orderOne orders a machine. Its number is written down before: a name is never used again. An

@@ -25,7 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // traps are what other providers have fallen into, in order. Where a scenario is about the same,
@@ -711,7 +711,7 @@ func TestLostIDGoesAndItsMachineJoins(t *testing.T) {
 	w.inject("steal id nth=1")
 	w.mustIncrease(small, 1)
 	lost := w.ids(small)[0]
-	w.until("its VMID is lost", time.Minute, func() bool { return len(w.told.of(pve.CodeVMIDTaken)) > 0 })
+	w.until("its VMID is lost", time.Minute, func() bool { return len(w.told.of(pvecode.VMIDTaken)) > 0 })
 	states := w.states(small)
 	if len(states) != 2 || states[lost] != "Deleting" || w.target(small) != 1 {
 		t.Fatalf("target %d, instances %v", w.target(small), states)
@@ -757,7 +757,7 @@ func TestFullStoragePassesByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.gone(small, 0)
-	want(t, "at once", w.increase(small, 1), codes.ResourceExhausted, pve.CodePoolBackingOff)
+	want(t, "at once", w.increase(small, 1), codes.ResourceExhausted, pvecode.PoolBackingOff)
 	w.sim.Heal()
 	w.run(30 * time.Minute)
 	w.joined(small, 2)
@@ -785,7 +785,7 @@ func TestMachineGoesByTheIDOfItsNode(t *testing.T) {
 		}
 	}
 	same("when they have joined")
-	if got := len(w.told.of(pve.CodeIDMismatch)); got != 2 {
+	if got := len(w.told.of(pvecode.IDMismatch)); got != 2 {
 		t.Errorf("it was told %d times, want once for each", got)
 	}
 	w.start()

@@ -25,6 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
@@ -139,7 +140,7 @@ func intent(order string, note int) pve.Intent {
 		Order: order, Pool: "web", Name: "web-" + order, Shape: pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}, Host: "pve1", VMID: 1000 + note,
 		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: pve.StepCloned,
 	}
-	i.Spent, i.Failed = []int{note}, &nodescaler.Reason{Code: pve.CodeJoinTimeout, Text: "it is no node"}
+	i.Spent, i.Failed = []int{note}, &nodescaler.Reason{Code: pvecode.JoinTimeout, Text: "it is no node"}
 	return i
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 func TestAPoolThatTheBrakeHoldsSaysSo(t *testing.T) {
-	held := map[string]nodescaler.Reason{"workers": {Code: pve.CodeBraked, Text: "3 machines wait"}}
+	held := map[string]nodescaler.Reason{"workers": {Code: pvecode.Braked, Text: "3 machines wait"}}
 	for _, c := range []struct {
 		name    string
 		braked  map[string]nodescaler.Reason

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -243,17 +244,17 @@ func (l *life) reported(e pve.Event) {
 		l.ids[e.VMID] = e.Machine
 	}
 	switch e.Code {
-	case pve.CodeLocked:
+	case pvecode.Locked:
 		l.leftOver = append(l.leftOver, e.Advice)
-	case pve.CodeOrderAccepted:
+	case pvecode.OrderAccepted:
 		if l.autoscaler != nil { // else the journal says so
 			l.orders[strings.TrimPrefix(e.Machine, "aa-")] = true
 		}
-	case pve.CodeReturned:
+	case pvecode.Returned:
 		if l.autoscaler != nil {
 			l.ends[e.Machine] = true
 		}
-	case pve.CodeMachineFailed, pve.CodeJoinTimeout, pve.CodePoolAtMax, pve.CodeUnfinished:
+	case pvecode.MachineFailed, pvecode.JoinTimeout, pvecode.PoolAtMax, pvecode.Unfinished:
 		l.ends[e.Machine] = true
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 const active = "  mode: Active\n"
@@ -113,7 +113,7 @@ func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 			h.cfg.Nodes.Policy = policy
 			h.web(active)
 			h.pool("a", active)
-			h.paused["a"] = nodescaler.Reason{Code: pve.CodePoolPaused, Text: "3 machines failed in a row"}
+			h.paused["a"] = nodescaler.Reason{Code: pvecode.PoolPaused, Text: "3 machines failed in a row"}
 			b := h.pool("b", active)
 			b.Spec.VMIDs, b.Spec.Shapes[0].Memory = v1alpha1.VMIDs{First: 1100, Last: 1199}, "8GiB" // dearer
 			h.begin()
@@ -161,9 +161,9 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 		"a price book that is not there": {spoil: func(h *house) { h.cfg.PriceBook = "dear" }, pool: "False PricesUnknown"},
 		"machines that cannot be listed": {spoil: func(h *house) { h.broken["list"] = errors.New("no route to host") }, pool: "False MachinesUnknown"},
 		"a pool that can make no machine": {spoil: func(h *house) {
-			h.refuses = map[string][]nodescaler.RefusedOrder{"workers": {{Why: *because(pve.CodeVMIDsExhausted, "all of 1000-1099 are taken")}}}
+			h.refuses = map[string][]nodescaler.RefusedOrder{"workers": {{Why: *because(pvecode.VMIDsExhausted, "all of 1000-1099 are taken")}}}
 		}, pool: "False VMIDsExhausted"},
-		"a pool whose machines failed": {spoil: func(h *house) { h.paused["workers"] = *because(pve.CodePoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
+		"a pool whose machines failed": {spoil: func(h *house) { h.paused["workers"] = *because(pvecode.PoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
 		"a pool that cluster-autoscaler has and that is observed": {spoil: func(h *house) {
 			h.cfg.Provider = true
 			h.pools["workers"].Spec.ScaledBy, h.pools["workers"].Spec.Mode = v1alpha1.ScaledByClusterAutoscaler, v1alpha1.ModeObserve

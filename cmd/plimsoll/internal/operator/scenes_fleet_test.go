@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -32,22 +33,22 @@ var machineScenes = []scene{
 			fault(0, "lose answer POST …/clone times=1"), fault(0, "warn clone times=2"), fault(0, "fail start times=1"), fault(0, "answer 500 PUT …/config times=1"),
 			fault(0, "answer 500 DELETE …/content/… times=2"),
 		},
-		says: []string{pve.CodeAnswerLost, pve.CodeTaskWarnings, pve.CodeTaskFailed, pve.CodeRetry, pve.CodeDiscKept},
+		says: []string{pvecode.AnswerLost, pvecode.TaskWarnings, pvecode.TaskFailed, pvecode.Retry, pvecode.DiscKept},
 	},
 	{
 		name: "a guest hangs while it boots", objects: scenePool + "  joinTimeout: 2m\n", services: []*service{deployment("web", 1, 500, halfGiB)}, long: 5 * time.Minute,
 		acts: []act{fault(0, "fail boot times=1")},
-		says: []string{pve.CodeJoinTimeout},
+		says: []string{pvecode.JoinTimeout},
 	},
 	{
 		name: "a task never ends", services: []*service{deployment("web", 1, 500, halfGiB)}, long: 20 * time.Minute,
 		acts: []act{fault(0, "slow start by=40m times=1")},
-		says: []string{pve.CodeTaskHangs},
+		says: []string{pvecode.TaskHangs},
 	},
 	{
 		name: "a host is online and does not answer", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 5 * time.Minute,
 		acts: []act{fault(0, "answer 596 PUT /nodes/pve1/…/config times=1"), fault(25*time.Second, "answer 596 GET /nodes/pve1/tasks for=2m")},
-		says: []string{pve.CodeHostSilent},
+		says: []string{pvecode.HostSilent},
 	},
 	{
 		name: "the intents are lost", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 8 * time.Minute,
@@ -58,7 +59,7 @@ var machineScenes = []scene{
 				l.forget()
 			}},
 		},
-		says: []string{pve.CodeAdopted, pve.CodeUnmarked, pve.CodeNeverJoined},
+		says: []string{pvecode.Adopted, pvecode.Unmarked, pvecode.NeverJoined},
 	},
 	{
 		name: "a machine belongs to another cluster", services: []*service{deployment("web", 2, 1000, halfGiB)}, long: 5 * time.Minute,
@@ -66,7 +67,7 @@ var machineScenes = []scene{
 			l.marks(l.ran(), "cluster="+lifeCluster, "cluster=another")
 			l.forget()
 		}}},
-		says: []string{pve.CodeOtherCluster},
+		says: []string{pvecode.OtherCluster},
 	},
 	{
 		name: "a machine is found stopped", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 70 * time.Minute,
@@ -75,7 +76,7 @@ var machineScenes = []scene{
 			l.halts(l.ran())
 			l.forget()
 		}}},
-		says: []string{pve.CodeUnfinished},
+		says: []string{pvecode.Unfinished},
 	},
 	{
 		name: "the intents cannot be written", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 3 * time.Minute,
@@ -84,7 +85,7 @@ var machineScenes = []scene{
 			{at: 30 * time.Second, do: func(l *setting) { l.leads.intents.(*fullDisk).full = true }},
 			{at: 2 * time.Minute, do: func(l *setting) { l.leads.intents.(*fullDisk).full = false }},
 		},
-		says: []string{pve.CodeIntentNotKept},
+		says: []string{pvecode.IntentNotKept},
 	},
 	{
 		name: "a machine is migrated", objects: scenePool + "  clone: full\n", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 5 * time.Minute,
@@ -94,7 +95,7 @@ var machineScenes = []scene{
 			err := l.sim.Console().Run(fmt.Sprintf("pvesh create /nodes/%s/qemu/%d/migrate --target %s --online 1 --with-local-disks 1", v.Host, v.ID, to))
 			l.note("A PERSON MIGRATES %d TO %s: %v", v.ID, to, err)
 		}}},
-		says: []string{pve.CodeMoved},
+		says: []string{pvecode.Moved},
 	},
 	{
 		name: "a host leaves the cluster", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 4 * time.Minute,
@@ -104,12 +105,12 @@ var machineScenes = []scene{
 	{
 		name: "machines are not listed any more", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 5 * time.Minute,
 		acts: []act{{at: 2 * time.Minute, do: func(l *setting) { l.inject(fmt.Sprintf("revoke VM.Audit path=/vms/%d for=2m", l.ran().ID)) }}},
-		says: []string{pve.CodeHidden, pve.CodePermissionsShrunk},
+		says: []string{pvecode.Hidden, pvecode.PermissionsShrunk},
 	},
 	{
 		name: "not even templates are listed", long: 2 * time.Minute,
 		acts: []act{fault(time.Minute, "revoke VM.Audit for=30s")},
-		says: []string{pve.CodeInventoryEmpty},
+		says: []string{pvecode.InventoryEmpty},
 	},
 	{
 		name: "cluster-autoscaler asks for what cannot be", long: 4 * time.Minute, objects: strings.NewReplacer(
@@ -121,7 +122,7 @@ var machineScenes = []scene{
 			fault(2*time.Minute, "no quorum for=1m"),
 			{at: 150 * time.Second, do: func(l *setting) { l.asks(0) }},
 		},
-		says: []string{placement.CodeNoHost, placement.CodeHostInMaintenance, placement.CodeHostNotInPool, placement.CodeNoMemory, placement.CodeNoCPU, pve.CodeNoQuorum, pve.CodeFrozen, pve.CodeNoInventory},
+		says: []string{placement.CodeNoHost, placement.CodeHostInMaintenance, placement.CodeHostNotInPool, placement.CodeNoMemory, placement.CodeNoCPU, pvecode.NoQuorum, pvecode.Frozen, pvecode.NoInventory},
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
 // quick is a node policy that takes nodes down soon.
@@ -51,7 +51,7 @@ var goingScenes = []scene{
 				l.pods = append(l.pods, &townPod{name: "shop/late-bound", of: s, node: l.nodes[0].Name, created: now, starts: now, asks: s.asks})
 			}),
 		},
-		says: []string{pve.CodeNodeHoldsPods, pve.CodeRevoked},
+		says: []string{pvecode.NodeHoldsPods, pvecode.Revoked},
 	},
 	{
 		name: "the API server fails while a machine goes", nodes: quick(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 14 * time.Minute,
@@ -59,10 +59,10 @@ var goingScenes = []scene{
 			scaled(2*time.Minute, "web", 0), fault(0, "slow destroy by=1m"),
 			after(string(nodescaler.Return), func(l *setting) { l.blind = true }),
 			{at: 8 * time.Minute, do: func(l *setting) { l.blind = false }},
-			after(pve.CodeDestroyAsked, func(l *setting) { l.refuses = true }),
-			after(pve.CodeNodeNotRemoved, func(l *setting) { l.refuses = false }),
+			after(pvecode.DestroyAsked, func(l *setting) { l.refuses = true }),
+			after(pvecode.NodeNotRemoved, func(l *setting) { l.refuses = false }),
 		},
-		says: []string{pve.CodeLastLookFailed, pve.CodeNodeNotRemoved},
+		says: []string{pvecode.LastLookFailed, pvecode.NodeNotRemoved},
 	},
 	{
 		name: "a machine that is to go has a second disk", nodes: quick(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 8 * time.Minute,
@@ -75,7 +75,7 @@ var goingScenes = []scene{
 			}},
 			scaled(2*time.Minute, "web", 0),
 		},
-		says: []string{pve.CodeStrangeDevice},
+		says: []string{pvecode.StrangeDevice},
 	},
 	{
 		name: "people stop machines", nodes: quick(), services: []*service{deployment("web", 4, 1500, halfGiB)}, long: 15 * time.Minute,
@@ -90,7 +90,7 @@ var goingScenes = []scene{
 				l.pools["aa"].Annotations = map[string]string{v1alpha1.AnnotationResumed: l.now().UTC().Format(time.RFC3339)}
 			}},
 		},
-		says: []string{pve.CodeStopped, pve.CodeUndrained, pve.CodePoolResumed},
+		says: []string{pvecode.Stopped, pvecode.Undrained, pvecode.PoolResumed},
 	},
 	{
 		name: "a person opens a node that is drained", nodes: quick(), services: []*service{deployment("web", 4, 500, halfGiB)}, long: 8 * time.Minute,
@@ -130,11 +130,11 @@ var manyScenes = []scene{
 var spareScenes = []scene{
 	{
 		name: "a spare does not start", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 30 * time.Minute,
-		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) {
+		acts: []act{fault(0, "slow clone by=3m"), after(pvecode.Stashed, func(l *setting) {
 			l.inject("fail start for=3m")
 			l.service("shop/web").replicas = 2
 		})},
-		says: []string{pve.CodeWoken, pve.CodeNotWoken},
+		says: []string{pvecode.Woken, pvecode.NotWoken},
 	},
 	{
 		name: "spares would pay and none may be kept", nodes: nodepolicy.Spec{Policy: "joint"}, services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 70 * time.Minute,
@@ -143,12 +143,12 @@ var spareScenes = []scene{
 	},
 	{
 		name: "a spare is not what it would be now", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
-		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" })},
+		acts: []act{fault(0, "slow clone by=3m"), after(pvecode.Stashed, func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" })},
 		says: []string{nodescaler.SpareDrifted},
 	},
 	{
 		name: "another policy keeps no spares", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
-		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) {
+		acts: []act{fault(0, "slow clone by=3m"), after(pvecode.Stashed, func(l *setting) {
 			l.cfg.Nodes = quick()
 			if err := l.start(); err != nil {
 				l.fault("%v", err)
