@@ -29,6 +29,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
@@ -365,7 +366,7 @@ func (r *clusterRun) listNodes(ctx context.Context) ([]pve.Node, error) {
 
 // intents are the orders that were kept: to be written to, or, where nothing is written, as they
 // are.
-func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Intents, error) {
+func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (intents.Store, error) {
 	if r.state == nil {
 		cfg := rest.CopyConfig(r.rest)
 		cfg.QPS = -1 // the fleet waits for each write, and makes few
@@ -390,12 +391,12 @@ func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Inten
 }
 
 // inMemory is a copy of intents that nothing is written to.
-func inMemory(kept pve.Intents) (pve.Intents, error) {
+func inMemory(kept intents.Store) (intents.Store, error) {
 	all, err := kept.Load()
 	if err != nil {
 		return nil, err
 	}
-	memory := &pve.MemoryIntents{}
+	memory := &intents.Memory{}
 	for _, i := range all {
 		if err := memory.Put(i); err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -62,12 +62,12 @@ func (s *stateFolder) file(name string) stateFile { return stateFile(filepath.Jo
 
 // intents are what was ordered. A line that cannot be read is a person's to take out: the machine
 // that it is about may run.
-func (s *stateFolder) intents() (*pve.IntentLog, error) {
+func (s *stateFolder) intents() (*intents.Log, error) {
 	file := s.file("intents.ndjson")
-	kept, err := pve.OpenIntentLog(file)
-	var corrupt *pve.CorruptIntent
+	kept, err := intents.OpenLog(file)
+	var corrupt *intents.Corrupt
 	if errors.As(err, &corrupt) {
-		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pveapi.Shell(string(file)), pve.LostIntent)
+		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pveapi.Shell(string(file)), intents.Lost)
 	}
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %s: %w", file, err))

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -471,7 +472,7 @@ func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
 	k.c.OnBoot(nodes.boot)
 	root := connect(t, k.c, k.c.Token("root@pam", "eyes", false))
 	fleet, err := pve.NewFleet(pve.FleetConfig{
-		Client: connect(t, k.c, k.token), Owner: k.site.Owner, Cluster: "home-cluster", Pools: k.site.Pools, Intents: &pve.MemoryIntents{}, Nodes: nodes.list,
+		Client: connect(t, k.c, k.token), Owner: k.site.Owner, Cluster: "home-cluster", Pools: k.site.Pools, Intents: &intents.Memory{}, Nodes: nodes.list,
 		Now: k.c.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 1,
 	})
 	if err != nil {

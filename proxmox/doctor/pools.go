@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -149,7 +150,7 @@ func (e *poolsExam) leftovers() (pve.Report, error) {
 		return e.left, e.blind
 	}
 	e.fleet, e.blind = pve.NewFleet(pve.FleetConfig{
-		Client: e.client, Owner: e.site.Owner, AnyCluster: true, Watch: true, Pools: e.site.Pools, Intents: &pve.MemoryIntents{},
+		Client: e.client, Owner: e.site.Owner, AnyCluster: true, Watch: true, Pools: e.site.Pools, Intents: &intents.Memory{},
 		Now: e.now, Rand: rand.New(rand.NewPCG(0, 0)), Parallel: 1, HA: e.site.HA, OrphanGrace: e.site.OrphanGrace,
 	})
 	if e.blind == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -107,7 +108,7 @@ func lives(t testing.TB, c *pvesim.Cluster, site *settings.Site, token string) e
 	nodes := &joined{}
 	c.OnBoot(nodes.boot)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
-		Client: connect(t, c, token), Owner: site.Owner, Cluster: "test", Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: nodes.list,
+		Client: connect(t, c, token), Owner: site.Owner, Cluster: "test", Pools: site.Pools, Intents: &intents.Memory{}, Nodes: nodes.list,
 		Now: c.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 1,
 	})
 	if err != nil {

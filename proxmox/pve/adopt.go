@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -50,10 +51,10 @@ func (ad *adoption) adopt(ctx context.Context) {
 			continue
 		}
 		w := &work{crew: ad.crew, p: p, host: c.guest.Host, seen: c.guest, now: ad.cfg.Now()}
-		w.i = Intent{
+		w.i = intents.Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
 			Host: c.guest.Host, VMID: c.guest.VMID, Created: m.Created,
-			Making: Making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
+			Making: intents.Making{VMIDs: p.VMIDs, PVEPool: p.PVEPool, Asked: m.Created, Adopted: true, Recipe: c.recipe},
 		}
 		readMade(config.Description, &w.i)
 		ad.adoptOne(ctx, w, c.looks)
@@ -123,7 +124,7 @@ func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 	if w.p.NeedsDisc() {
 		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(ad.cfg.Owner, m.Name), w.host
 	}
-	ad.records.ahead(m, StepCloned)
+	ad.records.ahead(m, intents.StepCloned)
 	if v == provedCloned {
 		m.Asked = w.now // it may take as long to be made as any other
 	}
@@ -146,7 +147,7 @@ func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 // must not come to life again.
 func (ad *adoption) resumeReady(m *tracked, status pveapi.VMStatus) {
 	if status.Status != "running" {
-		ad.records.ahead(m, StepConfigured)
+		ad.records.ahead(m, intents.StepConfigured)
 		if n, was := ad.members.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, ad.members.uuidOf(m)) {
 			m.Joined = ad.cfg.Now() // it was a node, a spare perhaps: that goes with it
 		}
@@ -154,6 +155,6 @@ func (ad *adoption) resumeReady(m *tracked, status pveapi.VMStatus) {
 		return
 	}
 	m.Running = true
-	ad.records.ahead(m, StepStarted)
+	ad.records.ahead(m, intents.StepStarted)
 	ad.settler.settleNode(m)
 }

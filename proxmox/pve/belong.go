@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -77,7 +78,7 @@ func (c *FleetConfig) allegiance() allegiance {
 
 // side is whose a machine is by the mark that it was made or found with.
 func (ow *ownership) side(m *tracked) side {
-	if m.Step == StepOrdered && m.Cluster == "" {
+	if m.Step == intents.StepOrdered && m.Cluster == "" {
 		return sideOwn // there is no machine yet, and its clone will have our mark
 	}
 	return ow.cfg.allegiance().of(m.Cluster)
@@ -90,7 +91,7 @@ func (ow *ownership) disown(m *tracked) bool {
 	if ow.side(m) != sideForeign {
 		return true
 	}
-	if !m.Gone.IsZero() || m.Step == StepOrdered {
+	if !m.Gone.IsZero() || m.Step == intents.StepOrdered {
 		return false
 	}
 	m.Task, m.Disc = nil, ""
@@ -103,7 +104,7 @@ func (ow *ownership) disown(m *tracked) bool {
 // if it may.
 func (ow *ownership) holding(m *tracked) *nodescaler.Reason {
 	switch side := ow.side(m); {
-	case !m.Gone.IsZero() || m.Step == StepOrdered:
+	case !m.Gone.IsZero() || m.Step == intents.StepOrdered:
 		return nil // there is nothing
 	case side == sideForeign:
 		return no(pvecode.OtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, ow.cfg.Cluster)
@@ -111,7 +112,7 @@ func (ow *ownership) holding(m *tracked) *nodescaler.Reason {
 		return ow.shut[m.Pool]
 	case side == sideUnmarked:
 		return no(pvecode.Unmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
-	case m.foundRunning() && m.Joined.IsZero() && !ow.cfg.AnyCluster:
+	case m.FoundRunning() && m.Joined.IsZero() && !ow.cfg.AnyCluster:
 		return no(pvecode.NeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
 	}
 	return nil
@@ -125,12 +126,12 @@ func (ow *ownership) closed(m *tracked) bool { return ow.shut[m.Pool] != nil && 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
 func (ow *ownership) unstarted(m *tracked) bool {
 	g := ow.view.guest(m.VMID)
-	return ow.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && ow.view.seen.Online(g.Host))
+	return ow.side(m) == sideOwn && !m.Adopted && !m.Ran() && !m.admitted && (g == nil || !g.Running && ow.view.seen.Online(g.Host))
 }
 
 // overdue reports whether a machine that runs should be a node by now.
 func (ow *ownership) overdue(m *tracked, p *settings.Pool) bool {
-	return m.Step == StepStarted && ow.members.nodes != nil && ow.view.seen.Online(m.Host) && ow.watch.since(m.Since) > time.Duration(p.JoinTimeout)
+	return m.Step == intents.StepStarted && ow.members.nodes != nil && ow.view.seen.Online(m.Host) && ow.watch.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
 // untouchable is why the machine is not returned or kept as a spare, as an error.
@@ -203,7 +204,7 @@ func (ow *ownership) outranked(p *settings.Pool) (rival, bool) {
 // present reports whether a machine of this cluster is listed in the pool's range. A host that is
 // offline lists its guests without names.
 func (ow *ownership) present(p *settings.Pool, m *tracked) bool {
-	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || ow.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
+	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.Before(intents.StepCloned) || ow.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
 	g := ow.view.guest(m.VMID)
@@ -376,7 +377,7 @@ func (ow *ownership) soon(g *placement.Guest) bool {
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
-// cannot be told yet, and clones of its templates that nobody remembers.
+// is not known yet, and clones of its templates that no intent is of.
 func (ow *ownership) unknown(p *settings.Pool) int {
 	n, known := 0, ow.knownIDs()
 	for id, g := range ow.view.seen.Guests {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -135,26 +136,26 @@ func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
 
 // What is held, and for what, by whose a machine is and how it was found.
 func TestMachinesThatNothingStops(t *testing.T) {
-	found := Intent{Step: StepStarted, Pool: "web", Cluster: homeCluster, Making: Making{Adopted: true, Running: true}}
-	but := func(change func(*Intent)) Intent { i := found; change(&i); return i }
+	found := intents.Intent{Step: intents.StepStarted, Pool: "web", Cluster: homeCluster, Making: intents.Making{Adopted: true, Running: true}}
+	but := func(change func(*intents.Intent)) intents.Intent { i := found; change(&i); return i }
 	for _, c := range []struct {
 		name string
-		is   Intent
+		is   intents.Intent
 		any  bool
 		shut bool
 		want string
 	}{
 		{name: "it ran when it was found, and never joined", is: found, want: pvecode.NeverJoined},
 		{name: "which is nothing to who takes any cluster's", is: found, any: true},
-		{name: "it has joined", is: but(func(i *Intent) { i.Joined = time.Unix(1, 0) })},
-		{name: "it was ordered here", is: but(func(i *Intent) { i.Adopted = false })},
-		{name: "another cluster's", is: but(func(i *Intent) { i.Cluster = awayCluster }), want: pvecode.OtherCluster},
-		{name: "that is gone", is: but(func(i *Intent) { i.Cluster, i.Gone = awayCluster, time.Unix(1, 0) })},
-		{name: "of none", is: but(func(i *Intent) { i.Cluster = "" }), want: pvecode.Unmarked},
-		{name: "only ordered", is: but(func(i *Intent) { i.Step = StepOrdered })},
+		{name: "it has joined", is: but(func(i *intents.Intent) { i.Joined = time.Unix(1, 0) })},
+		{name: "it was ordered here", is: but(func(i *intents.Intent) { i.Adopted = false })},
+		{name: "another cluster's", is: but(func(i *intents.Intent) { i.Cluster = awayCluster }), want: pvecode.OtherCluster},
+		{name: "that is gone", is: but(func(i *intents.Intent) { i.Cluster, i.Gone = awayCluster, time.Unix(1, 0) })},
+		{name: "of none", is: but(func(i *intents.Intent) { i.Cluster = "" }), want: pvecode.Unmarked},
+		{name: "only ordered", is: but(func(i *intents.Intent) { i.Step = intents.StepOrdered })},
 		{name: "in another cluster's pool", is: found, shut: true, want: pvecode.OtherCluster},
-		{name: "made there and never started", is: but(func(i *Intent) { i.Adopted, i.Step = false, StepConfigured }), shut: true},
-		{name: "found there and never started", is: but(func(i *Intent) { i.Step = StepCloned }), shut: true, want: pvecode.OtherCluster},
+		{name: "made there and never started", is: but(func(i *intents.Intent) { i.Adopted, i.Step = false, intents.StepConfigured }), shut: true},
+		{name: "found there and never started", is: but(func(i *intents.Intent) { i.Step = intents.StepCloned }), shut: true, want: pvecode.OtherCluster},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := assemble(FleetConfig{Cluster: homeCluster, AnyCluster: c.any})
@@ -189,24 +190,24 @@ func belonging(guests ...placement.Guest) *Fleet {
 
 func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
 	listed := placement.Guest{VMID: 101, Name: "web-1", Host: "on"}
-	whole := Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}
+	whole := intents.Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: intents.StepStarted}
 	for _, c := range []struct {
 		name  string
-		m     func(*Intent)
+		m     func(*intents.Intent)
 		g     func(*placement.Guest)
 		there bool
 	}{
-		{"it is there", func(*Intent) {}, func(*placement.Guest) {}, true},
-		{"another pool's", func(i *Intent) { i.Pool = "db" }, func(*placement.Guest) {}, false},
-		{"gone", func(i *Intent) { i.Gone = time.Unix(1, 0) }, func(*placement.Guest) {}, false},
-		{"not cloned yet", func(i *Intent) { i.Step = StepOrdered }, func(*placement.Guest) {}, false},
-		{"another cluster's", func(i *Intent) { i.Cluster = awayCluster }, func(*placement.Guest) {}, false},
-		{"out of the range", func(i *Intent) { i.VMID = 301 }, func(g *placement.Guest) { g.VMID = 301 }, false},
-		{"not listed", func(i *Intent) { i.VMID = 102 }, func(*placement.Guest) {}, false},
-		{"of another name", func(*Intent) {}, func(g *placement.Guest) { g.Name = "web-2" }, false},
-		{"without a name, as an offline host lists it", func(*Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "", "off" }, true},
-		{"without a name on an online host", func(*Intent) {}, func(g *placement.Guest) { g.Name = "" }, false},
-		{"of another name on an offline host", func(*Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "web-2", "off" }, false},
+		{"it is there", func(*intents.Intent) {}, func(*placement.Guest) {}, true},
+		{"another pool's", func(i *intents.Intent) { i.Pool = "db" }, func(*placement.Guest) {}, false},
+		{"gone", func(i *intents.Intent) { i.Gone = time.Unix(1, 0) }, func(*placement.Guest) {}, false},
+		{"not cloned yet", func(i *intents.Intent) { i.Step = intents.StepOrdered }, func(*placement.Guest) {}, false},
+		{"another cluster's", func(i *intents.Intent) { i.Cluster = awayCluster }, func(*placement.Guest) {}, false},
+		{"out of the range", func(i *intents.Intent) { i.VMID = 301 }, func(g *placement.Guest) { g.VMID = 301 }, false},
+		{"not listed", func(i *intents.Intent) { i.VMID = 102 }, func(*placement.Guest) {}, false},
+		{"of another name", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name = "web-2" }, false},
+		{"without a name, as an offline host lists it", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "", "off" }, true},
+		{"without a name on an online host", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name = "" }, false},
+		{"of another name on an offline host", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "web-2", "off" }, false},
 	} {
 		i, g := whole, listed
 		c.m(&i)
@@ -226,7 +227,7 @@ func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
 }
 
 func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
-	made := Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepConfigured}
+	made := intents.Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: intents.StepConfigured}
 	for _, c := range []struct {
 		name string
 		m    func(*tracked)
@@ -239,7 +240,7 @@ func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
 		{"stopped, as a host that is offline has it", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "off"}}, false},
 		{"found", func(m *tracked) { m.Adopted = true }, nil, false},
 		{"another cluster's", func(m *tracked) { m.Cluster = awayCluster }, nil, false},
-		{"started", func(m *tracked) { m.Step = StepStarted }, nil, false},
+		{"started", func(m *tracked) { m.Step = intents.StepStarted }, nil, false},
 		{"about to be", func(m *tracked) { m.admitted = true }, nil, false},
 	} {
 		m := &tracked{Intent: made}
@@ -255,7 +256,7 @@ func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 		return func(f *Fleet) {
 			g := &placement.Guest{VMID: id, Name: pool + "-own", Host: "on"}
 			f.view.seen.Guests[id] = g
-			f.roster.machines[g.Name] = &tracked{Intent: Intent{Name: g.Name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
+			f.roster.machines[g.Name] = &tracked{Intent: intents.Intent{Name: g.Name, VMID: id, Pool: pool, Cluster: homeCluster, Step: intents.StepStarted}}
 		}
 	}
 	looks := func(g placement.Guest) string { return appearance(&g) }
@@ -272,7 +273,7 @@ func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 		{"a template", placement.Guest{VMID: 101, Host: "on", Template: true}, func(*Fleet) {}, false},
 		{"a container", placement.Guest{VMID: 101, Host: "on", Container: true}, func(*Fleet) {}, false},
 		{"known", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
-			f.roster.machines["web-1"] = &tracked{Intent: Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}}
+			f.roster.machines["web-1"] = &tracked{Intent: intents.Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: intents.StepStarted}}
 		}, false},
 		{"a stranger", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
 			f.ownership.others = map[int]string{101: looks(placement.Guest{VMID: 101, Name: "web-1", Host: "on"})}

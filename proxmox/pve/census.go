@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -91,7 +92,7 @@ func (w making) admitted(ctx context.Context) bool {
 	defer w.records.unlock()
 	m := w.m
 	if err != nil {
-		w.upset(err)
+		w.callFailed(err)
 		return false
 	}
 	if w.ownership.contest(); w.ownership.shut[w.p.Name] != nil {
@@ -107,7 +108,7 @@ func (w making) admitted(ctx context.Context) bool {
 		m.Returned = w.cfg.Now()
 		_ = w.records.keep(m) // noted there, and kept again before the next move
 	case postpone:
-		w.records.impede(m, reason(pvecode.PoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
+		w.records.noteProblem(m, reason(pvecode.PoolAtMax, "pool %s has %d other machines on Proxmox VE, of at most %d, and this one waits for those that are to go", m.Pool, len(others), w.p.Max),
 			"see which other Plimsoll makes machines of owner "+w.cfg.Owner)
 		w.records.pause(m, lookGap)
 	}
@@ -149,9 +150,9 @@ func (w making) tallied(listed map[int]*placement.Guest) (all []entry, unknown [
 		if m == w.m || !m.Gone.IsZero() || w.ownership.side(m) == sideForeign {
 			continue
 		}
-		known[m.VMID] = known[m.VMID] || !m.Step.before(StepClaimed) && !m.unsure
-		if m.Pool == w.i.Pool && (!m.Step.before(StepConfigured) || m.Adopted) {
-			all = append(all, entry{vmid: m.VMID, created: m.Created, order: m.Order, runs: !m.Step.before(StepStarted) || !m.Woken.IsZero()})
+		known[m.VMID] = known[m.VMID] || !m.Step.Before(intents.StepClaimed) && !m.unsure
+		if m.Pool == w.i.Pool && (!m.Step.Before(intents.StepConfigured) || m.Adopted) {
+			all = append(all, entry{vmid: m.VMID, created: m.Created, order: m.Order, runs: !m.Step.Before(intents.StepStarted) || !m.Woken.IsZero()})
 		}
 	}
 	for id, g := range listed {
@@ -188,7 +189,7 @@ func (w making) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, e
 	case err != nil:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.hush(err)
+		w.noteSilence(err)
 		return entry{vmid: g.VMID, unread: true}, true, nil
 	}
 	m, marked := readMark(c.Description)

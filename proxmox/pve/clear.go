@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
@@ -15,17 +16,14 @@ import (
 // Whoever waits for it says so, and does not keep others waiting.
 
 const (
-	// cloneLimit is how long a clone may take, and taskLimit any other task, before that is told.
+	// cloneLimit is how long a clone may take, and taskLimit any other task, before it is reported.
 	// Much of a disk is copied in an hour; all else is a matter of seconds.
 	cloneLimit, taskLimit = makeWithin, 15 * time.Minute
-	// cancelAgain is how long a task that was stopped is waited for before it is told again. The
-	// server kills it when it does not end by itself; what waits in the kernel ends neither way.
+	// cancelAgain is how long a task that was stopped is waited for before it is reported again.
+	// The server kills it when it does not end by itself; what waits in the kernel ends neither
+	// way.
 	cancelAgain = 5 * time.Minute
 )
-
-// hinders reports whether the way out is free without the task. One that removes something is the
-// way out, and would only be asked for again.
-func (k TaskKind) hinders() bool { return k != TaskDestroy && k != TaskErase }
 
 // hanging says what a machine waits for too long, and perhaps what can be done about it.
 func (m *tracked) hanging(advise bool) nodescaler.Reason {
@@ -44,7 +42,7 @@ func (w clearing) doRecall(ctx context.Context) {
 		case pveapi.Is(err, pveapi.NoTask):
 			w.ended(w.m, pveapi.TaskStatus{UPID: pveapi.UPID(w.i.Task.UPID), Exit: "unexpected status"})
 		case err != nil:
-			w.upset(err)
+			w.callFailed(err)
 		case status.Running:
 			w.m.heard, w.m.tries = w.cfg.Now(), 0
 			if w.m.problem.Code == pvecode.Retry {
@@ -83,7 +81,7 @@ func (w clearing) doConfirm(ctx context.Context) {
 	}
 	w.done(func() {
 		if err != nil {
-			w.upset(err)
+			w.callFailed(err)
 			return
 		}
 		w.records.gone(w.m, freed)
@@ -101,7 +99,7 @@ func (w clearing) doProbe(ctx context.Context) {
 		m := w.m
 		switch {
 		case err != nil:
-			w.upset(err)
+			w.callFailed(err)
 		case !free && m.Held != nil:
 			w.records.pause(m, longPause)
 		case !free && (at.hidden || at.pool != ""):
@@ -110,13 +108,13 @@ func (w clearing) doProbe(ctx context.Context) {
 			w.missFormer(at.unread)
 		case !free:
 			m.hidden = false
-			w.records.hold(m, reason(pvecode.Quarantined, "VM %d was taken out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
+			w.records.hold(m, reason(pvecode.Quarantined, "VM %d was taken out of pool %s", m.VMID, w.i.PVEPools(w.p)[0]), byHand(m.VMID))
 		case m.Held != nil && !m.Returned.IsZero():
 			w.records.gone(m, freed)
 		default:
 			// There is nothing left to destroy; whoever gives the machine back is done at once.
 			m.Held, m.hidden, m.conf = nil, false, nil
-			m.Step, m.Since = StepOrdered, w.now
+			m.Step, m.Since = intents.StepOrdered, w.now
 			w.records.say(m, reason(pvecode.Vanished, "somebody removed it"), "")
 			w.records.fail(m, reason(pvecode.Vanished, "VM %d was removed by another client", m.VMID), "")
 		}
@@ -127,17 +125,17 @@ func (w clearing) doProbe(ctx context.Context) {
 // be.
 func (w clearing) hide(pool string) {
 	w.m.hidden = true
-	w.records.impede(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
+	w.records.noteProblem(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
 	w.records.pause(w.m, 5*time.Second)
 }
 
 // missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former
-// configuration, which cannot be read. That pool may be no more, so that nobody could ever thaw a
+// configuration, which cannot be read. That pool may be no more, so that no one could ever thaw a
 // fleet that froze for it; the machine alone waits.
 func (w clearing) missFormer(err error) {
 	former, present := w.i.PVEPool, w.p.PVEPool
 	w.m.hidden = false
-	w.records.impede(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
+	w.records.noteProblem(w.m, reason(pvecode.Hidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
 		fmt.Sprintf("put it into pool %s; or, if it is still in pool %s, the token needs VM.Audit and Pool.Audit on /pool/%[2]s", present, former))
 	w.records.pause(w.m, 5*time.Second)
 }
@@ -165,7 +163,7 @@ func (w clearing) doForget() {
 // doTidy takes the first-boot disc out of the drive and removes it: it holds the join token.
 func (w clearing) doTidy(ctx context.Context) {
 	if w.i.Disc == "" {
-		w.done(func() { w.records.ahead(w.m, StepTidied) })
+		w.done(func() { w.records.ahead(w.m, intents.StepTidied) })
 		return
 	}
 	c, v, wrong, err := w.inspect(ctx)
@@ -176,7 +174,7 @@ func (w clearing) doTidy(ctx context.Context) {
 		err = w.eject(ctx, c)
 	}
 	if err != nil {
-		w.done(func() { w.upset(err) })
+		w.done(func() { w.callFailed(err) })
 		return
 	}
 	w.erase(ctx)
@@ -198,12 +196,12 @@ func (w clearing) erase(ctx context.Context) {
 	w.done(func() {
 		switch {
 		case err == nil && upid != "":
-			w.follow(upid, TaskErase)
+			w.follow(upid, intents.TaskErase)
 		case err == nil:
 			w.records.erased(w.m)
 		default:
-			w.upset(err)
-			w.records.impede(w.m, reason(pvecode.DiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
+			w.callFailed(err)
+			w.records.noteProblem(w.m, reason(pvecode.DiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -29,7 +30,7 @@ type FleetConfig struct {
 	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default
 	// book.
 	Prices  *pricing.Book
-	Intents Intents
+	Intents intents.Store
 	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
 	// and none of them fails for not having done so.
 	Nodes func(ctx context.Context) ([]Node, error)
@@ -49,10 +50,10 @@ type FleetConfig struct {
 	// Watch looks and changes nothing: orders and returns are refused, machines that are on their
 	// way are left where they are, and no call is made but reads.
 	Watch bool
-	// Report is told what happens, in order. It must not call the fleet; nil drops it.
+	// Report is given what happens, in order. It must not call the fleet; nil drops it.
 	Report func(Event)
-	// Timed is told how long machines took for the stages of becoming ready nodes. It must not call
-	// the fleet; nil drops it.
+	// Timed is given how long machines took for the stages of becoming ready nodes. It must not
+	// call the fleet; nil drops it.
 	Timed func(Lead)
 
 	ClonesPerStorage int                 // see Site

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -122,8 +123,8 @@ func (c *catalogue) paths() []string {
 	return slices.Compact(paths)
 }
 
-// planned is a machine of a pool as its first boot is told of it.
-func (c *catalogue) planned(p *settings.Pool, i *Intent) firstboot.Machine {
+// planned is a machine of a pool as its first boot is configured with it.
+func (c *catalogue) planned(p *settings.Pool, i *intents.Intent) firstboot.Machine {
 	return p.FirstBoot(settings.MachineOf{
 		Name: i.Name, Host: i.Host, UUID: machineUUID(c.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
 	})
@@ -144,7 +145,7 @@ func (c *catalogue) plannedID(m *tracked) string {
 }
 
 // renumber gives a machine another VMID. Where that makes another provider id of it, the one that
-// was planned is remembered as lost: somebody may have been told of it, and must see it go.
+// was planned is remembered as lost: a client may have been given it, and must see it go.
 func (c *catalogue) renumber(m *tracked, vmid int) {
 	was := m.ProviderID
 	m.VMID = vmid

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -540,7 +541,7 @@ func (w *world) restart(within time.Duration) {
 }
 
 // kept are the intents that are kept.
-func (w *world) kept() []Intent {
+func (w *world) kept() []intents.Intent {
 	w.t.Helper()
 	all, err := w.intents.Load()
 	if err != nil {

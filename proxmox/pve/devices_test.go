@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -76,7 +77,7 @@ func TestStrangeDevices(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := assemble(FleetConfig{})
 			f.view.templates = map[int]placement.TemplateSeen{9001: {Size: 2 * pricing.GiB, Devices: map[string]string{"scsi0": "a:base-9001-disk-0", "scsi5": "/dev/sdc", "args": "-cpu max"}}}
-			w := &work{crew: f.crew, p: &settings.Pool{Template: placement.Template{VMID: 9001}}, i: Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Making: Making{Devices: c.made}}}
+			w := &work{crew: f.crew, p: &settings.Pool{Template: placement.Template{VMID: 9001}}, i: intents.Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Making: intents.Making{Devices: c.made}}}
 			conf := &pveapi.VMConfig{Raw: c.raw, Disks: map[string]pveapi.Volume{}}
 			for key, value := range c.raw {
 				if pveapi.IsDrive(key) {

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -150,7 +151,7 @@ func (f *Fleet) load() error {
 	for _, i := range kept {
 		i.Why = brief(i.Why)
 		m := &tracked{Intent: i}
-		m.unsure = i.Step == StepClaimed && i.Task == nil
+		m.unsure = i.Step == intents.StepClaimed && i.Task == nil
 		if m.ProviderID == "" {
 			m.ProviderID = f.catalogue.plannedID(m)
 		}
@@ -184,7 +185,7 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := f.records.store.Put(m.Intent.clone()); err != nil {
+	if err := f.records.store.Put(m.Intent.Clone()); err != nil {
 		// It may have been kept all the same, and would then come to life after a restart.
 		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.records.store.Remove(o.ID)))
 	}
@@ -232,7 +233,7 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 	case f.ownership.untouchable(m) != nil:
 		return f.ownership.untouchable(m)
 	}
-	i := m.Intent.clone()
+	i := m.Intent.Clone()
 	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.holds.silent(m)
 	if err := f.records.store.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
@@ -285,7 +286,7 @@ func (f *Fleet) Resume(pool string) error {
 	}
 	for _, m := range f.roster.sorted() {
 		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
-			i := m.Intent.clone()
+			i := m.Intent.Clone()
 			i.Pardoned = true
 			if err := f.records.store.Put(i); err != nil {
 				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
@@ -541,7 +542,7 @@ func (f *Fleet) pick() (*work, move) {
 			continue
 		}
 		s := f.agenda.scene(m)
-		if m.Step == StepOrdered && m.Gone.IsZero() && !s.frozen {
+		if m.Step == intents.StepOrdered && m.Gone.IsZero() && !s.frozen {
 			if t == nil {
 				t = f.agenda.turns()
 			}
@@ -599,17 +600,17 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 	switch {
 	case m == nil:
 		return fmt.Errorf("machine %s does not exist", name)
-	case m.phase() == nodescaler.Spare:
+	case m.Phase() == nodescaler.Spare:
 		return nil
 	case f.cfg.Watch:
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
 	case f.ownership.untouchable(m) != nil:
 		return f.ownership.untouchable(m)
-	case m.phase() != nodescaler.Joined || m.Held != nil:
-		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.phase(), nodescaler.Joined)
+	case m.Phase() != nodescaler.Joined || m.Held != nil:
+		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.Phase(), nodescaler.Joined)
 	}
-	i := m.Intent.clone()
-	i.Stashed, i.Keep, i.Exit = f.cfg.Now(), false, ExitNone
+	i := m.Intent.Clone()
+	i.Stashed, i.Keep, i.Exit = f.cfg.Now(), false, intents.ExitNone
 	if err := f.records.commit(m, i); err != nil {
 		return fmt.Errorf("keep %s as a spare: %w", name, err)
 	}
@@ -629,17 +630,17 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 		return fmt.Errorf("machine %s does not exist", name)
 	case f.cfg.Watch:
 		return refused(watching)
-	case m.phase() != nodescaler.Spare && !m.Keep:
+	case m.Phase() != nodescaler.Spare && !m.Keep:
 		return nil
 	}
-	i := m.Intent.clone()
+	i := m.Intent.Clone()
 	i.Keep = false
-	if m.phase() == nodescaler.Spare {
+	if m.Phase() == nodescaler.Spare {
 		if r := f.sleeps(m); r != nil {
 			return refused(*r)
 		}
-		i.Stashed, i.Woken, i.Exit, i.Frozen = time.Time{}, f.cfg.Now(), ExitNone, time.Time{}
-		i.Step, i.Since = StepConfigured, i.Woken
+		i.Stashed, i.Woken, i.Exit, i.Frozen = time.Time{}, f.cfg.Now(), intents.ExitNone, time.Time{}
+		i.Step, i.Since = intents.StepConfigured, i.Woken
 	}
 	if err := f.records.commit(m, i); err != nil {
 		return fmt.Errorf("keep waking of %s: %w", name, err)

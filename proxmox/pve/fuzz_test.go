@@ -23,36 +23,3 @@ func FuzzMark(f *testing.F) {
 		}
 	})
 }
-
-// FuzzIntentLog reads a state file that was torn or edited: it is refused, or what it holds is kept.
-func FuzzIntentLog(f *testing.F) {
-	f.Add([]byte(`{"put":{"order":"a","pool":"w","name":"w-a","vmid":5000}}` + "\n" + `{"remove":"a"}` + "\n"))
-	f.Add([]byte(`{"put":{"order":"a"}}` + "\n" + `{"put":{"ord`))
-	f.Add([]byte("{}\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file := &memoryFile{data: data}
-		l, err := OpenIntentLog(file)
-		if err != nil {
-			return
-		}
-		before, err := l.Load()
-		if err == nil {
-			err = l.Put(Intent{Order: "new"})
-		}
-		if err == nil {
-			err = l.Remove("new")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, kept := range before {
-			if kept.Order == "new" {
-				before = append(before[:i:i], before[i+1:]...)
-				break
-			}
-		}
-		if d := cmp.Diff(before, loadLog(t, file)); d != "" && len(before) > 0 {
-			t.Error(d)
-		}
-	})
-}

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 )
 
 // hanging are intents that are not written until they are let go, as while an API server does not
 // answer.
 type hanging struct {
-	Intents
+	intents.Store
 	mu    sync.Mutex
 	until chan struct{} // nil hangs nothing
 	hangs chan struct{} // told when something hangs
@@ -33,14 +34,14 @@ func (h *hanging) wait() {
 	<-until
 }
 
-func (h *hanging) Put(i Intent) error {
+func (h *hanging) Put(i intents.Intent) error {
 	h.wait()
-	return h.Intents.Put(i)
+	return h.Store.Put(i)
 }
 
 func (h *hanging) Remove(order string) error {
 	h.wait()
-	return h.Intents.Remove(order)
+	return h.Store.Remove(order)
 }
 
 // hang lets nothing be written from now on until go is called.
@@ -66,7 +67,7 @@ func TestListWaitsForNoWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 1, seed: 1})
-			h := &hanging{Intents: w.intents, hangs: make(chan struct{}, 1)}
+			h := &hanging{Store: w.intents, hangs: make(chan struct{}, 1)}
 			w.intents = h
 			w.begin()
 			w.run(time.Second)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A machine that is stopped while its node is away, silent or full loses what runs on it. One at a
-// time that is the way to get rid of a machine that has died; many at a time it is more likely that
-// whoever shows the nodes is wrong: a database restored from an old copy, a kubeconfig of another
+// time that is the way to get rid of a machine that has died. Of many at a time it is more likely
+// that what shows the nodes is wrong: a database restored from an old copy, a kubeconfig of another
 // cluster, rights that were taken away. So few may go that way in an hour, and when there would be
 // more, none goes until a person has looked or the nodes are back.
 
@@ -102,7 +103,7 @@ func (hs *holds) brake(m *tracked) (b brake, away int) {
 		}
 		_, node := hs.members.nodeOf(o)
 		b.frozen = b.frozen || !o.Frozen.IsZero()
-		if o != m && hs.members.nodes != nil && !node && o.Stashed.IsZero() && o.Exit == ExitNone {
+		if o != m && hs.members.nodes != nil && !node && o.Stashed.IsZero() && o.Exit == intents.ExitNone {
 			away++
 		}
 	}
@@ -125,7 +126,7 @@ func (hs *holds) heldBy(m *tracked) *nodescaler.Reason {
 	switch belongs, contradicted := hs.ownership.holding(m), hs.members.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
-	case m.Step == StepOrdered:
+	case m.Step == intents.StepOrdered:
 		return nil // there is nothing, or nothing any more
 	case belongs != nil:
 		return belongs
@@ -134,7 +135,7 @@ func (hs *holds) heldBy(m *tracked) *nodescaler.Reason {
 	case !m.Frozen.IsZero():
 		r := hs.roster.braked(m.Pool)
 		return &r
-	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()): // else it is of before
+	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()):
 		r := m.problem
 		return &r
 	}
@@ -158,7 +159,7 @@ func (hs *holds) letGo(pool string, said time.Time) error {
 		if m.Pool != pool || m.Frozen.IsZero() || !m.Gone.IsZero() || m.Frozen.After(said) {
 			continue
 		}
-		i := m.Intent.clone()
+		i := m.Intent.Clone()
 		i.Frozen, i.Silent, i.Resumed = time.Time{}, false, hs.cfg.Now()
 		if err := hs.records.store.Put(i); err != nil {
 			m.unsaved = true

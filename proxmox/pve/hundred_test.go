@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
@@ -208,20 +209,20 @@ func BenchmarkPickWhileOrdersWait(b *testing.B) {
 	w.begin()
 	w.run(time.Second)
 	f, at := w.fleet, w.sim.Now()
-	put := func(i, vmid int, step Step) *tracked {
+	put := func(i, vmid int, step intents.Step) *tracked {
 		id, host := fmt.Sprintf("o-%04d", i), fmt.Sprintf("pve%d", 1+i%5)
-		m := &tracked{Intent: Intent{Order: id, Pool: "web", Name: "web-" + id, Shape: p.Shapes[0], Host: host, VMID: vmid, Created: at, Step: step, Since: at}}
+		m := &tracked{Intent: intents.Intent{Order: id, Pool: "web", Name: "web-" + id, Shape: p.Shapes[0], Host: host, VMID: vmid, Created: at, Step: step, Since: at}}
 		f.roster.machines[id] = m
 		return m
 	}
 	for i := range 1000 {
-		m := put(i, 1000+i, StepTidied)
+		m := put(i, 1000+i, intents.StepTidied)
 		m.Asked, m.Joined = at, at
 		f.view.seen.Guests[m.VMID] = &placement.Guest{VMID: m.VMID, Host: m.Host, Name: m.Name, Running: true, Pool: "plimsoll"}
 	}
 	for i := range 400 {
-		if m := put(1000+i, 3000+i, StepOrdered); i < 10 {
-			m.Step, m.Task = StepClaimed, &Task{UPID: "UPID:x", Kind: TaskClone, Host: m.Host, At: at}
+		if m := put(1000+i, 3000+i, intents.StepOrdered); i < 10 {
+			m.Step, m.Task = intents.StepClaimed, &intents.Task{UPID: "UPID:x", Kind: intents.TaskClone, Host: m.Host, At: at}
 		}
 	}
 	for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -19,7 +20,7 @@ import (
 // refused is an order that was surely not taken, with the reasons.
 func refused(reasons ...nodescaler.Reason) error { return refusal(loop.ErrRefused, reasons) }
 
-// poolRefused is one that no machine of the pool is taken for, whatever its shape and host.
+// poolRefused is one that no machine of the pool is taken for, regardless of its shape and host.
 func poolRefused(why nodescaler.Reason) error {
 	return refusal(loop.ErrPoolRefused, []nodescaler.Reason{why})
 }
@@ -39,7 +40,7 @@ type Refusal struct {
 	is      error
 }
 
-// Error tells all reasons.
+// Error returns all reasons.
 func (r *Refusal) Error() string { return loop.ErrRefused.Error() + ": " + r.text }
 
 // Unwrap returns what it wraps.
@@ -96,11 +97,11 @@ func (in *intake) accept(o loop.Order) (*tracked, error) {
 	if id == 0 {
 		return nil, poolRefused(exhausted(p))
 	}
-	m := &tracked{Intent: Intent{
+	m := &tracked{Intent: intents.Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: in.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Making: Making{Recipe: in.catalogue.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: Sparing{Keep: a.Keep},
+		Cluster: in.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: intents.StepOrdered, Since: now, Making: intents.Making{Recipe: in.catalogue.recipe[p.Name], Settings: p.Made(host), Version: p.Join.Install.Version}, Sparing: intents.Sparing{Keep: a.Keep},
 	}}
-	m.mile = milestone{StepOrdered, now}
+	m.mile = milestone{intents.StepOrdered, now}
 	m.ProviderID = in.catalogue.plannedID(m)
 	return m, nil
 }
@@ -145,7 +146,7 @@ func (in *intake) ground() *placement.Ground {
 	}
 	for _, m := range in.roster.machines {
 		if m.Gone.IsZero() {
-			g.Machines = append(g.Machines, m.placed())
+			g.Machines = append(g.Machines, m.Placed())
 		}
 	}
 	return g
@@ -170,7 +171,7 @@ func (in *intake) full(p *settings.Pool) *nodescaler.Reason {
 func (in *intake) count(p *settings.Pool) int {
 	n := 0
 	for _, m := range in.roster.machines {
-		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !in.goes(m) {
+		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != intents.StepOrdered || m.Failed == nil) && !in.goes(m) {
 			n++
 		}
 	}
@@ -185,7 +186,7 @@ func (in *intake) goes(m *tracked) bool {
 // strangerRest is how long a VMID that turned out to be another owner's is not looked at again.
 const strangerRest = 10 * time.Minute
 
-// freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
+// freeID picks a VMID that no machine is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
 func (in *intake) freeID(p *settings.Pool, not []int) int {
 	used := in.usedIDs()
@@ -210,8 +211,8 @@ func (in *intake) usedIDs() map[int]bool {
 }
 
 // vacated reports whether a machine's VMID may be used again, though its failure is still to be
-// remembered, or its pool not known: how long that was so begins anew with each process, and how
-// long the machine is gone does not.
+// remembered, or its pool not known. How long that was so begins anew with each process; how long
+// the machine is gone does not.
 func (in *intake) vacated(m *tracked) bool {
 	if m.Gone.IsZero() {
 		return false
@@ -235,23 +236,16 @@ const (
 	maxPause   = 30 * time.Minute
 )
 
-// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without
-// an end as many would be kept as there are tries until there is room.
-const crampedFor = 24 * time.Hour
-
-// cramped reports whether the machine failed for lack of room.
-func (f *Failing) cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }
-
 // health is read off the intents, so that it outlives the process without being kept.
 func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
 	success := in.roster.successes()[p.Name]
 	var h poolHealth
 	for _, m := range in.roster.machines {
-		if m.Pool != p.Name || !m.blamed(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(success) {
+		if m.Pool != p.Name || !m.Blamed(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(success) {
 			continue
 		}
 		h.failures++
-		if m.cramped() {
+		if m.Cramped() {
 			h.cramped++
 		}
 		if m.FailedAt.After(h.last) {
@@ -299,10 +293,11 @@ func failedFor(err error) string {
 	}
 }
 
-// What orders would be refused is told with the hosts, so that nobody plans what cannot be had. It
-// need not be all: what is not told is refused when it is ordered.
+// What orders would be refused is listed with the hosts, so that no one plans what cannot be had.
+// It need not be all: what is not listed is refused when it is ordered.
 
-// refusals are what orders would be refused on this ground whatever room the hosts have, by pool.
+// refusals are what orders would be refused on this ground regardless of the room that hosts have,
+// by pool.
 func (in *intake) refusals(g *placement.Ground) map[string][]nodescaler.RefusedOrder {
 	all := map[string][]nodescaler.RefusedOrder{}
 	for name, p := range in.catalogue.pools {

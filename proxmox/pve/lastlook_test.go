@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -527,7 +528,7 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 // keep it.
 func TestAMachineThatWasJustAdoptedIsNotSilent(t *testing.T) {
 	w, names := seeing(t, 1)
-	w.intents = &MemoryIntents{}
+	w.intents = &intents.Memory{}
 	w.begin()
 	if err := w.fleet.Tick(t.Context()); err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -103,7 +104,7 @@ type life struct {
 	story   []string
 	tell    bool
 
-	file     *memoryFile
+	file     []byte               // the intents as they are kept
 	accepted map[string]time.Time // orders that were taken, by machine
 	returned map[string]time.Time
 	lost     time.Time       // the intents were lost; what was ordered before may be forgotten
@@ -178,7 +179,7 @@ func (m *mortal) RoundTrip(req *http.Request) (*http.Response, error) {
 // dyingFile is the file of intents, which a dying process writes in part.
 type dyingFile struct{ l *life }
 
-func (d dyingFile) Read() ([]byte, error) { return d.l.file.Read() }
+func (d dyingFile) Read() ([]byte, error) { return d.l.file, nil }
 
 func (d dyingFile) Append(data []byte) error {
 	m := d.l.mortal
@@ -186,10 +187,11 @@ func (d dyingFile) Append(data []byte) error {
 		return errDead
 	}
 	if !m.die() {
-		return d.l.file.Append(data)
+		d.l.file = append(d.l.file, data...)
+		return nil
 	}
 	m.dead = true
-	_ = d.l.file.Append(data[:d.l.rng.IntN(len(data)+1)])
+	d.l.file = append(d.l.file, data[:d.l.rng.IntN(len(data)+1)]...)
 	return errDead
 }
 
@@ -204,7 +206,8 @@ func (d dyingFile) Replace(data []byte) error {
 			return errDead
 		}
 	}
-	return d.l.file.Replace(data)
+	d.l.file = data
+	return nil
 }
 
 var machinePath = regexp.MustCompile(`^/api2/json/nodes/[^/]+/qemu/(\d+)(/.*)?$`)
@@ -321,7 +324,7 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	rng := timing.Stream(seed, "life")
 	p := plan{hosts: 1 + rng.IntN(3), seed: seed, shared: rng.IntN(3) == 0, brief: true}
 	l := &life{
-		seed: seed, rng: rng, tell: tell, file: &memoryFile{},
+		seed: seed, rng: rng, tell: tell,
 		accepted: map[string]time.Time{}, returned: map[string]time.Time{}, foreign: map[int]foreign{},
 		meddled: map[string]bool{}, perhaps: map[string]bool{}, made: map[int]string{}, held: map[string]bool{}, kept: map[string]keeping{},
 		once: map[string]bool{}, revoked: map[string]bool{}, disks: map[int]bool{}, leaving: map[string]time.Time{},
@@ -404,10 +407,10 @@ func (l *life) restart() {
 	}
 	if l.crashes > 0 && l.rng.IntN(6) == 0 {
 		l.note("THE INTENTS ARE LOST")
-		l.file.data = nil
+		l.file = nil
 		l.lost = l.sim.Now()
 	}
-	log, err := OpenIntentLog(dyingFile{l})
+	log, err := intents.OpenLog(dyingFile{l})
 	if err != nil {
 		l.t.Fatalf("seed %d: %v", l.seed, err)
 	}

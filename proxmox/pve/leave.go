@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -42,7 +43,7 @@ func (w leaving) doLeave(ctx context.Context) {
 // prove reads all that must be known of a machine before it is stopped.
 func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string, ok bool) {
 	c, v, wrong, err := w.inspect(ctx)
-	if uuid := machineUUID(w.cfg.Owner, w.i.Order); err == nil && v == provedCloned && !w.i.Step.before(StepConfigured) && !strings.EqualFold(c.UUID, uuid) {
+	if uuid := machineUUID(w.cfg.Owner, w.i.Order); err == nil && v == provedCloned && !w.i.Step.Before(intents.StepConfigured) && !strings.EqualFold(c.UUID, uuid) {
 		v, wrong = doubtful, []string{fmt.Sprintf("its system UUID is %s, not %s, as it was when it was configured", cmp.Or(c.UUID, "empty"), uuid)}
 	}
 	if err == nil {
@@ -54,7 +55,7 @@ func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.V
 				w.records.pause(w.m, lookGap)
 				return
 			}
-			w.upset(err)
+			w.callFailed(err)
 		})
 	}
 	return c, status, v, wrong, err == nil
@@ -66,7 +67,7 @@ func (w leaving) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {
 		if err != nil {
-			w.upset(err)
+			w.callFailed(err)
 		}
 	})
 }
@@ -77,7 +78,7 @@ func (w leaving) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, w
 	stop := true
 	w.done(func() {
 		switch {
-		case v == stranger && w.i.Exit == ExitDestroy:
+		case v == stranger && w.i.Exit == intents.ExitDestroy:
 			w.records.gone(m, "it was destroyed, and its VMID is another VM's now")
 		case v == stranger || v == doubtful:
 			w.doubt(wrong)
@@ -91,10 +92,10 @@ func (w leaving) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, w
 		case c.Lock != "" || status.Lock != "":
 			w.locked(cmp.Or(c.Lock, status.Lock))
 		case status.HAManaged && w.cfg.HA == settings.HAWait:
-			w.records.impede(m, reason(pvecode.HAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
+			w.records.noteProblem(m, reason(pvecode.HAManaged, "VM %d was put under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.records.pause(m, longPause)
 		case c.Protection:
-			w.records.impede(m, reason(pvecode.Protected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
+			w.records.noteProblem(m, reason(pvecode.Protected, "VM %d was protected by hand", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
 			w.records.pause(m, longPause)
 		default:
 			stop = false
@@ -120,29 +121,29 @@ func (w leaving) locked(by string) {
 // halt lets a guest shut down that was a node, and stops all others and those that did not go.
 func (w leaving) halt(ctx context.Context) {
 	was := w.i.Exit
-	if !w.i.Joined.IsZero() && was == ExitNone && w.i.Failed == nil {
-		if !w.before(func() { w.m.Exit = ExitShutdown }) {
+	if !w.i.Joined.IsZero() && was == intents.ExitNone && w.i.Failed == nil {
+		if !w.before(func() { w.m.Exit = intents.ExitShutdown }) {
 			return
 		}
 		upid, err := w.client.Shutdown(ctx, w.host, w.i.VMID, time.Duration(w.p.ShutdownGrace), false)
-		w.done(func() { w.askedOut(upid, TaskShutdown, err) })
+		w.done(func() { w.askedOut(upid, intents.TaskShutdown, err) })
 		return
 	}
-	if !w.before(func() { w.m.Exit = ExitStop }) {
+	if !w.before(func() { w.m.Exit = intents.ExitStop }) {
 		return
 	}
 	// A shutdown that hangs would keep the stop waiting for its lock.
-	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == ExitShutdown)
-	w.done(func() { w.askedOut(upid, TaskStop, err) })
+	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == intents.ExitShutdown)
+	w.done(func() { w.askedOut(upid, intents.TaskStop, err) })
 }
 
 func (w leaving) destroy(ctx context.Context) {
-	if !w.before(func() { w.m.Exit = ExitDestroy }) {
+	if !w.before(func() { w.m.Exit = intents.ExitDestroy }) {
 		return
 	}
 	upid, err := w.client.Destroy(ctx, w.host, w.i.VMID, true)
 	w.done(func() {
-		w.askedOut(upid, TaskDestroy, err)
+		w.askedOut(upid, intents.TaskDestroy, err)
 		if err == nil {
 			w.records.say(w.m, reason(pvecode.DestroyAsked, "it is proved to be ours and stopped"), "")
 		}
@@ -150,12 +151,12 @@ func (w leaving) destroy(ctx context.Context) {
 }
 
 // askedOut notes what the server said to an order on the way out; it is given again until done.
-func (w leaving) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
+func (w leaving) askedOut(upid pveapi.UPID, kind intents.TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
 	}
-	w.upset(err)
+	w.callFailed(err)
 }
 
 // Between the decision that a machine goes and the call that ends it lie moments or hours, in which
@@ -198,14 +199,14 @@ func (e ending) end() end {
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
 // whether it may be.
 func (w leaving) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
-	if !w.i.ran() {
+	if !w.i.Ran() {
 		return true
 	}
 	strange := w.strange(c)
 	sight, err := w.sight(ctx)
 	w.mu.Lock()
 	defer w.records.unlock()
-	was := w.m.Intent.clone()
+	was := w.m.Intent.Clone()
 	may := false
 	switch {
 	case len(strange) > 0:
@@ -257,8 +258,8 @@ func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	m := w.m
 	var said []nodescaler.Identity
 	e := ending{
-		forced: m.Forced, decided: m.Exit != ExitNone, was: m.wasNode(),
-		rested: status.Status != "running" && (!m.Stashed.IsZero() || !m.Woken.IsZero() && m.Step.before(StepStarted)),
+		forced: m.Forced, decided: m.Exit != intents.ExitNone, was: m.wasNode(),
+		rested: status.Status != "running" && (!m.Stashed.IsZero() || !m.Woken.IsZero() && m.Step.Before(intents.StepStarted)),
 	}
 	var full string
 	for _, n := range s.Nodes {
@@ -302,7 +303,7 @@ func (w leaving) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	m := w.m
 	patient := m.problem.Code != pvecode.NodeHoldsPods || w.watch.since(m.since) < podsPatience
 	r := reason(pvecode.NodeHoldsPods, "node %s, and %d pods in all", full, pods)
-	if patient || status.Status != "running" || m.Exit != ExitNone && m.Exit != ExitShutdown {
+	if patient || status.Status != "running" || m.Exit != intents.ExitNone && m.Exit != intents.ExitShutdown {
 		w.wait(r, "")
 		return
 	}
@@ -330,7 +331,7 @@ func (w leaving) brakes(ready bool) bool {
 	}
 	b, _ := w.holds.brake(m)
 	switch {
-	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before it was shut down
+	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before the call
 	case !m.Resumed.IsZero() || !b.holds():
 		m.Undrained = w.cfg.Now()
 		w.records.say(m, reason(pvecode.Undrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
@@ -359,9 +360,8 @@ func emptiness(ready bool) string {
 }
 
 // A spare is a machine that was a node and is stopped. That it is to be one is written down before
-// it is shut down, and that it is to be none any more before it is started: whoever reads the
-// intent and looks stops what should be stopped and starts what should run, whatever was done of
-// it.
+// it is shut down, and that it is not to be one any more before it is started. Whoever reads the
+// intent and looks stops what should be stopped and starts what should run.
 
 const (
 	// spareRest is how long a spare that could not be started says so, and is not to be tried
@@ -397,8 +397,8 @@ func (w making) putBack(r nodescaler.Reason) {
 		w.records.fail(m, reason(r.Code, "%s, for the %dth time in a row", r.Text, m.Misses), "")
 		return
 	}
-	m.Stashed, m.Step, m.Since, m.Task = w.now, StepTidied, w.now, nil
+	m.Stashed, m.Step, m.Since, m.Task = w.now, intents.StepTidied, w.now, nil
 	m.conf, m.tries, m.rest = nil, 0, time.Time{}
-	w.records.impede(m, r, "")
+	w.records.noteProblem(m, r, "")
 	w.records.say(m, reason(pvecode.NotWoken, "%s: %s", r.Code, r.Text), "")
 }

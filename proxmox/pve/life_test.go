@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -555,7 +556,7 @@ func TestEmptyInventoryFreezes(t *testing.T) {
 
 func TestIntentsThatCannotBeKeptStopTheWork(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
-	d := &dying{Intents: w.intents}
+	d := &dying{Store: w.intents}
 	w.intents = d
 	w.begin()
 	w.run(time.Second)
@@ -600,7 +601,7 @@ func TestRunBeginsAnOrderAtOnce(t *testing.T) {
 func TestPoolHealth(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := plainPool().Complete()
-	fleet := func(all ...Intent) *Fleet {
+	fleet := func(all ...intents.Intent) *Fleet {
 		f := assemble(FleetConfig{})
 		f.catalogue.recipe = map[string]string{"web": "r"}
 		for i, n := range all {
@@ -612,11 +613,11 @@ func TestPoolHealth(t *testing.T) {
 		}
 		return f
 	}
-	failed := func(after time.Duration) Intent {
-		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: pvecode.JoinTimeout}, FailedAt: then.Add(after)}}
+	failed := func(after time.Duration) intents.Intent {
+		return intents.Intent{Failing: intents.Failing{Failed: &nodescaler.Reason{Code: pvecode.JoinTimeout}, FailedAt: then.Add(after)}}
 	}
-	full := func(after time.Duration) Intent {
-		return Intent{Failing: Failing{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}}
+	full := func(after time.Duration) intents.Intent {
+		return intents.Intent{Failing: intents.Failing{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}}
 	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
 	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: pvecode.Vanished}
@@ -632,8 +633,8 @@ func TestPoolHealth(t *testing.T) {
 		{"two failures", fleet(failed(0), failed(time.Minute)), 179 * time.Second, pvecode.PoolBackingOff},
 		{"two minutes later", fleet(failed(0), failed(time.Minute)), 3 * time.Minute, ""},
 		{"three failures", fleet(failed(0), failed(1), failed(2)), 100 * time.Hour, pvecode.PoolPaused},
-		{"a success after them", fleet(failed(0), failed(1), failed(2), Intent{Joined: then.Add(time.Second)}), time.Minute, ""},
-		{"a success before them", fleet(Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, pvecode.PoolPaused},
+		{"a success after them", fleet(failed(0), failed(1), failed(2), intents.Intent{Joined: then.Add(time.Second)}), time.Minute, ""},
+		{"a success before them", fleet(intents.Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, pvecode.PoolPaused},
 		{"for lack of room", fleet(full(0), full(1), full(2)), time.Minute, pvecode.PoolBackingOff},
 		{"which is nothing to go by a day later", fleet(full(0), full(1), full(2), full(24*time.Hour)), 24*time.Hour + 61*time.Second, ""},
 		{"pardoned", fleet(pardoned), 0, ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -38,17 +39,17 @@ func (li *listing) state() loop.MachineState {
 	g := li.intake.ground()
 	state := loop.MachineState{Hosts: li.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: li.intake.refusals(g)}
 	for i, m := range there {
-		state.Machines[i] = li.word(m)
+		state.Machines[i] = li.machine(m)
 	}
 	return state
 }
 
-// word is a machine in the loop's words.
-func (li *listing) word(m *tracked) nodescaler.Machine {
+// machine is a machine in the loop's words.
+func (li *listing) machine(m *tracked) nodescaler.Machine {
 	w := nodescaler.Machine{
 		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: li.members.uuidOf(m), Held: li.holds.heldBy(m),
 		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
-		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.trouble(m), NoRoom: m.noRoom(),
+		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.problemOf(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
 	}
 	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting {
@@ -73,8 +74,8 @@ func (li *listing) word(m *tracked) nodescaler.Machine {
 	return w
 }
 
-// trouble is what is wrong with a machine, the worst first.
-func (li *listing) trouble(m *tracked) string {
+// problemOf is what is wrong with a machine, the worst first.
+func (li *listing) problemOf(m *tracked) string {
 	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
 	host := li.view.seen.Host(m.Host)
 	node, _ := li.members.nodeOf(m)
@@ -103,7 +104,7 @@ func (li *listing) trouble(m *tracked) string {
 		return tell(m.problem)
 	case li.view.stopped(m):
 		return tell(reason(pvecode.Stopped, "VM %d does not run", m.VMID))
-	case m.Step == StepStarted && li.cfg.Nodes == nil:
+	case m.Step == intents.StepStarted && li.cfg.Nodes == nil:
 		return tell(reason(pvecode.NodesUnknown, "whether it has joined cannot be seen"))
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -66,7 +67,7 @@ type lookout struct {
 	news chan struct{} // rung when orders can be taken that could not be taken before
 }
 
-// blind says that what was seen is no ground to stand on.
+// blind says that what was seen is nothing to go by.
 func (v *view) blind(now time.Time) *nodescaler.Reason {
 	switch {
 	case v.seen == nil && v.failed != nil:
@@ -285,7 +286,7 @@ func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placem
 }
 
 // readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer:
-// one that does is not silent any more. What a host does not tell now it tells later.
+// one that does is not silent any more. What a host does not answer now it answers later.
 func (lo *lookout) readTasks(ctx context.Context, seen *placement.Sight) {
 	since, tasks := lo.tasksWanted(seen)
 	listed := map[string]bool{}
@@ -325,7 +326,7 @@ func (lo *lookout) tasksWanted(seen *placement.Sight) (since map[string]time.Tim
 			since[m.Task.Host] = started
 		}
 	}
-	for upid, t := range lo.view.tasks { // clones that nobody remembers are watched to their end
+	for upid, t := range lo.view.tasks { // clones that no intent is of are watched to their end
 		if t.Running && upid.Type() == "qmclone" && seen.Host(upid.Node()) != nil {
 			kept[upid] = t
 			if at, waits := since[upid.Node()]; !waits || t.Started.Before(at) {
@@ -340,7 +341,7 @@ func (lo *lookout) tasksWanted(seen *placement.Sight) (since map[string]time.Tim
 			since[host] = seen.At
 		}
 	}
-	for _, h := range seen.Hosts { // what was begun before the fleet was, and nobody remembers
+	for _, h := range seen.Hosts { // what was begun before the fleet was, without an intent
 		if _, waits := since[h.Name]; !waits && !lo.view.known[h.Name] {
 			since[h.Name] = lo.watch.began.Add(-time.Hour)
 		}
@@ -440,7 +441,7 @@ func (lo *lookout) countClones() {
 	for _, m := range lo.roster.machines {
 		if m.Task != nil {
 			known[pveapi.UPID(m.Task.UPID)] = true
-		} else if m.Step == StepClaimed {
+		} else if m.Step == intents.StepClaimed {
 			asking++
 		}
 	}
@@ -459,7 +460,7 @@ func (lo *lookout) countClones() {
 	}
 }
 
-// freeze decides whether anything may be changed now, and tells when that changes.
+// freeze decides whether anything may be changed now, and reports when that changes.
 func (lo *lookout) freeze() {
 	was := lo.view.frozen
 	lo.view.frozen = lo.reasonToFreeze()
@@ -512,8 +513,8 @@ func (lo *lookout) vmPaths() []string {
 }
 
 // A host that is offline is a member of its cluster and is listed as one; one that left, by pvecm
-// delnode, is not. What it had is gone once its VMIDs are free, and nobody is there any more to
-// tell how its tasks ended.
+// delnode, is not. What it had is gone once its VMIDs are free, and it is not there any more to
+// answer how its tasks ended.
 
 const (
 	// leftAfter is how long a host must be missing to have left, and leftLooks in how many looks: a
@@ -604,7 +605,7 @@ func (lo *lookout) bars() int {
 	return n
 }
 
-// unbar tells of orders that can be taken now.
+// unbar signals that orders can be taken now.
 func (lo *lookout) unbar() {
 	was := lo.view.barred
 	if lo.view.barred = lo.bars(); lo.view.barred < was {
@@ -628,7 +629,7 @@ const maxAge = 2 * time.Minute
 func (v *view) stopped(m *tracked) bool {
 	g := v.seen.Guests[m.VMID]
 	late := v.seen.At.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
+	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.Before(intents.StepStarted)
 }
 
 // A host may be online, as the others see it, and answer nothing that is asked of itself, with a
@@ -647,7 +648,7 @@ const (
 )
 
 // askHosts asks something of each host, of all at the same time, and passes over those that did not
-// answer a short while ago. What is not told now is told later.
+// answer a short while ago. What is not answered now is asked again later.
 func (lo *lookout) askHosts(ctx context.Context, hosts []string, ask func(ctx context.Context, host string) error) {
 	lo.mu.Lock()
 	now := lo.cfg.Now()

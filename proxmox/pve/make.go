@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -24,9 +25,9 @@ const (
 	makeWithin = time.Hour // from the first clone that was asked for to the start
 )
 
-// upsetMaking notes that a call failed for a machine in the making, which fails when that goes on.
-func (w making) upsetMaking(err error) {
-	switch again := w.upset(err); {
+// makingFailed notes that a call failed for a machine in the making, which fails when that goes on.
+func (w making) makingFailed(err error) {
+	switch again := w.callFailed(err); {
 	case again || !w.m.Returned.IsZero():
 	case w.m.waking():
 		w.putBack(reason(failedFor(err), "it could not be started: %v", err))
@@ -38,16 +39,16 @@ func (w making) upsetMaking(err error) {
 // doClaim tests the VMID, writes down that it is about to be used, and asks for the clone.
 func (w making) doClaim(ctx context.Context) {
 	if !w.p.VMIDs.Holds(w.i.VMID) {
-		w.done(w.another) // the pool has another range since the order was taken
+		w.done(w.takeVMID) // the pool has another range since the order was taken
 		return
 	}
 	free, err := w.client.VMIDFree(ctx, w.i.VMID)
 	if err != nil {
-		w.done(func() { w.upset(err) })
+		w.done(func() { w.callFailed(err) })
 		return
 	}
 	if !free {
-		w.done(w.spend)
+		w.done(w.giveUpVMID)
 		return
 	}
 	w.mu.Lock()
@@ -65,11 +66,11 @@ func (w making) doClaim(ctx context.Context) {
 }
 
 func (w making) claimed() {
-	w.m.Step, w.m.Since = StepClaimed, w.now
+	w.m.Step, w.m.Since = intents.StepClaimed, w.now
 	w.m.Original = w.view.original(w.p, w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
-	w.records.reached(w.m, StepClaimed, w.now)
+	w.records.reached(w.m, intents.StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now
 	}
@@ -84,19 +85,19 @@ func (w making) cloneOptions(target string) pveapi.CloneOptions {
 	}
 }
 
-// spend gives up a VMID that is another owner's and takes another one. Whoever has it is not looked
-// at and not touched.
-func (w making) spend() {
+// giveUpVMID gives up a VMID that is another owner's and takes another one. Whoever has it is not
+// looked at and not touched.
+func (w making) giveUpVMID() {
 	m := w.m
 	w.records.say(m, reason(pvecode.VMIDTaken, "VMID %d is taken", m.VMID), "keep other machines out of "+w.p.VMIDs.String())
 	w.ownership.taken[m.VMID] = w.now
 	m.Spent = append(m.Spent, m.VMID)
-	m.Step, m.unsure, m.doubted = StepOrdered, false, time.Time{}
-	w.another()
+	m.Step, m.unsure, m.doubted = intents.StepOrdered, false, time.Time{}
+	w.takeVMID()
 }
 
-// another takes another VMID for a machine that is not made yet.
-func (w making) another() {
+// takeVMID takes another VMID for a machine that is not made yet.
+func (w making) takeVMID() {
 	m := w.m
 	id := w.intake.freeID(w.p, m.Spent)
 	if id == 0 || len(m.Spent) > maxSpent {
@@ -111,7 +112,7 @@ func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	m := w.m
 	if err == nil {
 		m.unsure = false
-		w.follow(upid, TaskClone)
+		w.follow(upid, intents.TaskClone)
 		w.records.say(m, reason(pvecode.CloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
 		return
 	}
@@ -119,17 +120,17 @@ func (w making) cloneAnswered(upid pveapi.UPID, err error) {
 	case pveapi.Exists:
 		// If the same was asked before, the machine that is in the way may be our own.
 		if !m.unsure {
-			w.spend()
+			w.giveUpVMID()
 		}
 	case pveapi.Unanswered, pveapi.Garbled, pveapi.Unknown:
 		m.unsure, m.doubted = true, w.now
-		w.hush(err)
-		w.records.impede(m, reason(pvecode.AnswerLost, "whether the clone was begun is not known: %v", err), "")
+		w.noteSilence(err)
+		w.records.noteProblem(m, reason(pvecode.AnswerLost, "whether the clone was begun is not known: %v", err), "")
 		w.records.pause(m, lookGap)
 	default:
-		w.upsetMaking(err)
+		w.makingFailed(err)
 		if !m.unsure {
-			m.Step, m.Since = StepOrdered, w.now
+			m.Step, m.Since = intents.StepOrdered, w.now
 		}
 		if pveapi.Is(err, pveapi.StorageFull) {
 			w.records.fail(m, reason(placement.CodeStorageFull, "%v", err), "")
@@ -154,17 +155,17 @@ func (w making) doFind(ctx context.Context) {
 		case pveapi.Is(err, pveapi.Absent):
 			w.records.pause(m, lookGap)
 		case err != nil:
-			w.upset(err)
+			w.callFailed(err)
 		case v == provedCloned || v == provedReady:
 			w.cloned(c)
 		case v == stranger:
-			w.spend()
+			w.giveUpVMID()
 		case v == doubtful && doubt > incompleteFor:
 			w.doubt(wrong)
 		case v == unproved && c.Lock != "":
 			w.cloning(doubt)
 		default:
-			w.records.impede(m, reason(pvecode.Retry, "%s", list(wrong)), "")
+			w.records.noteProblem(m, reason(pvecode.Retry, "%s", list(wrong)), "")
 			w.records.pause(m, lookGap)
 		}
 	})
@@ -201,14 +202,14 @@ func (w making) findUnlisted(ctx context.Context) {
 		doubt := w.watch.since(m.doubted)
 		switch {
 		case err != nil:
-			w.upset(err)
+			w.callFailed(err)
 		case free:
 			w.notThere(doubt)
 		case m.unsure && ours:
 			m.unsure = false
-			w.follow(upid, TaskClone)
+			w.follow(upid, intents.TaskClone)
 		case m.unsure && doubt > unsureFor:
-			w.spend() // no clone of ours was ever begun: another client has it
+			w.giveUpVMID() // no clone of ours was ever begun: another client has it
 		default:
 			w.cloning(doubt)
 		}
@@ -233,7 +234,7 @@ func (w making) notThere(doubt time.Duration) {
 		w.records.pause(m, lookGap)
 		return
 	}
-	m.Step, m.Since, m.unsure, m.doubted = StepOrdered, w.now, false, time.Time{}
+	m.Step, m.Since, m.unsure, m.doubted = intents.StepOrdered, w.now, false, time.Time{}
 	if m.tries >= maxTries {
 		w.records.fail(m, m.problem, "")
 	}
@@ -242,7 +243,7 @@ func (w making) notThere(doubt time.Duration) {
 // cloned takes a clone that is proved to be ours.
 func (w making) cloned(c *pveapi.VMConfig) {
 	m := w.m
-	w.records.ahead(m, StepCloned)
+	w.records.ahead(m, intents.StepCloned)
 	m.unsure, m.Host = false, w.host
 	w.know(c)
 }
@@ -255,10 +256,10 @@ func (w making) doVerify(ctx context.Context) {
 		case pveapi.Is(err, pveapi.Absent):
 			w.records.pause(w.m, lookGap)
 		case err != nil:
-			w.upsetMaking(err)
+			w.makingFailed(err)
 		case v == provedReady || v == provedCloned:
-			if v == provedCloned && !w.m.Step.before(StepConfigured) {
-				w.records.ahead(w.m, StepSized) // it was configured, and is not any more
+			if v == provedCloned && !w.m.Step.Before(intents.StepConfigured) {
+				w.records.ahead(w.m, intents.StepSized) // it was configured, and is not any more
 			}
 			w.know(c)
 		case v == unproved:
@@ -273,11 +274,11 @@ func (w making) doVerify(ctx context.Context) {
 func (w making) doSize(ctx context.Context) {
 	disk := w.conf.BootDisk()
 	if disk == "" || int64(w.i.Shape.Disk) <= w.conf.Disks[disk].Size {
-		w.done(func() { w.records.ahead(w.m, StepSized) })
+		w.done(func() { w.records.ahead(w.m, intents.StepSized) })
 		return
 	}
 	upid, err := w.client.Resize(ctx, w.host, w.i.VMID, disk, w.i.Shape.Disk)
-	w.done(func() { w.asked(upid, TaskResize, err) })
+	w.done(func() { w.asked(upid, intents.TaskResize, err) })
 }
 
 // doSeed uploads the first-boot disc. That it may be there is written down before.
@@ -298,17 +299,17 @@ func (w making) doSeed(ctx context.Context) {
 		return
 	}
 	upid, err := w.client.Upload(ctx, w.host, w.p.ISO.Storage, name, disc)
-	w.done(func() { w.asked(upid, TaskUpload, err) })
+	w.done(func() { w.asked(upid, intents.TaskUpload, err) })
 }
 
 // asked notes what the server said to the order of a task that does no harm twice.
-func (w making) asked(upid pveapi.UPID, kind TaskKind, err error) {
+func (w making) asked(upid pveapi.UPID, kind intents.TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
 	}
 	w.m.conf = nil // whatever may have been done
-	w.upsetMaking(err)
+	w.makingFailed(err)
 }
 
 // doConfigure writes all of the machine's configuration in one call.
@@ -324,10 +325,10 @@ func (w making) doConfigure(ctx context.Context) {
 	w.done(func() {
 		if err != nil {
 			w.m.conf = nil // as it may not be any more
-			w.upsetMaking(err)
+			w.makingFailed(err)
 			return
 		}
-		w.records.ahead(w.m, StepConfigured)
+		w.records.ahead(w.m, intents.StepConfigured)
 		w.m.Devices = configured(w.conf, values, w.i.VMID)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
@@ -338,5 +339,5 @@ func (w making) doStart(ctx context.Context) {
 		return
 	}
 	upid, err := w.client.Start(ctx, w.host, w.i.VMID)
-	w.done(func() { w.asked(upid, TaskStart, err) })
+	w.done(func() { w.asked(upid, intents.TaskStart, err) })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -57,7 +58,7 @@ const madePrefix = "plimsoll-made:v1"
 
 // madeLine is how a machine was made, for whoever finds it without its intent; empty if that is not
 // known.
-func madeLine(i *Intent) string {
+func madeLine(i *intents.Intent) string {
 	if i.Settings == "" {
 		return ""
 	}
@@ -65,7 +66,7 @@ func madeLine(i *Intent) string {
 }
 
 // readMade finds that in a machine's notes. What is not understood is not known.
-func readMade(notes string, into *Intent) {
+func readMade(notes string, into *intents.Intent) {
 	for line := range strings.Lines(notes) {
 		fields := strings.Fields(strings.Trim(line, " `\t\r\n"))
 		if len(fields) == 0 || fields[0] != madePrefix {

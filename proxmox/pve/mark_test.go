@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
@@ -28,7 +29,7 @@ func TestMarksAreReadBackFromNotes(t *testing.T) {
 			Stage:   rapid.SampledFrom([]stage{stageCloned, stageReady}).Draw(t, "stage"),
 			Cluster: rapid.OneOf(rapid.Just(""), word).Draw(t, "cluster"),
 		}
-		i := Intent{
+		i := intents.Intent{
 			Order: m.Order, Pool: m.Pool, Name: m.Pool + "-" + m.Order, VMID: m.VMID, Created: m.Created, Cluster: m.Cluster,
 			Shape: pricing.Shape{Name: m.Shape}, Why: rapid.String().Draw(t, "why"),
 		}
@@ -158,12 +159,12 @@ func TestDiscsOfOwnersWhoseNamesContinueEachOther(t *testing.T) {
 // How a machine was made is in its notes beside the mark, and programs that do not know the
 // line still read the mark.
 func TestNotesSayHowAMachineWasMade(t *testing.T) {
-	i := Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Making: Making{Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}}
+	i := intents.Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Making: intents.Making{Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}}
 	text := notes(&i, "home", stageReady, "")
 	if _, ok := readMark(text); !ok {
 		t.Errorf("no mark in %s", text)
 	}
-	var back Intent
+	var back intents.Intent
 	if readMade(text, &back); back.Settings != i.Settings || back.Original != i.Original || back.Version != i.Version {
 		t.Errorf("got %q, %q and %q from %s", back.Settings, back.Original, back.Version, text)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
@@ -16,9 +17,9 @@ func ender(change func(*tracked)) *work {
 	f := assemble(FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster})
 	f.watch.steady.see(now.Add(-time.Second))
 	for i := range 20 {
-		m := &tracked{Intent: Intent{
-			Order: itoa(i), Pool: "web", Name: "web-" + itoa(i), Step: StepJoined, Cluster: homeCluster,
-			Joined: now.Add(-time.Hour), Leaving: Leaving{Returned: now.Add(-time.Minute)},
+		m := &tracked{Intent: intents.Intent{
+			Order: itoa(i), Pool: "web", Name: "web-" + itoa(i), Step: intents.StepJoined, Cluster: homeCluster,
+			Joined: now.Add(-time.Hour), Leaving: intents.Leaving{Returned: now.Add(-time.Minute)},
 		}}
 		f.roster.machines[m.Order] = m
 	}
@@ -41,11 +42,11 @@ func TestWhatRestsGoesUncharged(t *testing.T) {
 	}{
 		{"a spare that is stopped", spare, "stopped", nil, false},
 		{"a spare that runs", spare, "running", nil, true},
-		{"one that was woken and has not started", func(m *tracked) { m.Woken, m.Step = m.Joined, StepConfigured }, "stopped", nil, false},
-		{"one that was woken and has", func(m *tracked) { m.Woken, m.Step = m.Joined, StepStarted }, "stopped", nil, true},
+		{"one that was woken and has not started", func(m *tracked) { m.Woken, m.Step = m.Joined, intents.StepConfigured }, "stopped", nil, false},
+		{"one that was woken and has", func(m *tracked) { m.Woken, m.Step = m.Joined, intents.StepStarted }, "stopped", nil, true},
 		{"one that was never a spare", func(*tracked) {}, "stopped", nil, true},
-		{"one that is in the making", func(m *tracked) { m.Step = StepConfigured }, "stopped", nil, true},
-		{"one that was shut down already", func(m *tracked) { m.Exit = ExitShutdown }, "running", nil, false},
+		{"one that is in the making", func(m *tracked) { m.Step = intents.StepConfigured }, "stopped", nil, true},
+		{"one that was shut down already", func(m *tracked) { m.Exit = intents.ExitShutdown }, "running", nil, false},
 		{"one whose node is ready and empty", func(*tracked) {}, "running", &nodescaler.SeenNode{Ready: true}, false},
 		{"one whose node is not ready", func(*tracked) {}, "running", &nodescaler.SeenNode{}, true},
 	} {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -50,7 +51,7 @@ type scene struct {
 	storing     bool             // the host that its first-boot disc is kept by
 	guest       *placement.Guest // listed under its VMID
 	slot        bool             // a clone may begin
-	hushed      bool             // a host that it needs does not answer
+	hostSilent  bool             // a host that it needs does not answer
 	reached     bool             // the host of its task is online
 	tasksListed bool             // the tasks of that host were listed
 	running     bool             // the task is among them, and runs
@@ -96,9 +97,9 @@ func (m *tracked) next(s *scene) move {
 		return moveWait
 	case m.Task != nil:
 		return m.nextOfTask(s)
-	case s.deserted && m.Step != StepOrdered:
+	case s.deserted && m.Step != intents.StepOrdered:
 		return moveProbe // its VMID is free, or somebody has it
-	case m.Step == StepOrdered && m.Failed != nil || !s.online:
+	case m.Step == intents.StepOrdered && m.Failed != nil || !s.online:
 		return moveWait // there is nothing, or nobody to ask
 	case m.Held != nil:
 		return m.nextHeld(s)
@@ -113,14 +114,14 @@ func (m *tracked) next(s *scene) move {
 }
 
 // rests reports whether nothing is to be tried now, whatever the machine needs.
-func (m *tracked) rests(s *scene) bool { return m.busy || s.hushed || m.rest.After(s.now) }
+func (m *tracked) rests(s *scene) bool { return m.busy || s.hostSilent || m.rest.After(s.now) }
 
 // nextSpare is the next move of a machine that is to be stopped and kept.
 func (m *tracked) nextSpare(s *scene) move {
 	switch {
 	case s.guest == nil:
 		return m.nextUnlisted(s)
-	case m.Step == StepJoined && (m.tries == 0 || !s.guest.Running):
+	case m.Step == intents.StepJoined && (m.tries == 0 || !s.guest.Running):
 		return moveTidy // the disc holds the join token, and may lie about for long otherwise
 	case s.guest.Running:
 		return moveStash
@@ -138,7 +139,7 @@ func (m *tracked) nextOfTask(s *scene) move {
 	switch {
 	case !s.reached:
 		return moveWait
-	case m.hung && !m.Returned.IsZero() && m.Task.Kind.hinders():
+	case m.hung && !m.Returned.IsZero() && m.Task.Kind.Hinders():
 		return moveCancel
 	case s.tasksListed && !s.running && silent > taskListed, !s.tasksListed && silent > tasksUnlisted:
 		return moveRecall
@@ -173,25 +174,25 @@ func (m *tracked) nextFailed() move {
 // nextIn is the next move of a machine in the making.
 func (m *tracked) nextIn(s *scene) move {
 	switch {
-	case m.Step == StepOrdered && s.slot:
+	case m.Step == intents.StepOrdered && s.slot:
 		return moveClaim
-	case m.Step == StepOrdered:
+	case m.Step == intents.StepOrdered:
 		return moveWait
-	case m.Step == StepClaimed:
+	case m.Step == intents.StepClaimed:
 		return moveFind
 	case s.guest == nil:
 		return m.nextUnlisted(s)
-	case m.Step == StepStarted || m.Step == StepTidied:
+	case m.Step == intents.StepStarted || m.Step == intents.StepTidied:
 		return moveWait
-	case m.Step == StepJoined:
+	case m.Step == intents.StepJoined:
 		return moveTidy
-	case m.Step == StepSized && s.disc:
+	case m.Step == intents.StepSized && s.disc:
 		return moveSeed
 	case m.conf == nil || s.now.Sub(m.proved) > proofLasts:
 		return moveVerify
-	case m.Step == StepCloned:
+	case m.Step == intents.StepCloned:
 		return moveSize
-	case m.Step == StepSized || m.Step == StepSeeded:
+	case m.Step == intents.StepSized || m.Step == intents.StepSeeded:
 		return moveConfigure
 	}
 	return moveStart
@@ -200,11 +201,11 @@ func (m *tracked) nextIn(s *scene) move {
 // nextOut is the next move of a machine that was reclaimed.
 func (m *tracked) nextOut(s *scene) move {
 	switch {
-	case m.Step == StepClaimed:
+	case m.Step == intents.StepClaimed:
 		return moveFind
 	case s.guest == nil:
 		return moveConfirm
-	case m.Failed != nil && m.Exit == ExitNone && m.nextFailed() == moveExplain:
+	case m.Failed != nil && m.Exit == intents.ExitNone && m.nextFailed() == moveExplain:
 		return moveExplain // what may say why is gone with it
 	}
 	return moveLeave
@@ -241,7 +242,7 @@ func (ag *agenda) scene(m *tracked) *scene {
 	v := ag.view
 	p := ag.catalogue.pools[m.Pool]
 	s := &scene{
-		now: ag.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(ag.catalogue.recipe[m.Pool], ag.cfg.Now()),
+		now: ag.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.Blamed(ag.catalogue.recipe[m.Pool], ag.cfg.Now()),
 		unnode: ag.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: ag.holds.undrained(m),
 	}
 	if p != nil {
@@ -262,7 +263,7 @@ func (ag *agenda) scene(m *tracked) *scene {
 	s.blinded = v.frozen != nil && v.frozen.Code == pvecode.PermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
 	s.seen = v.seen.At
 	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
-	s.deserted, s.hushed = ag.deserted(m), ag.hushed(m)
+	s.deserted, s.hostSilent = ag.deserted(m), ag.hostSilent(m)
 	s.storing = v.seen.Online(m.DiscHost)
 	if m.Task != nil {
 		s.reached, s.tasksListed = v.seen.Online(m.Task.Host), v.tasksFrom[m.Task.Host]
@@ -288,11 +289,11 @@ func (ag *agenda) turns() *turns {
 		t.left[name], t.unsettled[name] = p.Max-ag.ownership.unknown(p), ag.ownership.unsettled(p) != nil
 	}
 	for _, o := range ag.roster.machines {
-		if o.Step == StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
+		if o.Step == intents.StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
 			continue
 		}
 		t.left[o.Pool]--
-		cloning := (o.Step == StepClaimed || o.Step == StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
+		cloning := (o.Step == intents.StepClaimed || o.Step == intents.StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
 		if p := ag.catalogue.pools[o.Pool]; cloning && p != nil {
 			for _, l := range ag.view.locks(p, o) {
 				t.clone[l]++
@@ -337,13 +338,13 @@ func (ag *agenda) deserted(m *tracked) bool {
 	return !n.Ready && ag.members.contradicted(m) == nil
 }
 
-// hushed reports whether a host that a machine's next move may be for is silent.
-func (ag *agenda) hushed(m *tracked) bool {
+// hostSilent reports whether a host that a machine's next move may be for is silent.
+func (ag *agenda) hostSilent(m *tracked) bool {
 	if len(ag.view.silent) == 0 {
 		return false
 	}
 	asked := m.hosts()
-	if p := ag.catalogue.pools[m.Pool]; p != nil && m.Step.before(StepCloned) {
+	if p := ag.catalogue.pools[m.Pool]; p != nil && m.Step.Before(intents.StepCloned) {
 		asked = append(asked, ag.view.templates[p.Template.On(m.Host)].Host)
 	}
 	return slices.ContainsFunc(asked, func(host string) bool { return !ag.view.silent[host].IsZero() })

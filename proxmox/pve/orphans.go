@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -108,7 +109,7 @@ func (lf *leftovers) orphanMachines() []Orphan {
 		node = node || lf.members.contradicted(m) != nil
 		there := lf.view.seen.Guests[m.VMID] != nil
 		switch {
-		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
+		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.Before(intents.StepCloned):
 			continue
 		case !there:
 			o.Kind, o.Text = IntentWithout, "its intent says that it is "+string(m.Step)+", and it is not listed"
@@ -155,10 +156,10 @@ func (lf *leftovers) late(m *tracked) bool {
 		return lf.ownership.holding(m).Code == pvecode.NeverJoined
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known
-	case m.Step == StepStarted || m.Failed != nil:
+	case m.Step == intents.StepStarted || m.Failed != nil:
 		return lf.watch.since(m.Since) > time.Duration(p.JoinTimeout)
 	}
-	return m.Step == StepJoined || m.Step == StepTidied
+	return m.Step == intents.StepJoined || m.Step == intents.StepTidied
 }
 
 // orphanNodes are nodes whose machines are proved to be gone.
@@ -284,9 +285,9 @@ func (lf *leftovers) needed(name string) bool {
 	m := lf.roster.machineNamed(name)
 	switch {
 	case m != nil && lf.catalogue.pools[m.Pool] == nil:
-		return m.Gone.IsZero() && (m.Step.before(StepSized) || lf.view.seen.Guests[m.VMID] != nil)
+		return m.Gone.IsZero() && (m.Step.Before(intents.StepSized) || lf.view.seen.Guests[m.VMID] != nil)
 	case m != nil:
-		return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
+		return m.Gone.IsZero() && m.Step.Before(intents.StepTidied) || m.Disc != ""
 	}
 	listed := slices.ContainsFunc(slices.Collect(maps.Values(lf.view.seen.Guests)), func(g *placement.Guest) bool { return g.Name == name })
 	p := lf.catalogue.poolOfName(name)

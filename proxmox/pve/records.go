@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
@@ -21,7 +22,7 @@ type records struct {
 	lead    func(Lead)
 	listed  *loop.MachineState // what List answers; nil since something has changed
 
-	store  Intents
+	store  intents.Store
 	clock  func() time.Time
 	chance *rand.Rand
 	wake   chan struct{}
@@ -30,7 +31,7 @@ type records struct {
 	counts map[string]int // events by code
 }
 
-// unlock ends a change and tells what happened in it.
+// unlock ends a change and reports what happened in it.
 func (rs *records) unlock() {
 	rs.listed = nil
 	rs.telling.Lock()
@@ -61,8 +62,8 @@ func (rs *records) sayOfPool(pool string, r nodescaler.Reason, advice string) {
 	rs.events = append(rs.events, Event{At: rs.clock(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
 }
 
-// impede notes what is in a machine's way, and tells it when it is news.
-func (rs *records) impede(m *tracked, r nodescaler.Reason, advice string) {
+// noteProblem notes what is in a machine's way, and reports it when it is news.
+func (rs *records) noteProblem(m *tracked, r nodescaler.Reason, advice string) {
 	if m.problem.Code != r.Code {
 		m.since = rs.clock()
 		rs.say(m, r, advice)
@@ -70,21 +71,21 @@ func (rs *records) impede(m *tracked, r nodescaler.Reason, advice string) {
 	m.problem = r
 }
 
-// keep writes the intent down. Whoever is about to make a call that it tells of must not make it
+// keep writes the intent down. Whoever is about to make a call that it is about must not make it
 // when this fails.
 func (rs *records) keep(m *tracked) error {
-	err := rs.store.Put(m.Intent.clone())
+	err := rs.store.Put(m.Intent.Clone())
 	if err == nil {
 		m.unsaved = false
 		return nil
 	}
 	m.unsaved = true
-	rs.impede(m, reason(pvecode.IntentNotKept, "%v", err), "look whether intents can be written where they are kept")
+	rs.noteProblem(m, reason(pvecode.IntentNotKept, "%v", err), "look whether intents can be written where they are kept")
 	return err
 }
 
 // commit writes an intent down and goes by it.
-func (rs *records) commit(m *tracked, i Intent) error {
+func (rs *records) commit(m *tracked, i intents.Intent) error {
 	if err := rs.store.Put(i); err != nil {
 		m.unsaved = true // it may have been kept all the same: what is true now is written over it
 		return err
@@ -99,7 +100,7 @@ func (rs *records) commit(m *tracked, i Intent) error {
 func (rs *records) nudge() { ring(rs.wake) }
 
 // ahead takes a machine to its next step.
-func (rs *records) ahead(m *tracked, s Step) {
+func (rs *records) ahead(m *tracked, s intents.Step) {
 	m.Step, m.Since = s, rs.clock()
 	rs.reached(m, s, m.Since)
 	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
@@ -107,7 +108,7 @@ func (rs *records) ahead(m *tracked, s Step) {
 
 // reached notes that a machine is at a step, and how long it took from the one before. Who was put
 // back and comes the same way again is timed from there on.
-func (rs *records) reached(m *tracked, s Step, at time.Time) {
+func (rs *records) reached(m *tracked, s intents.Step, at time.Time) {
 	ends, is := stages[s]
 	if !is || !m.Woken.IsZero() {
 		return
@@ -120,7 +121,7 @@ func (rs *records) reached(m *tracked, s Step, at time.Time) {
 
 // readied notes that a machine's node is ready for the first time.
 func (rs *records) readied(m *tracked, n *Node) {
-	if m.mile.step != StepJoined || !n.Ready || !m.Returned.IsZero() {
+	if m.mile.step != intents.StepJoined || !n.Ready || !m.Returned.IsZero() {
 		return
 	}
 	now := rs.clock()
@@ -138,13 +139,13 @@ func (rs *records) timed(m *tracked, s Stage, from, to time.Time) {
 }
 
 func (rs *records) started(m *tracked) {
-	rs.ahead(m, StepStarted)
+	rs.ahead(m, intents.StepStarted)
 	rs.say(m, reason(pvecode.Started, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
 }
 
 // joined notes that a machine is a node.
 func (rs *records) joined(m *tracked) {
-	rs.ahead(m, StepJoined)
+	rs.ahead(m, intents.StepJoined)
 	if m.Joined.IsZero() {
 		m.Joined = m.Since
 	}
@@ -155,11 +156,11 @@ func (rs *records) joined(m *tracked) {
 
 // revoke makes a machine a node again that was to go: its node is ready.
 func (rs *records) revoke(m *tracked, why nodescaler.Reason) {
-	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, ExitNone
+	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, intents.ExitNone
 	m.Failed, m.FailedAt, m.Hints = nil, time.Time{}, nil
 	m.Frozen, m.Silent, m.Resumed = time.Time{}, false, time.Time{}
 	m.conf = nil
-	if m.Step.before(StepJoined) {
+	if m.Step.Before(intents.StepJoined) {
 		rs.joined(m)
 	}
 	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
@@ -168,8 +169,8 @@ func (rs *records) revoke(m *tracked, why nodescaler.Reason) {
 
 func (rs *records) erased(m *tracked) {
 	m.Disc = ""
-	if m.Step == StepJoined {
-		rs.ahead(m, StepTidied)
+	if m.Step == intents.StepJoined {
+		rs.ahead(m, intents.StepTidied)
 	}
 }
 
@@ -206,7 +207,7 @@ func (rs *records) hold(m *tracked, r nodescaler.Reason, advice string) {
 
 // retry notes that a call failed and will be made again.
 func (rs *records) retry(m *tracked, r nodescaler.Reason, advice string) {
-	rs.impede(m, r, advice)
+	rs.noteProblem(m, r, advice)
 	m.rest = rs.clock().Add(rs.backoff(m.tries))
 	m.tries++
 }
@@ -239,7 +240,7 @@ func brief(text string) string {
 	return text[:end] + more
 }
 
-// ring rings a bell that nobody need hear yet.
+// ring rings a bell that need not be heard yet.
 func ring(bell chan<- struct{}) {
 	select {
 	case bell <- struct{}{}:
@@ -248,8 +249,8 @@ func ring(bell chan<- struct{}) {
 }
 
 // guard is a lock on memory, which its holder gives up to readers while it writes down what it is
-// about to do: where that is written may not answer for seconds, and nobody is to wait so long to
-// be told what is known.
+// about to do. Where that is written may not answer for seconds, and no reader is to wait so long
+// for what is known.
 type guard struct {
 	change sync.Mutex // held by the one who changes something, to the end
 	memory sync.Mutex // and by who reads or writes what is remembered, at this moment
@@ -283,18 +284,18 @@ func (g *guard) aside(do func() error) error {
 
 // patient are intents that are written with the lock held, and let others read meanwhile.
 type patient struct {
-	Intents
+	intents.Store
 	mu *guard
 }
 
 // Put keeps an intent.
-func (p patient) Put(i Intent) error {
-	return p.mu.aside(func() error { return p.Intents.Put(i) })
+func (p patient) Put(i intents.Intent) error {
+	return p.mu.aside(func() error { return p.Store.Put(i) })
 }
 
 // Remove forgets one.
 func (p patient) Remove(order string) error {
-	return p.mu.aside(func() error { return p.Intents.Remove(order) })
+	return p.mu.aside(func() error { return p.Store.Remove(order) })
 }
 
 // Lead is how long a machine took for a stage of its way from order to ready node.
@@ -325,20 +326,20 @@ var Stages = []Stage{StageWait, StageClone, StageConfigure, StageStart, StageJoi
 // milestone is when a step was reached that ends a stage and begins the next. It is not kept: of a
 // machine whose stage was begun under another process, how long that took is not known.
 type milestone struct {
-	step Step
+	step intents.Step
 	at   time.Time
 }
 
 // stages are what ends with reaching a step, and the step that it began with.
-var stages = map[Step]struct {
-	from  Step
+var stages = map[intents.Step]struct {
+	from  intents.Step
 	stage Stage
 }{
-	StepClaimed: {StepOrdered, StageWait}, StepCloned: {StepClaimed, StageClone}, StepConfigured: {StepCloned, StageConfigure},
-	StepStarted: {StepConfigured, StageStart}, StepJoined: {StepStarted, StageJoin},
+	intents.StepClaimed: {intents.StepOrdered, StageWait}, intents.StepCloned: {intents.StepClaimed, StageClone}, intents.StepConfigured: {intents.StepCloned, StageConfigure},
+	intents.StepStarted: {intents.StepConfigured, StageStart}, intents.StepJoined: {intents.StepStarted, StageJoin},
 }
 
-// Event is something that happened and somebody may want to know.
+// Event is something that happened and an administrator may want to know.
 type Event struct {
 	At      time.Time `json:"at"`
 	Code    string    `json:"code"`

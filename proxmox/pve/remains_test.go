@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -30,7 +31,7 @@ func killedClone(w *world) int {
 	w.inject("kill task clone times=1")
 	w.mustOrder("pve1")
 	w.until("a clone begins", time.Minute, func() bool { return len(w.inRange()) == 1 })
-	w.intents = &MemoryIntents{}
+	w.intents = &intents.Memory{}
 	w.begin()
 	return w.inRange()[0].ID
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -30,7 +31,7 @@ type roster struct{ machines map[string]*tracked }
 
 // tracked is an intent, and what is remembered of it only while the process lives.
 type tracked struct {
-	Intent
+	intents.Intent
 	unsaved bool // the intent is ahead of what is kept
 	busy    bool // a call for it is under way
 	moves   int  // made in this round
@@ -68,7 +69,7 @@ func (ro *roster) sorted() []*tracked {
 func (m *tracked) phaseBefore() nodescaler.Phase {
 	i := m.Intent
 	i.Returned = time.Time{}
-	return i.phase()
+	return i.Phase()
 }
 
 // named returns the machine of that name that is not gone, or nil.
@@ -101,7 +102,7 @@ func (ro *roster) successes() map[string]time.Time {
 // noRoom reports whether what is wrong with the machine is a lack of room.
 func (m *tracked) noRoom() bool {
 	if m.Failed != nil {
-		return m.cramped()
+		return m.Cramped()
 	}
 	return placement.Scarce(m.problem.Code)
 }
@@ -109,7 +110,7 @@ func (m *tracked) noRoom() bool {
 // wasNode reports whether the machine had a node that was ready. Unknown is yes: of one that was
 // found running, and of one that joined before the process began.
 func (m *tracked) wasNode() bool {
-	return (!m.Joined.IsZero() || m.Adopted && m.ran()) && !m.unready
+	return (!m.Joined.IsZero() || m.Adopted && m.Ran()) && !m.unready
 }
 
 // braked is what is said of a pool that the brake holds.
@@ -126,16 +127,16 @@ func (ro *roster) braked(pool string) nodescaler.Reason {
 // shown is the phase that others see: one that the brake holds is what it was before it was to go.
 func (m *tracked) shown() nodescaler.Phase {
 	if m.Frozen.IsZero() {
-		return m.phase()
+		return m.Phase()
 	}
 	i := m.Intent
 	i.Returned, i.Stashed = time.Time{}, time.Time{}
-	return i.phase()
+	return i.Phase()
 }
 
-// lostIDs are the ids that the machine lost and that somebody may still wait for.
+// lostIDs are the ids that the machine lost and that a client may still wait for.
 func (m *tracked) lostIDs() []string {
-	if !m.Step.before(StepJoined) {
+	if !m.Step.Before(intents.StepJoined) {
 		return nil
 	}
 	return slices.Clone(m.LostIDs)
@@ -153,10 +154,11 @@ func (ro *roster) machineNamed(name string) *tracked {
 
 // booting reports whether a machine is left to itself until it is a node.
 func (m *tracked) booting() bool {
-	return m.Step == StepStarted && m.Task == nil && m.Returned.IsZero() && m.Failed == nil
+	return m.Step == intents.StepStarted && m.Task == nil && m.Returned.IsZero() && m.Failed == nil
 }
 
-// settled reports whether a machine is where it will stay until somebody does something.
+// settled reports whether a machine is where it will stay until an administrator or a client does
+// something.
 func (m *tracked) settled() bool {
 	switch {
 	case !m.Gone.IsZero():
@@ -170,12 +172,12 @@ func (m *tracked) settled() bool {
 	case !m.Stashed.IsZero():
 		return m.off
 	}
-	return m.Step == StepTidied
+	return m.Step == intents.StepTidied
 }
 
 // waking reports whether a spare is being started.
 func (m *tracked) waking() bool {
-	return !m.Woken.IsZero() && m.Stashed.IsZero() && m.Step.before(StepStarted)
+	return !m.Woken.IsZero() && m.Stashed.IsZero() && m.Step.Before(intents.StepStarted)
 }
 
 // correct puts what was stamped by a clock that ran ahead to the present: it would be waited for

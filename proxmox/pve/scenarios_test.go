@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -143,22 +144,22 @@ func (w *world) mustSay(text string, parts ...string) {
 
 // dying is a file of intents whose process dies: from then on nothing is kept.
 type dying struct {
-	Intents
+	intents.Store
 	dead bool
 }
 
-func (d *dying) Put(i Intent) error {
+func (d *dying) Put(i intents.Intent) error {
 	if d.dead {
 		return errors.New("the process is dead")
 	}
-	return d.Intents.Put(i)
+	return d.Store.Put(i)
 }
 
 func (d *dying) Remove(order string) error {
 	if d.dead {
 		return errors.New("the process is dead")
 	}
-	return d.Intents.Remove(order)
+	return d.Store.Remove(order)
 }
 
 // crashAt lets the process die when the server has done a call, before anything of the answer is
@@ -166,7 +167,7 @@ func (d *dying) Remove(order string) error {
 func (w *world) crashAt(method, path string, do func()) {
 	w.t.Helper()
 	kept := w.intents
-	d := &dying{Intents: kept}
+	d := &dying{Store: kept}
 	w.intents = d
 	w.begin()
 	ctx, kill := context.WithCancel(context.Background())
@@ -200,7 +201,7 @@ func crashAfterClone(t *testing.T) {
 		var name string
 		w.crashAt("POST", "/clone", func() { name = w.mustOrder("pve2") })
 		if lost {
-			w.intents = &MemoryIntents{}
+			w.intents = &intents.Memory{}
 			w.begin()
 		}
 		w.run(time.Second)
@@ -818,7 +819,7 @@ func orphanMachine(t *testing.T) {
 	name := w.mustOrder("pve1")
 	w.until("it is started", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Booting })
 	stranger := w.strangerLike(name)
-	w.intents = &MemoryIntents{} // the record is lost, and there is no node
+	w.intents = &intents.Memory{} // the record is lost, and there is no node
 	w.begin()
 	r, err := w.fleet.Orphans(t.Context())
 	if err != nil {

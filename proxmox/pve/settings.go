@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -18,7 +19,7 @@ const emptyDrive = "none,media=cdrom"
 const maxNotes = 7000
 
 // notes are the machine's notes: for people first, and the mark in the last line.
-func notes(i *Intent, owner string, s stage, price string) string {
+func notes(i *intents.Intent, owner string, s stage, price string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** is a machine of Plimsoll, owner `%s`, pool `%s`, shape `%s`: %s vCPU, %s.\n\n",
 		i.Name, owner, i.Pool, i.Shape.Name, i.Shape.CPU.Cores(), i.Shape.Memory)

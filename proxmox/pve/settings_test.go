@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -29,9 +30,9 @@ func aWork(change func(*settings.Pool, *pveapi.VMConfig)) *work {
 	change(&p, c)
 	p = p.Complete()
 	f := assemble(FleetConfig{Owner: "home", Rand: rand.New(rand.NewPCG(1, 1))})
-	return &work{crew: f.crew, book: pricing.DefaultBook(), p: &p, conf: c, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), i: Intent{
+	return &work{crew: f.crew, book: pricing.DefaultBook(), p: &p, conf: c, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), i: intents.Intent{
 		Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", Shape: p.Shapes[0], Host: "pve1", VMID: 1001,
-		Making:  Making{Disc: "local:iso/plimsoll-home--web-mtim7pc0-0.iso", MAC: "BC:24:11:00:00:01"},
+		Making:  intents.Making{Disc: "local:iso/plimsoll-home--web-mtim7pc0-0.iso", MAC: "BC:24:11:00:00:01"},
 		Created: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Why: "PodsPending: 3 pods wait",
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -41,12 +42,12 @@ func (st *settler) settle() {
 		if m.busy {
 			continue
 		}
-		before := m.Intent.clone()
+		before := m.Intent.Clone()
 		st.settleOne(m)
 		if m.unsaved || changed(&before, &m.Intent) {
 			_ = st.records.keep(m) // noted there, and kept again before the next move
 		}
-		if m.hidden && st.catalogue.pools[m.Pool] != nil { // of others nobody could ever tell that they are listed again
+		if m.hidden && st.catalogue.pools[m.Pool] != nil {
 			st.view.hidden++
 		}
 	}
@@ -56,7 +57,7 @@ func (st *settler) settle() {
 
 // changed reports whether an intent says something else. All that settling changes has a time or is
 // one of these.
-func changed(a, b *Intent) bool {
+func changed(a, b *intents.Intent) bool {
 	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host || a.VMIDs != b.VMIDs ||
 		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil) ||
 		!a.Returned.Equal(b.Returned) || !a.Stashed.Equal(b.Stashed) || !a.Undrained.Equal(b.Undrained) || !a.Frozen.Equal(b.Frozen) || a.Silent != b.Silent
@@ -64,7 +65,7 @@ func changed(a, b *Intent) bool {
 
 func (st *settler) settleOne(m *tracked) {
 	v := st.view
-	if m.Task != nil && v.tasksFrom[m.Task.Host] && st.catalogue.pools[m.Pool] != nil { // no other client says how to go on
+	if m.Task != nil && v.tasksFrom[m.Task.Host] && st.catalogue.pools[m.Pool] != nil {
 		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
 			st.crew.ended(m, t)
 		} else if listed {
@@ -76,7 +77,7 @@ func (st *settler) settleOne(m *tracked) {
 	if !m.Gone.IsZero() {
 		return
 	}
-	if m.Step == StepOrdered && m.Task == nil && !m.Returned.IsZero() {
+	if m.Step == intents.StepOrdered && m.Task == nil && !m.Returned.IsZero() {
 		st.records.gone(m, "no machine of this order was made, or none is left of it")
 		return
 	}
@@ -92,13 +93,13 @@ func (st *settler) settleOne(m *tracked) {
 	st.settleTime(m)
 }
 
-// settleGuest follows a machine that somebody migrated.
+// settleGuest follows a machine that an administrator migrated.
 func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 	if !m.Stashed.IsZero() {
 		st.settleSpare(m, g)
 	}
 	st.settleHome(m, g)
-	if m.Step.before(StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
+	if m.Step.Before(intents.StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == intents.TaskClone {
 		return
 	}
 	st.records.say(m, reason(pvecode.Moved, "from %s to %s", m.Host, g.Host), "")
@@ -109,7 +110,7 @@ func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 // while it is where its pool makes machines now.
 func (st *settler) settleHome(m *tracked, g *placement.Guest) {
 	p := st.catalogue.pools[m.Pool]
-	if p != nil && m.VMIDs == (placement.VMIDs{}) && !m.Step.before(StepCloned) && g.Name == m.Name && g.Pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
+	if p != nil && m.VMIDs == (placement.VMIDs{}) && !m.Step.Before(intents.StepCloned) && g.Name == m.Name && g.Pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
 		m.VMIDs, m.PVEPool = p.VMIDs, p.PVEPool
 	}
 }
@@ -117,7 +118,7 @@ func (st *settler) settleHome(m *tracked, g *placement.Guest) {
 // settleNode sees whether a machine has become a node.
 func (st *settler) settleNode(m *tracked) {
 	n, there := st.members.nodeOf(m)
-	if !there || m.Step.before(StepStarted) {
+	if !there || m.Step.Before(intents.StepStarted) {
 		return
 	}
 	st.members.compareIDs(m, n)
@@ -125,11 +126,11 @@ func (st *settler) settleNode(m *tracked) {
 	if m.Failed != nil && m.Failed.Code == pvecode.JoinTimeout && m.Returned.IsZero() && n.Ready && m.Woken.IsZero() {
 		st.records.revoke(m, reason(pvecode.Joined, "node %s came late", n.Name))
 	}
-	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
+	if m.Step == intents.StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
 		st.rejoin(m, &n)
 		return
 	}
-	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() {
+	if m.Step == intents.StepStarted && m.Failed == nil && m.Returned.IsZero() {
 		st.records.joined(m)
 		m.unready = !n.Ready
 		if n.JoinedAt.After(m.Created) && n.JoinedAt.Before(m.Joined) {
@@ -149,11 +150,11 @@ func (st *settler) settleTime(m *tracked) {
 	overdue := st.ownership.overdue(m, p)
 	switch r := st.ownership.holding(m); {
 	case r != nil && overdue && r.Code == pvecode.NeverJoined:
-		st.records.impede(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
+		st.records.noteProblem(m, *r, "look what it is; if it is not needed: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
 	case r != nil: // it would be given up by who may not
-	case m.Step == StepOrdered && st.ownership.shut[m.Pool] != nil:
+	case m.Step == intents.StepOrdered && st.ownership.shut[m.Pool] != nil:
 		st.records.fail(m, *st.ownership.shut[m.Pool], "")
-	case m.Step == StepOrdered && st.intake.count(p) > p.Max:
+	case m.Step == intents.StepOrdered && st.intake.count(p) > p.Max:
 		// The intents were lost, and machines were found after this order was taken.
 		st.records.fail(m, *no(pvecode.PoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, st.intake.count(p)-1, p.Max), "")
 	case overdue:
@@ -167,9 +168,9 @@ func (st *settler) settleTime(m *tracked) {
 }
 
 // unmade is why a machine has failed that is in the making for too long, or nil. Of a task that
-// takes too long it must be known that it runs: what nobody tells of may be done.
+// takes too long it must be known that it runs: what no host reports may be done.
 func (st *settler) unmade(m *tracked) *nodescaler.Reason {
-	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && st.watch.since(m.Asked) > makeWithin && st.watch.since(m.Woken) > makeWithin
+	late := m.Step.Before(intents.StepStarted) && !m.Asked.IsZero() && st.watch.since(m.Asked) > makeWithin && st.watch.since(m.Woken) > makeWithin
 	switch {
 	case late && m.Task == nil:
 		return no(pvecode.MachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
@@ -180,7 +181,7 @@ func (st *settler) unmade(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
-// settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end
+// settleLeft lets no machine wait for what was on hosts that have left. A task there has come to no end
 // that could be seen. A disc there is out of reach; one on storage that others share is found among
 // the orphans.
 func (st *settler) settleLeft(m *tracked) {
@@ -192,16 +193,16 @@ func (st *settler) settleLeft(m *tracked) {
 	}
 }
 
-// settleTask tells of a task that takes too long. It is not given up: what it does to the machine
+// settleTask reports a task that takes too long. It is not given up: what it does to the machine
 // may be done yet, and nothing else is done to it while the task may run.
 func (st *settler) settleTask(m *tracked) {
 	if m.Task == nil || m.hung || !st.view.seen.Online(m.Task.Host) {
 		return
 	}
 	limit := taskLimit
-	if p := st.catalogue.pools[m.Pool]; m.Task.Kind == TaskClone {
+	if p := st.catalogue.pools[m.Pool]; m.Task.Kind == intents.TaskClone {
 		limit = cloneLimit
-	} else if p != nil && m.Task.Kind == TaskShutdown {
+	} else if p != nil && m.Task.Kind == intents.TaskShutdown {
 		limit += time.Duration(p.ShutdownGrace)
 	}
 	if st.watch.since(m.Task.At) > limit {
@@ -226,7 +227,7 @@ func (st *settler) pardon(all []*tracked) {
 // settleSilent revokes that a machine is to go since its node was away, when that is ready again.
 func (st *settler) settleSilent(m *tracked) {
 	n, there := st.members.nodeOf(m)
-	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != intents.ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
 		return
 	}
 	st.records.revoke(m, reason(pvecode.Revoked, "node %s is ready", n.Name))
@@ -235,9 +236,9 @@ func (st *settler) settleSilent(m *tracked) {
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
 // not be started.
 func (st *settler) settleSpare(m *tracked, g *placement.Guest) {
-	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
+	m.off = !g.Running && m.Task == nil && m.Step == intents.StepTidied
 	if m.off {
-		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
+		m.Exit = intents.ExitNone // started by hand, it is shut down again, and not cut off
 	}
 	if m.off && m.problem.Code != "" && st.cfg.Now().Sub(m.since) > spareRest {
 		m.problem = nodescaler.Reason{}
@@ -252,7 +253,7 @@ func (st *settler) rejoin(m *tracked, n *Node) {
 	if !n.Ready || !n.ReadySince.After(m.Woken) && st.watch.since(m.Woken) <= missedAfter {
 		return
 	}
-	st.records.ahead(m, StepJoined)
+	st.records.ahead(m, intents.StepJoined)
 	m.Rejoined, m.Misses = now, 0
 	if n.ReadySince.After(m.Woken) && n.ReadySince.Before(now) {
 		m.Rejoined = n.ReadySince

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
@@ -153,7 +154,7 @@ func TestSilentHostIsAskedForItsClonesUntilItTells(t *testing.T) {
 		w.inject("slow clone by=30m")
 		w.mustOrder("pve2")
 		m.run(5 * time.Second)
-		w.intents = &MemoryIntents{} // they are lost
+		w.intents = &intents.Memory{} // they are lost
 		m.hush("pve2")
 		w.begin()
 		m.run(2 * time.Minute)

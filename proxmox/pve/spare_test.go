@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -236,7 +237,7 @@ func TestSpareThatIsWokenBeforeItIsShutDownIsLetRun(t *testing.T) {
 	}
 	stashed = true
 	w.until("it is a node as it was", 2*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.roster.named(name).Exit != ExitNone {
+	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.roster.named(name).Exit != intents.ExitNone {
 		t.Errorf("not woken: %t, shut down %d times, its exit is %q", stashed, w.calls("POST", "/status/shutdown"), w.fleet.roster.named(name).Exit)
 	}
 }

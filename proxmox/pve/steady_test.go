@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 )
 
 func TestWhatIsPastIsWatchedForAsLong(t *testing.T) {
@@ -124,7 +125,7 @@ func TestClockThatGoesBackCorrectsWhatLiesAhead(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
 	f := assemble(FleetConfig{Now: func() time.Time { return now }})
-	f.roster.machines["a"] = &tracked{Intent: Intent{Created: past, Leaving: Leaving{Returned: ahead}}}
+	f.roster.machines["a"] = &tracked{Intent: intents.Intent{Created: past, Leaving: intents.Leaving{Returned: ahead}}}
 	f.ownership.taken = map[int]time.Time{1: past, 2: ahead}
 	f.settler.observe()
 	if m := f.roster.machines["a"]; m.unsaved || !m.Returned.Equal(ahead) || !f.ownership.taken[2].Equal(ahead) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -18,7 +19,7 @@ func (w *world) stopAll(t *testing.T, names []string) {
 		}
 	}
 	w.sim.Advance(time.Minute)
-	w.intents = &MemoryIntents{}
+	w.intents = &intents.Memory{}
 	w.begin()
 }
 

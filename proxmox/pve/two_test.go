@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -28,7 +29,7 @@ type process struct {
 	w       *world
 	name    string
 	cfg     FleetConfig
-	intents Intents
+	intents intents.Store
 	fleet   *Fleet
 	events  []Event
 	orders  int
@@ -39,7 +40,7 @@ type process struct {
 // state of its own.
 func (w *world) beside(name, cluster string, way http.RoundTripper) *process {
 	w.t.Helper()
-	p := &process{w: w, name: name, intents: &MemoryIntents{}, cfg: w.cfg}
+	p := &process{w: w, name: name, intents: &intents.Memory{}, cfg: w.cfg}
 	p.cfg.Cluster, p.cfg.Rand = cluster, timing.Stream(1, name)
 	p.cfg.Nodes = func(context.Context) (all []Node, err error) {
 		for _, j := range w.joins {
@@ -294,7 +295,7 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.intents = &MemoryIntents{}
+		p.intents = &intents.Memory{}
 		for _, i := range kept {
 			if i.Cluster = ""; !lost {
 				_ = p.intents.Put(i)

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -21,7 +22,7 @@ import (
 type work struct {
 	*crew
 	m    *tracked
-	i    Intent
+	i    intents.Intent
 	p    *settings.Pool
 	host string // where the machine is addressed
 	seen *placement.Guest
@@ -56,25 +57,25 @@ func (w *work) before(change func()) bool {
 	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() {
 		return false
 	}
-	was := w.m.Intent.clone()
+	was := w.m.Intent.Clone()
 	change()
 	if w.records.keep(w.m) != nil {
 		w.m.Intent = was
 		w.records.pause(w.m, 5*time.Second)
 		return false
 	}
-	w.i = w.m.Intent.clone()
+	w.i = w.m.Intent.Clone()
 	return true
 }
 
-// upset notes that a call failed, and reports whether it is to be made again without limit.
-func (w *work) upset(err error) (again bool) {
+// callFailed notes that a call failed, and reports whether it is to be made again without limit.
+func (w *work) callFailed(err error) (again bool) {
 	var e *pveapi.Error
 	advice := ""
 	if errors.As(err, &e) {
 		advice = e.Advice()
 	}
-	w.hush(err)
+	w.noteSilence(err)
 	class := pveapi.ClassOf(err)
 	if class == pveapi.Forbidden {
 		w.view.asked = time.Time{} // look at the permissions at once
@@ -89,8 +90,8 @@ func (w *work) upset(err error) (again bool) {
 }
 
 // follow makes a task what the machine waits for.
-func (w *work) follow(upid pveapi.UPID, kind TaskKind) {
-	w.m.Task = &Task{UPID: string(upid), Kind: kind, Host: upid.Node(), At: w.cfg.Now()}
+func (w *work) follow(upid pveapi.UPID, kind intents.TaskKind) {
+	w.m.Task = &intents.Task{UPID: string(upid), Kind: kind, Host: upid.Node(), At: w.cfg.Now()}
 	w.m.heard, w.m.hung = time.Time{}, false
 }
 
@@ -110,8 +111,8 @@ func (w *work) know(c *pveapi.VMConfig) {
 	if ok {
 		m.Cluster = mark.Cluster
 	}
-	if ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
-		w.records.ahead(m, StepConfigured)
+	if ok && mark.Stage == stageReady && m.Step.Before(intents.StepConfigured) {
+		w.records.ahead(m, intents.StepConfigured)
 	}
 }
 
@@ -141,10 +142,10 @@ type membership struct {
 
 // poolOf asks for the members of the pools that the machine may be in. That a list names no pool
 // may only mean that the token may see none. A former pool that is no more has no members; where
-// its rights went with it, that cannot be told from rights that were lost.
+// its rights went with it, that cannot be distinguished from rights that were lost.
 func (w *work) poolOf(ctx context.Context) membership {
 	var at membership
-	for _, name := range w.i.pvePools(w.p) {
+	for _, name := range w.i.PVEPools(w.p) {
 		pool, err := w.client.Pool(ctx, name)
 		switch {
 		case slices.ContainsFunc(pool.Members, func(r pveapi.Resource) bool { return r.VMID == w.i.VMID }):
@@ -164,7 +165,7 @@ func (w *work) poolOf(ctx context.Context) membership {
 func (w *work) claim() claim {
 	c := claim{
 		owner: w.cfg.Owner, order: w.i.Order, pool: w.i.Pool, name: w.i.Name,
-		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
+		pvePools: w.i.PVEPools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
 	}
 	c.cluster.adopt = c.cluster.adopt || w.finding
 	if c.vmids == (placement.VMIDs{}) {
@@ -184,7 +185,7 @@ func (w *work) doubt(wrong []string) {
 		byHand(w.i.VMID))
 }
 
-// planned is the machine as its first boot is told of it.
+// planned is the machine as its first boot is configured with it.
 func (w *work) planned() firstboot.Machine { return w.catalogue.planned(w.p, &w.i) }
 
 func (w *work) do(ctx context.Context, mv move) {
@@ -262,58 +263,58 @@ func (cr *crew) ended(m *tracked, t pveapi.TaskStatus) {
 }
 
 // well goes on from a task that did what it should.
-func (cr *crew) well(m *tracked, kind TaskKind) {
+func (cr *crew) well(m *tracked, kind intents.TaskKind) {
 	switch kind {
-	case TaskClone:
-		cr.records.ahead(m, StepCloned)
+	case intents.TaskClone:
+		cr.records.ahead(m, intents.StepCloned)
 		m.conf = nil
-	case TaskUpload:
-		cr.records.ahead(m, StepSeeded)
-	case TaskResize:
-		cr.records.ahead(m, StepSized)
-	case TaskStart:
+	case intents.TaskUpload:
+		cr.records.ahead(m, intents.StepSeeded)
+	case intents.TaskResize:
+		cr.records.ahead(m, intents.StepSized)
+	case intents.TaskStart:
 		cr.records.started(m)
-	case TaskErase:
+	case intents.TaskErase:
 		cr.records.erased(m)
-	case TaskShutdown, TaskStop, TaskDestroy:
+	case intents.TaskShutdown, intents.TaskStop, intents.TaskDestroy:
 		m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-		if kind == TaskStop { // under high availability the task ends before the machine does
+		if kind == intents.TaskStop { // with high availability the task ends before the machine
 			cr.records.pause(m, lookGap)
 		}
 	}
 }
 
 // unwell goes on from a task that failed.
-func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
+func (cr *crew) unwell(m *tracked, kind intents.TaskKind, t pveapi.TaskStatus) {
 	err := t.Err()
 	class := pveapi.ClassOf(err)
 	switch {
-	case kind == TaskStart && class == pveapi.Running:
+	case kind == intents.TaskStart && class == pveapi.Running:
 		cr.records.started(m) // by an order whose answer was lost
 		return
-	case kind == TaskResize && class == pveapi.Unsupported:
-		cr.records.ahead(m, StepSized) // the template's disk is larger
+	case kind == intents.TaskResize && class == pveapi.Unsupported:
+		cr.records.ahead(m, intents.StepSized) // the template's disk is larger
 		return
-	case kind == TaskShutdown && class == pveapi.GuestSilent:
+	case kind == intents.TaskShutdown && class == pveapi.GuestSilent:
 		cr.records.say(m, reason(pvecode.TaskFailed, "%s: %s", kind, t.Exit), "")
 		return // it is stopped next
 	}
 	w := cr.workFor(m)
-	if kind == TaskClone && class == pveapi.Exists && !m.unsure {
-		making{w}.spend()
+	if kind == intents.TaskClone && class == pveapi.Exists && !m.unsure {
+		making{w}.giveUpVMID()
 		return
 	}
 	m.conf = nil
 	cr.records.say(m, reason(pvecode.TaskFailed, "%s: %s", kind, t.Exit), "")
 	switch kind {
-	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
-		w.upset(err)
-	case TaskClone, TaskUpload, TaskResize, TaskStart:
+	case intents.TaskShutdown, intents.TaskStop, intents.TaskDestroy, intents.TaskErase:
+		w.callFailed(err)
+	case intents.TaskClone, intents.TaskUpload, intents.TaskResize, intents.TaskStart:
 		if class == pveapi.Interrupted {
-			w.upset(err)
+			w.callFailed(err)
 			return
 		}
-		making{w}.upsetMaking(err)
+		making{w}.makingFailed(err)
 		if class == pveapi.StorageFull {
 			cr.records.fail(m, reason(placement.CodeStorageFull, "%s", t.Exit), "")
 		}
@@ -322,7 +323,7 @@ func (cr *crew) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 
 // workFor is the work on a machine as it is now.
 func (cr *crew) workFor(m *tracked) *work {
-	w := &work{crew: cr, m: m, i: m.Intent.clone(), p: cr.catalogue.pools[m.Pool], host: m.Host, conf: m.conf, now: cr.cfg.Now(), book: cr.catalogue.prices}
+	w := &work{crew: cr, m: m, i: m.Intent.Clone(), p: cr.catalogue.pools[m.Pool], host: m.Host, conf: m.conf, now: cr.cfg.Now(), book: cr.catalogue.prices}
 	if cr.view.seen == nil {
 		return w
 	}
@@ -332,9 +333,9 @@ func (cr *crew) workFor(m *tracked) *work {
 	return w
 }
 
-// hush notes that a host did not answer a move, so that the machines that are there do not all wait
-// for it, one after the other, and the others with them.
-func (w *work) hush(err error) {
+// noteSilence notes that a host did not answer a move, so that the machines that are there do not
+// all wait for it, one after the other, and the others with them.
+func (w *work) noteSilence(err error) {
 	var e *pveapi.Error
 	if errors.As(err, &e) && pveapi.Is(err, pveapi.Unanswered, pveapi.HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
 		w.view.silent[e.Host()] = w.cfg.Now()

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -61,7 +62,7 @@ type world struct {
 	sim     *pvesim.Cluster
 	token   string
 	cfg     FleetConfig
-	intents Intents
+	intents intents.Store
 	fleet   *Fleet
 	joins   []joining
 	events  []Event
@@ -166,7 +167,7 @@ func newWorld(t testing.TB, p plan) *world {
 		t.Cleanup(sim.Close)
 	}
 	w := &world{
-		t: t, sim: sim, hosts: p.hosts, intents: &MemoryIntents{}, chance: timing.Stream(p.seed, "world"),
+		t: t, sim: sim, hosts: p.hosts, intents: &intents.Memory{}, chance: timing.Stream(p.seed, "world"),
 		joinIn: timing.Range{Min: 5 * time.Second, Max: 15 * time.Second},
 	}
 	w.token = sim.Token("plimsoll@pve", "fleet", false)

@@ -7,7 +7,7 @@ package pvecode
 // Why an order is refused. Why a host does not take a machine is in proxmox/placement.
 const (
 	NoInventory    = "NoInventory"    // the cluster has not been seen yet, or not for too long
-	Frozen         = "Frozen"         // nothing is changed now, for a reason that is told with it
+	Frozen         = "Frozen"         // nothing is changed now, for a reason that is given with it
 	Watching       = "Watching"       // nothing is changed here, only looked at
 	BadOrder       = "BadOrder"       // the order makes no sense
 	PoolUnknown    = "PoolUnknown"    // no such pool
@@ -31,7 +31,7 @@ const (
 // What happens to machines.
 const (
 	OrderAccepted  = "OrderAccepted"  // an order was taken
-	VMIDTaken      = "VMIDTaken"      // a VMID turned out to be another owner's, and another is used
+	VMIDTaken      = "VMIDTaken"      // a VMID was another owner's, and another is used
 	CloneAsked     = "CloneAsked"     // a clone has begun
 	Started        = "Started"        // a machine was started
 	Joined         = "Joined"         // a machine became a node
@@ -56,21 +56,21 @@ const (
 	Hidden         = "Hidden"         // a machine exists and is not listed
 	Quarantined    = "Quarantined"    // a machine is not touched any more until a person has looked
 	Undrained      = "Undrained"      // a machine goes without a drain that emptied it
-	Braked         = "Braked"         // too many machines of a pool would go undrained within an hour: none does
+	Braked         = "Braked"         // too many would go undrained within an hour: none does
 	Revoked        = "Revoked"        // a machine that was to go is a node again, and stays
 	NodeHoldsPods  = "NodeHoldsPods"  // a machine that is to go has a ready node with pods
-	StrangeDevice  = "StrangeDevice"  // a machine that is to go has a drive or a device that its order did not make
-	LastLookFailed = "LastLookFailed" // what the node of a machine that is to go holds cannot be read
+	StrangeDevice  = "StrangeDevice"  // a machine that is to go has a drive or device of others
+	LastLookFailed = "LastLookFailed" // what the node of one that is to go holds cannot be read
 	Locked         = "Locked"         // a machine that is to be deleted stays locked
 	Protected      = "Protected"      // a machine that is to be deleted is protected
 	HAManaged      = "HAManaged"      // a machine that is to be deleted is under high availability
-	Moved          = "Moved"          // somebody migrated a machine
+	Moved          = "Moved"          // an administrator migrated a machine
 	Adopted        = "Adopted"        // a machine was found with all proofs and without an intent
-	Unmarked       = "Unmarked"       // a machine's notes do not name its cluster: it is kept as it is
-	NeverJoined    = "NeverJoined"    // an adopted machine runs and was never seen as a node: it is kept
-	Unfinished     = "Unfinished"     // an adopted machine was found stopped: what was meant with it is lost
+	Unmarked       = "Unmarked"       // a machine's notes do not name its cluster: it is kept
+	NeverJoined    = "NeverJoined"    // an adopted machine runs and never was a node: it is kept
+	Unfinished     = "Unfinished"     // an adopted machine was found stopped, with no intent
 	PoolResumed    = "PoolResumed"    // a pool's failures were pardoned
 	IntentNotKept  = "IntentNotKept"  // an intent could not be written: nothing is done without it
 	NodesUnknown   = "NodesUnknown"   // whether machines have joined cannot be seen
-	NodeNotRemoved = "NodeNotRemoved" // the node object of a machine that is gone could not be removed
+	NodeNotRemoved = "NodeNotRemoved" // the node of a machine that is gone could not be removed
 )

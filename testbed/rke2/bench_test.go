@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -255,7 +256,7 @@ func (w *world) inside() (*pveapi.Client, *pve.Fleet, *pricing.Shape) {
 	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
 	client := must.Get(pveapi.Connect(connection))(w.t)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", AdoptUnmarked: true, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
+		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", AdoptUnmarked: true, Pools: site.Pools[workers:], Intents: &intents.Memory{},
 		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
@@ -25,7 +26,7 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intents{b.cfg.Store})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 // knows nothing. The fleet would take the other for the one, find no proof, and leave it. What
 // drops is not lost: a machine is known by its marks.
 func (b *Bench) dropOutlived(ctx context.Context) error {
-	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intents{b.cfg.Store})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -55,7 +55,7 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 
 // making are the VMIDs of machines that were ordered and are not gone.
 func (b *Bench) making() ([]int, error) {
-	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intents{b.cfg.Store})
 	if err != nil {
 		return nil, err
 	}

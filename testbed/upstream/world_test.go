@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -215,7 +216,7 @@ func (w *world) startFleet() {
 	w.t.Helper()
 	client := must.Get(pveapi.Connect(w.connection(w.token)))(w.t)
 	w.t.Cleanup(client.Close)
-	intents := must.Get(pve.OpenIntentLog(w.disk()))(w.t)
+	intents := must.Get(intents.OpenLog(w.disk()))(w.t)
 	w.site.Client, w.site.Intents = client, intents
 	w.fleet = must.Get(pve.NewFleet(w.site))(w.t)
 }
@@ -233,7 +234,7 @@ func (w *world) connection(token string) pveapi.Connection {
 }
 
 // disk is where the log of intents lies.
-func (w *world) disk() pve.LogFile {
+func (w *world) disk() intents.File {
 	if w.life != nil {
 		return mortalFile{w.log, w.life}
 	}

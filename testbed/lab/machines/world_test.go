@@ -27,6 +27,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -168,7 +169,7 @@ func (w *world) fleet() (*pve.Fleet, *settings.Site) {
 		w.Fatal(err)
 	}
 	f, err := pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: site.Owner, Cluster: "lab", Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: w.nodes,
+		Client: client, Owner: site.Owner, Cluster: "lab", Pools: site.Pools, Intents: &intents.Memory{}, Nodes: w.nodes,
 		Now: time.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 2,
 	})
 	if err != nil {

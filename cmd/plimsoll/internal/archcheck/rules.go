@@ -214,16 +214,25 @@ var rooms = []room{
 		why:     "what operators write is checked alike for whoever makes machines by it, examines it or only reads it",
 	},
 	{
+		folder: "proxmox/pvecode", floor: contract,
+		why: "events, dashboards and alerts match on the codes: they outlive what says them",
+	},
+	{
+		folder: "proxmox/intents", floor: adapter,
+		imports: []string{"nodescaler", "pricing", "proxmox/placement", "proxmox/pvecode", "proxmox/settings"},
+		why:     "what is kept of machines is read by whoever keeps it somewhere else, without what makes machines",
+	},
+	{
 		folder: "proxmox/pve", floor: adapter,
 		// The machine port is spoken in the loop's words (Order, MachineState).
-		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pveapi", "proxmox/settings"},
+		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot", "proxmox/intents", "proxmox/placement", "proxmox/pveapi", "proxmox/pvecode", "proxmox/settings"},
 		tests:   []string{"proxmox/pvesim"},
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
 	},
 	{
 		folder: "proxmox/doctor", floor: adapter,
 		// What is left over is what a fleet that only watches finds.
-		imports: []string{"nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/settings"},
+		imports: []string{"nodescaler", "pricing", "proxmox/firstboot", "proxmox/intents", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/settings"},
 		tests:   []string{"nodescaler/loop", "proxmox/pvesim"},
 		why:     "the doctor reads and advises; the machine port makes machines without it",
 	},

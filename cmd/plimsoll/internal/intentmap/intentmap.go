@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 )
 
 // ErrFenced is what a writer gets, now and ever after, when another has claimed the ConfigMap or
@@ -77,7 +77,7 @@ type Map struct {
 
 	mu      sync.Mutex
 	version string
-	kept    map[string]pve.Intent
+	kept    map[string]intents.Intent
 	sizes   map[string]int
 	size    int
 	fenced  error
@@ -113,8 +113,8 @@ func Claim(ctx context.Context, cfg Config) (*Map, error) {
 
 // Look reads the intents as they are now, and claims nothing: what is put into what it returns is
 // lost.
-func Look(ctx context.Context, cfg Config) (*pve.MemoryIntents, error) {
-	kept := &pve.MemoryIntents{}
+func Look(ctx context.Context, cfg Config) (*intents.Memory, error) {
+	kept := &intents.Memory{}
 	seen, err := cfg.Maps.Get(ctx, cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return kept, nil
@@ -161,9 +161,9 @@ func (m *Map) take(seen *corev1.ConfigMap) error {
 		}
 	}
 	m.epoch, m.uid = epoch+1, seen.UID
-	m.kept, m.sizes, m.size = map[string]pve.Intent{}, map[string]int{}, 0
+	m.kept, m.sizes, m.size = map[string]intents.Intent{}, map[string]int{}, 0
 	for order, text := range seen.Data {
-		var i pve.Intent
+		var i intents.Intent
 		if err := json.Unmarshal([]byte(text), &i); err != nil {
 			return corrupt(seen, order, fmt.Errorf("must be an intent: %w", err))
 		}
@@ -179,11 +179,11 @@ func (m *Map) take(seen *corev1.ConfigMap) error {
 func corrupt(seen *corev1.ConfigMap, key string, err error) error {
 	in := fmt.Sprintf("kubectl -n %s ", seen.Namespace)
 	return fmt.Errorf("data.%s: %w; keep a copy (%sget configmap %s -o yaml), then take the key out: %spatch configmap %s --type=json "+
-		`-p '[{"op":"remove","path":"/data/%s"}]'; %s`, key, err, in, seen.Name, in, seen.Name, strings.NewReplacer("~", "~0", "/", "~1").Replace(key), pve.LostIntent)
+		`-p '[{"op":"remove","path":"/data/%s"}]'; %s`, key, err, in, seen.Name, in, seen.Name, strings.NewReplacer("~", "~0", "/", "~1").Replace(key), intents.Lost)
 }
 
 // note remembers what is kept; nil is nothing any more.
-func (m *Map) note(order string, i *pve.Intent, size int) {
+func (m *Map) note(order string, i *intents.Intent, size int) {
 	m.size += size - m.sizes[order]
 	if i == nil {
 		delete(m.kept, order)
@@ -194,10 +194,10 @@ func (m *Map) note(order string, i *pve.Intent, size int) {
 }
 
 // Load returns the intents, by order.
-func (m *Map) Load() ([]pve.Intent, error) {
+func (m *Map) Load() ([]intents.Intent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []pve.Intent
+	var all []intents.Intent
 	for _, order := range slices.Sorted(maps.Keys(m.kept)) {
 		all = append(all, m.kept[order])
 	}
@@ -205,12 +205,12 @@ func (m *Map) Load() ([]pve.Intent, error) {
 }
 
 // Put keeps an intent in place of the one with the same order.
-func (m *Map) Put(i pve.Intent) error {
+func (m *Map) Put(i intents.Intent) error {
 	data, err := json.Marshal(i)
 	if err != nil {
 		return fmt.Errorf("keep intent: %w", err)
 	}
-	var again pve.Intent // what is remembered shares nothing with what the caller changes
+	var again intents.Intent // what is remembered shares nothing with what the caller changes
 	if err := json.Unmarshal(data, &again); err != nil {
 		return fmt.Errorf("keep intent: %w", err)
 	}
@@ -229,7 +229,7 @@ func (m *Map) Put(i pve.Intent) error {
 
 // full says that there is no room for an intent of that size. One that is new is an order, unless
 // its machine was found: that is there whether or not it is written down.
-func (m *Map) full(i *pve.Intent, size int) error {
+func (m *Map) full(i *intents.Intent, size int) error {
 	old, known := m.sizes[i.Order]
 	if now := m.size + size - old; now > limit {
 		return fmt.Errorf("must hold at most %d bytes, would be %d with %d intents", limit, now, len(m.kept)+1)

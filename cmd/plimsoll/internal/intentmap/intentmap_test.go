@@ -23,8 +23,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
@@ -135,10 +135,10 @@ func (s *server) serve(t must.Test) (typedv1.ConfigMapInterface, func()) {
 	return client.ConfigMaps("plimsoll"), door.Close
 }
 
-func intent(order string, note int) pve.Intent {
-	i := pve.Intent{
+func intent(order string, note int) intents.Intent {
+	i := intents.Intent{
 		Order: order, Pool: "web", Name: "web-" + order, Shape: pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}, Host: "pve1", VMID: 1000 + note,
-		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: pve.StepCloned,
+		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: intents.StepCloned,
 	}
 	i.Spent, i.Failed = []int{note}, &nodescaler.Reason{Code: pvecode.JoinTimeout, Text: "it is no node"}
 	return i
@@ -149,7 +149,7 @@ func claim(t *testing.T, maps typedv1.ConfigMapInterface, holder string) *Map {
 	return must.Get(Claim(t.Context(), Config{Maps: maps, Name: "plimsoll-intents", Holder: holder}))(t)
 }
 
-func loaded(t *testing.T, m *Map) []pve.Intent {
+func loaded(t *testing.T, m *Map) []intents.Intent {
 	t.Helper()
 	return must.Get(m.Load())(t)
 }
@@ -167,7 +167,7 @@ func TestIntentsOutliveTheirWriter(t *testing.T) {
 	if err := errors.Join(first.Put(changed), first.Remove("one-0"), first.Remove("never-0")); err != nil {
 		t.Fatal(err)
 	}
-	want := []pve.Intent{intent("three-0", 2), changed}
+	want := []intents.Intent{intent("three-0", 2), changed}
 	if d := cmp.Diff(want, loaded(t, claim(t, maps, "b"))); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
@@ -256,13 +256,13 @@ func TestFullConfigMapIsRefusedBeforeTheServerDoes(t *testing.T) {
 
 // fleetIntent is an intent as fleets write it once the machine is a node, with a reason as long as
 // they keep it.
-func fleetIntent(n int) pve.Intent {
+func fleetIntent(n int) intents.Intent {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
 	order := fmt.Sprintf("mtim7pc0-%04d", n)
-	i := pve.Intent{
+	i := intents.Intent{
 		Order: order, Pool: "workers", Name: "workers-" + order, Shape: pricing.Shape{Name: "medium", CPU: 4000, Memory: 8 * pricing.GiB, Disk: 40 * pricing.GiB},
 		Host: "pve1", VMID: 1000 + n, Created: at, Why: strings.Repeat("x", 200), ProviderID: fmt.Sprint("proxmox://home/", 1000+n),
-		Step: pve.StepTidied, Since: at, Joined: at,
+		Step: intents.StepTidied, Since: at, Joined: at,
 		Last: "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:imgdel:1000@local:plimsoll@pve!fleet:",
 	}
 	i.VMIDs, i.PVEPool, i.Asked, i.MAC = placement.VMIDs{First: 1000, Last: 2999}, "plimsoll", at, "BC:24:11:00:11:22"
@@ -271,20 +271,20 @@ func fleetIntent(n int) pve.Intent {
 }
 
 // ordered is the intent as it is when the order is taken.
-func ordered(i pve.Intent) pve.Intent {
-	was := pve.Intent{
+func ordered(i intents.Intent) intents.Intent {
+	was := intents.Intent{
 		Order: i.Order, Pool: i.Pool, Name: i.Name, Shape: i.Shape, Host: i.Host, VMID: i.VMID, Created: i.Created, Why: i.Why,
-		ProviderID: i.ProviderID, Step: pve.StepOrdered, Since: i.Since,
+		ProviderID: i.ProviderID, Step: intents.StepOrdered, Since: i.Since,
 	}
 	was.Settings, was.Recipe = i.Settings, i.Recipe
 	return was
 }
 
 // destroyed is the intent while its machine is destroyed, when it says most.
-func destroyed(i pve.Intent) pve.Intent {
-	i.Returned, i.Exit = i.Created, pve.ExitDestroy
-	i.Task = &pve.Task{
-		UPID: "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:qmdestroy:1000:plimsoll@pve!fleet:", Kind: pve.TaskDestroy, Host: "pve1", At: i.Created,
+func destroyed(i intents.Intent) intents.Intent {
+	i.Returned, i.Exit = i.Created, intents.ExitDestroy
+	i.Task = &intents.Task{
+		UPID: "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:qmdestroy:1000:plimsoll@pve!fleet:", Kind: intents.TaskDestroy, Host: "pve1", At: i.Created,
 	}
 	return i
 }
@@ -294,8 +294,8 @@ func destroyed(i pve.Intent) pve.Intent {
 func TestFullConfigMapGivesMachinesBack(t *testing.T) {
 	for name, atOnce := range map[string]bool{"one after the other": false, "all at once": true} {
 		t.Run(name, func(t *testing.T) {
-			m := &Map{kept: map[string]pve.Intent{}, sizes: map[string]int{}}
-			put := func(i pve.Intent) error {
+			m := &Map{kept: map[string]intents.Intent{}, sizes: map[string]int{}}
+			put := func(i intents.Intent) error {
 				data, err := json.Marshal(i)
 				if err == nil {
 					err = m.full(&i, len(data))
@@ -305,7 +305,7 @@ func TestFullConfigMapGivesMachinesBack(t *testing.T) {
 				}
 				return err
 			}
-			must := func(i pve.Intent, doing string) {
+			must := func(i intents.Intent, doing string) {
 				if err := put(i); err != nil {
 					t.Fatalf("%s %s: %v", doing, i.Order, err)
 				}
@@ -338,7 +338,7 @@ func TestFullConfigMapGivesMachinesBack(t *testing.T) {
 
 // recovery is how to go on without a key.
 const recovery = `; keep a copy (kubectl -n plimsoll get configmap x -o yaml), then take the key out: ` +
-	`kubectl -n plimsoll patch configmap x --type=json -p '[{"op":"remove","path":"/data/one-0"}]'; ` + pve.LostIntent
+	`kubectl -n plimsoll patch configmap x --type=json -p '[{"op":"remove","path":"/data/one-0"}]'; ` + intents.Lost
 
 func TestWhatIsNoIntentIsNamed(t *testing.T) {
 	for text, want := range map[string]string{

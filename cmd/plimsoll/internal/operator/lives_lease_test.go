@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/grpc/provider"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -15,7 +15,7 @@ type process struct {
 	*life
 	name    string
 	client  *pveapi.Client
-	intents pve.Intents
+	intents intents.Store
 	server  *provider.Server // for cluster-autoscaler, if there is one
 	left    int              // requests until it loses the lease; 0 is never
 	drops   bool             // it does not get the answer to the last of them

@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
@@ -70,7 +71,7 @@ func newLife(seed uint64) (*life, error) {
 		return nil, err
 	}
 	for _, name := range []string{"one", "two"} {
-		p := &process{life: l, name: name, intents: &pve.MemoryIntents{}}
+		p := &process{life: l, name: name, intents: &intents.Memory{}}
 		if p.client, err = l.client("plimsoll@pve", name, p); err != nil {
 			return nil, err
 		}

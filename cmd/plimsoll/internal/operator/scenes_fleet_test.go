@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -158,7 +158,7 @@ func (l *setting) halts(v pvesim.VMState) {
 
 // forget has the process start again without its intents.
 func (l *setting) forget() {
-	l.leads.intents = &pve.MemoryIntents{}
+	l.leads.intents = &intents.Memory{}
 	if err := l.start(); err != nil {
 		l.fault("it does not start again: %v", err)
 	}
@@ -166,11 +166,11 @@ func (l *setting) forget() {
 
 // fullDisk keeps intents, unless there is no room for them.
 type fullDisk struct {
-	pve.MemoryIntents
+	intents.Memory
 	full bool
 }
 
-func (d *fullDisk) Put(i pve.Intent) error {
+func (d *fullDisk) Put(i intents.Intent) error {
 	if d.full {
 		return errors.New("no space left on device")
 	}

@@ -1,4 +1,6 @@
-package pve
+// Package intents keeps what the machine port means to do with each machine, written before it is
+// done, so that it survives the process.
+package intents
 
 import (
 	"maps"
@@ -13,8 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Intent is what the fleet means to do about one order, kept so that it survives the process. It
-// is written before the call that it is about: whatever moment the process dies at, what may have
+// Intent is what the fleet means to do about one order, kept so that it survives the process. It is
+// written before the call that it is about: at any moment that the process dies at, what may have
 // been done is known, and looking shows whether it was.
 type Intent struct {
 	Order   string        `json:"order"`
@@ -28,8 +30,9 @@ type Intent struct {
 	// Cluster is the UID that is in the mark of the machine's notes; empty where the mark is of
 	// before there was one.
 	Cluster string `json:"cluster,omitempty"`
-	// ProviderID is what the node will carry, planned with the order: once told it stays, whatever
-	// becomes of the pool's configuration. What the node does carry takes its place.
+	// ProviderID is what the node will carry, planned with the order: once it was given it stays,
+	// regardless of what becomes of the pool's configuration. What the node does carry takes its
+	// place.
 	ProviderID string `json:"providerID,omitempty"`
 	// LostIDs are provider ids that went with VMIDs that turned out to be strangers'.
 	LostIDs []string `json:"lostIDs,omitempty"`
@@ -109,7 +112,7 @@ type Leaving struct {
 // Sparing is how a machine is kept as a spare, and started again.
 type Sparing struct {
 	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it
-	// is none; whoever finds it set sees to it that the machine is stopped. Woken is when it was
+	// is not one; whoever finds it set sees to it that the machine is stopped. Woken is when it was
 	// last started from being one, and Rejoined when it was a node again after that.
 	Keep     bool      `json:"keep,omitempty"`
 	Stashed  time.Time `json:"stashed,omitzero"`
@@ -148,10 +151,11 @@ const (
 	StepTidied     Step = "tidied"     // and its first-boot disc is gone
 )
 
-var steps = []Step{StepOrdered, StepClaimed, StepCloned, StepSized, StepSeeded, StepConfigured, StepStarted, StepJoined, StepTidied}
+// Steps are all of them, in order.
+var Steps = []Step{StepOrdered, StepClaimed, StepCloned, StepSized, StepSeeded, StepConfigured, StepStarted, StepJoined, StepTidied}
 
 // before reports whether the step comes before another one.
-func (s Step) before(o Step) bool { return slices.Index(steps, s) < slices.Index(steps, o) }
+func (s Step) Before(o Step) bool { return slices.Index(Steps, s) < slices.Index(Steps, o) }
 
 // Exit is how far a machine has come in being deleted.
 type Exit string
@@ -189,7 +193,7 @@ const (
 )
 
 // clone returns a copy that shares nothing that is changed in place.
-func (i Intent) clone() Intent {
+func (i Intent) Clone() Intent {
 	i.Spent = slices.Clone(i.Spent)
 	i.LostIDs = slices.Clone(i.LostIDs)
 	i.Hints = slices.Clone(i.Hints)
@@ -204,7 +208,7 @@ func (i Intent) clone() Intent {
 // pvePools are the resource pools that the machine may be in: the one that it was put into, and the
 // one that its pool has now, for whoever changes that may take the machines along. Another client's
 // is neither.
-func (m *Making) pvePools(p *settings.Pool) []string {
+func (m *Making) PVEPools(p *settings.Pool) []string {
 	if m.PVEPool == "" || m.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}
 	}
@@ -212,7 +216,7 @@ func (m *Making) pvePools(p *settings.Pool) []string {
 }
 
 // phase is the intent in the loop's words.
-func (i *Intent) phase() nodescaler.Phase {
+func (i *Intent) Phase() nodescaler.Phase {
 	switch {
 	case !i.Returned.IsZero():
 		return nodescaler.Deleting
@@ -220,7 +224,7 @@ func (i *Intent) phase() nodescaler.Phase {
 		return nodescaler.Failed
 	case !i.Stashed.IsZero():
 		return nodescaler.Spare
-	case i.Step.before(StepStarted):
+	case i.Step.Before(StepStarted):
 		return nodescaler.Ordered
 	case i.Step == StepStarted:
 		return nodescaler.Booting
@@ -228,46 +232,46 @@ func (i *Intent) phase() nodescaler.Phase {
 	return nodescaler.Joined
 }
 
-// Intents keeps the intents. What Put has returned nil for is there after a crash; what it was
+// Store keeps the intents. What Put has returned nil for is there after a crash; what it was
 // interrupted in may be or not.
-type Intents interface {
+type Store interface {
 	Load() ([]Intent, error)
 	Put(Intent) error
 	Remove(order string) error
 }
 
-// MemoryIntents keeps intents in memory, for tests and for worlds that end with the process. The
-// zero MemoryIntents is empty.
-type MemoryIntents struct {
+// Memory keeps intents in memory, for tests and for worlds that end with the process. The
+// zero Memory is empty.
+type Memory struct {
 	mu   sync.Mutex
 	kept map[string]Intent
 }
 
 // Load returns the intents, by order.
-func (m *MemoryIntents) Load() ([]Intent, error) {
+func (m *Memory) Load() ([]Intent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make([]Intent, 0, len(m.kept))
 	for _, i := range m.kept {
-		all = append(all, i.clone())
+		all = append(all, i.Clone())
 	}
 	sortIntents(all)
 	return all, nil
 }
 
 // Put keeps an intent in place of the one with the same order.
-func (m *MemoryIntents) Put(i Intent) error {
+func (m *Memory) Put(i Intent) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
 		m.kept = map[string]Intent{}
 	}
-	m.kept[i.Order] = i.clone()
+	m.kept[i.Order] = i.Clone()
 	return nil
 }
 
 // Remove forgets the intent of an order.
-func (m *MemoryIntents) Remove(order string) error {
+func (m *Memory) Remove(order string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.kept, order)
@@ -289,20 +293,20 @@ func sortIntents(all []Intent) {
 // foundRunning reports whether the machine ran when it was found. Whether it ever was a node of
 // this cluster is not known then, so that it is never given up for not being one. Of those that
 // were adopted before clusters were marked it was not kept whether they ran.
-func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
+func (i *Intent) FoundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
 // placed is the machine as far as it takes room.
-func (i *Intent) placed() placement.Machine {
+func (i *Intent) Placed() placement.Machine {
 	return placement.Machine{
 		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
-		Cloned: !i.Step.before(StepCloned), Filling: i.Step.before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
+		Cloned: !i.Step.Before(StepCloned), Filling: i.Step.Before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
 	}
 }
 
 // blamed reports whether a failure says something about its pool. What others did to the machine,
 // and what another configuration led to, does not.
-func (i *Intent) blamed(recipe string, now time.Time) bool {
-	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.cramped() && now.Sub(i.FailedAt) >= crampedFor {
+func (i *Intent) Blamed(recipe string, now time.Time) bool {
+	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.Cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
 	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster}, i.Failed.Code)
@@ -310,6 +314,17 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 
 // ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found
 // configured and stopped.
-func (i *Intent) ran() bool {
-	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.before(StepConfigured)
+func (i *Intent) Ran() bool {
+	return !i.Step.Before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.Before(StepConfigured)
 }
+
+// hinders reports whether the way out is free without the task. One that removes something is the
+// way out, and would only be asked for again.
+func (k TaskKind) Hinders() bool { return k != TaskDestroy && k != TaskErase }
+
+// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without
+// an end as many would be kept as there are tries until there is room.
+const crampedFor = 24 * time.Hour
+
+// cramped reports whether the machine failed for lack of room.
+func (f *Failing) Cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }

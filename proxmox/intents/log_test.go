@@ -1,4 +1,4 @@
-package pve
+package intents
 
 import (
 	"errors"
@@ -6,14 +6,11 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// memoryFile is a LogFile that fails and tears as it is told.
+// memoryFile is a File that fails and tears as a test says.
 type memoryFile struct {
 	data []byte
 	tear func(n int) (keep int, err error) // asked before n bytes are added
@@ -32,9 +29,9 @@ func (f *memoryFile) Append(data []byte) error {
 
 func (f *memoryFile) Replace(data []byte) error { f.data = data; return nil }
 
-func loadLog(t *testing.T, f LogFile) []Intent {
+func loadLog(t *testing.T, f File) []Intent {
 	t.Helper()
-	l, err := OpenIntentLog(f)
+	l, err := OpenLog(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,11 +46,11 @@ func TestLogKeepsWhatMemoryKeeps(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		file := &memoryFile{}
-		log, err := OpenIntentLog(file)
+		log, err := OpenLog(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var twin MemoryIntents
+		var twin Memory
 		for n := range 2000 {
 			order := fmt.Sprintf("o%d", rng.IntN(12))
 			if rng.IntN(3) == 0 {
@@ -79,7 +76,7 @@ func TestLogKeepsWhatMemoryKeeps(t *testing.T) {
 func TestTornLastLineIsLeftOutAndWrittenOver(t *testing.T) {
 	for cut := range 40 {
 		file := &memoryFile{}
-		log, _ := OpenIntentLog(file)
+		log, _ := OpenLog(file)
 		if err := log.Put(Intent{Order: "kept"}); err != nil {
 			t.Fatal(err)
 		}
@@ -90,12 +87,12 @@ func TestTornLastLineIsLeftOutAndWrittenOver(t *testing.T) {
 		file.tear = nil
 		// Both who goes on and who starts again write a whole line next.
 		again := &memoryFile{data: append([]byte(nil), file.data...)}
-		reopened, err := OpenIntentLog(again)
+		reopened, err := OpenLog(again)
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		for _, l := range []struct {
-			*IntentLog
+			*Log
 			file *memoryFile
 		}{{log, file}, {reopened, again}} {
 			if err := l.Put(Intent{Order: "next"}); err != nil {
@@ -114,45 +111,41 @@ func TestTornLastLineIsLeftOutAndWrittenOver(t *testing.T) {
 
 func TestBrokenLineInTheMiddleIsAnError(t *testing.T) {
 	for _, text := range []string{"{\"put\":{\"order\":\"a\"}}\nnonsense\n{\"remove\":\"a\"}\n", "{}\n"} {
-		if _, err := OpenIntentLog(&memoryFile{data: []byte(text)}); err == nil || !strings.Contains(err.Error(), "line ") {
+		if _, err := OpenLog(&memoryFile{data: []byte(text)}); err == nil || !strings.Contains(err.Error(), "line ") {
 			t.Errorf("%q: got %v, want an error that names the line", text, err)
 		}
 	}
 }
 
-func TestReasonsAreKeptInBrief(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"short":                   {"3 pods wait", "3 pods wait"},
-		"just short enough":       {strings.Repeat("x", maxWhy), strings.Repeat("x", maxWhy)},
-		"too long":                {strings.Repeat("x", maxWhy+1), strings.Repeat("x", maxWhy-3) + "…"},
-		"cut beside a long rune":  {strings.Repeat("x", maxWhy-5) + "€€€", strings.Repeat("x", maxWhy-5) + "…"},
-		"nothing but long runes":  {strings.Repeat("€", maxWhy), strings.Repeat("€", (maxWhy-3)/3) + "…"},
-		"ends with the last rune": {strings.Repeat("x", maxWhy-3) + "€", strings.Repeat("x", maxWhy-3) + "€"},
-	} {
-		if got := brief(c.text); got != c.want || len(got) > maxWhy {
-			t.Errorf("%s: got %q of %d bytes, want %q", name, got, len(got), c.want)
+// FuzzLog reads a state file that was torn or edited: it is refused, or what it holds is kept.
+func FuzzLog(f *testing.F) {
+	f.Add([]byte(`{"put":{"order":"a","pool":"w","name":"w-a","vmid":5000}}` + "\n" + `{"remove":"a"}` + "\n"))
+	f.Add([]byte(`{"put":{"order":"a"}}` + "\n" + `{"put":{"ord`))
+	f.Add([]byte("{}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := &memoryFile{data: data}
+		l, err := OpenLog(file)
+		if err != nil {
+			return
 		}
-	}
-}
-
-// An intent of an older Plimsoll's is as long as its reasons were; it shrinks when it is next
-// written.
-func TestReasonsThatWereKeptAtLengthAreCut(t *testing.T) {
-	w := newWorld(t, plan{hosts: 2, seed: 3}).begin()
-	w.run(time.Minute)
-	name := w.mustOrder("")
-	kept, err := w.intents.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept[0].Why = strings.Repeat("x", 1000)
-	if err := w.intents.Put(kept[0]); err != nil {
-		t.Fatal(err)
-	}
-	w.begin()
-	w.run(time.Second)
-	w.until("it has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	if kept, err = w.intents.Load(); err != nil || len(kept[0].Why) > maxWhy {
-		t.Errorf("%v, the reasons are of %d bytes", err, len(kept[0].Why))
-	}
+		before, err := l.Load()
+		if err == nil {
+			err = l.Put(Intent{Order: "new"})
+		}
+		if err == nil {
+			err = l.Remove("new")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, kept := range before {
+			if kept.Order == "new" {
+				before = append(before[:i:i], before[i+1:]...)
+				break
+			}
+		}
+		if d := cmp.Diff(before, loadLog(t, file)); d != "" && len(before) > 0 {
+			t.Error(d)
+		}
+	})
 }

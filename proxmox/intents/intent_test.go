@@ -1,4 +1,4 @@
-package pve
+package intents
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package pve
+package intents
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// LogFile is the file that an IntentLog is kept in.
-type LogFile interface {
+// File is the file that a Log is kept in.
+type File interface {
 	// Read returns all that is in the file, and nothing without one.
 	Read() ([]byte, error)
 	// Append adds to its end. What it has returned nil for survives a crash; what it was
@@ -21,10 +21,10 @@ type LogFile interface {
 	Replace(data []byte) error
 }
 
-// IntentLog keeps intents in a file, a line for each change, so that keeping one costs one short
-// write. A last line that is torn is one that nobody was told is kept, and is omitted.
-type IntentLog struct {
-	file LogFile
+// Log keeps intents in a file, a line for each change, so that keeping one costs one short
+// write. A last line that is torn is one that was not reported as kept, and is omitted.
+type Log struct {
+	file File
 
 	mu    sync.Mutex
 	kept  map[string]Intent
@@ -41,13 +41,13 @@ type logLine struct {
 // slackLines are how many lines more than twice what is needed a log may have.
 const slackLines = 256
 
-// OpenIntentLog reads the log in a file.
-func OpenIntentLog(file LogFile) (*IntentLog, error) {
+// OpenLog reads the log in a file.
+func OpenLog(file File) (*Log, error) {
 	data, err := file.Read()
 	if err != nil {
 		return nil, fmt.Errorf("read intents: %w", err)
 	}
-	l := &IntentLog{file: file, kept: map[string]Intent{}}
+	l := &Log{file: file, kept: map[string]Intent{}}
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte("\n"))
 		l.lines++
@@ -56,7 +56,7 @@ func OpenIntentLog(file LogFile) (*IntentLog, error) {
 			break
 		}
 		if err := l.replay(line); err != nil {
-			return nil, fmt.Errorf("read intents: %w", &CorruptIntent{Line: l.lines, Order: orderIn(line), Err: err})
+			return nil, fmt.Errorf("read intents: %w", &Corrupt{Line: l.lines, Order: orderIn(line), Err: err})
 		}
 		data = rest
 	}
@@ -65,13 +65,13 @@ func OpenIntentLog(file LogFile) (*IntentLog, error) {
 
 // CorruptIntent is a record that cannot be read. Whoever goes on without it must have a person take
 // it out: what a machine was last known to do may be in it.
-type CorruptIntent struct {
+type Corrupt struct {
 	Line  int    // of the log
 	Order string // whose it seems to be; empty is unknown
 	Err   error
 }
 
-func (e *CorruptIntent) Error() string {
+func (e *Corrupt) Error() string {
 	of := ""
 	if e.Order != "" {
 		of = " (of order " + e.Order + ")"
@@ -79,10 +79,10 @@ func (e *CorruptIntent) Error() string {
 	return fmt.Sprintf("line %d%s: %v", e.Line, of, e.Err)
 }
 
-func (e *CorruptIntent) Unwrap() error { return e.Err }
+func (e *Corrupt) Unwrap() error { return e.Err }
 
 // LostIntent says what is lost with a record that is taken out.
-const LostIntent = "what was last known of that order is lost: its machine is adopted again if it carries its mark, and " +
+const Lost = "what was last known of that order is lost: its machine is adopted again if it carries its mark, and " +
 	"'plimsoll doctor' lists what is left of it otherwise"
 
 // orderIn is the order that a record that cannot be read seems to be of.
@@ -96,7 +96,7 @@ func orderIn(line []byte) string {
 
 var orderHeld = regexp.MustCompile(`"(?:order|remove)":"([A-Za-z0-9._-]{1,64})"`)
 
-func (l *IntentLog) replay(data []byte) error {
+func (l *Log) replay(data []byte) error {
 	var line logLine
 	if err := json.Unmarshal(data, &line); err != nil {
 		return err
@@ -113,30 +113,30 @@ func (l *IntentLog) replay(data []byte) error {
 }
 
 // Load returns the intents, by order.
-func (l *IntentLog) Load() ([]Intent, error) {
+func (l *Log) Load() ([]Intent, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := slices.Collect(maps.Values(l.kept))
 	for i := range all {
-		all[i] = all[i].clone()
+		all[i] = all[i].Clone()
 	}
 	sortIntents(all)
 	return all, nil
 }
 
 // Put keeps an intent in place of the one with the same order.
-func (l *IntentLog) Put(i Intent) error {
-	i = i.clone()
+func (l *Log) Put(i Intent) error {
+	i = i.Clone()
 	return l.change(logLine{Put: &i}, func() { l.kept[i.Order] = i })
 }
 
 // Remove forgets the intent of an order.
-func (l *IntentLog) Remove(order string) error {
+func (l *Log) Remove(order string) error {
 	return l.change(logLine{Remove: order}, func() { delete(l.kept, order) })
 }
 
 // change writes a change and then makes it.
-func (l *IntentLog) change(line logLine, apply func()) error {
+func (l *Log) change(line logLine, apply func()) error {
 	data, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("keep intent: %w", err)
@@ -158,7 +158,7 @@ func (l *IntentLog) change(line logLine, apply func()) error {
 }
 
 // compact writes the log anew, with a line for each intent.
-func (l *IntentLog) compact() error {
+func (l *Log) compact() error {
 	var all bytes.Buffer
 	for _, order := range slices.Sorted(maps.Keys(l.kept)) {
 		i := l.kept[order]
