@@ -58,14 +58,14 @@ func TestConfiguredPoolsComeWithTheNextRefresh(t *testing.T) {
 func TestConfiguredPricesCountAtOnce(t *testing.T) {
 	s, _ := made(t, nil)
 	g := s.memory.groups[0]
-	before := s.rate(g, s.cfg.Now())
+	before := s.pricer.rate(g, s.cfg.Now())
 	dear := pricing.DefaultBook()
 	double := 2 * pricing.Unit
 	dear.PerVCPU, dear.PerGB = double, double
 	if err := s.Configure(pools(), dear); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.rate(g, s.cfg.Now()); got != 2*before {
+	if got := s.pricer.rate(g, s.cfg.Now()); got != 2*before {
 		t.Errorf("%s, want twice %s", got, before)
 	}
 }

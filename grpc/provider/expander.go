@@ -34,7 +34,7 @@ func (s *Server) BestOptions(ctx context.Context, r *externalgrpc.BestOptionsReq
 		if o.GetNodeCount() <= 0 {
 			return nil, status.Errorf(codes.InvalidArgument, "options[%d].nodeCount: must be greater than 0, was %d", i, o.GetNodeCount())
 		}
-		cost := big.NewInt(int64(s.rate(g, now)))
+		cost := big.NewInt(int64(s.pricer.rate(g, now)))
 		offers = append(offers, offer{o, cost.Mul(cost, big.NewInt(int64(o.GetNodeCount()))), s.worth(o)})
 	}
 	if len(offers) == 0 {
@@ -63,7 +63,7 @@ func (s *Server) worth(o *externalgrpc.Option) *big.Int {
 		if err != nil {
 			continue // see Option.podBytes
 		}
-		sum.Add(sum, big.NewInt(int64(s.prices().RoomRate(room, s.cfg.Now()))))
+		sum.Add(sum, big.NewInt(int64(s.pricer.prices().RoomRate(room, s.cfg.Now()))))
 	}
 	return sum
 }

@@ -10,7 +10,7 @@ import (
 // bill is what the machines of a view cost, whoever ordered them.
 func (s *Server) bill(v *view) *nodescaler.Index {
 	snapshot := &nodescaler.Snapshot{
-		Now: s.cfg.Now(), Hosts: v.state.Hosts, Machines: v.state.Machines, Prices: s.prices(), Limit: s.cfg.Limit,
+		Now: s.cfg.Now(), Hosts: v.state.Hosts, Machines: v.state.Machines, Prices: s.pricer.prices(), Limit: s.cfg.Limit,
 	}
 	named := map[string]bool{}
 	for _, g := range v.groups {
@@ -41,7 +41,7 @@ func (s *Server) withinLimit(v *view, g *group, n int) error {
 	if fit == n {
 		return nil
 	}
-	book := s.prices()
+	book := s.pricer.prices()
 	return status.Errorf(codes.ResourceExhausted, "delta: all machines would cost %s with %d more of %s, and must cost at most %s, which allows %d, was %d",
 		rate.Display(book.Unit), fit+1, g.id, s.cfg.Limit.Display(book.Unit), fit, n)
 }

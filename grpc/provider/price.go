@@ -15,7 +15,7 @@ import (
 
 // rate is what a machine of the group costs per hour, wherever it will stand: a template node has
 // no host, and a real one of the same group must cost the same.
-func (s *Server) rate(g *group, at time.Time) pricing.Rate { return s.prices().Rate(g.shape, "", at) }
+func (pr *pricer) rate(g *group, at time.Time) pricing.Rate { return pr.prices().Rate(g.shape, "", at) }
 
 // PricingNodePrice is what a node costs over a stretch of time.
 func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpc.PricingNodePriceRequest) (*externalgrpc.PricingNodePriceResponse, error) {
@@ -27,7 +27,7 @@ func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpc.PricingNo
 	if err != nil {
 		return nil, err
 	}
-	return &externalgrpc.PricingNodePriceResponse{Price: s.cost(func(at time.Time) pricing.Rate { return s.rate(g, at) }, from, to)}, nil
+	return &externalgrpc.PricingNodePriceResponse{Price: s.pricer.cost(func(at time.Time) pricing.Rate { return s.pricer.rate(g, at) }, from, to)}, nil
 }
 
 // priced finds the group of a node by its labels: a template node has nothing else to go by.
@@ -60,13 +60,13 @@ func (s *Server) PricingPodPrice(_ context.Context, r *externalgrpc.PricingPodPr
 	if err != nil {
 		return nil, err
 	}
-	return &externalgrpc.PricingPodPriceResponse{Price: s.cost(func(at time.Time) pricing.Rate { return s.prices().RoomRate(room, at) }, from, to)}, nil
+	return &externalgrpc.PricingPodPriceResponse{Price: s.pricer.cost(func(at time.Time) pricing.Rate { return s.pricer.prices().RoomRate(room, at) }, from, to)}, nil
 }
 
 // cost adds up a rate where prices change, exactly.
-func (s *Server) cost(rateAt func(time.Time) pricing.Rate, from, to time.Time) float64 {
+func (pr *pricer) cost(rateAt func(time.Time) pricing.Rate, from, to time.Time) float64 {
 	sum := new(big.Int)
-	for p := range s.prices().Periods(from, to) {
+	for p := range pr.prices().Periods(from, to) {
 		rate := big.NewInt(int64(rateAt(p.From)))
 		sum.Add(sum, rate.Mul(rate, big.NewInt(int64(p.To.Sub(p.From)))))
 	}

@@ -38,7 +38,7 @@ type Server struct {
 	externalgrpc.UnimplementedCloudProviderServer
 	externalgrpc.UnimplementedExpanderServer
 	cfg    Config
-	book   atomic.Pointer[pricing.Book]
+	pricer pricer
 	memory memory
 	size   sizing
 	// count counts calls into counted; it is made when the server first serves.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 		memory: memory{machines: cfg.Machines, pools: groups, groups: groups, now: cfg.Now, fresh: cfg.Fresh},
 	}
 	s.memory.rooms = s.rooms
-	s.price(cfg.Prices)
+	s.pricer.price(cfg.Prices)
 	return s, nil
 }
 
@@ -78,21 +78,24 @@ func (s *Server) Configure(pools []Pool, prices *pricing.Book) error {
 	if err != nil {
 		return err
 	}
-	s.price(prices)
+	s.pricer.price(prices)
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
 	s.memory.pools = groups
 	return nil
 }
 
-func (s *Server) price(book *pricing.Book) {
+// pricer is what machines and pods cost, by the book that was configured last.
+type pricer struct{ book atomic.Pointer[pricing.Book] }
+
+func (pr *pricer) price(book *pricing.Book) {
 	if book == nil {
 		book = pricing.DefaultBook()
 	}
-	s.book.Store(book)
+	pr.book.Store(book)
 }
 
-func (s *Server) prices() *pricing.Book { return s.book.Load() }
+func (pr *pricer) prices() *pricing.Book { return pr.book.Load() }
 
 // Healthy is why the machines cannot be read now, or nil. Answers are then given as of the last
 // time that they could.

@@ -116,7 +116,7 @@ func (s *Server) order(ctx context.Context, v *view, g *group, n int) error {
 		id := nodescaler.OrderID(at, i)
 		err := s.cfg.Machines.Create(ctx, loop.Order{ID: id, At: at, Action: nodescaler.Action{
 			Kind: nodescaler.Buy, Order: id, Pool: g.pool.Name, Shape: &shape,
-			Rate: s.rate(g, at),
+			Rate: s.pricer.rate(g, at),
 			Reasons: []nodescaler.Reason{{
 				Code: nodescaler.PodsPending, Text: fmt.Sprintf("cluster-autoscaler asks for %d more of %s", n, g.id),
 			}},

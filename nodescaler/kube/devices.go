@@ -220,7 +220,7 @@ func (d *devices) place(said *nodescaler.Pod, p *pod) {
 	}
 	for _, u := range p.devices {
 		d.ask(&is, p, u, p.said.Node == "")
-		d.another(&another, p, u)
+		d.addCopy(&another, p, u)
 		if key := p.Namespace + "/" + u.claim; d.shared[key] && said.Node != "" && said.Pinned == "" {
 			said.Pinned = "shares the devices of resource claim " + u.claim + " with other pods"
 		}
@@ -255,9 +255,9 @@ func (d *devices) ask(asked *nodescaler.Claims, p *pod, u deviceUse, waits bool)
 	}
 }
 
-// another adds what a further replica of the pod's workload would ask for. Claims of templates are
+// addCopy adds what a further replica of the pod's workload would ask for. Claims of templates are
 // its own, and of the others the same ones.
-func (d *devices) another(asked *nodescaler.Claims, p *pod, u deviceUse) {
+func (d *devices) addCopy(asked *nodescaler.Claims, p *pod, u deviceUse) {
 	if u.template != "" {
 		d.fresh(asked, p, u)
 		return

@@ -239,9 +239,9 @@ func (s *storage) made(p *pod, u *use) *claim {
 	return &made
 }
 
-// another are the claims that another replica of the pod's workload would use: those of templates
+// copyOf are the claims that another replica of the pod's workload would use: those of templates
 // are its own, and of the others the same ones. Differs is set if that is not what the pod uses.
-func (s *storage) another(p *pod) (all []*claimed, differs bool) {
+func (s *storage) copyOf(p *pod) (all []*claimed, differs bool) {
 	for _, c := range s.claimed(p) {
 		name, own := s.next(p, c.claim)
 		switch {
@@ -338,7 +338,7 @@ func (s *storage) place(said *nodescaler.Pod, p *pod) {
 		}
 		asked := s.asks(p, all)
 		said.Volumes, said.Selector = asked.Volumes, asked.Selector
-		if all, differs := s.another(p); differs {
+		if all, differs := s.copyOf(p); differs {
 			asked = s.asks(p, all)
 			asked.Extra, said.Another = said.Extra, &asked
 		}

@@ -174,15 +174,15 @@ func (s *sheet) failed(signal string, p portion, metric string) bool {
 		s.m.miss(signal)
 		s.m.note(CodeMetricsPartial, signal, "the answer came with a warning")
 	}
-	code, why := s.trouble(p, metric)
+	code, why := s.unfit(p, metric)
 	if why != "" {
 		s.m.unknown(code, signal, why)
 	}
 	return why != ""
 }
 
-// trouble says why there is nothing in an answer, or nothing.
-func (s *sheet) trouble(p portion, metric string) (code, why string) {
+// unfit says why there is nothing in an answer, or nothing.
+func (s *sheet) unfit(p portion, metric string) (code, why string) {
 	switch {
 	case s.stale != "":
 		return CodeMetricsStale, s.stale
@@ -246,7 +246,7 @@ func (s *sheet) errors(p portion) {
 		return
 	}
 	o := &s.group.preset.outcome
-	if _, why := s.trouble(p, o.counter); why != "" {
+	if _, why := s.unfit(p, o.counter); why != "" {
 		s.m.reading(errorRate, podscaler.Reading{Why: why})
 		return
 	}

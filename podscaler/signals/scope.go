@@ -125,7 +125,7 @@ func (c *scopeCheck) take(text, rest string) error {
 	case text == "}":
 		return errors.New("must close no brace that is not open")
 	case wordForm.MatchString(text):
-		return c.word(text, rest)
+		return c.checkWord(text, rest)
 	}
 	return nil
 }
@@ -171,8 +171,8 @@ func (c *scopeCheck) inLabels(text string) error {
 	return nil
 }
 
-// word takes a name outside of braces.
-func (c *scopeCheck) word(text, rest string) error {
+// checkWord takes a name outside of braces.
+func (c *scopeCheck) checkWord(text, rest string) error {
 	operand := operandForm.MatchString(c.last)
 	switch lower := strings.ToLower(text); {
 	case strings.HasPrefix(rest, "{"):

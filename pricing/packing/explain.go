@@ -15,7 +15,7 @@ import (
 func (m *model) result(p *plan, bound pricing.Rate) Result {
 	w := writer{m: m, p: p, placed: make([]int, len(m.kinds)), asks: make([]string, len(m.kinds))}
 	for k := range m.kinds {
-		w.asks[k] = "asks for " + size(m.kinds[k].requests) + m.besides(m.kinds[k].extra) + "; "
+		w.asks[k] = "asks for " + size(m.kinds[k].requests) + m.extras.besides(m.kinds[k].extra) + "; "
 	}
 	w.result = Result{Placements: make([]Placement, len(m.items)), Rate: p.score.rate, LowerBound: bound}
 	for i := range m.bins {
@@ -66,7 +66,7 @@ func (w *writer) bin(i int) {
 		return
 	}
 	n := &w.m.nodes[w.m.bins[i].node]
-	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.besides(n.extra), count(n.Slots, "pod slot"))
+	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.extras.besides(n.extra), count(n.Slots, "pod slot"))
 	for _, l := range w.p.machines[i].load {
 		w.place(l, Placement{Bin: n.Name, Purchase: -1, Why: FitsExisting, Text: text})
 	}
@@ -126,7 +126,7 @@ func (w *writer) obstacle(kd *kind) (Why, string) {
 func (w *writer) shortOf(kd *kind, offers []*offered) string {
 	switch i, most := w.m.missing(kd, offers); {
 	case i < 0:
-		return fmt.Sprintf("none of %s for its class that are large enough has%s", count(len(offers), "offer"), strings.TrimPrefix(w.m.besides(kd.extra), " and"))
+		return fmt.Sprintf("none of %s for its class that are large enough has%s", count(len(offers), "offer"), strings.TrimPrefix(w.m.extras.besides(kd.extra), " and"))
 	case most == 0:
 		return fmt.Sprintf("none of %s for its class that are large enough has any %s", count(len(offers), "offer"), w.m.extras[i])
 	default:

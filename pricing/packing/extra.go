@@ -27,22 +27,25 @@ func (m *model) gatherExtras() {
 	}
 }
 
+// extraNames are what items ask for besides CPU and memory; nil if none does.
+type extraNames []string
+
 // asked is how much of each is asked for; nil if none is.
-func (m *model) asked(of pricing.Amounts) []int64 {
-	need := m.extraOf(of)
+func (names extraNames) asked(of pricing.Amounts) []int64 {
+	need := names.amounts(of)
 	if !slices.ContainsFunc(need, func(n int64) bool { return n > 0 }) {
 		return nil
 	}
 	return need
 }
 
-// extraOf is how much there is of each. What is negative counts as none.
-func (m *model) extraOf(of pricing.Amounts) []int64 {
-	if m.extras == nil {
+// amounts is how much there is of each. What is negative counts as none.
+func (names extraNames) amounts(of pricing.Amounts) []int64 {
+	if names == nil {
 		return nil
 	}
-	all := make([]int64, len(m.extras))
-	for i, name := range m.extras {
+	all := make([]int64, len(names))
+	for i, name := range names {
 		all[i] = max(0, of.Of(name))
 	}
 	return all
@@ -118,10 +121,10 @@ func compareExtra(a, b pricing.Amounts) int {
 }
 
 // besides prints of what there is, or is asked for, that which any item asks for.
-func (m *model) besides(extra []int64) (text string) {
+func (names extraNames) besides(extra []int64) (text string) {
 	for i, n := range extra {
 		if n > 0 {
-			text += " and " + pricing.NamedAmount{Name: m.extras[i], N: n}.String()
+			text += " and " + pricing.NamedAmount{Name: names[i], N: n}.String()
 		}
 	}
 	return text

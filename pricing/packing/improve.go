@@ -36,7 +36,7 @@ func (s *search) ways(pr *prices, w weights) []way {
 			looks := b.looks
 			p.fillGaps(order, all)
 			b.run(p)
-			s.budget.spend(2 + (len(p.machines)+len(s.m.kinds))/100 + (b.looks-looks)/looksPerMove)
+			s.budget.use(2 + (len(p.machines)+len(s.m.kinds))/100 + (b.looks-looks)/looksPerMove)
 			if !p.score.better(top) {
 				return nil
 			}
@@ -49,7 +49,7 @@ func (s *search) ways(pr *prices, w weights) []way {
 		}
 		e := newExact(p, top, w, 2000)
 		e.run()
-		s.budget.spend(2 + (2000-e.nodes)/nodesPerMove)
+		s.budget.use(2 + (2000-e.nodes)/nodesPerMove)
 		return e.best
 	})
 }

@@ -65,7 +65,7 @@ func (l *lp) solve(b *budget) {
 		if c < 0 || !l.pivot(c, reduced) {
 			return
 		}
-		b.spend(1 + len(l.x)*len(l.x)/1000)
+		b.use(1 + len(l.x)*len(l.x)/1000)
 	}
 }
 

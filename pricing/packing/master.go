@@ -245,7 +245,7 @@ func (a *master) fill(f filled, value []float64, b *budget, nodes int) float64 {
 	upper := 0.0
 	a.sack.value = slices.Clone(value)
 	for turn := range 4 {
-		b.spend(1 + a.sack.solve(f.spec, nodes)/nodesPerMove)
+		b.use(1 + a.sack.solve(f.spec, nodes)/nodesPerMove)
 		if turn == 0 {
 			upper = a.sack.upper
 		}

@@ -65,7 +65,7 @@ func (v vector) plus(o vector, n int) vector {
 type model struct {
 	items   []Item // by name
 	classes []string
-	extras  []string // what items ask for besides CPU and memory; nil if none does
+	extras  extraNames
 	// apart marks for each class those that share no machine with it; nil without such classes.
 	apart [][]bool
 	masks [][]bool // sets of classes that are refused
@@ -168,7 +168,7 @@ func (m *model) gatherKinds(items []Item) {
 			k := key{it.Class, it.Requests, it.Extra.Key(), it.More}
 			if _, known := groups[k]; !known {
 				groups[k], classes[it.Class] = len(m.kinds), 0
-				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1+it.More), extra: m.asked(it.Extra)})
+				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1+it.More), extra: m.extras.asked(it.Extra)})
 			}
 			at = groups[k]
 		}
@@ -264,7 +264,7 @@ func (m *model) mask(r Refusals) string {
 
 func (m *model) gatherNodes(bins []Bin) {
 	for _, b := range bins {
-		m.nodes = append(m.nodes, node{Bin: b, room: roomOf(b.Free, b.Slots), extra: m.extraOf(b.Extra), mask: m.mask(b.Refuses), bin: -1})
+		m.nodes = append(m.nodes, node{Bin: b, room: roomOf(b.Free, b.Slots), extra: m.extras.amounts(b.Extra), mask: m.mask(b.Refuses), bin: -1})
 	}
 	slices.SortFunc(m.nodes, func(a, b node) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), slices.Compare(a.room[:], b.room[:]), slices.Compare(a.extra, b.extra), strings.Compare(a.mask, b.mask))
@@ -284,7 +284,7 @@ func (m *model) gatherOffers(p Problem) {
 	}
 	for _, o := range p.Offers {
 		m.offered = append(m.offered, offered{
-			Offer: o, room: roomOf(o.Free, o.Slots), extra: m.extraOf(o.Extra), mask: m.mask(o.Refuses),
+			Offer: o, room: roomOf(o.Free, o.Slots), extra: m.extras.amounts(o.Extra), mask: m.mask(o.Refuses),
 			pool: pools[o.Pool], host: hosts[o.Host], takes: roomOf(o.Shape.Resources(), 0),
 		})
 	}

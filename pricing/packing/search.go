@@ -11,7 +11,7 @@ import (
 // program takes; larger pieces of work count for more.
 type budget struct{ moves int }
 
-func (b *budget) spend(n int) { b.moves -= n }
+func (b *budget) use(n int)   { b.moves -= n }
 func (b *budget) spent() bool { return b.moves <= 0 }
 
 // How much of other work is done in a move's time.
@@ -220,7 +220,7 @@ func (s *search) enumerate(w weights) bool {
 	nodes := min(100_000, nodesPerMove*s.budget.moves)
 	e := newExact(newPlan(s.m), s.best.score, w, nodes)
 	proved := e.run()
-	s.budget.spend((nodes - e.nodes) / nodesPerMove)
+	s.budget.use((nodes - e.nodes) / nodesPerMove)
 	if e.best != nil {
 		s.consider(e.best)
 	}
@@ -259,7 +259,7 @@ func (s *search) relax(base *plan) {
 // part does something with the n-th part of the budget.
 func (s *search) part(n int, do func(*budget)) {
 	b := budget{s.budget.moves / n}
-	s.budget.spend(b.moves)
+	s.budget.use(b.moves)
 	do(&b)
-	s.budget.spend(-b.moves)
+	s.budget.use(-b.moves)
 }

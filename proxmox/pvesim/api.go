@@ -56,6 +56,17 @@ type call struct {
 	faults []*faults.Injected // that spoil it
 }
 
+// A call by domain: on its way in and out, on high availability, and on roles.
+type (
+	exchange struct{ *call }
+	haCall   struct{ *call }
+	roleCall struct{ *call }
+)
+
+func (k *call) exchange() exchange { return exchange{k} }
+func (k *call) ha() haCall         { return haCall{k} }
+func (k *call) roles() roleCall    { return roleCall{k} }
+
 // How long the server waits for things. They are all here, so that one look shows what the
 // emulated cluster's days are made of.
 const (

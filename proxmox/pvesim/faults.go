@@ -327,7 +327,7 @@ func (t *task) by() string {
 }
 
 // beforeAnswering may answer a request instead of everything else, before anything is checked.
-func (k *call) beforeAnswering(r *request, path string) *response {
+func (k exchange) beforeAnswering(r *request, path string) *response {
 	k.asked = k.c.now
 	k.faults = k.c.faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
 		return f.FitsCall(r.method, path)
@@ -349,7 +349,7 @@ func (k *call) beforeAnswering(r *request, path string) *response {
 }
 
 // instead is an answer that comes when the server would give it, and looks like its own.
-func (k *call) instead(status int, reason string) *response {
+func (k exchange) instead(status int, reason string) *response {
 	switch status {
 	case 401:
 		k.p.sleep(waitUnauthorized)
@@ -375,7 +375,7 @@ func usualReason(status int) string {
 }
 
 // afterCode may lose the answer of a call that has been made, or change it.
-func (k *call) afterCode(answer *response) {
+func (k exchange) afterCode(answer *response) {
 	for _, f := range k.faults {
 		switch f.Name() {
 		case "slow":
@@ -403,7 +403,7 @@ func claimed(r *request) string {
 }
 
 // beforeCode lets another client be quicker than a clone.
-func (k *call) beforeCode(e *endpoint) {
+func (k exchange) beforeCode(e *endpoint) {
 	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
 		return
 	}

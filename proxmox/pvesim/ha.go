@@ -442,7 +442,7 @@ func haEntry(of map[string]map[string]string, s *params.Schema, key, name string
 }
 
 // change sets and deletes an entry's keys as the call says, but for those that name it.
-func (k *call) change(entry map[string]string, but ...string) {
+func (k haCall) change(entry map[string]string, but ...string) {
 	for key, value := range k.in {
 		if key != "delete" && key != "digest" && !slices.Contains(but, key) {
 			entry[key] = value
@@ -454,7 +454,7 @@ func (k *call) change(entry map[string]string, but ...string) {
 }
 
 // unchanged refuses a change to what another client has changed meanwhile.
-func (k *call) unchanged(of map[string]map[string]string) error {
+func (k haCall) unchanged(of map[string]map[string]string) error {
 	if k.in.Has("digest") && k.in["digest"] != digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
@@ -462,7 +462,7 @@ func (k *call) unchanged(of map[string]map[string]string) error {
 }
 
 // lockHA waits for the lock on what high availability is configured by.
-func (k *call) lockHA(what string) error {
+func (k haCall) lockHA(what string) error {
 	k.c.settled(k.p)
 	if k.p.wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // authenticate finds out who asks.
-func (k *call) authenticate(r *request, path string) error {
+func (k exchange) authenticate(r *request, path string) error {
 	ticket, given := cookie(r.header.Values("Cookie"))
 	if !given {
 		ticket, given = credential(r.header.Get("Authorization"), "PVEAuthCookie")
@@ -70,7 +70,7 @@ func (f *front) refuse(reason string) error {
 	return failure.Unauthorized(reason)
 }
 
-func (k *call) authenticateToken(value string) error {
+func (k exchange) authenticateToken(value string) error {
 	id, secret, complete := cutLast(value, "=")
 	if !complete {
 		return k.c.refuse("no tokenid specified")
@@ -95,7 +95,7 @@ func (k *call) authenticateToken(value string) error {
 	return nil
 }
 
-func (k *call) authenticateTicket(ticket string, r *request, path string) error {
+func (k exchange) authenticateTicket(ticket string, r *request, path string) error {
 	name, valid := k.c.access.VerifyTicket(ticket, k.c.now)
 	if !valid {
 		return k.c.refuse("permission denied - invalid PVE ticket")

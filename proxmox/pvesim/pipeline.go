@@ -51,10 +51,10 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 		return answer
 	}
 	r.call = k
-	if answer := k.beforeAnswering(r, path); answer != nil {
+	if answer := k.exchange().beforeAnswering(r, path); answer != nil {
 		return answer
 	}
-	if err := k.admit(r, path); err != nil {
+	if err := k.exchange().admit(r, path); err != nil {
 		p.sleep(waitUnauthorized)
 		return bare(err)
 	}
@@ -64,16 +64,16 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 	if formatter != "json" && formatter != "extjs" {
 		return plain(501, fmt.Sprintf("no formatter for uri %s, %s", path, formatter))
 	}
-	sent, answer := k.parameters(r)
+	sent, answer := k.exchange().parameters(r)
 	if answer != nil {
 		return answer
 	}
-	data, err := k.answer(r.method, path, sent)
+	data, err := k.exchange().answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
 		p.sleep(waitUnauthorized - f.c.now.Sub(began))
 	}
-	answer = k.format(formatter, data, err)
-	k.afterCode(answer)
+	answer = k.exchange().format(formatter, data, err)
+	k.exchange().afterCode(answer)
 	return answer
 }
 
@@ -105,7 +105,7 @@ func (r *request) place() (formatter, path string, answer *response) {
 }
 
 // admit finds out who asks. Who uploads is asked for the right to before the file is read.
-func (k *call) admit(r *request, path string) error {
+func (k exchange) admit(r *request, path string) error {
 	if err := k.authenticate(r, path); err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ func bare(err error) *response {
 }
 
 // answer finds the method and does what is between it and its code.
-func (k *call) answer(method, path string, sent map[string]any) (any, error) {
-	r := routes().find(path, k)
+func (k exchange) answer(method, path string, sent map[string]any) (any, error) {
+	r := routes().find(path, k.call)
 	e := r.methods[method]
 	if e == nil {
 		return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
@@ -150,13 +150,13 @@ func (k *call) answer(method, path string, sent map[string]any) (any, error) {
 		return nil, err
 	}
 	if e.protected {
-		return k.occupyWorker(func(at *call) (any, error) { return at.run(e, sent) })
+		return k.occupyWorker(func(at *call) (any, error) { return at.exchange().run(e, sent) })
 	}
 	return k.run(e, sent)
 }
 
 // goThere passes the call on to the host that is named in the path.
-func (k *call) goThere(e *endpoint) error {
+func (k exchange) goThere(e *endpoint) error {
 	name, named := k.vars["node"]
 	if !named || e.local || name == "localhost" || name == k.entry.Name {
 		return nil
@@ -174,7 +174,7 @@ func noSuchHost(name string) error {
 }
 
 // run verifies the parameters and runs the code.
-func (k *call) run(e *endpoint, sent map[string]any) (any, error) {
+func (k exchange) run(e *endpoint, sent map[string]any) (any, error) {
 	in, err := e.schema.Verify(sent)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (k *call) run(e *endpoint, sent map[string]any) (any, error) {
 		k.empty = k.empty || value == nil
 	}
 	k.beforeCode(e)
-	return e.do(k)
+	return e.do(k.call)
 }
 
 // route is a place in the tree of paths.

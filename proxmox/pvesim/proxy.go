@@ -30,7 +30,7 @@ const (
 var noRoute = timing.Range{Min: 2 * time.Second, Max: 20 * time.Second}
 
 // proxy passes a call on to another host, and returns how that failed.
-func (k *call) proxy(h *host) error {
+func (k exchange) proxy(h *host) error {
 	if k.c.calls(k.entry, h) {
 		return nil
 	}
@@ -53,7 +53,7 @@ type worker struct {
 
 // occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
 // long is told so, and the work goes on nonetheless, or is even begun later.
-func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
+func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	h := k.node
 	waiting := 0
 	for _, w := range h.workers {
@@ -71,7 +71,7 @@ func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	var data any
 	var err error
 	done := false
-	at := *k
+	at := *k.call
 	w.underway++
 	child := k.c.start(func(p *process) {
 		at.p = p
@@ -94,7 +94,7 @@ func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
 }
 
 // daemonOf is a worker that is idle, if there is one.
-func (k *call) daemonOf(h *host) *worker {
+func (k exchange) daemonOf(h *host) *worker {
 	idle := slices.DeleteFunc(slices.Clone(h.workers), func(w *worker) bool { return w.underway > 0 })
 	if len(idle) == 0 {
 		idle = h.workers
@@ -104,7 +104,7 @@ func (k *call) daemonOf(h *host) *worker {
 
 // queue waits until pveproxy has a connection to the worker for the call. Its processes share their
 // calls out unevenly, so that nobody knows who comes next.
-func (k *call) queue(w *worker) {
+func (k exchange) queue(w *worker) {
 	if len(w.line) == 0 && w.underway < workerConnections {
 		return
 	}

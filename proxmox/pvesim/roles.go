@@ -68,7 +68,7 @@ func changeACL(k *call) (any, error) {
 	}
 	return nil, k.writeUsers("ACL update failed", func() error {
 		for _, role := range k.in.List("roles") {
-			if err := k.changeRoleOn(path, role); err != nil {
+			if err := k.roles().changeRoleOn(path, role); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func changeACL(k *call) (any, error) {
 }
 
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
-func (k *call) changeRoleOn(path, role string) error {
+func (k roleCall) changeRoleOn(path, role string) error {
 	a := k.c.access
 	below := k.in.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
@@ -117,7 +117,7 @@ func (k *call) changeRoleOn(path, role string) error {
 }
 
 // mayGive lets those who may not modify all permissions give away only what they have.
-func (k *call) mayGive(path, role string, below bool) error {
+func (k roleCall) mayGive(path, role string, below bool) error {
 	have := k.c.access.Held(k.who, path)
 	if k.who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
 		return nil
@@ -139,13 +139,13 @@ func (k *call) mayGive(path, role string, below bool) error {
 	return nil
 }
 
-func (k *call) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
+func (k roleCall) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
 
 func listRoles(k *call) (any, error) {
 	list := []map[string]any{}
 	for _, name := range sorted(k.c.access.Roles) {
 		list = append(list, map[string]any{
-			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.isBuiltin(name)),
+			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.roles().isBuiltin(name)),
 		})
 	}
 	return list, nil
@@ -160,7 +160,7 @@ func getRole(k *call) (any, error) {
 }
 
 // privs are those that a call names, if the cluster's release knows them.
-func (k *call) privs() (access.Privileges, error) {
+func (k roleCall) privs() (access.Privileges, error) {
 	var p access.Privileges
 	for _, name := range k.in.List("privs") {
 		if access.PrivilegeBits[name]&k.c.access.Known == 0 {
@@ -173,7 +173,7 @@ func (k *call) privs() (access.Privileges, error) {
 
 func createRole(k *call) (any, error) {
 	name := k.in["roleid"]
-	p, err := k.privs()
+	p, err := k.roles().privs()
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +191,11 @@ func createRole(k *call) (any, error) {
 
 func changeRole(k *call) (any, error) {
 	name := k.in["roleid"]
-	p, err := k.privs()
+	p, err := k.roles().privs()
 	if err != nil {
 		return nil, err
 	}
-	if k.isBuiltin(name) {
+	if k.roles().isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be modified", name)
 	}
 	return nil, k.writeUsers("update role failed", func() error {
@@ -213,7 +213,7 @@ func changeRole(k *call) (any, error) {
 
 func deleteRole(k *call) (any, error) {
 	name := k.in["roleid"]
-	if k.isBuiltin(name) {
+	if k.roles().isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)
 	}
 	return nil, k.writeUsers("delete role failed", func() error {

@@ -50,7 +50,7 @@ func (r *request) refuseBody(path string) *response {
 }
 
 // parameters reads those in the body and those of the query, which win.
-func (k *call) parameters(r *request) (map[string]any, *response) {
+func (k exchange) parameters(r *request) (map[string]any, *response) {
 	sent := map[string]any{}
 	if r.method == "POST" || r.method == "PUT" {
 		var err error
@@ -176,7 +176,7 @@ func asText(value any) any {
 }
 
 // decodeUpload reads the fields that may stand before a file, and then that.
-func (k *call) decodeUpload(body []byte, boundary string) (map[string]any, error) {
+func (k exchange) decodeUpload(body []byte, boundary string) (map[string]any, error) {
 	failed := &failure.Error{Status: 501, Reason: "upload failed"}
 	sent := map[string]any{}
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
@@ -205,7 +205,7 @@ func (k *call) decodeUpload(body []byte, boundary string) (map[string]any, error
 }
 
 // format is the answer in the form the client asked for.
-func (k *call) format(formatter string, data any, err error) *response {
+func (k exchange) format(formatter string, data any, err error) *response {
 	body := map[string]any{"data": data}
 	status, reason := 200, "OK"
 	if k.total != nil && *k.total > 0 && err == nil {

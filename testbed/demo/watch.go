@@ -54,7 +54,7 @@ func (w *watch) step(s *loop.Step) []Event {
 	first := w.machines == nil
 	events := w.hosts(s)
 	events = append(events, w.progress(s)...)
-	events = append(events, w.trouble(s)...)
+	events = append(events, w.failures(s)...)
 	for i := range events {
 		events[i].At = s.Time
 	}
@@ -115,9 +115,9 @@ func (w *watch) progress(s *loop.Step) (events []Event) {
 	return events
 }
 
-// trouble tells of problems that are new, and of those that are over. That the first step only
+// failures tells of problems that are new, and of those that are over. That the first step only
 // looks is none.
-func (w *watch) trouble(s *loop.Step) (events []Event) {
+func (w *watch) failures(s *loop.Step) (events []Event) {
 	now := map[string]bool{}
 	for _, p := range s.Problems {
 		if p.Code == loop.CodeLooking {

@@ -29,7 +29,7 @@ func (s *Server) evict(q *request) answer {
 		}
 	}
 	if serving(is.raw) && metaOf(is.raw)["deletionTimestamp"] == nil {
-		if a := s.spend(is); a != nil {
+		if a := s.takeFromBudgets(is); a != nil {
 			return *a
 		}
 	}
@@ -52,8 +52,8 @@ func serving(raw map[string]any) bool {
 	return false
 }
 
-// spend takes one disruption from the pod's budget, or answers that it has no more.
-func (s *Server) spend(pod *object) *answer {
+// takeFromBudgets takes one disruption from the pod's budget, or answers that it has no more.
+func (s *Server) takeFromBudgets(pod *object) *answer {
 	t := s.tables["poddisruptionbudgets.policy"]
 	var of []*object
 	for _, b := range t.sorted() {

@@ -26,7 +26,7 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := intents.OpenLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intentFile{b.cfg.Store})
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 // knows nothing. The fleet would take the other for the one, find no proof, and leave it. What
 // drops is not lost: a machine is known by its marks.
 func (b *Bench) dropOutlived(ctx context.Context) error {
-	kept, err := intents.OpenLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intentFile{b.cfg.Store})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 
 // making are the VMIDs of machines that were ordered and are not gone.
 func (b *Bench) making() ([]int, error) {
-	kept, err := intents.OpenLog(intents{b.cfg.Store})
+	kept, err := intents.OpenLog(intentFile{b.cfg.Store})
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func placeholders() *secrets {
 const lasting = 2 * 365 * 24 * time.Hour
 
 func newSecrets(now time.Time) (*secrets, error) {
-	s := &secrets{Token: word(), AgentToken: word()}
+	s := &secrets{Token: randomWord(), AgentToken: randomWord()}
 	var err error
 	if s.ServerCA, err = newAuthority("rke2-server-ca", now); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func newSecrets(now time.Time) (*secrets, error) {
 	return s, err
 }
 
-// word is a text that nobody guesses.
-func word() string {
+// randomWord is a text that nobody guesses.
+func randomWord() string {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))

@@ -128,18 +128,18 @@ func WriteJSON(s Store, name string, v any) error {
 
 func (s *state) keep(in Store) error { return WriteJSON(in, stateFile, s) }
 
-// intents are the file of the fleet's intents in a store.
-type intents struct{ Store }
+// intentFile is the file of the fleet's intents in a store.
+type intentFile struct{ Store }
 
-func (i intents) Read() ([]byte, error) {
+func (i intentFile) Read() ([]byte, error) {
 	data, err := i.Store.Read(intentsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return data, err
 }
-func (i intents) Append(data []byte) error  { return i.Store.Append(intentsFile, data) }
-func (i intents) Replace(data []byte) error { return i.Store.Write(intentsFile, data) }
+func (i intentFile) Append(data []byte) error  { return i.Store.Append(intentsFile, data) }
+func (i intentFile) Replace(data []byte) error { return i.Store.Write(intentsFile, data) }
 
 // memory is a Store that ends with the process.
 type memory map[string][]byte

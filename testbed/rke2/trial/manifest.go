@@ -79,7 +79,7 @@ var (
 )
 
 // scaling is the row's. The first machines are made by Plimsoll's whatever it is.
-func (r *run) scaling() scaling {
+func (r *manifests) scaling() scaling {
 	if r.job.Policy.Upstream() {
 		return byAutoscaler
 	}
@@ -88,7 +88,7 @@ func (r *run) scaling() scaling {
 
 // installed is Plimsoll as its manifests install it, with a configuration of the run's, in an
 // attempt's name. With no replicas, it is stopped.
-func (r *run) installed(how scaling, config map[string]any, name string, replicas int32) ([]client.Object, error) {
+func (r *manifests) installed(how scaling, config map[string]any, name string, replicas int32) ([]client.Object, error) {
 	all, err := manifest(how.manifest)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ const caFile = "ca.crt"
 
 // change makes the Deployment the run's. Of two Plimsolls one would only stand by, and say nothing
 // in its journal.
-func (r *run) change(d *appsv1.Deployment, sum, name string, replicas int32) {
+func (r *manifests) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	pod := &d.Spec.Template
@@ -166,7 +166,7 @@ func (r *run) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 }
 
 // config is Plimsoll's configuration.
-func (r *run) config(interval any) map[string]any {
+func (r *manifests) config(interval any) map[string]any {
 	s := r.world.Site
 	c := map[string]any{
 		"owner": s.Owner, "adoptUnmarked": true, "endpoints": s.Endpoints, "tokenFile": rke2.ProductToken,
@@ -191,7 +191,7 @@ func (r *run) config(interval any) map[string]any {
 }
 
 // starting is the configuration that brings the workers to those that there are to be at the start.
-func (r *run) starting() map[string]any {
+func (r *manifests) starting() map[string]any {
 	c := r.config("5s")
 	c["nodes"] = map[string]any{"policy": "unneeded", "unneeded": map[string]any{
 		"scanInterval": "5s", "enforceNodeGroupMinSize": true, "scaleDownUtilizationThreshold": 1,
@@ -204,7 +204,7 @@ func (r *run) starting() map[string]any {
 
 // row is the configuration with the row's policies. Where cluster-autoscaler decides on machines,
 // there is none for those, and it is told what is expected of pods if the row has it listen.
-func (r *run) row() map[string]any {
+func (r *manifests) row() map[string]any {
 	c := r.config(nodescaler.Duration(r.Tick))
 	if r.job.Policy.Upstream() {
 		by := kube.ByNothing
@@ -222,7 +222,7 @@ func (r *run) row() map[string]any {
 }
 
 // offer is what machines there may be, by whose decision, and what they cost.
-func (r *run) offer(how scaling) ([]client.Object, error) {
+func (r *manifests) offer(how scaling) ([]client.Object, error) {
 	prices, err := product.Object("PriceBook", v1alpha1.DefaultPriceBook, r.Prices)
 	if err != nil {
 		return nil, err
@@ -243,12 +243,12 @@ func (r *run) offer(how scaling) ([]client.Object, error) {
 }
 
 // namespace is where all else is.
-func (r *run) namespace() client.Object {
+func (r *manifests) namespace() client.Object {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.settings.Namespace}}
 }
 
 // service is the experiment's workload.
-func (r *run) service() []client.Object {
+func (r *manifests) service() []client.Object {
 	w := &r.Workloads[0]
 	namespace, name := live.Names(w)
 	d := live.Deployment(w, r.containers())
@@ -310,7 +310,7 @@ func linger(w *testbed.Workload) time.Duration { return min(lingering, w.Grace/2
 
 // containers are those of a pod: the loader, and what asks for the CPU that a mesh's proxy would,
 // where there is none.
-func (r *run) containers() []corev1.Container {
+func (r *manifests) containers() []corev1.Container {
 	w := &r.Workloads[0]
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{
@@ -344,7 +344,7 @@ func (r *run) containers() []corev1.Container {
 }
 
 // autoscaler has Plimsoll scale the workload.
-func (r *run) autoscaler() (client.Object, error) {
+func (r *manifests) autoscaler() (client.Object, error) {
 	signals := v1alpha1.Signals{Preset: r.settings.Signals.Preset}
 	switch p := r.settings.Prometheus; {
 	case signals.Preset == v1alpha1.PresetOTel:
@@ -362,7 +362,7 @@ func (r *run) autoscaler() (client.Object, error) {
 }
 
 // load is k6 on the load machine, with its scripts.
-func (r *run) load() ([]client.Object, error) {
+func (r *manifests) load() ([]client.Object, error) {
 	scripts := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.settings.Namespace, Name: loadName}, Data: map[string]string{}}
 	err := fs.WalkDir(k6.Scripts, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -410,7 +410,7 @@ func (r *run) load() ([]client.Object, error) {
 }
 
 // address is where the application is asked: by its Service.
-func (r *run) address() string {
+func (r *manifests) address() string {
 	namespace, name := live.Names(&r.Workloads[0])
 	return fmt.Sprintf("http://%s.%s.svc/", name, namespace)
 }

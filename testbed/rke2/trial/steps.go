@@ -27,13 +27,8 @@ import (
 
 // run is a run that goes on.
 type run struct {
-	*testbed.Experiment
-	world    *World
-	job      *testbed.Job
-	settings rke2.Run
-	image    string
-	kept     rke2.Store
-	attempt  string // its own name, which no other has
+	manifests
+	kept rke2.Store
 
 	journal *journal // of the Plimsoll that runs now
 	quiet   func()   // ends the reading of it
@@ -43,6 +38,16 @@ type run struct {
 	// application's.
 	scanner types.UID
 	evicted evictions
+}
+
+// manifests are what a run applies, by its row.
+type manifests struct {
+	*testbed.Experiment
+	world    *World
+	job      *testbed.Job
+	settings rke2.Run
+	image    string
+	attempt  string // its own name, which no other has
 }
 
 // step is one part of a run.
@@ -68,7 +73,7 @@ func (r *run) steps() []step {
 
 // make makes the run, from the first step on, whatever there is.
 func (r *run) make(ctx context.Context) (testbed.Trial, error) {
-	defer r.hush()
+	defer r.stopListening()
 	steps := r.steps()
 	left := time.Duration(0)
 	for i := range steps {
@@ -185,7 +190,7 @@ func (r *run) loadMachine(ctx context.Context) error {
 
 // stop ends Plimsoll.
 func (r *run) stop(ctx context.Context) error {
-	r.hush()
+	r.stopListening()
 	objects, err := r.installed(byPlimsoll, r.starting(), r.attempt+"-stopped", 0)
 	if err != nil {
 		return err
@@ -255,7 +260,7 @@ func running(p *corev1.Pod) error {
 
 // listen reads the journal that a pod prints, until hush.
 func (r *run) listen(ctx context.Context, pod string) {
-	r.hush()
+	r.stopListening()
 	j := &journal{}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -266,8 +271,8 @@ func (r *run) listen(ctx context.Context, pod string) {
 	r.journal, r.quiet = j, func() { cancel(); <-ended }
 }
 
-// hush ends the reading of the journal. What was read stays.
-func (r *run) hush() {
+// stopListening ends the reading of the journal. What was read stays.
+func (r *run) stopListening() {
 	if r.quiet != nil {
 		r.quiet()
 		r.quiet = nil
@@ -439,7 +444,7 @@ func (r *run) collect(ctx context.Context) error {
 
 // score keeps what was collected and what it comes to. When the result is kept, the run is made.
 func (r *run) score(ctx context.Context) (testbed.Trial, error) {
-	r.hush()
+	r.stopListening()
 	out := testbed.Trial{
 		Policy: r.job.Policy.Name, NodePolicy: r.job.Policy.Nodes.Policy, Users: r.job.Level.Users, Trial: r.job.Trial,
 	}

@@ -32,7 +32,7 @@ const autoscalerName = "cluster-autoscaler"
 const statusName = "cluster-autoscaler-status"
 
 // flags are those of the row's cluster-autoscaler.
-func (r *run) flags() *nodepolicy.Unneeded { return rowFlags(r.job.Policy.Nodes.Spec()) }
+func (r *manifests) flags() *nodepolicy.Unneeded { return rowFlags(r.job.Policy.Nodes.Spec()) }
 
 func rowFlags(s nodepolicy.Spec) *nodepolicy.Unneeded {
 	if s.Unneeded != nil {

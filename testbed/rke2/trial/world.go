@@ -173,9 +173,9 @@ func (w *World) newRun(e *testbed.Experiment, j *testbed.Job) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &run{
+	m := manifests{
 		Experiment: &mine, world: w, job: j, settings: settings, image: cmp.Or(settings.Images.Plimsoll, image),
-		kept:    w.Keep(fmt.Sprintf("%s-%d-%d", j.Policy.Name, j.Level.Users, j.Trial)),
 		attempt: fmt.Sprintf("%s-%d-%d-%x", j.Policy.Name, j.Level.Users, j.Trial, time.Now().UnixMilli()),
-	}, nil
+	}
+	return &run{manifests: m, kept: w.Keep(fmt.Sprintf("%s-%d-%d", j.Policy.Name, j.Level.Users, j.Trial))}, nil
 }
