@@ -38,6 +38,10 @@ type Bench struct {
 	cfg     Config
 	client  *pveapi.Client
 	account pveapi.Account // of the token that builds
+
+	premises  *premises
+	templates *templates
+
 	state   state
 	secrets *secrets
 	fleet   *pve.Fleet
@@ -46,6 +50,21 @@ type Bench struct {
 	refused *pve.Refusal   // why the last order was not taken yet
 	serving bool           // the control plane has joined
 	leaving bool           // it is taken down, and its API asked nothing more
+}
+
+// premises are what a site has besides the test bed's machines: pools, tokens, discs and others'
+// machines.
+type premises struct {
+	cfg     *Config
+	client  *pveapi.Client
+	account pveapi.Account
+}
+
+// templates are what machines are cloned from.
+type templates struct {
+	cfg      *Config
+	client   *pveapi.Client
+	premises *premises
 }
 
 // New returns the bench of a site that is valid. It makes no call to Proxmox VE.
@@ -63,6 +82,8 @@ func New(cfg Config) (*Bench, error) {
 		return nil, err
 	}
 	b := &Bench{cfg: cfg, client: client, account: account}
+	b.premises = &premises{&b.cfg, client, account}
+	b.templates = &templates{&b.cfg, client, b.premises}
 	found, err := ReadJSON(cfg.Store, stateFile, &b.state)
 	if err != nil {
 		return nil, err
@@ -83,7 +104,7 @@ func New(cfg Config) (*Bench, error) {
 // Close gives up the connections.
 func (b *Bench) Close() { b.client.Close() }
 
-func (b *Bench) say(format string, args ...any) { b.cfg.Report(fmt.Sprintf(format, args...)) }
+func (pm *premises) say(format string, args ...any) { pm.cfg.Report(fmt.Sprintf(format, args...)) }
 
 // step is one part of the way. Done looks at the world, and do brings it about; do may be begun in
 // a world where some of it is done.
@@ -100,7 +121,7 @@ func (b *Bench) Up(ctx context.Context) error { return b.walk(ctx, "up", b.upSte
 // Down removes all that there is of the test bed.
 func (b *Bench) Down(ctx context.Context) error {
 	b.leaving = true
-	if err := b.dropOutlived(ctx); err != nil {
+	if err := b.premises.dropOutlived(ctx); err != nil {
 		return err
 	}
 	return b.walk(ctx, "down", b.downSteps())
@@ -114,7 +135,7 @@ func (b *Bench) walk(ctx context.Context, verb string, steps []step) error {
 	}
 	for i := range steps {
 		s := &steps[i]
-		b.say("[%d/%d] %s, about %s of %s", i+1, len(steps), s.title, s.takes, left)
+		b.premises.say("[%d/%d] %s, about %s of %s", i+1, len(steps), s.title, s.takes, left)
 		left -= s.takes
 		r := StepRecord{Verb: verb, Name: s.name, Begun: b.cfg.Now()}
 		if err := b.take(ctx, s, &r); err != nil {
@@ -139,7 +160,7 @@ func (b *Bench) take(ctx context.Context, s *step, r *StepRecord) error {
 	}
 	if done {
 		r.Done, r.Found = b.cfg.Now(), true
-		b.say("      there is nothing to do")
+		b.premises.say("      there is nothing to do")
 		return nil
 	}
 	if err := s.do(ctx); err != nil {
@@ -152,7 +173,7 @@ func (b *Bench) take(ctx context.Context, s *step, r *StepRecord) error {
 		return errors.New("it was done, and the world does not show it: look what else changes it, and begin again")
 	}
 	r.Done = b.cfg.Now()
-	b.say("      done in %s", r.Done.Sub(r.Begun).Round(time.Second))
+	b.premises.say("      done in %s", r.Done.Sub(r.Begun).Round(time.Second))
 	return nil
 }
 
@@ -186,25 +207,25 @@ func (b *Bench) plan() (*settings.Site, error) {
 }
 
 // comment is what the resource pool and the token say of themselves.
-func (b *Bench) comment() string { return "Test bed " + b.cfg.Site.Owner + " of Plimsoll" }
+func (pm *premises) comment() string { return "Test bed " + pm.cfg.Site.Owner + " of Plimsoll" }
 
 // productAccount is Plimsoll's in the cluster: a token of the same user, with rights of its own.
-func (b *Bench) productAccount() pveapi.Account {
-	return pveapi.Account{User: b.account.User, Token: "plimsoll-" + strings.ReplaceAll(b.cfg.Site.Owner, "+", "_")}
+func (pm *premises) productAccount() pveapi.Account {
+	return pveapi.Account{User: pm.account.User, Token: "plimsoll-" + strings.ReplaceAll(pm.cfg.Site.Owner, "+", "_")}
 }
 
 // until asks again and again until something holds.
-func (b *Bench) until(ctx context.Context, patience, pause time.Duration, holds func(ctx context.Context) error) error {
-	begun := b.cfg.Now()
+func (pm *premises) until(ctx context.Context, patience, pause time.Duration, holds func(ctx context.Context) error) error {
+	begun := pm.cfg.Now()
 	for {
 		err := holds(ctx)
 		if err == nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		if b.cfg.Now().Sub(begun) > patience {
+		if pm.cfg.Now().Sub(begun) > patience {
 			return fmt.Errorf("not within %s: %w", patience, err)
 		}
-		if err := b.cfg.Wait(ctx, pause); err != nil {
+		if err := pm.cfg.Wait(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -37,32 +37,32 @@ func (b *Bench) downSteps() []step {
 		{"discs", "remove first-boot discs", 5 * time.Second, b.noDiscs, b.removeDiscs},
 	}
 	if s.Image != nil {
-		all = append(all, step{"template", "remove the template", 10 * time.Second, b.noTemplate, b.removeTemplate})
+		all = append(all, step{"template", "remove the template", 10 * time.Second, b.templates.noTemplate, b.templates.removeTemplate})
 	}
 	all = append(
 		all,
-		step{"token", "remove Plimsoll's token and roles", 5 * time.Second, b.noToken, b.removeToken},
-		step{"pool", "remove the resource pool " + s.PVEPool, 2 * time.Second, b.noPool, b.removePool},
+		step{"token", "remove Plimsoll's token and roles", 5 * time.Second, b.premises.noToken, b.premises.removeToken},
+		step{"pool", "remove the resource pool " + s.PVEPool, 2 * time.Second, b.premises.noPool, b.premises.removePool},
 	)
 	if s.Addons.Kproximate != nil {
-		all = append(all, step{"kproximate", "look whether machines of kproximate are left", 2 * time.Second, b.noStrays, nothingToDo})
+		all = append(all, step{"kproximate", "look whether machines of kproximate are left", 2 * time.Second, b.premises.noStrays, nothingToDo})
 	}
 	return append(
-		all, step{forget, "remove what is kept of it here", time.Second, b.forgotten, b.forget},
+		all, step{forget, "remove what is kept of it here", time.Second, b.premises.forgotten, b.premises.forget},
 	)
 }
 
 // within are the machines of the resource pool with VMIDs in a range; first 0 is all, whatever
 // their VMIDs.
-func (b *Bench) within(ctx context.Context, first, last int) ([]pveapi.Resource, error) {
-	members, err := b.here(ctx)
+func (pm *premises) within(ctx context.Context, first, last int) ([]pveapi.Resource, error) {
+	members, err := pm.here(ctx)
 	return slices.DeleteFunc(members, func(r pveapi.Resource) bool { return first > 0 && (r.VMID < first || r.VMID > last) }), err
 }
 
 // gone is done when the server shows no machine of a range, and the fleet knows of none either: it
 // may have asked for one that is not there yet.
 func (b *Bench) gone(ctx context.Context, first, last int) (bool, error) {
-	there, err := b.within(ctx, first, last)
+	there, err := b.premises.within(ctx, first, last)
 	if err != nil || len(there) > 0 {
 		return false, err
 	}
@@ -97,7 +97,7 @@ func (b *Bench) remove(ctx context.Context, first, last int) error {
 				return false, err
 			}
 		}
-		there, err := b.within(ctx, first, last)
+		there, err := b.premises.within(ctx, first, last)
 		if err != nil || len(mine)+len(there) == 0 {
 			return err == nil, err
 		}
@@ -133,7 +133,7 @@ func (b *Bench) discs(ctx context.Context) ([]pve.Orphan, error) {
 		return nil, err
 	}
 	var report pve.Report
-	err = b.until(ctx, outage, 2*time.Second, func(ctx context.Context) error {
+	err = b.premises.until(ctx, outage, 2*time.Second, func(ctx context.Context) error {
 		report, err = f.Orphans(ctx)
 		return err
 	})
@@ -151,7 +151,7 @@ func (b *Bench) noDiscs(ctx context.Context) (bool, error) {
 }
 
 func (b *Bench) removeDiscs(ctx context.Context) error {
-	return b.until(ctx, outage, time.Second, func(ctx context.Context) error {
+	return b.premises.until(ctx, outage, time.Second, func(ctx context.Context) error {
 		if _, err := b.fleet.Collect(ctx, nil); err != nil {
 			return err
 		}
@@ -164,40 +164,40 @@ func (b *Bench) removeDiscs(ctx context.Context) error {
 }
 
 // ownRoles are the roles of the test bed that are there.
-func (b *Bench) ownRoles(ctx context.Context) ([]string, error) {
-	roles, err := b.client.Roles(ctx)
+func (pm *premises) ownRoles(ctx context.Context) ([]string, error) {
+	roles, err := pm.client.Roles(ctx)
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(roles)), func(name string) bool {
-		return !strings.HasPrefix(name, "Plimsoll") || !strings.HasSuffix(name, "-"+b.cfg.Site.roleSuffix())
+		return !strings.HasPrefix(name, "Plimsoll") || !strings.HasSuffix(name, "-"+pm.cfg.Site.roleSuffix())
 	})
 	return own, err
 }
 
-func (b *Bench) noToken(ctx context.Context) (bool, error) {
-	there, err := b.client.TokenExists(ctx, b.productAccount())
+func (pm *premises) noToken(ctx context.Context) (bool, error) {
+	there, err := pm.client.TokenExists(ctx, pm.productAccount())
 	if err != nil || there {
 		return false, err
 	}
-	roles, err := b.ownRoles(ctx)
+	roles, err := pm.ownRoles(ctx)
 	return err == nil && len(roles) == 0, err
 }
 
 // removeToken removes the token, and with it what it was granted, and the roles.
-func (b *Bench) removeToken(ctx context.Context) error {
-	there, err := b.client.TokenExists(ctx, b.productAccount())
+func (pm *premises) removeToken(ctx context.Context) error {
+	there, err := pm.client.TokenExists(ctx, pm.productAccount())
 	if err != nil {
 		return err
 	}
 	if there {
-		if err := b.client.RemoveToken(ctx, b.productAccount()); err != nil {
+		if err := pm.client.RemoveToken(ctx, pm.productAccount()); err != nil {
 			return err
 		}
 	}
-	roles, err := b.ownRoles(ctx)
+	roles, err := pm.ownRoles(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range roles {
-		if err := b.client.RemoveRole(ctx, name); err != nil {
+		if err := pm.client.RemoveRole(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -205,29 +205,29 @@ func (b *Bench) removeToken(ctx context.Context) error {
 }
 
 // noPool is done when there is no such pool, or it is another owner's.
-func (b *Bench) noPool(ctx context.Context) (bool, error) {
-	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
+func (pm *premises) noPool(ctx context.Context) (bool, error) {
+	p, err := pm.client.Pool(ctx, pm.cfg.Site.PVEPool)
 	switch {
 	case pveapi.Is(err, pveapi.NoPool):
 		return true, nil
 	case err != nil:
 		return false, err
-	case p.Comment != b.comment():
-		b.say("      the resource pool %s is not the test bed's and stays: its comment is %q", p.Name, p.Comment)
+	case p.Comment != pm.comment():
+		pm.say("      the resource pool %s is not the test bed's and stays: its comment is %q", p.Name, p.Comment)
 		return true, nil
 	}
 	return false, nil
 }
 
-func (b *Bench) removePool(ctx context.Context) error {
-	return b.client.RemovePool(ctx, b.cfg.Site.PVEPool)
+func (pm *premises) removePool(ctx context.Context) error {
+	return pm.client.RemovePool(ctx, pm.cfg.Site.PVEPool)
 }
 
 var kept = []string{kubeconfigFile, intentsFile, secretsFile, stateFile}
 
-func (b *Bench) forgotten(context.Context) (bool, error) {
+func (pm *premises) forgotten(context.Context) (bool, error) {
 	for _, name := range kept {
-		if _, err := b.cfg.Store.Read(name); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := pm.cfg.Store.Read(name); !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
 	}
@@ -235,9 +235,9 @@ func (b *Bench) forgotten(context.Context) (bool, error) {
 }
 
 // forget removes the bench's files, the one last that says that there is something to go on with.
-func (b *Bench) forget(context.Context) error {
+func (pm *premises) forget(context.Context) error {
 	for _, name := range kept {
-		if err := b.cfg.Store.Remove(name); err != nil {
+		if err := pm.cfg.Store.Remove(name); err != nil {
 			return err
 		}
 	}

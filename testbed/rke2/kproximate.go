@@ -11,24 +11,24 @@ import (
 
 // strays are the machines that kproximate takes for its own: all whose names are its prefix and a
 // UUID. They are in no resource pool and carry no mark, so nothing proves who made them.
-func (b *Bench) strays(ctx context.Context) ([]pveapi.Resource, error) {
-	k := b.cfg.Site.Addons.Kproximate
+func (pm *premises) strays(ctx context.Context) ([]pveapi.Resource, error) {
+	k := pm.cfg.Site.Addons.Kproximate
 	if k == nil {
 		return nil, nil
 	}
 	itsName := regexp.MustCompile(`^` + regexp.QuoteMeta(k.Prefix) + `-\w{8}-\w{4}-\w{4}-\w{4}-\w{12}$`)
-	list, err := b.client.Resources(ctx)
+	list, err := pm.client.Resources(ctx)
 	return slices.DeleteFunc(list, func(r pveapi.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
 }
 
 // nobodysNames is done when no machine has a name that kproximate would take for one of its own,
 // and delete. Once there is the control plane that it runs on, those that have are its own.
-func (b *Bench) nobodysNames(ctx context.Context) (bool, error) {
-	there, err := b.within(ctx, b.cfg.Site.VMIDs.First, b.cfg.Site.VMIDs.First)
+func (pm *premises) nobodysNames(ctx context.Context) (bool, error) {
+	there, err := pm.within(ctx, pm.cfg.Site.VMIDs.First, pm.cfg.Site.VMIDs.First)
 	if err != nil || len(there) > 0 {
 		return err == nil, err
 	}
-	strays, err := b.strays(ctx)
+	strays, err := pm.strays(ctx)
 	if err != nil || len(strays) == 0 {
 		return err == nil, err
 	}
@@ -39,8 +39,8 @@ func (b *Bench) nobodysNames(ctx context.Context) (bool, error) {
 }
 
 // noStrays is done when none of kproximate's machines is left. Those that are stay, and are told.
-func (b *Bench) noStrays(ctx context.Context) (bool, error) {
-	strays, err := b.strays(ctx)
+func (pm *premises) noStrays(ctx context.Context) (bool, error) {
+	strays, err := pm.strays(ctx)
 	if err != nil || len(strays) == 0 {
 		return err == nil, err
 	}

@@ -36,7 +36,7 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 		Now:        b.cfg.Now, Rand: rand.New(rand.NewPCG(b.cfg.Rand.Uint64(), b.cfg.Rand.Uint64())), Parallel: 1,
 		ClonesPerStorage: site.ClonesPerStorage, HA: site.HA,
 		OrphanGrace: nodescaler.Duration(time.Nanosecond), // no other client makes discs of this owner
-		Report:      func(e pve.Event) { b.say("      %s", eventLine(e)) },
+		Report:      func(e pve.Event) { b.premises.say("      %s", eventLine(e)) },
 	})
 	return b.fleet, err
 }
@@ -45,8 +45,8 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 // now: Plimsoll in the cluster gave the one back, and has made the other, of which this folder
 // knows nothing. The fleet would take the other for the one, find no proof, and leave it. What
 // drops is not lost: a machine is known by its marks.
-func (b *Bench) dropOutlived(ctx context.Context) error {
-	kept, err := intents.OpenLog(intentFile{b.cfg.Store})
+func (pm *premises) dropOutlived(ctx context.Context) error {
+	kept, err := intents.OpenLog(intentFile{pm.cfg.Store})
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (b *Bench) dropOutlived(ctx context.Context) error {
 	if err != nil || len(mine) == 0 {
 		return err
 	}
-	there, err := b.client.Resources(ctx)
+	there, err := pm.client.Resources(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (b *Bench) look(ctx context.Context) (loop.MachineState, error) {
 		return loop.MachineState{}, err
 	}
 	var seen loop.MachineState
-	err = b.until(ctx, outage, 2*time.Second, func(ctx context.Context) error {
+	err = b.premises.until(ctx, outage, 2*time.Second, func(ctx context.Context) error {
 		if err := f.Tick(ctx); err != nil {
 			return err
 		}
@@ -170,19 +170,19 @@ func (b *Bench) inTheWay(machines []nodescaler.Machine) error {
 
 // here are the machines in our resource pool, whatever the fleet knows of them, and those of our
 // VMIDs that are being cloned: before its end, a clone is in no pool and shows no mark.
-func (b *Bench) here(ctx context.Context) ([]pveapi.Resource, error) {
-	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
+func (pm *premises) here(ctx context.Context) ([]pveapi.Resource, error) {
+	p, err := pm.client.Pool(ctx, pm.cfg.Site.PVEPool)
 	if pveapi.Is(err, pveapi.NoPool) {
 		return nil, nil // and no clone into it can end
 	}
 	if err != nil {
 		return nil, err
 	}
-	all := slices.DeleteFunc(p.Members, func(r pveapi.Resource) bool { return r.VMID == 0 || b.makes(r.VMID) })
-	list, err := b.client.Resources(ctx)
+	all := slices.DeleteFunc(p.Members, func(r pveapi.Resource) bool { return r.VMID == 0 || pm.makes(r.VMID) })
+	list, err := pm.client.Resources(ctx)
 	for _, r := range list {
 		known := slices.ContainsFunc(all, func(o pveapi.Resource) bool { return o.VMID == r.VMID })
-		if !known && b.cfg.Site.VMIDs.Holds(r.VMID) && (r.Lock == "clone" || r.Lock == "create") {
+		if !known && pm.cfg.Site.VMIDs.Holds(r.VMID) && (r.Lock == "clone" || r.Lock == "create") {
 			all = append(all, r)
 		}
 	}

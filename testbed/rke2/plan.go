@@ -61,7 +61,7 @@ func (b *Bench) Plan(ctx context.Context) (*Plan, error) {
 	if _, err := b.sound(ctx); err != nil {
 		return nil, err
 	}
-	cfg, err := b.survey(ctx)
+	cfg, err := b.premises.survey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("survey: %w", err)
 	}
@@ -220,20 +220,20 @@ func readDisc(image []byte) (*PlannedDisc, error) {
 }
 
 // survey is the site as an emulated cluster is made of it.
-func (b *Bench) survey(ctx context.Context) (pvesim.Config, error) {
+func (pm *premises) survey(ctx context.Context) (pvesim.Config, error) {
 	cfg := pvesim.Config{
-		Start: b.cfg.Now().UTC().Truncate(time.Second), Name: b.cfg.Site.Owner,
+		Start: pm.cfg.Now().UTC().Truncate(time.Second), Name: pm.cfg.Site.Owner,
 		Times: timing.Machine{
 			Clone: timing.Range{Min: 10 * time.Second, Max: 20 * time.Second}, Boot: timing.Range{Min: 30 * time.Second, Max: 60 * time.Second},
 			Delete: timing.Range{Min: 2 * time.Second, Max: 5 * time.Second},
 		},
 	}
-	v, err := b.client.Version(ctx)
+	v, err := pm.client.Version(ctx)
 	if err != nil {
 		return cfg, err
 	}
 	cfg.Release = v.Version
-	list, err := b.client.Resources(ctx)
+	list, err := pm.client.Resources(ctx)
 	if err != nil {
 		return cfg, err
 	}
@@ -241,21 +241,21 @@ func (b *Bench) survey(ctx context.Context) (pvesim.Config, error) {
 		if r.Type != "node" || r.Status != "online" || r.MaxCPU == nil || r.MaxMem == nil {
 			continue
 		}
-		if err := b.surveyHost(ctx, &r, &cfg); err != nil {
+		if err := pm.surveyHost(ctx, &r, &cfg); err != nil {
 			return cfg, err
 		}
 	}
-	if err := b.surveyImage(ctx, &cfg); err != nil {
+	if err := pm.surveyImage(ctx, &cfg); err != nil {
 		return cfg, err
 	}
 	for _, r := range list {
-		if b.makes(r.VMID) {
+		if pm.makes(r.VMID) {
 			continue
 		}
-		if r.Type != "qemu" && r.Type != "lxc" || !slices.ContainsFunc(cfg.Hosts, func(h pvesim.Host) bool { return h.Name == r.Node }) || b.cfg.Site.VMIDs.Holds(r.VMID) {
+		if r.Type != "qemu" && r.Type != "lxc" || !slices.ContainsFunc(cfg.Hosts, func(h pvesim.Host) bool { return h.Name == r.Node }) || pm.cfg.Site.VMIDs.Holds(r.VMID) {
 			continue // of those in the range all are ours, or the site would not be sound
 		}
-		vm, err := b.surveyVM(ctx, &r)
+		vm, err := pm.surveyVM(ctx, &r)
 		if err != nil {
 			return cfg, err
 		}
@@ -265,9 +265,9 @@ func (b *Bench) survey(ctx context.Context) (pvesim.Config, error) {
 }
 
 // surveyHost adds a host with its bridges and storages.
-func (b *Bench) surveyHost(ctx context.Context, r *pveapi.Resource, cfg *pvesim.Config) error {
+func (pm *premises) surveyHost(ctx context.Context, r *pveapi.Resource, cfg *pvesim.Config) error {
 	h := pvesim.Host{Name: r.Node, CPUs: int(*r.MaxCPU), Memory: *r.MaxMem}
-	bridges, err := b.client.Networks(ctx, r.Node)
+	bridges, err := pm.client.Networks(ctx, r.Node)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (b *Bench) surveyHost(ctx context.Context, r *pveapi.Resource, cfg *pvesim.
 		h.Bridges = append(h.Bridges, n.Name)
 	}
 	cfg.Hosts = append(cfg.Hosts, h)
-	storages, err := b.client.Storages(ctx, r.Node)
+	storages, err := pm.client.Storages(ctx, r.Node)
 	if err != nil {
 		return err
 	}
@@ -298,13 +298,13 @@ func (b *Bench) surveyHost(ctx context.Context, r *pveapi.Resource, cfg *pvesim.
 }
 
 // surveyImage adds the image that the template is made of.
-func (b *Bench) surveyImage(ctx context.Context, cfg *pvesim.Config) error {
-	i := b.cfg.Site.Image
+func (pm *premises) surveyImage(ctx context.Context, cfg *pvesim.Config) error {
+	i := pm.cfg.Site.Image
 	if i == nil {
 		return nil
 	}
 	storage, name, _ := strings.Cut(i.Volume, ":import/")
-	volumes, err := b.client.Volumes(ctx, i.Host, storage, "import", 0)
+	volumes, err := pm.client.Volumes(ctx, i.Host, storage, "import", 0)
 	for _, v := range volumes {
 		if v.ID == i.Volume {
 			cfg.Images = append(cfg.Images, pvesim.Image{Host: i.Host, Storage: storage, Name: name, Size: max(v.Size, 1<<30)})
@@ -314,15 +314,15 @@ func (b *Bench) surveyImage(ctx context.Context, cfg *pvesim.Config) error {
 }
 
 // surveyVM is a machine as far as it takes room, and the template whole.
-func (b *Bench) surveyVM(ctx context.Context, r *pveapi.Resource) (pvesim.VM, error) {
+func (pm *premises) surveyVM(ctx context.Context, r *pveapi.Resource) (pvesim.VM, error) {
 	vm := pvesim.VM{ID: r.VMID, Host: r.Node, Running: r.Status == "running", Config: map[string]string{"name": r.Name}}
 	if r.MaxMem != nil && *r.MaxMem >= 1<<20 {
 		vm.Config["memory"] = fmt.Sprint(*r.MaxMem >> 20)
 	}
-	if !slices.Contains(b.cfg.Site.Template.IDs(), r.VMID) {
+	if !slices.Contains(pm.cfg.Site.Template.IDs(), r.VMID) {
 		return vm, nil
 	}
-	c, err := b.client.Config(ctx, r.Node, r.VMID)
+	c, err := pm.client.Config(ctx, r.Node, r.VMID)
 	if err != nil {
 		return vm, err
 	}

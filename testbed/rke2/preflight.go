@@ -34,10 +34,10 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 	}
 	awaited := false // the template
 	if b.cfg.Site.Image != nil && found.Reached {
-		seen, err := b.template(ctx)
+		seen, err := b.templates.template(ctx)
 		awaited = err == nil && !seen.done
 	}
-	faults := b.faults(found, awaited)
+	faults := b.premises.faults(found, awaited)
 	if !found.Reached {
 		return faults, ErrUnreachable
 	}
@@ -47,7 +47,7 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 	}
 	faults = append(faults, more...)
 	if err == nil && awaited {
-		more, err = b.examineImage(ctx)
+		more, err = b.templates.examineImage(ctx)
 		faults = append(faults, more...)
 	}
 	return faults, err
@@ -97,7 +97,7 @@ func (b *Bench) examined() (*settings.Site, error) {
 
 // faults are what the checks come to for a test bed. Where the template is still to be made, what
 // rests on it is looked at when it is there.
-func (b *Bench) faults(found *doctor.Diagnosis, awaited bool) Faults {
+func (pm *premises) faults(found *doctor.Diagnosis, awaited bool) Faults {
 	// Where some hosts are left, what others lack is no fault. Where none is, it is why.
 	nowhere := slices.ContainsFunc(found.Checks, func(c doctor.Check) bool { return c.ID == "pools.hosts" && c.Status == doctor.Fail })
 	var faults Faults
@@ -115,26 +115,26 @@ func (b *Bench) faults(found *doctor.Diagnosis, awaited bool) Faults {
 			bad = bad || nowhere && c.Status == doctor.Warn
 		}
 		if bad {
-			faults = append(faults, b.fault(c))
+			faults = append(faults, pm.fault(c))
 		}
 	}
 	return faults
 }
 
-func (b *Bench) fault(c *doctor.Check) Fault {
-	f := Fault{Field: b.fieldOf(c), Text: inSiteWords(c.Text)}
+func (pm *premises) fault(c *doctor.Check) Fault {
+	f := Fault{Field: pm.fieldOf(c), Text: inSiteWords(c.Text)}
 	for _, m := range c.Mend {
 		f.Mend = append(f.Mend, inSiteWords(m))
 	}
 	return f
 }
 
-func (b *Bench) fieldOf(c *doctor.Check) string {
+func (pm *premises) fieldOf(c *doctor.Check) string {
 	if strings.HasPrefix(c.ID, "storage.") {
-		if strings.HasPrefix(c.Subject, b.cfg.Site.ISO.Storage+" ") || c.Subject == b.cfg.Site.ISO.Storage {
+		if strings.HasPrefix(c.Subject, pm.cfg.Site.ISO.Storage+" ") || c.Subject == pm.cfg.Site.ISO.Storage {
 			return "iso.storage"
 		}
-		if b.cfg.Site.Storage == "" {
+		if pm.cfg.Site.Storage == "" {
 			return "template" // linked clones lie where it does
 		}
 		return "storage"
@@ -182,7 +182,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 			})
 		}
 	}
-	for _, look := range []func(context.Context) (bool, error){b.havePool, b.nobodysNames} {
+	for _, look := range []func(context.Context) (bool, error){b.premises.havePool, b.premises.nobodysNames} {
 		if _, err := look(ctx); err != nil {
 			var f *Fault
 			if !errors.As(err, &f) {

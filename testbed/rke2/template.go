@@ -11,8 +11,8 @@ import (
 )
 
 // makes reports whether a VMID is that of the template that is made for the test bed.
-func (b *Bench) makes(vmid int) bool {
-	return b.cfg.Site.Image != nil && vmid == b.cfg.Site.Template.VMID
+func (pm *premises) makes(vmid int) bool {
+	return pm.cfg.Site.Image != nil && vmid == pm.cfg.Site.Template.VMID
 }
 
 // templateSeen is how far the template is.
@@ -25,21 +25,21 @@ type templateSeen struct {
 }
 
 // template looks at the template that is made.
-func (b *Bench) template(ctx context.Context) (templateSeen, error) {
-	list, err := b.client.Resources(ctx)
+func (tm *templates) template(ctx context.Context) (templateSeen, error) {
+	list, err := tm.client.Resources(ctx)
 	if err != nil {
 		return templateSeen{}, err
 	}
-	at := slices.IndexFunc(list, func(r pveapi.Resource) bool { return r.VMID == b.cfg.Site.Template.VMID })
+	at := slices.IndexFunc(list, func(r pveapi.Resource) bool { return r.VMID == tm.cfg.Site.Template.VMID })
 	if at < 0 {
-		free, err := b.client.VMIDFree(ctx, b.cfg.Site.Template.VMID)
+		free, err := tm.client.VMIDFree(ctx, tm.cfg.Site.Template.VMID)
 		return templateSeen{there: !free, strange: !free}, err
 	}
 	seen := templateSeen{there: true, host: list[at].Node, making: list[at].Lock != ""}
 	if seen.making {
 		return seen, nil // before its end it shows nothing of what it was told
 	}
-	c, err := b.client.Config(ctx, seen.host, list[at].VMID)
+	c, err := tm.client.Config(ctx, seen.host, list[at].VMID)
 	if pveapi.Is(err, pveapi.Absent) {
 		return templateSeen{}, nil
 	}
@@ -47,22 +47,22 @@ func (b *Bench) template(ctx context.Context) (templateSeen, error) {
 		return seen, err
 	}
 	seen.making = c.Lock != ""
-	seen.strange = !seen.making && strings.TrimSpace(c.Description) != b.comment()
+	seen.strange = !seen.making && strings.TrimSpace(c.Description) != tm.premises.comment()
 	seen.done = c.Template && !seen.strange && !seen.making
 	return seen, nil
 }
 
-func (b *Bench) strangeTemplate() *Fault {
+func (tm *templates) strangeTemplate() *Fault {
 	return &Fault{
-		Field: "template.vmid", Text: fmt.Sprintf("the VMID %d is taken by a foreign VM", b.cfg.Site.Template.VMID),
+		Field: "template.vmid", Text: fmt.Sprintf("the VMID %d is taken by a foreign VM", tm.cfg.Site.Template.VMID),
 		Mend: []string{"template: {vmid: a VMID that is free}, for the template is made and removed with the test bed", "or no image, if it is the template to take"},
 	}
 }
 
-func (b *Bench) haveTemplate(ctx context.Context) (bool, error) {
-	seen, err := b.template(ctx)
+func (tm *templates) haveTemplate(ctx context.Context) (bool, error) {
+	seen, err := tm.template(ctx)
 	if err == nil && seen.strange {
-		err = b.strangeTemplate()
+		err = tm.strangeTemplate()
 	}
 	return seen.done, err
 }
@@ -72,23 +72,23 @@ const working = 30 * time.Minute
 
 // makeTemplate makes a machine of the image, and a template of the machine. What is on its way
 // already is waited for.
-func (b *Bench) makeTemplate(ctx context.Context) error {
-	begun := b.cfg.Now()
+func (tm *templates) makeTemplate(ctx context.Context) error {
+	begun := tm.cfg.Now()
 	for {
-		seen, err := b.template(ctx)
+		seen, err := tm.template(ctx)
 		switch {
 		case err != nil || seen.done:
 			return err
 		case seen.strange:
-			return b.strangeTemplate()
-		case seen.making && b.cfg.Now().Sub(begun) > working:
-			return fmt.Errorf("VM %d on %s is locked and no template, not within %s", b.cfg.Site.Template.VMID, seen.host, working)
+			return tm.strangeTemplate()
+		case seen.making && tm.cfg.Now().Sub(begun) > working:
+			return fmt.Errorf("VM %d on %s is locked and no template, not within %s", tm.cfg.Site.Template.VMID, seen.host, working)
 		case seen.making:
-			err = b.cfg.Wait(ctx, 2*time.Second)
+			err = tm.cfg.Wait(ctx, 2*time.Second)
 		case seen.there:
-			err = b.finish(ctx)(b.client.MakeTemplate(ctx, seen.host, b.cfg.Site.Template.VMID))
+			err = tm.finish(ctx)(tm.client.MakeTemplate(ctx, seen.host, tm.cfg.Site.Template.VMID))
 		default:
-			err = b.finish(ctx)(b.client.MakeVM(ctx, b.cfg.Site.Image.Host, b.cfg.Site.Template.VMID, b.templateConfig()))
+			err = tm.finish(ctx)(tm.client.MakeVM(ctx, tm.cfg.Site.Image.Host, tm.cfg.Site.Template.VMID, tm.templateConfig()))
 		}
 		if err != nil {
 			return err
@@ -97,10 +97,10 @@ func (b *Bench) makeTemplate(ctx context.Context) error {
 }
 
 // finish waits for a task that was asked for.
-func (b *Bench) finish(ctx context.Context) func(pveapi.UPID, error) error {
+func (tm *templates) finish(ctx context.Context) func(pveapi.UPID, error) error {
 	return func(upid pveapi.UPID, err error) error {
 		if err == nil {
-			_, err = b.client.WaitTask(ctx, upid)
+			_, err = tm.client.WaitTask(ctx, upid)
 		}
 		return err
 	}
@@ -108,14 +108,14 @@ func (b *Bench) finish(ctx context.Context) func(pveapi.UPID, error) error {
 
 // templateConfig is the machine that becomes the template. Cloud images write to a serial console,
 // and some do not boot without one.
-func (b *Bench) templateConfig() map[string]string {
-	s := b.cfg.Site
+func (tm *templates) templateConfig() map[string]string {
+	s := tm.cfg.Site
 	bridge := s.Bridge
 	if bridge == "" {
 		bridge = "vmbr0"
 	}
 	return map[string]string{
-		"name": s.templateName(), "description": b.comment(), "pool": s.PVEPool, "ostype": "l26", "cores": "1", "memory": "1024",
+		"name": s.templateName(), "description": tm.premises.comment(), "pool": s.PVEPool, "ostype": "l26", "cores": "1", "memory": "1024",
 		"scsihw": "virtio-scsi-single", "scsi0": s.Image.Storage + ":0,import-from=" + s.Image.Volume, "boot": "order=scsi0",
 		"net0": "virtio,bridge=" + bridge, "serial0": "socket", "vga": "serial0", "agent": "1",
 	}
@@ -127,44 +127,44 @@ func (s *Site) templateName() string {
 }
 
 // noTemplate is done when the template is gone, or what is there is another owner's.
-func (b *Bench) noTemplate(ctx context.Context) (bool, error) {
-	seen, err := b.template(ctx)
+func (tm *templates) noTemplate(ctx context.Context) (bool, error) {
+	seen, err := tm.template(ctx)
 	if err == nil && seen.strange {
-		b.say("      VM %d is not the test bed's and stays", b.cfg.Site.Template.VMID)
+		tm.premises.say("      VM %d is not the test bed's and stays", tm.cfg.Site.Template.VMID)
 	}
 	return err == nil && (!seen.there || seen.strange), err
 }
 
 // removeTemplate removes the template, or what there is of it.
-func (b *Bench) removeTemplate(ctx context.Context) error {
-	begun := b.cfg.Now()
+func (tm *templates) removeTemplate(ctx context.Context) error {
+	begun := tm.cfg.Now()
 	for {
-		seen, err := b.template(ctx)
+		seen, err := tm.template(ctx)
 		switch {
 		case err != nil || !seen.there || seen.strange:
 			return err
 		case !seen.making:
-			return b.finish(ctx)(b.client.Destroy(ctx, seen.host, b.cfg.Site.Template.VMID, true))
-		case b.cfg.Now().Sub(begun) > working:
-			return fmt.Errorf("VM %d on %s is locked, not free within %s", b.cfg.Site.Template.VMID, seen.host, working)
+			return tm.finish(ctx)(tm.client.Destroy(ctx, seen.host, tm.cfg.Site.Template.VMID, true))
+		case tm.cfg.Now().Sub(begun) > working:
+			return fmt.Errorf("VM %d on %s is locked, not free within %s", tm.cfg.Site.Template.VMID, seen.host, working)
 		}
-		if err := b.cfg.Wait(ctx, 2*time.Second); err != nil {
+		if err := tm.cfg.Wait(ctx, 2*time.Second); err != nil {
 			return err
 		}
 	}
 }
 
 // examineImage looks at what the template is to be made of, and where.
-func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
-	i := b.cfg.Site.Image
-	seen, err := b.template(ctx)
+func (tm *templates) examineImage(ctx context.Context) (Faults, error) {
+	i := tm.cfg.Site.Image
+	seen, err := tm.template(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if seen.strange {
-		return Faults{*b.strangeTemplate()}, nil
+		return Faults{*tm.strangeTemplate()}, nil
 	}
-	hosts, err := b.client.ClusterStatus(ctx)
+	hosts, err := tm.client.ClusterStatus(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -174,9 +174,9 @@ func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
 	var faults Faults
 	storage, _, _ := strings.Cut(i.Volume, ":")
 	for _, need := range []struct{ field, storage, content string }{
-		{"image.volume", storage, "import"}, {"image.storage", i.Storage, "images"}, {"iso.storage", b.cfg.Site.ISO.Storage, "iso"},
+		{"image.volume", storage, "import"}, {"image.storage", i.Storage, "images"}, {"iso.storage", tm.cfg.Site.ISO.Storage, "iso"},
 	} {
-		f, err := b.examineStorage(ctx, i.Host, need.storage, need.content)
+		f, err := tm.examineStorage(ctx, i.Host, need.storage, need.content)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
 	if len(faults) > 0 {
 		return faults, nil
 	}
-	volumes, err := b.client.Volumes(ctx, i.Host, storage, "import", 0)
+	volumes, err := tm.client.Volumes(ctx, i.Host, storage, "import", 0)
 	if !slices.ContainsFunc(volumes, func(v pveapi.Volume) bool { return v.ID == i.Volume }) && err == nil {
 		_, name, _ := strings.Cut(i.Volume, "/")
 		faults = append(faults, Fault{Field: "image.volume", Text: i.Volume + " is not there on " + i.Host, Mend: []string{
@@ -199,8 +199,8 @@ func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
 }
 
 // examineStorage looks whether a storage of a host takes a content.
-func (b *Bench) examineStorage(ctx context.Context, host, name, content string) (*Fault, error) {
-	all, err := b.client.Storages(ctx, host)
+func (tm *templates) examineStorage(ctx context.Context, host, name, content string) (*Fault, error) {
+	all, err := tm.client.Storages(ctx, host)
 	if err != nil {
 		return nil, err
 	}

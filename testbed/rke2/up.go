@@ -34,11 +34,11 @@ func (b *Bench) upSteps() []step {
 	all := []step{
 		{"preflight", "look whether it can be built", 10 * time.Second, b.sound, nothingToDo},
 		{"secrets", "make tokens and authorities", time.Second, b.haveSecrets, b.makeSecrets},
-		{"pool", "make the resource pool " + s.PVEPool, 2 * time.Second, b.havePool, b.makePool},
+		{"pool", "make the resource pool " + s.PVEPool, 2 * time.Second, b.premises.havePool, b.premises.makePool},
 	}
 	if s.Image != nil {
 		all = append(
-			all, step{"template", "make the template of " + s.Image.Volume, 2 * time.Minute, b.haveTemplate, b.makeTemplate},
+			all, step{"template", "make the template of " + s.Image.Volume, 2 * time.Minute, b.templates.haveTemplate, b.templates.makeTemplate},
 			step{"soundness", "look whether machines can be made of it", 10 * time.Second, b.sound, nothingToDo},
 		)
 	}
@@ -128,28 +128,28 @@ func (b *Bench) keepSecrets(s *secrets) error {
 	return nil
 }
 
-func (b *Bench) havePool(ctx context.Context) (bool, error) {
-	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
+func (pm *premises) havePool(ctx context.Context) (bool, error) {
+	p, err := pm.client.Pool(ctx, pm.cfg.Site.PVEPool)
 	switch {
 	case pveapi.Is(err, pveapi.NoPool):
 		return false, nil
 	case err != nil:
 		return false, err
-	case p.Comment != b.comment():
-		return false, b.strangePool(p.Comment)
+	case p.Comment != pm.comment():
+		return false, pm.strangePool(p.Comment)
 	}
 	return true, nil
 }
 
-func (b *Bench) strangePool(comment string) *Fault {
+func (pm *premises) strangePool(comment string) *Fault {
 	return &Fault{
-		Field: "pvePool", Text: fmt.Sprintf("the resource pool %s exists already and is not the test bed's: its comment is %q", b.cfg.Site.PVEPool, comment),
+		Field: "pvePool", Text: fmt.Sprintf("the resource pool %s exists already and is not the test bed's: its comment is %q", pm.cfg.Site.PVEPool, comment),
 		Mend: []string{"pvePool: the name of a resource pool that is not there, for it is made and removed with the test bed"},
 	}
 }
 
-func (b *Bench) makePool(ctx context.Context) error {
-	return b.client.MakePool(ctx, b.cfg.Site.PVEPool, b.comment())
+func (pm *premises) makePool(ctx context.Context) error {
+	return pm.client.MakePool(ctx, pm.cfg.Site.PVEPool, pm.comment())
 }
 
 // rights are those that Plimsoll needs to make workers, as roles of the test bed's own.
@@ -204,7 +204,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	if b.secrets == nil || b.secrets.Proxmox == "" {
 		return false, nil
 	}
-	there, err := b.client.TokenExists(ctx, b.productAccount())
+	there, err := b.client.TokenExists(ctx, b.premises.productAccount())
 	if err != nil || !there {
 		return false, err
 	}
@@ -223,7 +223,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	}
 	granted, err := b.client.Grants(ctx)
 	for _, n := range where {
-		if !slices.Contains(granted, pveapi.Grant{Path: n.Path, Role: n.Role, Who: b.productAccount().String()}) {
+		if !slices.Contains(granted, pveapi.Grant{Path: n.Path, Role: n.Role, Who: b.premises.productAccount().String()}) {
 			return false, err
 		}
 	}
@@ -233,7 +233,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 // makeToken makes the token and gives it its rights. One whose value is not known is of no use: it
 // is made anew.
 func (b *Bench) makeToken(ctx context.Context) error {
-	who := b.productAccount()
+	who := b.premises.productAccount()
 	there, err := b.client.TokenExists(ctx, who)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (b *Bench) makeToken(ctx context.Context) error {
 		there = false
 	}
 	if !there {
-		token, err := b.client.MakeToken(ctx, who, b.comment())
+		token, err := b.client.MakeToken(ctx, who, b.premises.comment())
 		if err != nil {
 			return err
 		}
@@ -334,7 +334,7 @@ func (b *Bench) order(ctx context.Context, pool string, count int) error {
 	}
 	_, failed := machinesOf(list, pool)
 	for _, m := range failed {
-		b.say("      %s failed before (%s), and is removed", m.Name, m.Problem)
+		b.premises.say("      %s failed before (%s), and is removed", m.Name, m.Problem)
 		if err := f.Delete(ctx, m.Name); err != nil {
 			return err
 		}
