@@ -19,9 +19,6 @@ type Description struct {
 	Summary string
 }
 
-// String prints the description as sentences.
-func (d Description) String() string { return d.Name + " " + d.Summary }
-
 type registered struct {
 	Description
 	build func(Spec) (podscaler.Policy, error)
