@@ -420,7 +420,7 @@ func (c *Claim) validate(f *Faults, path string, e *Experiment) {
 	for i, p := range c.Against {
 		f.Must(!slices.Contains(c.Policies, p), fmt.Sprintf("%s.against[%d]", path, i), "must be none of policies, or it is held against itself", p)
 	}
-	e.validateLevels(f, path+".where", c.Where)
+	checker{e, f}.validateLevels(path+".where", c.Where)
 	measures := 0
 	named := func(rule string, names []string) {
 		measures += len(names)

@@ -89,7 +89,7 @@ func (o *Otherwise) validate(f *Faults, path string, e *Experiment, lasts time.D
 	if o.Signals != nil {
 		o.Signals.validate(f, path+".signals")
 	}
-	e.validateFaults(f, path+".faults", o.Faults, lasts)
+	checker{e, f}.validateFaults(path+".faults", o.Faults, lasts)
 }
 
 // whole says whether a duration is so many seconds, to which signals are kept.

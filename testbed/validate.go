@@ -16,52 +16,58 @@ import (
 // Validate returns every fault of what the file says.
 func (e *Experiment) Validate() error {
 	var f Faults
-	e.validate(&f)
+	checker{e, &f}.validate()
 	return errors.Join(f...)
 }
 
-func (e *Experiment) validate(f *Faults) {
-	f.Must(e.Name != "", "name", "must not be empty", e.Name)
-	f.Must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
-	f.Must(e.Duration >= 0, "duration", "must not be negative", e.Duration)
-	f.Must(e.Duration%time.Second == 0, "duration", "must be whole seconds", e.Duration)
+// checker collects the faults of an experiment.
+type checker struct {
+	*Experiment
+	f *Faults
+}
+
+func (e checker) validate() {
+	e.f.Must(e.Name != "", "name", "must not be empty", e.Name)
+	e.f.Must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
+	e.f.Must(e.Duration >= 0, "duration", "must not be negative", e.Duration)
+	e.f.Must(e.Duration%time.Second == 0, "duration", "must be whole seconds", e.Duration)
 	if s := e.Span; s != nil {
-		f.Must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
+		e.f.Must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
 	}
-	f.Must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
-	e.validatePrices(f)
-	before := len(*f)
-	e.validateHosts(f)
-	e.validatePools(f)
-	placed := len(*f) == before
+	e.f.Must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
+	e.validatePrices()
+	before := len(*e.f)
+	e.validateHosts()
+	e.validatePools()
+	placed := len(*e.f) == before
 	if placed {
-		e.validateRoom(f)
+		e.validateRoom()
 	}
-	e.Delays.validate(f, "delays")
-	e.Signals.validate(f, "signals")
-	before = len(*f)
-	e.validateWorkloads(f, placed)
-	sound := len(*f) == before
-	e.Load.validate(f, e.Duration)
+	e.Delays.validate(e.f, "delays")
+	e.Signals.validate(e.f, "signals")
+	before = len(*e.f)
+	e.validateWorkloads(placed)
+	sound := len(*e.f) == before
+	e.Load.validate(e.f, e.Duration)
 	for i := range e.Load.Scenarios {
 		s := &e.Load.Scenarios[i]
-		s.Otherwise.validate(f, fmt.Sprintf("load.scenarios[%d].otherwise", i), e, cmp.Or(s.Duration, e.Duration))
+		s.Otherwise.validate(e.f, fmt.Sprintf("load.scenarios[%d].otherwise", i), e.Experiment, cmp.Or(s.Duration, e.Duration))
 	}
-	e.validatePolicies(f, sound)
-	e.validateFaults(f, "faults", e.Faults, e.longest())
+	e.validatePolicies(sound)
+	e.validateFaults("faults", e.Faults, e.longest())
 	for i := range e.Assertions {
-		e.validateAssertion(f, fmt.Sprintf("assertions[%d]", i), &e.Assertions[i])
+		e.validateAssertion(fmt.Sprintf("assertions[%d]", i), &e.Assertions[i])
 	}
-	e.validateClaims(f)
-	e.validateReference(f)
+	e.validateClaims()
+	e.validateReference()
 }
 
 // validatePrices wants prices of hosts and shapes that there are. One of another name would be the
 // price of nothing, and what it was meant for would have the book's.
-func (e *Experiment) validatePrices(f *Faults) {
-	f.Under("prices", e.Prices.Validate())
+func (e checker) validatePrices() {
+	e.f.Under("prices", e.Prices.Validate())
 	for _, name := range slices.Sorted(maps.Keys(e.Prices.Hosts)) {
-		f.OneOf("prices.hosts."+name, name, e.hostNames())
+		e.f.OneOf("prices.hosts."+name, name, e.hostNames())
 	}
 	var shapes []string
 	for i := range e.Pools {
@@ -70,7 +76,7 @@ func (e *Experiment) validatePrices(f *Faults) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Prices.Shapes)) {
-		f.OneOf("prices.shapes."+name, name, slices.Compact(slices.Sorted(slices.Values(shapes))))
+		e.f.OneOf("prices.shapes."+name, name, slices.Compact(slices.Sorted(slices.Values(shapes))))
 	}
 }
 
@@ -103,39 +109,39 @@ func (e *Experiment) hostNames() []string {
 	return out
 }
 
-func (e *Experiment) validateHosts(f *Faults) {
-	f.Must(len(e.Hosts) > 0, "hosts", "must have at least one", len(e.Hosts))
-	names(f, "hosts", e.Hosts, func(h *Host) string { return h.Name })
+func (e checker) validateHosts() {
+	e.f.Must(len(e.Hosts) > 0, "hosts", "must have at least one", len(e.Hosts))
+	names(e.f, "hosts", e.Hosts, func(h *Host) string { return h.Name })
 	for i, h := range e.Hosts {
 		path := fmt.Sprintf("hosts[%d]", i)
-		f.Must(h.CPU > 0, path+".cpu", "must be more than 0", h.CPU)
-		f.Must(h.Memory > 0, path+".memory", "must be more than 0", h.Memory)
+		e.f.Must(h.CPU > 0, path+".cpu", "must be more than 0", h.CPU)
+		e.f.Must(h.Memory > 0, path+".memory", "must be more than 0", h.Memory)
 	}
 }
 
-func (e *Experiment) validatePools(f *Faults) {
-	f.Must(len(e.Pools) > 0, "pools", "must have at least one", len(e.Pools))
-	names(f, "pools", e.Pools, func(p *Pool) string { return p.Name })
+func (e checker) validatePools() {
+	e.f.Must(len(e.Pools) > 0, "pools", "must have at least one", len(e.Pools))
+	names(e.f, "pools", e.Pools, func(p *Pool) string { return p.Name })
 	for i := range e.Pools {
 		p, path := &e.Pools[i], fmt.Sprintf("pools[%d]", i)
-		f.Must(len(p.Shapes) > 0, path+".shapes", "must have at least one", len(p.Shapes))
+		e.f.Must(len(p.Shapes) > 0, path+".shapes", "must have at least one", len(p.Shapes))
 		for j, s := range p.Shapes {
 			at := fmt.Sprintf("%s.shapes[%d]", path, j)
-			f.Must(s.Name != "", at+".name", "must not be empty", s.Name)
-			f.Must(s.CPU > 0, at+".cpu", "must be more than 0", s.CPU)
-			f.Must(s.Memory > 0, at+".memory", "must be more than 0", s.Memory)
-			f.Must(p.Reserved.Within(s.Resources()), path+".reserved", "must fit into shape "+s.Name, resources(p.Reserved))
+			e.f.Must(s.Name != "", at+".name", "must not be empty", s.Name)
+			e.f.Must(s.CPU > 0, at+".cpu", "must be more than 0", s.CPU)
+			e.f.Must(s.Memory > 0, at+".memory", "must be more than 0", s.Memory)
+			e.f.Must(p.Reserved.Within(s.Resources()), path+".reserved", "must fit into shape "+s.Name, resources(p.Reserved))
 		}
-		f.Must(p.Min >= 0, path+".min", "must not be negative", p.Min)
-		f.Must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
-		f.Must(p.Start >= p.Min && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from min to max, which are %d and %d", p.Min, p.Max), p.Start)
-		f.Must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
-		amounts(f, path+".resources", p.Resources)
+		e.f.Must(p.Min >= 0, path+".min", "must not be negative", p.Min)
+		e.f.Must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
+		e.f.Must(p.Start >= p.Min && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from min to max, which are %d and %d", p.Min, p.Max), p.Start)
+		e.f.Must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
+		amounts(e.f, path+".resources", p.Resources)
 		for j, h := range p.Hosts {
-			f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
+			e.f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
 		}
 		for j, t := range p.Taints {
-			f.OneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, taintEffects)
+			e.f.OneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, taintEffects)
 		}
 	}
 }
@@ -178,17 +184,17 @@ func (s *Signals) validate(f *Faults, path string) {
 }
 
 // validateWorkloads asks where their pods may run only if hosts and pools are in order.
-func (e *Experiment) validateWorkloads(f *Faults, placed bool) {
-	f.Must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
-	names(f, "workloads", e.Workloads, func(w *Workload) string { return w.Name })
+func (e checker) validateWorkloads(placed bool) {
+	e.f.Must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
+	names(e.f, "workloads", e.Workloads, func(w *Workload) string { return w.Name })
 	shared := slices.ContainsFunc(e.Workloads, func(w Workload) bool { return w.Load == nil })
-	f.Must(shared || len(e.Workloads) == 0, "workloads", "must have one without a load of its own, which gets the experiment's: leave out workloads[0].load", len(e.Workloads))
+	e.f.Must(shared || len(e.Workloads) == 0, "workloads", "must have one without a load of its own, which gets the experiment's: leave out workloads[0].load", len(e.Workloads))
 	for i := range e.Workloads {
 		w, path := &e.Workloads[i], fmt.Sprintf("workloads[%d]", i)
-		w.validate(f, path)
-		e.validateOwn(f, path, w)
+		w.validate(e.f, path)
+		e.validateOwn(path, w)
 		if placed {
-			e.validateWhere(f, path, w)
+			e.validateWhere(path, w)
 		}
 	}
 }
@@ -215,17 +221,17 @@ func (w *Workload) validate(f *Faults, path string) {
 }
 
 // validateOwn looks at the load that a workload has of its own, if it has one.
-func (e *Experiment) validateOwn(f *Faults, path string, w *Workload) {
+func (e checker) validateOwn(path string, w *Workload) {
 	if w.Load == nil {
 		return
 	}
 	own := e.own(w.Load)
-	f.Must(w.Share == nil, path+".share", "must be omitted beside load, all of which is the workload's", w.Share)
-	f.Must(own.Level.Max() <= sim.MaxLevel, path+".load.curve", mostUsers, own.Level.Max())
-	f.OneOf(path+".load.kind", string(own.Kind), kinds)
-	f.Must(w.Load.Think >= 0, path+".load.think", "must not be negative", w.Load.Think)
+	e.f.Must(w.Share == nil, path+".share", "must be omitted beside load, all of which is the workload's", w.Share)
+	e.f.Must(own.Level.Max() <= sim.MaxLevel, path+".load.curve", mostUsers, own.Level.Max())
+	e.f.OneOf(path+".load.kind", string(own.Kind), kinds)
+	e.f.Must(w.Load.Think >= 0, path+".load.think", "must not be negative", w.Load.Think)
 	closed := own.Kind == sim.Sleep || own.Kind == sim.Pace
-	f.Must(!closed || own.Think > 0, path+".load.think", "must be longer than 0s, or load.think be, as the kind is "+string(own.Kind), w.Load.Think)
+	e.f.Must(!closed || own.Think > 0, path+".load.think", "must be longer than 0s, or load.think be, as the kind is "+string(own.Kind), w.Load.Think)
 }
 
 func (d *Demand) validate(f *Faults, path string) {

@@ -33,16 +33,16 @@ func (h Host) holds(s pricing.Shape) bool {
 
 // validateRoom wants hosts to have room for every shape, and for all machines that a trial starts
 // with. Faults of hosts and pools are told before, and would be told again.
-func (e *Experiment) validateRoom(f *Faults) {
-	before := len(*f)
+func (e checker) validateRoom() {
+	before := len(*e.f)
 	for i := range e.Pools {
 		hosts := e.takers(&e.Pools[i])
 		for j, s := range e.Pools[i].Shapes {
 			fits := slices.ContainsFunc(hosts, func(h Host) bool { return h.holds(s) })
-			f.Must(fits, fmt.Sprintf("pools[%d].shapes[%d]", i, j), "must fit onto a host of the pool", resources(s.Resources()))
+			e.f.Must(fits, fmt.Sprintf("pools[%d].shapes[%d]", i, j), "must fit onto a host of the pool", resources(s.Resources()))
 		}
 	}
-	if len(*f) > before {
+	if len(*e.f) > before {
 		return
 	}
 	places, err := e.placesOf(&Policy{})
@@ -57,7 +57,7 @@ func (e *Experiment) validateRoom(f *Faults) {
 			}
 		}
 		if start := e.Pools[i].Start; placed < start {
-			f.Must(false, fmt.Sprintf("pools[%d].start", i), fmt.Sprintf("must fit onto the hosts, which have room for %d beside the machines of the pools before", placed), start)
+			e.f.Must(false, fmt.Sprintf("pools[%d].start", i), fmt.Sprintf("must fit onto the hosts, which have room for %d beside the machines of the pools before", placed), start)
 			return
 		}
 	}
@@ -92,19 +92,19 @@ func (t Toleration) String() string {
 
 // validateWhere wants a workload's pods to run on machines of some pool. It asks for one thing
 // after the other, as what is not so may come of what was not before.
-func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
-	before := len(*f)
+func (e checker) validateWhere(path string, w *Workload) {
+	before := len(*e.f)
 	pod := nodescaler.Pod{Selector: w.Selector}
 	for i, t := range w.Tolerations {
 		pod.Tolerations = append(pod.Tolerations, nodescaler.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		if t.Effect != "" {
-			f.OneOf(fmt.Sprintf("%s.tolerations[%d].effect", path, i), t.Effect, taintEffects)
+			e.f.OneOf(fmt.Sprintf("%s.tolerations[%d].effect", path, i), t.Effect, taintEffects)
 		}
 	}
 	left := e.Pools
 	narrow := func(key, rule, was string, fits func(*Pool) bool) {
 		left = slices.DeleteFunc(slices.Clone(left), func(p Pool) bool { return !fits(&p) })
-		f.Must(len(left) > 0 || len(*f) > before, path+key, rule, words(was))
+		e.f.Must(len(left) > 0 || len(*e.f) > before, path+key, rule, words(was))
 	}
 	narrow(".selector", "must be among the labels of some pool", listed(slices.Sorted(maps.Keys(w.Selector)), func(key string) string {
 		return key + "=" + w.Selector[key]
@@ -115,7 +115,7 @@ func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
 		return nodescaler.Tolerates(&pod, p.forNodes(0).Taints)
 	})
 	extra := pricing.AmountsOf(w.Resources)
-	amounts(f, path+".resources", w.Resources)
+	amounts(e.f, path+".resources", w.Resources)
 	narrow(".resources", "must be on a machine of some pool that the pods may run on", extra.String(), func(p *Pool) bool {
 		pool := p.forNodes(0)
 		return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return pool.Extras(s).Lacks(extra, nil) == "" })

@@ -16,33 +16,33 @@ import (
 
 // validatePolicies holds policies against the workloads too, if those are sound: otherwise
 // every policy would tell the workloads' faults again.
-func (e *Experiment) validatePolicies(f *Faults, sound bool) {
-	f.Must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
-	names(f, "policies", e.Policies, func(p *Policy) string { return p.Name })
+func (e checker) validatePolicies(sound bool) {
+	e.f.Must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
+	names(e.f, "policies", e.Policies, func(p *Policy) string { return p.Name })
 	for i := range e.Policies {
 		p, path := &e.Policies[i], fmt.Sprintf("policies[%d]", i)
-		before := len(*f)
-		plain(f, path+".name", p.Name)
-		p.Cost.validate(f, path+".cost")
-		f.Must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
-		f.Must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
-		e.validateLimits(f, path, p)
-		e.validateLimit(f, path+".limit", p)
+		before := len(*e.f)
+		plain(e.f, path+".name", p.Name)
+		p.Cost.validate(e.f, path+".cost")
+		e.f.Must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
+		e.f.Must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
+		e.validateLimits(path, p)
+		e.validateLimit(path+".limit", p)
 		if p.Clairvoyant {
-			f.Must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
+			e.f.Must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
-			f.Must(p.Spares == 0, path+".spares", "must be omitted if the policy is clairvoyant", p.Spares)
-			f.Must(one, path+".clairvoyant", "must be omitted unless there is one workload on one pool of one shape", true)
-			f.Must(!e.faulty(), path+".clairvoyant", "must be omitted beside faults, of which its plan knows nothing", true)
+			e.f.Must(p.Spares == 0, path+".spares", "must be omitted if the policy is clairvoyant", p.Spares)
+			e.f.Must(one, path+".clairvoyant", "must be omitted unless there is one workload on one pool of one shape", true)
+			e.f.Must(!e.faulty(), path+".clairvoyant", "must be omitted beside faults, of which its plan knows nothing", true)
 			continue
 		}
-		p.validatePods(f, path+".pods", e.Tick)
-		if sound && len(*f) == before {
-			e.validatePair(f, path+".pods", p)
+		p.validatePods(e.f, path+".pods", e.Tick)
+		if sound && len(*e.f) == before {
+			e.validatePair(path+".pods", p)
 		}
-		p.validateNodes(f, path+".nodes")
-		e.validatePending(f, path+".nodes.pending.pool", p)
-		e.validateSpares(f, path+".spares", p)
+		p.validateNodes(e.f, path+".nodes")
+		e.validatePending(path+".nodes.pending.pool", p)
+		e.validateSpares(path+".spares", p)
 	}
 }
 
@@ -53,14 +53,14 @@ func (e *Experiment) faulty() bool {
 
 // validateLimits wants a policy's limits to leave room for what a trial starts with and may not
 // go below; a lower one would not be kept. A clairvoyant chooses its own start.
-func (e *Experiment) validateLimits(f *Faults, path string, p *Policy) {
+func (e checker) validateLimits(path string, p *Policy) {
 	for i := range e.Workloads {
 		r := &e.Workloads[i].Replicas
 		least := r.Min
 		if !p.Clairvoyant {
 			least = max(r.Min, r.Start)
 		}
-		f.Must(p.MaxReplicas <= 0 || p.MaxReplicas >= least, path+".maxReplicas",
+		e.f.Must(p.MaxReplicas <= 0 || p.MaxReplicas >= least, path+".maxReplicas",
 			fmt.Sprintf("must be at least %d, with which %s starts or which is its minimum", least, e.Workloads[i].Name), p.MaxReplicas)
 	}
 	for i := range e.Pools {
@@ -68,34 +68,34 @@ func (e *Experiment) validateLimits(f *Faults, path string, p *Policy) {
 		if !p.Clairvoyant {
 			least = max(least, e.Pools[i].Start)
 		}
-		f.Must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
+		e.f.Must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
 			fmt.Sprintf("must be at least %d, with which pool %s starts or which is its minimum", least, e.Pools[i].Name), p.MaxMachines)
 	}
 }
 
 // validateSpares wants a row's spares to be wanted by its policy, and to have a place.
-func (e *Experiment) validateSpares(f *Faults, path string, p *Policy) {
+func (e checker) validateSpares(path string, p *Policy) {
 	if p.Spares == 0 {
 		return
 	}
-	f.Must(p.Spares > 0, path, "must not be negative", p.Spares)
+	e.f.Must(p.Spares > 0, path, "must not be negative", p.Spares)
 	joint := p.Nodes != nil && p.Nodes.spec.Joint != nil
-	f.Must(joint && p.Spares <= p.Nodes.spec.Joint.Spares.Most, path, "must be at most nodes.joint.spares.most", p.Spares)
+	e.f.Must(joint && p.Spares <= p.Nodes.spec.Joint.Spares.Most, path, "must be at most nodes.joint.spares.most", p.Spares)
 	for i := range e.Pools {
 		pool := &e.Pools[i]
-		f.Must(p.Spares+pool.Start <= pool.Max, path, fmt.Sprintf("must leave room for the %d machines that pool %s starts with, of at most %d", pool.Start, pool.Name, pool.Max), p.Spares)
+		e.f.Must(p.Spares+pool.Start <= pool.Max, path, fmt.Sprintf("must leave room for the %d machines that pool %s starts with, of at most %d", pool.Start, pool.Name, pool.Max), p.Spares)
 	}
 }
 
 // validateLimit wants a limit on the cost to leave what a trial starts with, on the hosts where
 // that is.
-func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
+func (e checker) validateLimit(path string, p *Policy) {
 	if p.Limit == nil {
 		return
 	}
-	f.Must(!p.Clairvoyant, path, "must be omitted if the policy is clairvoyant", p.Name)
-	f.Must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
-	f.Must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
+	e.f.Must(!p.Clairvoyant, path, "must be omitted if the policy is clairvoyant", p.Name)
+	e.f.Must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
+	e.f.Must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
 	if p.Limit.Per <= 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 		machines[i] = pricing.Placed{Shape: at.Pool.Shapes[0], Host: at.Host, Stopped: at.Spare}
 	}
 	least := e.Prices.Total(machines, midnight)
-	f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
+	e.f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
 }
 
 func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {
@@ -152,7 +152,7 @@ func (p *PodPolicy) validateSeries(f *Faults, path string) {
 }
 
 // validatePair asks a pod policy whether it can work on the workloads.
-func (e *Experiment) validatePair(f *Faults, path string, p *Policy) {
+func (e checker) validatePair(path string, p *Policy) {
 	policy, err := podpolicy.New(p.Pods.Spec)
 	if err != nil {
 		return // said before
@@ -161,7 +161,7 @@ func (e *Experiment) validatePair(f *Faults, path string, p *Policy) {
 		w := e.Workloads[i].Scaled(p)
 		if err := podpolicy.Check(&w, policy); err != nil {
 			rule := "cannot work on " + w.Name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
-			*f = append(*f, pricing.NewFault(path, rule))
+			*e.f = append(*e.f, pricing.NewFault(path, rule))
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (p *Policy) validateNodes(f *Faults, path string) {
 
 // validatePending wants the policy pending to know which pool it orders from: else it would order
 // nothing for the whole of the trial, and its row would look like a result.
-func (e *Experiment) validatePending(f *Faults, path string, p *Policy) {
+func (e checker) validatePending(path string, p *Policy) {
 	if p.Nodes == nil || !strings.EqualFold(p.Nodes.Policy, "pending") {
 		return
 	}
@@ -214,7 +214,7 @@ func (e *Experiment) validatePending(f *Faults, path string, p *Policy) {
 		names = append(names, e.Pools[i].Name)
 	}
 	if is != "" || len(names) > 1 {
-		f.OneOf(path, is, names)
+		e.f.OneOf(path, is, names)
 	}
 }
 
@@ -234,16 +234,16 @@ func (p *Policy) validateScaledBy(f *Faults, path string) {
 
 // validateFaults wants faults to happen in a trial that lasts so long, and to say nothing that
 // their kind does not know.
-func (e *Experiment) validateFaults(f *Faults, at string, all []Fault, lasts time.Duration) {
+func (e checker) validateFaults(at string, all []Fault, lasts time.Duration) {
 	for i := range all {
 		x, path := &all[i], fmt.Sprintf("%s[%d]", at, i)
-		f.Must(x.At >= 0, path+".at", "must not be negative", x.At)
-		f.Must(lasts <= 0 || x.At < lasts, path+".at", "must be before the end of the trial, which is at "+pricing.Short(lasts), x.At)
-		f.Must(x.For >= 0, path+".for", "must not be negative", x.For)
-		f.Must(x.Count >= 0, path+".count", "must not be negative", x.Count)
-		f.OneOf(path+".kind", string(x.Kind), faultKinds())
+		e.f.Must(x.At >= 0, path+".at", "must not be negative", x.At)
+		e.f.Must(lasts <= 0 || x.At < lasts, path+".at", "must be before the end of the trial, which is at "+pricing.Short(lasts), x.At)
+		e.f.Must(x.For >= 0, path+".for", "must not be negative", x.For)
+		e.f.Must(x.Count >= 0, path+".count", "must not be negative", x.Count)
+		e.f.OneOf(path+".kind", string(x.Kind), faultKinds())
 		if slices.Contains(sim.FaultKinds, x.Kind) {
-			x.validateKind(f, path, e.hostNames())
+			x.validateKind(e.f, path, e.hostNames())
 		}
 	}
 }
@@ -274,33 +274,33 @@ func (e *Experiment) longest() time.Duration {
 }
 
 // validateLevel wants a level to be one of the experiment's.
-func (e *Experiment) validateLevel(f *Faults, path string, users int, scenario string) {
+func (e checker) validateLevel(path string, users int, scenario string) {
 	if len(e.Load.Scenarios) > 0 {
-		f.OneOf(path+".scenario", scenario, e.LevelNames())
+		e.f.OneOf(path+".scenario", scenario, e.LevelNames())
 		return
 	}
-	f.Must(slices.Contains(e.Load.Users, users), path+".users", fmt.Sprintf("must be one of load.users, %v", e.Load.Users), users)
+	e.f.Must(slices.Contains(e.Load.Users, users), path+".users", fmt.Sprintf("must be one of load.users, %v", e.Load.Users), users)
 }
 
-func (e *Experiment) validateAssertion(f *Faults, path string, a *Assertion) {
+func (e checker) validateAssertion(path string, a *Assertion) {
 	for _, t := range []*term{&a.left, &a.right} {
 		if t.measure == "" {
 			continue
 		}
-		f.OneOf(path+": policy", t.policy, e.PolicyNames())
+		e.f.OneOf(path+": policy", t.policy, e.PolicyNames())
 		if t.at != nil {
-			e.validateLevel(f, path+": "+t.measure, t.at.Users, t.at.Scenario)
+			e.validateLevel(path+": "+t.measure, t.at.Users, t.at.Scenario)
 		}
 	}
-	e.validateLevels(f, path+": where", a.where)
+	e.validateLevels(path+": where", a.where)
 }
 
 // validateLevels wants conditions to leave some level. What is about none would never be looked at.
-func (e *Experiment) validateLevels(f *Faults, path string, w Where) {
-	before := len(*f)
+func (e checker) validateLevels(path string, w Where) {
+	before := len(*e.f)
 	for _, c := range w {
 		if c.key == "scenario" {
-			f.OneOf(path, c.value, e.LevelNames())
+			e.f.OneOf(path, c.value, e.LevelNames())
 		}
 	}
 	var all []Level
@@ -308,39 +308,39 @@ func (e *Experiment) validateLevels(f *Faults, path string, w Where) {
 		all = append(all, j.Level)
 	}
 	text, err := w.MarshalText()
-	f.Must(err == nil && (len(w) == 0 || len(*f) > before || len(w.among(all)) > 0), path, "must leave a level of "+strings.Join(e.LevelNames(), ", "), string(text))
+	e.f.Must(err == nil && (len(w) == 0 || len(*e.f) > before || len(w.among(all)) > 0), path, "must leave a level of "+strings.Join(e.LevelNames(), ", "), string(text))
 }
 
-func (e *Experiment) validateClaims(f *Faults) {
+func (e checker) validateClaims() {
 	seen := map[string]bool{}
 	for i := range e.Claims {
 		c, path := &e.Claims[i], fmt.Sprintf("claims[%d]", i)
-		f.Must(!seen[c.Name], path+".name", "must be another than that of the claims before", c.Name)
+		e.f.Must(!seen[c.Name], path+".name", "must be another than that of the claims before", c.Name)
 		seen[c.Name] = true
-		c.validate(f, path, e)
+		c.validate(e.f, path, e.Experiment)
 	}
 }
 
-func (e *Experiment) validateReference(f *Faults) {
+func (e checker) validateReference() {
 	r := e.Reference
 	if r == nil {
 		return
 	}
 	for _, m := range slices.Sorted(maps.Keys(r.Tolerance)) {
-		f.OneOf("reference.tolerance", m, measureNames())
-		f.Must(r.Tolerance[m] >= 0, "reference.tolerance."+m, "must not be negative", r.Tolerance[m])
+		e.f.OneOf("reference.tolerance", m, measureNames())
+		e.f.Must(r.Tolerance[m] >= 0, "reference.tolerance."+m, "must not be negative", r.Tolerance[m])
 	}
 	for i, c := range r.Cells {
 		path := fmt.Sprintf("reference.cells[%d]", i)
-		f.OneOf(path+".policy", c.Policy, e.PolicyNames())
-		e.validateLevel(f, path, c.Users, c.Scenario)
+		e.f.OneOf(path+".policy", c.Policy, e.PolicyNames())
+		e.validateLevel(path, c.Users, c.Scenario)
 		twice := slices.ContainsFunc(r.Cells[:i], func(o Cell) bool { return o.Policy == c.Policy && o.Users == c.Users && o.Scenario == c.Scenario })
-		f.Must(!twice, path, "must be of another policy or level than the cells before", words(c.Policy+" at "+Level{c.Users, c.Scenario}.String()))
+		e.f.Must(!twice, path, "must be of another policy or level than the cells before", words(c.Policy+" at "+Level{c.Users, c.Scenario}.String()))
 		for _, m := range slices.Sorted(maps.Keys(c.Values)) {
-			f.OneOf(path+".values", m, measureNames())
+			e.f.OneOf(path+".values", m, measureNames())
 			_, tolerated := r.Tolerance[m]
-			f.Must(tolerated, "reference.tolerance."+m, "must be given, as "+path+" has a value of it", absent)
-			f.Must(c.Values[m] > 0, path+".values."+m, "must be more than 0", c.Values[m])
+			e.f.Must(tolerated, "reference.tolerance."+m, "must be given, as "+path+" has a value of it", absent)
+			e.f.Must(c.Values[m] > 0, path+".values."+m, "must be more than 0", c.Values[m])
 		}
 	}
 }
