@@ -652,7 +652,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
 	}
-	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
+	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting || m.Held != nil && w.Phase == nodescaler.Ordered {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
 	}
 	switch w.Phase {
