@@ -52,7 +52,7 @@ func (li *listing) machine(m *tracked) nodescaler.Machine {
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.problemOf(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
 	}
-	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting {
+	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting || m.Held != nil && w.Phase == nodescaler.Ordered {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
 	}
 	switch w.Phase {

@@ -560,6 +560,9 @@ func stuckClone(t *testing.T) {
 	w.until("it is quarantined", 10*time.Minute, func() bool { return w.told(pvecode.Quarantined) })
 	w.mustSay(w.event(pvecode.Quarantined).Advice, "qm unlock", "qm destroy")
 	w.mustSay(w.machine(name).Problem, pvecode.Quarantined)
+	if w.phase(name) != nodescaler.Failed {
+		t.Errorf("it is %s: pods would wait for it", w.phase(name))
+	}
 	w.giveBack(name)
 	w.join("pve1", "pve2")
 	if w.phase(name) != nodescaler.Deleting || w.calls("DELETE", "/qemu/") != 0 {
