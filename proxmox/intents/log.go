@@ -63,7 +63,7 @@ func OpenLog(file File) (*Log, error) {
 	return l, nil
 }
 
-// CorruptIntent is a record that cannot be read. Whoever goes on without it must have a person take
+// Corrupt is a record that cannot be read. Whoever goes on without it must have a person take
 // it out: what a machine was last known to do may be in it.
 type Corrupt struct {
 	Line  int    // of the log
@@ -81,7 +81,7 @@ func (e *Corrupt) Error() string {
 
 func (e *Corrupt) Unwrap() error { return e.Err }
 
-// LostIntent says what is lost with a record that is taken out.
+// Lost says what is lost with a record that is taken out.
 const Lost = "what was last known of that order is lost: its machine is adopted again if it carries its mark, and " +
 	"'plimsoll doctor' lists what is left of it otherwise"
 

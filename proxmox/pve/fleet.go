@@ -87,7 +87,7 @@ func assemble(cfg FleetConfig) *Fleet {
 		cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members,
 		taken: map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
 	}
-	f.holds = &holds{cfg: c, watch: f.watch, records: f.records, roster: f.roster, view: f.view, members: f.members, ownership: f.ownership}
+	f.holds = &holds{cfg: c, watch: f.watch, records: f.records, roster: f.roster, members: f.members, ownership: f.ownership}
 	f.agenda = &agenda{
 		cfg: c, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members, ownership: f.ownership, holds: f.holds,
 	}

@@ -33,7 +33,6 @@ type holds struct {
 	watch     *watch
 	records   *records
 	roster    *roster
-	view      *view
 	members   *members
 	ownership *ownership
 }

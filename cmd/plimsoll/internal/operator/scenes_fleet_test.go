@@ -174,7 +174,7 @@ func (d *fullDisk) Put(i intents.Intent) error {
 	if d.full {
 		return errors.New("no space left on device")
 	}
-	return d.MemoryIntents.Put(i)
+	return d.Memory.Put(i)
 }
 
 // departing is the way to a cluster that a host was taken out of, as pvecm delnode does.
