@@ -154,7 +154,7 @@ const (
 // Steps are all of them, in order.
 var Steps = []Step{StepOrdered, StepClaimed, StepCloned, StepSized, StepSeeded, StepConfigured, StepStarted, StepJoined, StepTidied}
 
-// before reports whether the step comes before another one.
+// Before reports whether the step comes before another one.
 func (s Step) Before(o Step) bool { return slices.Index(Steps, s) < slices.Index(Steps, o) }
 
 // Exit is how far a machine has come in being deleted.
@@ -192,7 +192,7 @@ const (
 	TaskErase    TaskKind = "erase" // of its first-boot disc
 )
 
-// clone returns a copy that shares nothing that is changed in place.
+// Clone returns a copy that shares nothing that is changed in place.
 func (i Intent) Clone() Intent {
 	i.Spent = slices.Clone(i.Spent)
 	i.LostIDs = slices.Clone(i.LostIDs)
@@ -205,7 +205,7 @@ func (i Intent) Clone() Intent {
 	return i
 }
 
-// pvePools are the resource pools that the machine may be in: the one that it was put into, and the
+// PVEPools are the resource pools that the machine may be in: the one that it was put into, and the
 // one that its pool has now, for whoever changes that may take the machines along. Another client's
 // is neither.
 func (m *Making) PVEPools(p *settings.Pool) []string {
@@ -215,7 +215,7 @@ func (m *Making) PVEPools(p *settings.Pool) []string {
 	return []string{m.PVEPool, p.PVEPool}
 }
 
-// phase is the intent in the loop's words.
+// Phase is the intent in the loop's words.
 func (i *Intent) Phase() nodescaler.Phase {
 	switch {
 	case !i.Returned.IsZero():
@@ -290,12 +290,12 @@ func sortIntents(all []Intent) {
 	})
 }
 
-// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of
+// FoundRunning reports whether the machine ran when it was found. Whether it ever was a node of
 // this cluster is not known then, so that it is never given up for not being one. Of those that
 // were adopted before clusters were marked it was not kept whether they ran.
 func (i *Intent) FoundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
-// placed is the machine as far as it takes room.
+// Placed is the machine as far as it takes room.
 func (i *Intent) Placed() placement.Machine {
 	return placement.Machine{
 		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
@@ -303,7 +303,7 @@ func (i *Intent) Placed() placement.Machine {
 	}
 }
 
-// blamed reports whether a failure says something about its pool. What others did to the machine,
+// Blamed reports whether a failure says something about its pool. What others did to the machine,
 // and what another configuration led to, does not.
 func (i *Intent) Blamed(recipe string, now time.Time) bool {
 	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.Cramped() && now.Sub(i.FailedAt) >= crampedFor {
@@ -312,13 +312,13 @@ func (i *Intent) Blamed(recipe string, now time.Time) bool {
 	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster}, i.Failed.Code)
 }
 
-// ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found
+// Ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found
 // configured and stopped.
 func (i *Intent) Ran() bool {
 	return !i.Step.Before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.Before(StepConfigured)
 }
 
-// hinders reports whether the way out is free without the task. One that removes something is the
+// Hinders reports whether the way out is free without the task. One that removes something is the
 // way out, and would only be asked for again.
 func (k TaskKind) Hinders() bool { return k != TaskDestroy && k != TaskErase }
 
@@ -326,5 +326,5 @@ func (k TaskKind) Hinders() bool { return k != TaskDestroy && k != TaskErase }
 // an end as many would be kept as there are tries until there is room.
 const crampedFor = 24 * time.Hour
 
-// cramped reports whether the machine failed for lack of room.
+// Cramped reports whether the machine failed for lack of room.
 func (f *Failing) Cramped() bool { return f.Failed != nil && placement.Scarce(f.Failed.Code) }
