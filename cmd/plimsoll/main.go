@@ -20,6 +20,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newCompletionCommand,
 		newConvertCommand,
 		newCostCommand,
+		newDashboardCommand,
 		demoverb.New,
 		newDoctorCommand,
 		newExplainCommand,
