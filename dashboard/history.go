@@ -170,7 +170,7 @@ func (h *History) next() <-chan struct{} {
 	return h.appended
 }
 
-// last is the latest record; false if there is none.
+// last is the latest record; false without one.
 func (h *History) last() (record, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

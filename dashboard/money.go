@@ -88,12 +88,12 @@ type Money struct {
 	Spent float64   `json:"spent"`
 	// Idle is the part of it that no pod asked for.
 	Idle float64 `json:"idle"`
-	// Fixed is the part that hosts cost whatever runs on them.
+	// Fixed is the part that hosts cost, however little runs on them.
 	Fixed float64 `json:"fixed"`
 	// Month is what a month costs at this pace.
 	Month float64 `json:"month"`
-	// Peak is what the dearest fleet of the time cost an hour, and Static what it had cost if it had
-	// run all the time.
+	// Peak is what the dearest fleet of the time cost an hour, and Static what that would have cost
+	// all the time.
 	Peak    float64  `json:"peak"`
 	Static  float64  `json:"static"`
 	ByPool  []Amount `json:"byPool"`

@@ -28,8 +28,8 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// resolutions are how finely a trend is kept, and for how long: as a chart shows it, and a bounded
-// amount of memory whatever the length of a journal.
+// resolutions are how finely a trend is kept, and for how long: as a chart shows it, in memory that
+// does not grow with the journal.
 var resolutions = []struct {
 	width   time.Duration
 	buckets int

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // measured is one moment of the slow twin, which keeps everything.

@@ -35,6 +35,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newRunCommand,
 		newSimulateCommand,
 		newTestbedCommand,
+		newTopCommand,
 		newVersionCommand,
 	)
 }

@@ -84,7 +84,7 @@ export async function workloads({ record, link }) {
 }
 
 export async function workload({ record, name, get, link, span, at, width }) {
-  const [series, decided] = await Promise.all([get('series', { ...span, workload: name }), get('decisions', { ...span, about: name, limit: 50 })]);
+  const [series, decided] = await Promise.all([get('series', { ...span, workload: name }), get('decisions', { ...span, about: name, limit: 300 })]);
   const w = (record.workloads ?? []).find((one) => one.workload === name);
   const v = series.values, marks = decided.decisions.flatMap((d) => d.changes.filter((c) => c.subject === name)
     .map((c) => ({ time: Date.parse(d.time) / 1000, text: `${clock(d.time)} ${c.detail}: ${c.why?.[0]?.text ?? ''}` })));
@@ -103,7 +103,7 @@ export async function workload({ record, name, get, link, span, at, width }) {
     draw('Load', [{ name: 'requests', values: v.load }], ' /s'),
     draw('Latency', [{ name: 'latency', values: v.latency }, { name: 'objective', values: v.target, joined: true }], ' ms'),
     draw('Replicas', [{ name: 'replicas', values: v.replicas }, { name: 'ready', values: v.ready }, { name: 'expected', values: v.ahead, joined: true }], ''),
-    h('h2', {}, 'Decisions about it'), decisionList(decided.decisions, link),
+    h('h2', {}, 'Decisions about it'), decisionList(decided.decisions.slice(0, 50), link),
   ];
 }
 

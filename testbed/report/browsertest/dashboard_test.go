@@ -60,7 +60,9 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 					}
 					faults = append(faults, p.axe(checks)...)
 					if *shots != "" {
-						p.shoot(filepath.Join(*shots, fmt.Sprintf("dashboard-%s-%d-%s.png", view.name, width, scheme)))
+						name := fmt.Sprintf("dashboard-%s-%d-%s", view.name, width, scheme)
+						p.shoot(filepath.Join(*shots, name+".png"), true)
+						p.shoot(filepath.Join(*shots, name+"-view.png"), false) // as docs/dashboard has them
 					}
 				}
 			}

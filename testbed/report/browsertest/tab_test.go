@@ -202,11 +202,11 @@ func (p *tab) press(key string, code int, text string) {
 	}
 }
 
-// shoot writes a picture of the whole page, for people to look at.
-func (p *tab) shoot(file string) {
+// shoot writes a picture of the page for people to look at: of the whole, or of what is in view.
+func (p *tab) shoot(file string, whole bool) {
 	p.t.Helper()
 	var picture struct{ Data string }
-	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &picture)
+	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &picture)
 	data := must.Get(base64.StdEncoding.DecodeString(picture.Data))(p.t)
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		p.t.Fatal(err)

@@ -78,6 +78,11 @@ the loop is a record, which plimsoll explain reads; the same seed gives the same
 	return cmd
 }
 
+// pageServed reports whether a page is to be served. A day that does not wait is over at once.
+func (o *demoOptions) pageServed() bool {
+	return o.page != "off" && (o.page != usualPage || !o.speed.unpaced())
+}
+
 // lengthSpeed is the speed that --for is meant at.
 func (o *demoOptions) lengthSpeed() pace {
 	if o.speed.unpaced() {
@@ -109,7 +114,7 @@ func runDemo(ctx context.Context, env *cli.Env, o demoOptions) (err error) {
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	if o.format == "json" {
 		journals = append(journals, loop.NewNDJSON(out))
-	} else if o.page != "off" {
+	} else if o.pageServed() {
 		page, err := openPage(ctx, o.page)
 		if err != nil {
 			return fmt.Errorf("--page: %w", err)
