@@ -94,7 +94,7 @@ paper: ## play the published experiments anew, and write what comes of them into
 paper-test: ## hold every table and figure of docs/paper.md, and the ablation in docs/joint.md, to what comes out
 	$(GO) test -count=1 -timeout 60m -run '^(TestThePaperPage|TestJointAblation)' ./testbed/report ./testbed/worlds -whole $(ARGS)
 
-twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and Karpenter's what ours were asked, and compare
+twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and HPA controller, and Karpenter's scheduler what ours were asked, and compare
 	cd testbed/peers && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd testbed/peers && $(GO) test -count=1 $(ARGS) ./... # not cached: Go does not see changes outside of the module
 
