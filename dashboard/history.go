@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// mostBytes is how much of the records is kept, compressed. Charts and sums reach further back.
-	mostBytes = 256 << 20
+	// Small and Large are how many bytes of records are kept, compressed: beside a process that does
+	// something else, and by one that shows a journal. Charts and sums reach further back.
+	Small = 32 << 20
+	Large = 256 << 20
 	// mostDecisions is how many records are kept in the list of decisions.
 	mostDecisions = 20_000
 )
@@ -44,10 +46,10 @@ type record struct {
 	line []byte // compressed JSON
 }
 
-// New returns an empty history.
-func New() *History {
+// New returns an empty history that keeps so many bytes of records, Small or Large.
+func New(limit int) *History {
 	return &History{
-		limit: mostBytes, workloads: map[string]*trend{}, appended: make(chan struct{}),
+		limit: limit, workloads: map[string]*trend{}, appended: make(chan struct{}),
 		fleet: newTrend(mean, mean, latest, latest, latest, highest), money: ledger{},
 	}
 }

@@ -50,7 +50,7 @@ func step(n int) *loop.Step {
 // filled is a history of so many records.
 func filled(t *testing.T, n int) *History {
 	t.Helper()
-	h := New()
+	h := New(Small)
 	for i := range n {
 		if err := h.Append(step(i)); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	}
-	if code, body := ask(New().Handler(true), "/api/v1/record"); code != 404 || !strings.Contains(body, "no record yet") {
+	if code, body := ask(New(Small).Handler(true), "/api/v1/record"); code != 404 || !strings.Contains(body, "no record yet") {
 		t.Errorf("without records: %d %s", code, body)
 	}
 }
@@ -147,7 +147,7 @@ func TestAnHourWithoutRecordsIsNotCharged(t *testing.T) {
 
 // TestTheOldestRecordsGo keeps the latest within the limit, and what charts need of all.
 func TestTheOldestRecordsGo(t *testing.T) {
-	h := New()
+	h := New(Small)
 	h.limit = 20_000
 	for i := range 500 {
 		if err := h.Append(step(i)); err != nil {
@@ -190,7 +190,7 @@ func TestOnlyThisMachinesNamesAreAnswered(t *testing.T) {
 
 // TestTheStreamSaysWhatComes reads the events of a client that stays.
 func TestTheStreamSaysWhatComes(t *testing.T) {
-	h := New()
+	h := New(Small)
 	server := httptest.NewServer(h.Handler(true))
 	defer server.Close()
 	answer, err := http.Get(server.URL + "/api/v1/stream")
@@ -227,7 +227,7 @@ func TestAJournalReadIsTheJournalWritten(t *testing.T) {
 		}
 	}
 	want := file.String()
-	h := New()
+	h := New(Small)
 	if err := h.Read(&file); err != nil {
 		t.Fatal(err)
 	}

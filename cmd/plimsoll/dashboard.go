@@ -73,7 +73,7 @@ of its own records where its configuration has dashboard: host:port.`,
 // serveDashboard serves a page of what is read, also once all is read. To be interrupted is no
 // failure.
 func serveDashboard(ctx context.Context, l net.Listener, read func(context.Context, *dashboard.History) error) error {
-	h := dashboard.New()
+	h := dashboard.New(dashboard.Large)
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return h.Serve(ctx, l) })
 	both.Go(func() error { return read(ctx, h) })

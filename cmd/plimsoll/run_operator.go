@@ -196,7 +196,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		return nil, err
 	}
 	if r.Dashboard != "" {
-		r.history = dashboard.New()
+		r.history = dashboard.New(dashboard.Small)
 		if cfg.Journal == nil {
 			cfg.Journal = r.history
 		} else {

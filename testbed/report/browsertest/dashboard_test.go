@@ -33,7 +33,7 @@ var views = []struct{ name, path, shows string }{
 }
 
 func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
-	h := dashboard.New()
+	h := dashboard.New(dashboard.Small)
 	session := must.Get(demo.New(demo.Config{Seed: 1, Length: 12 * time.Hour, Journal: h}))(t)
 	must.Get(session.Advance(t.Context(), 11*time.Hour))(t)
 	server := httptest.NewServer(h.Handler(true))

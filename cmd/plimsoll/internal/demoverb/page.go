@@ -29,7 +29,7 @@ func openPage(ctx context.Context, at string) (*servedPage, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	p := &servedPage{history: dashboard.New(), url: "http://" + l.Addr().String() + "/"}
+	p := &servedPage{history: dashboard.New(dashboard.Large), url: "http://" + l.Addr().String() + "/"}
 	served := make(chan error, 1)
 	go func() { served <- p.history.Serve(ctx, l) }()
 	p.close = func() error {
