@@ -94,14 +94,21 @@ paper: ## play the published experiments anew, and write what comes of them into
 paper-test: ## hold every table and figure of docs/paper.md, and the ablation in docs/joint.md, to what comes out
 	$(GO) test -count=1 -timeout 60m -run '^(TestThePaperPage|TestJointAblation)' ./testbed/report ./testbed/worlds -whole $(ARGS)
 
-twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and Karpenter's what ours were asked, and compare
+twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and HPA controller, and Karpenter's scheduler what ours were asked, and compare
 	cd testbed/peers && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd testbed/peers && $(GO) test -count=1 $(ARGS) ./... # not cached: Go does not see changes outside of the module
 
 peers: ## plan machines for the same pods with Karpenter's scheduler and ours, and compare (ARGS='-rows plain -pods 100,1000 -limit 2m')
 	@$(GO) -C testbed/peers run . $(ARGS)
 
-browser-test: ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
+# Without npm the pages are looked at all the same, but not by axe-core.
+AXE := 4.10.3
+out/axe/package/axe.min.js:
+	@mkdir -p out/axe
+	@if command -v npm > /dev/null; then cd out/axe && npm pack --silent axe-core@$(AXE) > /dev/null && tar xzf axe-core-$(AXE).tgz; \
+		else echo "browser-test: npm is not there, so axe-core looks at no page" >&2; fi
+
+browser-test: out/axe/package/axe.min.js ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)

@@ -1,6 +1,7 @@
 package podscaler
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -110,18 +111,12 @@ func (b *Behavior) cooldown(up bool) time.Duration {
 	return b.Down.Cooldown
 }
 
-// lookback is how far back the behavior looks at recommendations, and at moves.
-func (b *Behavior) lookback() (wanted, moves time.Duration) {
+// lookback is how far back the behavior looks at recommendations.
+func (b *Behavior) lookback() time.Duration {
 	if b == nil {
-		return 0, 0
+		return 0
 	}
-	wanted = max(b.Up.Window, b.Down.Window)
-	for _, rules := range []*Rules{&b.Up, &b.Down} {
-		for _, p := range rules.Policies {
-			moves = max(moves, p.Period)
-		}
-	}
-	return wanted, moves
+	return max(b.Up.Window, b.Down.Window)
 }
 
 // limits returns how few and how many replicas one run may leave behind.
@@ -134,7 +129,7 @@ func (b *Behavior) limits(m *memory, now time.Time, current int) (low, high int)
 
 // highest returns how many replicas the step limits allow. Percentages are of the replicas at
 // the start of each limit's period, and rounded up: a single replica could never grow by 10 %
-// otherwise.
+// otherwise. The arithmetic is the controller's, by which 100 grow by 10 % to 111.
 func (r *Rules) highest(m *memory, now time.Time, current int) int {
 	if r.Select == SelectDisabled || len(r.Policies) == 0 {
 		return current
@@ -142,11 +137,11 @@ func (r *Rules) highest(m *memory, now time.Time, current int) int {
 	allowed := make([]int, 0, 4)
 	for _, p := range r.Policies {
 		start := current - m.moved(now, p.Period)
-		step := p.Pods
 		if p.Percent > 0 {
-			step = ceilDiv(start*p.Percent, 100)
+			allowed = append(allowed, int(math.Ceil(float64(start)*(1+float64(p.Percent)/100))))
+		} else {
+			allowed = append(allowed, start+p.Pods)
 		}
-		allowed = append(allowed, start+step)
 	}
 	if r.Select == SelectMin {
 		return slices.Min(allowed)
@@ -170,7 +165,7 @@ func (r *Rules) lowest(m *memory, now time.Time, current int) int {
 		case now.Sub(m.started) < p.Period:
 			allowed = append(allowed, current)
 		case p.Percent > 0:
-			allowed = append(allowed, start*(100-p.Percent)/100)
+			allowed = append(allowed, int(float64(start)*(1-float64(p.Percent)/100)))
 		default:
 			allowed = append(allowed, start-p.Pods)
 		}
@@ -179,12 +174,4 @@ func (r *Rules) lowest(m *memory, now time.Time, current int) int {
 		return slices.Max(allowed)
 	}
 	return slices.Min(allowed)
-}
-
-// ceilDiv divides, rounding up; b must be positive.
-func ceilDiv(a, b int) int {
-	if a > 0 {
-		return (a + b - 1) / b
-	}
-	return a / b
 }

@@ -12,10 +12,10 @@ type memory struct {
 	lastRun time.Time
 	// wanted are the policy's recommendations as they came, before anything limited them.
 	wanted []wanted
-	// moves are our own changes of replicas that were carried out; pending is the last one
+	// ups and downs are our own changes of replicas that were carried out; pending is the last one
 	// decided on, until the replicas are seen to be what it made them. A change that is only
 	// recommended, or could not be written, is none.
-	moves            []move
+	ups, downs       []move
 	lastMove         time.Time
 	lastUp, lastDown time.Time
 	pending          move
@@ -38,9 +38,26 @@ type move struct {
 	from, to int
 }
 
+// keep adds a move to those of its direction, in the place of the last that is older than all
+// periods of that direction's limits. As in the controller, older ones stay where no newer one
+// takes their place, and count in the other direction while its periods reach back to them.
+func (v move) keep(all []move, r *Rules) []move {
+	longest := time.Duration(0)
+	for _, p := range r.Policies {
+		longest = max(longest, p.Period)
+	}
+	for i, old := range slices.Backward(all) {
+		if v.at.Sub(old.at) > longest {
+			all[i] = v
+			return all
+		}
+	}
+	return append(all, v)
+}
+
 // observe takes in what became of the last decision. The first run also takes the replicas
 // that it finds for what was wanted then.
-func (m *memory) observe(v *View) {
+func (m *memory) observe(v *View, b *Behavior) {
 	if m.started.IsZero() {
 		m.started = v.Now
 		m.scaledToZero = v.ScaledToZero
@@ -50,12 +67,14 @@ func (m *memory) observe(v *View) {
 		m.scaledToZero = false
 	}
 	if p := m.pending; !p.at.IsZero() && p.to == v.Replicas {
-		m.moves = append(m.moves, p)
+		if b == nil {
+			b = &Behavior{}
+		}
 		m.lastMove = p.at
 		if p.to > p.from {
-			m.lastUp = p.at
+			m.ups, m.lastUp = p.keep(m.ups, &b.Up), p.at
 		} else {
-			m.lastDown = p.at
+			m.downs, m.lastDown = p.keep(m.downs, &b.Down), p.at
 		}
 		m.scaledToZero = p.to == 0
 		m.pending = move{}
@@ -89,9 +108,11 @@ func (m *memory) decided(at time.Time, from, to int) {
 // moved is by how much our own moves of the last period changed the replicas.
 func (m *memory) moved(now time.Time, period time.Duration) int {
 	sum := 0
-	for _, v := range m.moves {
-		if now.Sub(v.at) < period {
-			sum += v.to - v.from
+	for _, moves := range [][]move{m.ups, m.downs} {
+		for _, v := range moves {
+			if now.Sub(v.at) < period {
+				sum += v.to - v.from
+			}
 		}
 	}
 	return sum
@@ -99,7 +120,6 @@ func (m *memory) moved(now time.Time, period time.Duration) int {
 
 // forget drops what lies further back than the behavior looks.
 func (m *memory) forget(now time.Time, b *Behavior) {
-	wantedFor, movesFor := b.lookback()
+	wantedFor := b.lookback()
 	m.wanted = slices.DeleteFunc(m.wanted, func(w wanted) bool { return now.Sub(w.at) > wantedFor })
-	m.moves = slices.DeleteFunc(m.moves, func(v move) bool { return now.Sub(v.at) >= movesFor })
 }

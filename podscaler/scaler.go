@@ -52,7 +52,7 @@ func (s *Scaler) New() bool { return s.memory.started.IsZero() }
 
 // Look takes in the replicas of v and decides nothing, as on the first step after a start; the
 // first decision is due a run period later.
-func (s *Scaler) Look(v *View) { s.memory.observe(v) }
+func (s *Scaler) Look(v *View) { s.memory.observe(v, s.workload.Behavior) }
 
 // Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is
 // known.
@@ -69,7 +69,7 @@ func (s *Scaler) Bid(v *View) Bid {
 // Decide runs the policy and the guards. Replicas out of bounds are put right at once, without
 // asking the policy or anything else.
 func (s *Scaler) Decide(v *View) Decision {
-	s.memory.observe(v)
+	s.memory.observe(v, s.workload.Behavior)
 	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
 	b, fixed := s.workload.boundsAt(v.Now), v.Pause.fixed(v.Now)
 	switch {

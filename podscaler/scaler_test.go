@@ -163,9 +163,9 @@ func TestStepLimitsCountTheChangesOfTheirPeriod(t *testing.T) {
 			b.Up.Select = podscaler.SelectMin
 			b.Up.Policies = []podscaler.StepLimit{{Pods: 3, Period: minute}, {Percent: 10, Period: minute}}
 		}, 11, []step{{0, 40, 13, "at most 13"}}},
-		{"10 % of 100 is 10, though 100 × 1.1 is above 110 in floats", func(b *podscaler.Behavior) {
+		{"10 % of 100 are 11, as in the controller, for 100 × 1.1 is above 110 in floats", func(b *podscaler.Behavior) {
 			b.Up.Policies = []podscaler.StepLimit{{Percent: 10, Period: minute}}
-		}, 100, []step{{0, 200, 110, "at most 110"}}},
+		}, 100, []step{{0, 200, 111, "at most 111"}}},
 		{"Disabled freezes growth, not shrinking", func(b *podscaler.Behavior) {
 			b.Up.Select = podscaler.SelectDisabled
 		}, 10, []step{{0, 40, 10, "ScaleUpLimit: 40 wanted, at most 10"}, {60, 3, 3, "DesiredWithinRange"}}},

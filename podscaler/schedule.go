@@ -130,3 +130,11 @@ func (s *Schedule) validate(f *faults, key string, w *Workload) {
 
 // maxRamp keeps ramps shorter than the day that most windows come again after.
 const maxRamp = 24 * time.Hour
+
+// ceilDiv divides, rounding up; b must be positive.
+func ceilDiv(a, b int) int {
+	if a > 0 {
+		return (a + b - 1) / b
+	}
+	return a / b
+}

@@ -20,6 +20,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newCompletionCommand,
 		newConvertCommand,
 		newCostCommand,
+		newDashboardCommand,
 		demoverb.New,
 		newDoctorCommand,
 		newExplainCommand,
@@ -34,6 +35,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newRunCommand,
 		newSimulateCommand,
 		newTestbedCommand,
+		newTopCommand,
 		newVersionCommand,
 	)
 }

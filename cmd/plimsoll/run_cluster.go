@@ -54,6 +54,8 @@ type clusterSettings struct {
 	PriceBook string `json:"priceBook,omitempty"`
 	// Journal is where the records of the loop are kept; without it they are not.
 	Journal *journalSettings `json:"journal,omitempty"`
+	// Dashboard is where the web page of the records is served, host:port; without it, it is not.
+	Dashboard string `json:"dashboard,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
@@ -274,6 +276,10 @@ func (s *siteFile) checkCluster() []error {
 	faults = append(faults, s.Quotas.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "omitted without podscaler, which knows what is expected", "there")
 	faults = append(faults, s.HandOff.check()...)
+	if s.Dashboard != "" {
+		_, _, ok := splitAddress(s.Dashboard)
+		must(ok, "dashboard", "host:port", quoted(s.Dashboard))
+	}
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -319,7 +325,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {

@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
@@ -45,8 +46,9 @@ type clusterRun struct {
 	usage    *signals.Usage
 	links    *operator.Links
 	registry *prometheus.Registry
-	state    *stateFolder   // nil if there is none
-	sender   *notify.Sender // nil if there is nobody to tell
+	state    *stateFolder       // nil if there is none
+	sender   *notify.Sender     // nil if there is nobody to tell
+	history  *dashboard.History // nil if no page is served
 	identity string
 	closers  []func() error
 }
@@ -80,6 +82,19 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	return r.run(ctx, o, pages)
 }
 
+// servePage serves the dashboard, if there is to be one.
+func (r *clusterRun) servePage(ctx context.Context) (serve func() error, err error) {
+	if r.history == nil {
+		return func() error { return nil }, nil
+	}
+	l, err := r.listen("dashboard", r.Dashboard)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(r.env.Stderr, "dashboard on http://%s/\n", l.Addr())
+	return func() error { return r.history.Serve(ctx, l) }, nil
+}
+
 // logTo has the libraries log as we do. They have one place for all of a process.
 func logTo(w io.Writer) {
 	handler := slog.NewTextHandler(w, nil)
@@ -92,7 +107,17 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // while the last step is made
+	page, err := r.servePage(serving)
+	if err != nil {
+		stop()
+		return err
+	}
 	var parts sync.WaitGroup
+	parts.Go(func() {
+		if err := page(); err != nil {
+			cancel(fmt.Errorf("dashboard: %w", err))
+		}
+	})
 	parts.Go(func() {
 		ready := func(context.Context) error { return o.Ready() }
 		if err := servePages(serving, pages, r.registry, ready); err != nil {
@@ -103,7 +128,7 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 		parts.Go(func() { r.sender.Run(serving) })
 	}
 	parts.Go(func() { tellUnseen(serving, slog.New(slog.NewTextHandler(r.env.Stderr, nil)), r.rest.Host, r.cluster) })
-	err := o.Run(ctx)
+	err = o.Run(ctx)
 	stop()
 	parts.Wait()
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
@@ -171,6 +196,14 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	}
 	if cfg.Journal, err = r.journal(); err != nil {
 		return nil, err
+	}
+	if r.Dashboard != "" {
+		r.history = dashboard.New(dashboard.Small)
+		if cfg.Journal == nil {
+			cfg.Journal = r.history
+		} else {
+			cfg.Journal = loop.Journals{cfg.Journal, r.history}
+		}
 	}
 	if r.sender, err = r.notifier(); err != nil {
 		return nil, err

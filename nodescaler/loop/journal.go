@@ -21,6 +21,17 @@ func NewNDJSON(w io.Writer) *NDJSON {
 // Append writes one record.
 func (j *NDJSON) Append(s *Step) error { return j.enc.Encode(s) }
 
+// Journals are several that get the same records.
+type Journals []Journal
+
+// Append gives the record to all of them.
+func (all Journals) Append(s *Step) (err error) {
+	for _, j := range all {
+		err = errors.Join(err, j.Append(s))
+	}
+	return err
+}
+
 // Read calls f with every record of an NDJSON journal, in order, until f returns an error. A
 // last line that was cut off in the writing is omitted; any other line that is no record is
 // an error that names it.

@@ -47,6 +47,7 @@ func loads(s *nodescaler.Snapshot) []HostLoad {
 	}
 	hosts := make([]HostLoad, len(s.Hosts))
 	at := make(map[string]*HostLoad, len(s.Hosts))
+	rates := make(map[pricing.Placed]pricing.Rate) // many machines are alike
 	for i := range s.Hosts {
 		h := &s.Hosts[i]
 		hosts[i] = HostLoad{Name: h.Name, Online: h.Online, Room: h.Room}
@@ -58,13 +59,28 @@ func loads(s *nodescaler.Snapshot) []HostLoad {
 		if !ok {
 			continue
 		}
-		l := MachineLoad{Name: m.Name, Phase: m.Phase, Shape: m.Shape, Created: m.Created}
+		l := MachineLoad{Name: m.Name, Pool: m.Pool, Phase: m.Phase, Shape: m.Shape, Rate: rateOf(s, m, rates), Created: m.Created}
 		if n := nodes[m.Name]; n != nil {
 			l.Pods, l.Requests, l.Draining = used[n.Name].pods, used[n.Name].requests, n.Draining
 		}
 		h.Machines = append(h.Machines, l)
 	}
 	return hosts
+}
+
+// rateOf is what a machine costs an hour. A spare costs its disk.
+func rateOf(s *nodescaler.Snapshot, m *nodescaler.Machine, known map[pricing.Placed]pricing.Rate) pricing.Rate {
+	p := pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: m.Phase == nodescaler.Spare}
+	rate, ok := known[p]
+	switch {
+	case ok:
+	case p.Stopped:
+		rate = s.Prices.SpareRate(p.Shape)
+	default:
+		rate = s.Prices.Rate(p.Shape, p.Host, s.Now)
+	}
+	known[p] = rate
+	return rate
 }
 
 // inputs are the readings that the record shows beside a decision.

@@ -87,8 +87,10 @@ type HostLoad struct {
 // MachineLoad is a machine and what its pods ask of it.
 type MachineLoad struct {
 	Name     string            `json:"name"`
+	Pool     string            `json:"pool,omitempty"`
 	Phase    nodescaler.Phase  `json:"phase"`
 	Shape    pricing.Shape     `json:"shape"`
+	Rate     pricing.Rate      `json:"rate,omitempty"` // without its share of the host's price
 	Pods     int               `json:"pods"`
 	Requests pricing.Resources `json:"requests"`
 	Draining bool              `json:"draining,omitempty"`

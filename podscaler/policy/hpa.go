@@ -12,7 +12,7 @@ import (
 )
 
 // The HPA policy is Kubernetes' own: replicas in the ratio of a metric to its target, the most
-// that any metric asks for, by the controller's rules as of Kubernetes 1.36. Those lean to the
+// that any metric asks for, by the controller's rules as of Kubernetes 1.37. Those lean to the
 // safe side: a pod whose use is not known counts so as to make the change smaller.
 //
 // It needs each pod's CPU, or series of the view's window by name.
@@ -180,10 +180,10 @@ func (h *hpa) propose(v *podscaler.View, m *Metric) (int, podscaler.Reason) {
 	}
 	total, why := whole(v, m.Name)
 	switch {
-	case len(v.Pods) == 0 && v.Replicas > 0 && m.Value > 0:
-		return -1, failed(m.Type, m.Name, "the workload has no pods")
 	case why != "":
 		return -1, failed(m.Type, m.Name, why)
+	case len(v.Pods) == 0 && v.Replicas > 0 && m.Value > 0 && !bandOf(v, h.tolerance).holds(total/float64(m.Value)):
+		return -1, failed(m.Type, m.Name, "the workload has no pods")
 	case m.Value > 0:
 		return h.byValue(v, m, total)
 	}
@@ -199,7 +199,7 @@ func (m *Metric) found(format string, args ...any) podscaler.Reason {
 func (h *hpa) byValue(v *podscaler.View, m *Metric, total float64) (int, podscaler.Reason) {
 	ratio, value := total/float64(m.Value), Quantity(total)
 	if v.Replicas == 0 {
-		n := ceil(ratio)
+		n := whole32(ratio)
 		return n, m.found("%s of %s: %d wanted, from 0", value, m.Value, n)
 	}
 	ready := 0
@@ -208,7 +208,7 @@ func (h *hpa) byValue(v *podscaler.View, m *Metric, total float64) (int, podscal
 			ready++
 		}
 	}
-	n, band := ceil(ratio*float64(ready)), bandOf(v, h.tolerance)
+	n, band := whole32(ratio*float64(ready)), bandOf(v, h.tolerance)
 	if band.holds(ratio) {
 		n = v.Replicas
 	}
@@ -227,9 +227,10 @@ func (h *hpa) byAverage(v *podscaler.View, m *Metric, total float64) (int, podsc
 	}
 	want, value := total/float64(m.AverageValue), Quantity(total)
 	if there == 0 {
-		return ceil(want), m.found("%s, %s a pod with none there: %d wanted", value, m.AverageValue, ceil(want))
+		n := whole32(want)
+		return n, m.found("%s, %s a pod with none there: %d wanted", value, m.AverageValue, n)
 	}
-	ratio, n, band := want/float64(there), ceil(want), bandOf(v, h.tolerance)
+	ratio, n, band := total/(float64(m.AverageValue)*float64(there)), whole32(want), bandOf(v, h.tolerance)
 	if band.holds(ratio) {
 		n = there
 	}
@@ -258,7 +259,7 @@ func (h *hpa) byPod(v *podscaler.View, m *Metric, of samples) (int, podscaler.Re
 		n += t.missing + unready
 	}
 	filled, ratio, note := n > t.ready, goal.ratio(t.total, n), ""
-	want := ceil(ratio * float64(n))
+	want := whole32(ratio * float64(n))
 	turned := (before-1)*(ratio-1) < 0 || filled && (ratio-1)*float64(want-v.Replicas) < 0
 	if turned || band.holds(ratio) {
 		want = v.Replicas
@@ -269,6 +270,9 @@ func (h *hpa) byPod(v *podscaler.View, m *Metric, of samples) (int, podscaler.Re
 	return want, m.found("%s of %s over %d pods, ratio %.4g%s%s: %d wanted",
 		goal.print(goal.usage(t.total, n)), goal.print(goal.target), n, ratio, note, band.note(ratio), want)
 }
+
+// whole32 rounds up as the controller does: floats make 15 of 50 pods at 14 % of 50 %, not 14.
+func whole32(x float64) int { return int(min(max(math.Ceil(x), 0), math.MaxInt32)) }
 
 // goal is a target for each pod: in percent of a request, or in thousandths if request is 0.
 type goal struct {
@@ -306,10 +310,7 @@ func (g goal) print(usage float64) string {
 	return Quantity(usage).String()
 }
 
-func (b band) holds(ratio float64) bool {
-	const slack = 1e-9
-	return 1-b.down-slack <= ratio && ratio <= 1+b.up+slack
-}
+func (b band) holds(ratio float64) bool { return 1-b.down <= ratio && ratio <= 1+b.up }
 
 func (b band) note(ratio float64) string {
 	if !b.holds(ratio) {

@@ -130,6 +130,9 @@ func TestScenario40PauseAndExplain(t *testing.T) {
 	if !strings.Contains(told, "web") || !strings.Contains(told, "3") {
 		t.Errorf("explain tells of a step:\n%s", told)
 	}
+	if top := w.plimsoll("top", "--url", "http://"+c.page); !strings.Contains(top, "shop/web") {
+		t.Errorf("top, of the page that it serves:\n%s", top)
+	}
 }
 
 // plimsoll runs another verb of the binary, and returns what it prints.

@@ -221,6 +221,7 @@ type child struct {
 	*exec.Cmd
 	user    string // who it is to the API server
 	metrics string
+	page    string
 	log     *os.File
 	ended   chan error
 }
@@ -249,14 +250,14 @@ func (w *world) start(components, settings string) *child {
 	site.Pools = nil
 	text := must.Get(yaml.Marshal(site))(w)
 	keep := strings.ReplaceAll(string(text), "pools: null\n", "")
-	metrics := must.Get(lab.FreeAddress())(w)
+	metrics, page := must.Get(lab.FreeAddress())(w), must.Get(lab.FreeAddress())(w)
 	w.children++
-	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, ended: make(chan error, 1)}
+	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, page: page, ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
 	if !strings.Contains(settings, "\nstate: ") {
 		settings += "\nstate: kubernetes\n"
 	}
-	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
+	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\ndashboard: %s\nnamespace: plimsoll\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics, c.page) + settings
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		w.Fatal(err)
 	}

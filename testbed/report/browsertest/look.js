@@ -171,5 +171,5 @@ globalThis.look = (() => {
     const t = document.getElementById(id)?.querySelector('table');
     return t ? [...t.rows].map(r => [...r.cells].map(text)) : [];
   };
-  return { whole: () => [...document_(), ...names(), ...figures()], wide, narrow, contrast, wanted, where, paper, cells };
+  return { basics: () => [...document_(), ...names()], whole: () => [...document_(), ...names(), ...figures()], wide, narrow, contrast, wanted, where, paper, cells };
 })();

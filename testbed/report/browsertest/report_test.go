@@ -188,7 +188,7 @@ func (p *tab) pictures(page *page) {
 		for _, scheme := range schemes {
 			p.see(width, "screen", scheme)
 			p.open(page.file)
-			p.shoot(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", strings.ReplaceAll(page.name, " ", "-"), width, scheme)))
+			p.shoot(filepath.Join(*shots, fmt.Sprintf("%s-%d-%s.png", strings.ReplaceAll(page.name, " ", "-"), width, scheme)), true)
 		}
 	}
 }

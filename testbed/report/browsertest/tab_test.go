@@ -29,6 +29,7 @@ type tab struct {
 	session string
 
 	lock   sync.Mutex
+	origin string // of which it may load, besides files
 	faults []string
 	loaded chan struct{}
 }
@@ -103,7 +104,10 @@ func (p *tab) hear(method string, params json.RawMessage) {
 			p.fault("log: %s: %s", e.Entry.Source, e.Entry.Text)
 		}
 	case "Network.requestWillBeSent":
-		if u := e.Request.URL; !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "about:") {
+		p.lock.Lock()
+		ours := p.origin != "" && strings.HasPrefix(e.Request.URL, p.origin)
+		p.lock.Unlock()
+		if u := e.Request.URL; !ours && !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "about:") {
 			p.fault("request: %s", u)
 		}
 	}
@@ -121,22 +125,36 @@ func (p *tab) take() []string {
 // open opens a file.
 func (p *tab) open(file string) {
 	p.t.Helper()
-	path := must.Get(filepath.Abs(file))(p.t)
+	p.visit("file://" + must.Get(filepath.Abs(file))(p.t))
+}
+
+// online lets the page load from one server, and from no other.
+func (p *tab) online(origin string) {
+	p.t.Helper()
+	p.lock.Lock()
+	p.origin = origin
+	p.lock.Unlock()
+	p.ask("Network.emulateNetworkConditions", map[string]any{"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
+}
+
+// visit opens an address.
+func (p *tab) visit(url string) {
+	p.t.Helper()
 	select { // of the page before
 	case <-p.loaded:
 	default:
 	}
 	var answer struct{ ErrorText string }
-	p.ask("Page.navigate", map[string]any{"url": "file://" + path}, &answer)
+	p.ask("Page.navigate", map[string]any{"url": url}, &answer)
 	if answer.ErrorText != "" {
-		p.t.Fatalf("%s: %s", file, answer.ErrorText)
+		p.t.Fatalf("%s: %s", url, answer.ErrorText)
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	select {
 	case <-p.loaded:
 	case <-ctx.Done():
-		p.t.Fatalf("%s: not loaded: %v", file, ctx.Err())
+		p.t.Fatalf("%s: not loaded: %v", url, ctx.Err())
 	}
 }
 
@@ -184,11 +202,11 @@ func (p *tab) press(key string, code int, text string) {
 	}
 }
 
-// shoot writes a picture of the whole page, for people to look at.
-func (p *tab) shoot(file string) {
+// shoot writes a picture of the page for people to look at: of the whole, or of what is in view.
+func (p *tab) shoot(file string, whole bool) {
 	p.t.Helper()
 	var picture struct{ Data string }
-	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &picture)
+	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &picture)
 	data := must.Get(base64.StdEncoding.DecodeString(picture.Data))(p.t)
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		p.t.Fatal(err)

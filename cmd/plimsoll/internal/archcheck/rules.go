@@ -260,8 +260,8 @@ var rooms = []room{
 	},
 	{
 		folder: "dashboard", floor: adapter,
-		imports: []string{"nodescaler/loop"},
-		why:     "the dashboard shows a journal's records, live, recorded or simulated, and cannot distinguish them",
+		imports: []string{"nodescaler", "nodescaler/loop", "pricing"},
+		why:     "the dashboard shows a journal's records, live, recorded or simulated, and what those are made of; it cannot distinguish them",
 	},
 	{
 		folder: "deploy", floor: contract,

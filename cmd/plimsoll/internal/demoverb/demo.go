@@ -37,6 +37,8 @@ type demoOptions struct {
 	plain   bool
 	noColor bool
 	journal string
+	page    string
+	url     string // of the page, while it is served
 }
 
 // New makes the verb.
@@ -48,8 +50,8 @@ func New(env *cli.Env) *cobra.Command {
 		Long: `Show a simulated day of a small cluster: three Proxmox hosts, a web shop on them, and what
 Plimsoll decides, in a minute and a half. Nothing is installed, and nothing leaves this machine.
 
-On a terminal the hosts are drawn as hulls, and faults and prices can be tried; ? explains the
-keys. Elsewhere, and with --plain, each thing that happens is a line. With -o json each step of
+A web page shows the same day, on this machine alone, until the demo ends. On a terminal the hosts
+are drawn as hulls, and faults and prices can be tried; ? explains the keys. Elsewhere, and with --plain, each thing that happens is a line. With -o json each step of
 the loop is a record, which plimsoll explain reads; the same seed gives the same records.`,
 		Example: "  plimsoll demo\n" +
 			"  plimsoll demo --for 30s --seed 7 --plain\n" +
@@ -71,8 +73,14 @@ the loop is a record, which plimsoll explain reads; the same seed gives the same
 	cli.AddShortFlag(cmd, &o.format, cli.OneOf("text", "json"), "output", "o", "format", "text", "show the day as text, or print its records as json")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "print lines even on a terminal")
 	cmd.Flags().BoolVar(&o.noColor, "no-color", false, "draw without colours (also: set NO_COLOR)")
+	cmd.Flags().StringVar(&o.page, "page", usualPage, "serve a web page of the day at this `address`, host:port; off for none")
 	cmd.Flags().StringVar(&o.journal, "journal", "", "write the records to a `file` besides what is shown")
 	return cmd
+}
+
+// pageServed reports whether a page is to be served. A day that does not wait is over at once.
+func (o *demoOptions) pageServed() bool {
+	return o.page != "off" && (o.page != usualPage || !o.speed.unpaced())
 }
 
 // lengthSpeed is the speed that --for is meant at.
@@ -88,7 +96,7 @@ func (o *demoOptions) length() time.Duration { return o.lengthSpeed().of(o.wall)
 
 // runDemo shows the day in the way that suits who looks at it.
 func runDemo(ctx context.Context, env *cli.Env, o demoOptions) (err error) {
-	var journals tee
+	var journals loop.Journals
 	if o.journal != "" {
 		// As plimsoll run, it does not make the folder of its journal.
 		if _, err := env.Stat(filepath.Dir(o.journal)); err != nil {
@@ -106,6 +114,13 @@ func runDemo(ctx context.Context, env *cli.Env, o demoOptions) (err error) {
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	if o.format == "json" {
 		journals = append(journals, loop.NewNDJSON(out))
+	} else if o.pageServed() {
+		page, err := openPage(ctx, o.page)
+		if err != nil {
+			return fmt.Errorf("--page: %w", err)
+		}
+		defer func() { err = errors.Join(err, page.close()) }()
+		journals, o.url = append(journals, page.history), page.url
 	}
 	session, err := demo.New(demo.Config{Seed: o.seed, Length: o.length(), Journal: journals})
 	if err != nil {
@@ -125,17 +140,6 @@ func runDemo(ctx context.Context, env *cli.Env, o demoOptions) (err error) {
 		return plainDemo(ctx, env, session, o)
 	}
 	return screenDemo(ctx, env, session, o)
-}
-
-// tee is several journals that get the same records.
-type tee []loop.Journal
-
-// Append writes the record to all of them.
-func (t tee) Append(s *loop.Step) (err error) {
-	for _, j := range t {
-		err = errors.Join(err, j.Append(s))
-	}
-	return err
 }
 
 // beat is how often a paced demo moves on.

@@ -22,6 +22,9 @@ import (
 // failure to be stopped: what has happened until then is summed up.
 func plainDemo(ctx context.Context, env *cli.Env, s *demo.Session, o demoOptions) error {
 	w := env.Stdout
+	if o.url != "" {
+		fmt.Fprintf(env.Stderr, "web page: %s\n", o.url)
+	}
 	fmt.Fprintf(w, "plimsoll demo · everything below is simulated · %s at %s · seed %d\n%s\n\n", pricing.Short(o.length()), o.speed, o.seed, strings.Join(demo.Setting(), "\n"))
 	err := live(ctx, env, s, o.speed, func(events []demo.Event) error {
 		for i := range events {

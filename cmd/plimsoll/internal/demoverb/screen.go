@@ -93,11 +93,20 @@ const keys = "? help  space pause  + - speed  f fault  p price  e explain  q qui
 func newScreen(ctx context.Context, s *demo.Session, o demoOptions, with hull.Paint) *screen {
 	m := &screen{ctx: ctx, session: s, with: with, speed: o.speed, width: 80, height: 24}
 	m.frame = hull.Frame{
-		Title: fmt.Sprintf("plimsoll demo · everything is simulated · seed %d", o.seed),
+		Title: o.title(),
 		Keys:  keys,
 	}
 	m.show(s.State())
 	return m
+}
+
+// title says what is shown, and where else.
+func (o *demoOptions) title() string {
+	title := fmt.Sprintf("plimsoll demo · everything is simulated · seed %d", o.seed)
+	if o.url != "" {
+		title += " · " + o.url
+	}
+	return title
 }
 
 // Init starts time.

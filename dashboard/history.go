@@ -1,0 +1,224 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/json"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+const (
+	// Small and Large are how many bytes of records are kept, compressed: beside a process that does
+	// something else, and by one that shows a journal. Charts and sums reach further back.
+	Small = 32 << 20
+	Large = 256 << 20
+	// mostDecisions is how many records are kept in the list of decisions.
+	mostDecisions = 20_000
+)
+
+// History keeps records as they come: each of the latest whole, and of all how their numbers went.
+// It is a journal, and may be read while it is written.
+type History struct {
+	mu        sync.RWMutex
+	limit     int // bytes
+	kept      int
+	records   []record // by time
+	decisions []Decision
+	fleet     *trend
+	workloads map[string]*trend
+	money     ledger
+	unit      string
+	appended  chan struct{} // closed when the next record is there
+	deflate   *flate.Writer
+}
+
+// record is one that is kept whole.
+type record struct {
+	id   string
+	time time.Time
+	line []byte // compressed JSON
+}
+
+// New returns an empty history that keeps so many bytes of records, Small or Large.
+func New(limit int) *History {
+	return &History{
+		limit: limit, workloads: map[string]*trend{}, appended: make(chan struct{}),
+		fleet: newTrend(mean, mean, latest, latest, latest, highest), money: ledger{},
+	}
+}
+
+// Read adds the records of a journal, an NDJSON file.
+func (h *History) Read(r io.Reader) error { return loop.Read(r, h.Append) }
+
+// Append adds a record. One that is older than the last, as after a clock was put back, is filed
+// where it belongs.
+func (h *History) Append(s *loop.Step) error {
+	line, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if line, err = h.compress(line); err != nil {
+		return err
+	}
+	r := record{id: s.ID, time: s.Time.UTC(), line: line}
+	h.records = slices.Insert(h.records, h.after(r.time), r)
+	h.kept += len(line)
+	h.forget()
+	h.follow(s)
+	if d, decided := decisionOf(s); decided {
+		h.decisions = append(h.decisions, d)
+		if len(h.decisions) > mostDecisions {
+			h.decisions = slices.Clone(h.decisions[mostDecisions/10:])
+		}
+	}
+	close(h.appended)
+	h.appended = make(chan struct{})
+	return nil
+}
+
+// compress makes a record about a tenth of its size.
+func (h *History) compress(line []byte) ([]byte, error) {
+	var out bytes.Buffer
+	if h.deflate == nil {
+		var err error
+		if h.deflate, err = flate.NewWriter(&out, flate.BestSpeed); err != nil {
+			return nil, err
+		}
+	}
+	h.deflate.Reset(&out)
+	if _, err := h.deflate.Write(line); err != nil {
+		return nil, err
+	}
+	err := h.deflate.Close()
+	return bytes.Clone(out.Bytes()), err
+}
+
+// forget drops the oldest records beyond the limit, some at a time.
+func (h *History) forget() {
+	if h.kept <= h.limit {
+		return
+	}
+	n := 0
+	for ; n < len(h.records)-1 && h.kept > h.limit-h.limit/10; n++ {
+		h.kept -= len(h.records[n].line)
+	}
+	h.records = slices.Clone(h.records[n:])
+}
+
+// follow adds a record's numbers to the trends.
+func (h *History) follow(s *loop.Step) {
+	o := &s.Observed
+	rate, joined, machines := unknown, unknown, number(0)
+	if o.Cost.Known {
+		h.unit = o.Cost.Unit
+		rate, joined = number(o.Cost.Ordered.Units()), number(o.Cost.Joined.Units())
+		h.money.add(s)
+	}
+	for _, n := range o.Machines {
+		machines += number(n)
+	}
+	h.fleet.add(s.Time, rate, joined, machines, number(o.Nodes), number(o.Pods), number(o.Pending))
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		t := h.workloads[w.Workload]
+		if t == nil {
+			t = newTrend(mean, highest, latest, latest, latest, latest)
+			h.workloads[w.Workload] = t
+		}
+		ahead, load, late, target := unknown, unknown, unknown, unknown
+		if w.Decision != nil && w.Decision.Ahead > 0 {
+			ahead = number(w.Decision.Ahead)
+		}
+		if in := w.Inputs; in != nil {
+			load, late = known(in.Arrivals), known(in.LatencyMs)
+			if in.TargetMs > 0 {
+				target = number(in.TargetMs)
+			}
+		}
+		t.add(s.Time, load, late, target, number(w.Replicas), number(w.Ready), ahead)
+	}
+}
+
+func known(v *float64) number {
+	if v == nil {
+		return unknown
+	}
+	return number(*v)
+}
+
+// after is how many records are not after a moment.
+func (h *History) after(t time.Time) int {
+	return sort.Search(len(h.records), func(i int) bool { return h.records[i].time.After(t) })
+}
+
+// open returns a record whole.
+func (r *record) open() (json.RawMessage, error) {
+	return io.ReadAll(flate.NewReader(bytes.NewReader(r.line)))
+}
+
+// next is closed once there is a record more than now.
+func (h *History) next() <-chan struct{} {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.appended
+}
+
+// last is the latest record; false without one.
+func (h *History) last() (record, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if len(h.records) == 0 {
+		return record{}, false
+	}
+	return h.records[len(h.records)-1], true
+}
+
+// around is the record at a moment, the last not after it or the first there is, with its
+// neighbours' times, zero for none.
+func (h *History) around(t time.Time) (r record, before, after time.Time, found bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if len(h.records) == 0 {
+		return record{}, before, after, false
+	}
+	i := max(0, h.after(t)-1)
+	if i > 0 {
+		before = h.records[i-1].time
+	}
+	if i < len(h.records)-1 {
+		after = h.records[i+1].time
+	}
+	return h.records[i], before, after, true
+}
+
+// named is when the record of an ID was made, the latest of those that have it: IDs begin again
+// with each process.
+func (h *History) named(id string) (time.Time, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, r := range slices.Backward(h.records) {
+		if r.id == id {
+			return r.time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// names are those of the workloads, sorted.
+func (h *History) names() []string {
+	all := make([]string, 0, len(h.workloads))
+	for name := range h.workloads {
+		all = append(all, name)
+	}
+	slices.SortFunc(all, strings.Compare)
+	return all
+}

@@ -1,0 +1,156 @@
+package dashboard
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// fold is how the numbers of one bucket become one.
+type fold int
+
+const (
+	mean fold = iota
+	highest
+	latest
+)
+
+// number is one of a chart. What was not measured is not a number, and null in JSON.
+type number float32
+
+var unknown = number(math.NaN())
+
+// MarshalJSON writes the number.
+func (n number) MarshalJSON() ([]byte, error) {
+	if f := float64(n); !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return strconv.AppendFloat(nil, f, 'g', 6, 32), nil
+	}
+	return []byte("null"), nil
+}
+
+// resolutions are how finely a trend is kept, and for how long: as a chart shows it, in memory that
+// does not grow with the journal.
+var resolutions = []struct {
+	width   time.Duration
+	buckets int
+}{
+	{10 * time.Second, 750}, // 2 hours and some
+	{2 * time.Minute, 750},  // a day and some
+	{15 * time.Minute, 700}, // a week and some
+	{time.Hour, 1488},       // 2 months
+}
+
+// trend is how some numbers went over time.
+type trend struct {
+	folds  []fold
+	levels []level // by resolution
+}
+
+// level is a trend at one resolution. Its buckets follow each other in time without a gap.
+type level struct {
+	width   time.Duration
+	keep    int
+	first   int64 // the number of buckets of this width before the first one
+	buckets [][]cell
+}
+
+// cell is one number of a bucket, of so many values.
+type cell struct {
+	value number
+	of    int32
+}
+
+func newTrend(folds ...fold) *trend {
+	t := &trend{folds: folds}
+	for _, r := range resolutions {
+		t.levels = append(t.levels, level{width: r.width, keep: r.buckets})
+	}
+	return t
+}
+
+// add puts the numbers of a moment in; those that are unknown change nothing.
+func (t *trend) add(at time.Time, values ...number) {
+	for i := range t.levels {
+		bucket := t.levels[i].at(at, len(t.folds))
+		for k, v := range values {
+			if v == v && bucket != nil {
+				bucket[k].add(v, t.folds[k])
+			}
+		}
+	}
+}
+
+func (c *cell) add(v number, how fold) {
+	switch {
+	case c.of == 0 || how == latest:
+		c.value = v
+	case how == highest:
+		c.value = max(c.value, v)
+	case how == mean:
+		c.value += (v - c.value) / number(c.of+1)
+	}
+	c.of++
+}
+
+// at is the bucket of a moment; nil if that is older than what is kept.
+func (l *level) at(at time.Time, columns int) []cell {
+	n := at.UnixNano() / int64(l.width)
+	switch last := l.first + int64(len(l.buckets)) - 1; {
+	case len(l.buckets) == 0 || n > last+int64(l.keep):
+		l.first, l.buckets = n, nil
+	case n < l.first:
+		return nil
+	}
+	for l.first+int64(len(l.buckets)) <= n {
+		l.buckets = append(l.buckets, make([]cell, columns))
+	}
+	if len(l.buckets) >= 2*l.keep { // moved rarely, so that each bucket moves once
+		gone := len(l.buckets) - l.keep
+		l.first, l.buckets = l.first+int64(gone), append([][]cell(nil), l.buckets[gone:]...)
+	}
+	return l.buckets[n-l.first]
+}
+
+// points are a trend's numbers between two moments, at the finest resolution that reaches back far
+// enough and has no more than a chart can show. Times are the beginnings of buckets.
+func (t *trend) points(from, to time.Time) (times []time.Time, columns [][]number) {
+	l := t.finest(from, to)
+	columns = make([][]number, len(t.folds))
+	begin := max(0, from.UnixNano()/int64(l.width)-l.first, int64(len(l.buckets)-l.keep))
+	for i := begin; i < int64(len(l.buckets)); i++ {
+		at := time.Unix(0, (l.first+i)*int64(l.width)).UTC()
+		if at.After(to) {
+			break
+		}
+		times = append(times, at)
+		for k, c := range l.buckets[i] {
+			if c.of == 0 {
+				c.value = unknown
+			}
+			columns[k] = append(columns[k], c.value)
+		}
+	}
+	return times, columns
+}
+
+func (t *trend) finest(from, to time.Time) *level {
+	oldest := t.begin()
+	if from.Before(oldest) {
+		from = oldest
+	}
+	for i := range t.levels {
+		l := &t.levels[i]
+		since := max(l.first, l.first+int64(len(l.buckets)-l.keep))
+		if to.Sub(from) <= l.width*time.Duration(l.keep) && !time.Unix(0, since*int64(l.width)).After(from) {
+			return l
+		}
+	}
+	return &t.levels[len(t.levels)-1]
+}
+
+// begin is since when the coarsest resolution reaches back.
+func (t *trend) begin() time.Time {
+	l := &t.levels[len(t.levels)-1]
+	since := max(l.first, l.first+int64(len(l.buckets)-l.keep))
+	return time.Unix(0, since*int64(l.width)).UTC()
+}

@@ -1,0 +1,136 @@
+//go:build browser
+
+package browsertest
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/dashboard"
+	"github.com/plimsoll/plimsoll/testbed/demo"
+	"github.com/plimsoll/plimsoll/testbed/must"
+)
+
+// axe is where axe-core's script is, which make browser-test fetches where there is npm.
+const axe = "../../../out/axe/package/axe.min.js"
+
+// views are the dashboard's, each with what it must show of the demo's day.
+var views = []struct{ name, path, shows string }{
+	{"now", "#/now", "pve3"},
+	{"then", "#/now?at=2026-06-01T11:00:00Z", "At 2026-06-01 11:00"},
+	{"workloads", "#/workloads", "shop/web"},
+	{"workload", "#/workload/shop/web", "Latency"},
+	{"machines", "#/machines", "worker"},
+	{"machine", "#/machine/worker-start-001", "Why it is not removed"},
+	{"pending", "#/pending", "What the plan says"},
+	{"decisions", "#/decisions?kind=Buy", "asked for by"},
+	{"money", "#/money", "saved by following the load"},
+}
+
+func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
+	h := dashboard.New(dashboard.Small)
+	session := must.Get(demo.New(demo.Config{Seed: 1, Length: 12 * time.Hour, Journal: h}))(t)
+	must.Get(session.Advance(t.Context(), 11*time.Hour))(t)
+	server := httptest.NewServer(h.Handler(true))
+	defer server.Close()
+	checks := axeScript(t)
+	b := start(t)
+	for _, view := range views {
+		t.Run(view.name, func(t *testing.T) {
+			p := b.tab(t)
+			p.online(server.URL)
+			var faults []string
+			for _, width := range []int{400, 1280, 2560} {
+				for _, scheme := range schemes {
+					p.see(width, "screen", scheme)
+					p.visit("about:blank")
+					p.visit(server.URL + "/" + view.path)
+					if !p.shows(view.shows) {
+						t.Fatalf("it does not show %q:\n%s", view.shows, p.text())
+					}
+					for _, of := range []string{"basics", "wide", "contrast"} {
+						for _, f := range p.faultsOf(of) {
+							faults = append(faults, fmt.Sprintf("%s, %d wide: %s", scheme, width, f))
+						}
+					}
+					faults = append(faults, p.axe(checks)...)
+					if *shots != "" {
+						name := fmt.Sprintf("dashboard-%s-%d-%s", view.name, width, scheme)
+						p.shoot(filepath.Join(*shots, name+".png"), true)
+						p.shoot(filepath.Join(*shots, name+"-view.png"), false) // as docs/dashboard has them
+					}
+				}
+			}
+			faults = append(faults, p.take()...)
+			if len(faults) > 0 {
+				t.Errorf("%d faults:\n%s", len(faults), strings.Join(faults, "\n"))
+			}
+		})
+	}
+	t.Run("it follows what comes", func(t *testing.T) {
+		p := b.tab(t)
+		p.online(server.URL)
+		p.visit(server.URL)
+		if !p.shows("Latest record 2026-06-01 16:59") && !p.shows("Latest record 2026-06-01 17:00") {
+			t.Fatal(p.text())
+		}
+		must.Get(session.Advance(t.Context(), 30*time.Minute))(t)
+		if !p.shows("Latest record 2026-06-01 17:") || !p.shows("17:29") && !p.shows("17:30") {
+			t.Errorf("it does not follow:\n%s", p.text())
+		}
+		p.press("3", 51, "3")
+		if !p.shows("since") {
+			t.Errorf("3 does not show the machines:\n%s", p.text())
+		}
+		p.press("ArrowLeft", 37, "")
+		if !p.shows("At 2026-06-01 17:") {
+			t.Errorf("the arrow does not show the record before:\n%s", p.text())
+		}
+		if faults := p.take(); len(faults) > 0 {
+			t.Error(strings.Join(faults, "\n"))
+		}
+	})
+}
+
+// axeScript reads axe-core, where it was fetched.
+func axeScript(t *testing.T) string {
+	data, err := os.ReadFile(axe)
+	if err != nil {
+		t.Logf("WITHOUT axe-core: %v; make browser-test fetches it where there is npm", err)
+	}
+	return string(data)
+}
+
+// axe are the violations of WCAG that axe-core finds.
+func (p *tab) axe(script string) (faults []string) {
+	p.t.Helper()
+	if script == "" {
+		return nil
+	}
+	p.eval(script+"; null", nil)
+	p.eval(`axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => r.violations.map(v => v.id + ': ' + v.help + ': ' + v.nodes.slice(0, 3).map(n => n.html).join(' ')))`, &faults)
+	return faults
+}
+
+// shows waits until the page shows a text.
+func (p *tab) shows(text string) bool {
+	p.t.Helper()
+	for until := time.Now().Add(patience / 3); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if strings.Contains(p.text(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *tab) text() (text string) {
+	p.t.Helper()
+	p.eval("document.body.innerText", &text)
+	return text
+}
