@@ -610,6 +610,9 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// Which machines go because less would do. Not set, those that the node policy finds not needed.
+	// +optional
+	Consolidation *Consolidation `json:"consolidation,omitempty"`
 	// Which nodes are broken although they are ready, so that their machines are replaced. Not set,
 	// none.
 	// +optional
@@ -620,6 +623,20 @@ type Disruption struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Budgets []NodeBudget `json:"budgets,omitempty"`
+}
+
+// Consolidation is which machines of a pool go because less would do.
+type Consolidation struct {
+	// WhenEmpty lets those go that have no pods to move. WhenEmptyOrUnderutilized lets those go,
+	// too, whose pods have places elsewhere, and replaces machines by cheaper ones, if what that
+	// saves within eight hours pays for the move.
+	// +required
+	// +kubebuilder:validation:Enum=WhenEmpty;WhenEmptyOrUnderutilized
+	Policy string `json:"policy"`
+	// For how long a machine's pods must have been the same: 30m. Not set, 10m before it is replaced,
+	// and the node policy's time before it goes as not needed.
+	// +optional
+	After Duration `json:"after,omitempty"`
 }
 
 // Repair is which nodes of a pool are broken although they are ready.
@@ -715,7 +732,7 @@ type VMPoolStatus struct {
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
 	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced,
-	// MachinesHeld, MachinesOutdated, RepairHalted and SparesAdvised.
+	// MachinesHeld, MachinesOutdated, RepairHalted, DisruptionHalted and SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

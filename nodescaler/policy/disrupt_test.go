@@ -306,3 +306,139 @@ func TestReplacementsCountForNoQuota(t *testing.T) {
 		t.Errorf("it is ordered for %v", got)
 	}
 }
+
+// consolidates gives the first pool's machines a consolidation.
+func consolidates(policy nodescaler.ConsolidationPolicy, budgets ...nodescaler.NodeBudget) func(*sample.World) {
+	return func(w *sample.World) {
+		w.Pools[0].Disruption = nodescaler.Disruption{Consolidation: nodescaler.Consolidation{Policy: policy}, Budgets: budgets}
+	}
+}
+
+// Random fleets that are dearer than need be are consolidated: it costs no more in the end, never
+// more than what is replaced at the same time, every pod has a place, and after one round of
+// changes nothing is done for a week.
+func TestConsolidatedFleetsAreLeftAlone(t *testing.T) {
+	for _, name := range []string{"unneeded", "joint"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			l := odd(t)
+			p, disruption := build(t, Spec{Policy: name}), l.Pools[0].Disruption
+			l.Pools[0].Disruption = nodescaler.Disruption{}
+			l.live(t, p, 30*time.Minute)
+			l.Pools[0].Disruption = disruption
+			before, waited := l.rate(), len(l.waiting())
+			round := l.live(t, p, 4*time.Hour)
+			after := l.rate()
+			if after > before {
+				t.Fatalf("it cost %s, and after half a day %s: %v", before, after, round)
+			}
+			if w := l.waiting(); len(w) > waited {
+				t.Fatalf("after half a day %v wait: %v", w, round)
+			}
+			for range 7 * 12 { // a week, a minute of each two hours
+				l.Now = l.Now.Add(119 * time.Minute)
+				if done := l.live(t, p, time.Minute); len(done) > 0 {
+					t.Fatalf("%s after it began: %v; before: %v", l.Now.Sub(sample.Noon), done, round)
+				}
+			}
+		}))
+	}
+}
+
+// What is replaced by cheaper machines, and what stays.
+func TestMachinesAreConsolidated(t *testing.T) {
+	on := consolidates(nodescaler.WhenEmptyOrUnderutilized)
+	all := consolidates(nodescaler.WhenEmptyOrUnderutilized, nodes(9))
+	large := func(name, host string) func(*sample.World) {
+		return func(w *sample.World) {
+			w.Node(name, host)
+			w.Machines[len(w.Machines)-1].Shape = sample.Large
+			w.Nodes[len(w.Nodes)-1].Allocatable = sample.Large.Resources().Minus(w.Pools[0].Reserved)
+		}
+	}
+	pod := func(name, node string, cpu pricing.MilliCPU, change ...func(*nodescaler.Pod)) func(*sample.World) {
+		return func(w *sample.World) { w.Pod(name, node, cpu, 100, change...) }
+	}
+	type changes = []func(*sample.World)
+	for _, c := range []struct {
+		name    string
+		change  changes
+		want    []string
+		reasons []string
+	}{
+		{"a large machine is replaced by a small one", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500)}, []string{"Buy w small pve2"},
+			[]string{nodescaler.MachineCostly, nodescaler.ReplacementOrdered, nodescaler.ReplacementAwaited}},
+		{"not unless it is asked for", changes{large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"not with WhenEmpty", changes{consolidates(nodescaler.WhenEmpty), large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"not if it saves nothing", changes{on, large("w-1", "pve1"), pod("p", "w-1", 7000)}, nil, nil},
+		{"not if the move does not pay", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500, func(p *nodescaler.Pod) { p.Priority = 2000000000 }),
+			pod("q", "w-1", 1500, func(p *nodescaler.Pod) { p.DeletionCost = 2147483647 }), pod("r", "w-1", 1500, func(p *nodescaler.Pod) { p.Priority = 2000000000 })}, nil, nil},
+		{"two small ones are replaced by none", changes{all, func(w *sample.World) { w.Node("w-1", "pve1").Node("w-2", "pve2") }, pod("p", "w-1", 900), pod("q", "w-2", 800)},
+			[]string{"Cordon w-2", "Evict q"}, nil},
+		{"two large ones are replaced by a small one", changes{all, large("w-1", "pve1"), large("w-2", "pve2"), pod("p", "w-1", 800), pod("q", "w-2", 900)}, []string{"Buy w small pve3"},
+			[]string{nodescaler.MachineCostly}},
+		{"a budget of none", changes{consolidates(nodescaler.WhenEmptyOrUnderutilized, nodes(0)), large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"a budget for empty machines", changes{consolidates(nodescaler.WhenEmptyOrUnderutilized, nodescaler.NodeBudget{Reasons: []nodescaler.Cause{nodescaler.Empty}}), large("w-1", "pve1"), pod("p", "w-1", 1500)},
+			[]string{"Buy w small pve2"}, nil},
+		{"do-not-disrupt on a pod", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500, pinned)}, nil, nil},
+		{"do-not-disrupt on a node", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Nodes[0].Pinned = "annotated" }}, nil, nil},
+		{"a disruption budget that lets no pod go", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Budgets = []nodescaler.Budget{{Workload: "ns/app"}} }}, nil, nil},
+		{"a pool at its maximum", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Pools[0].Max = 1 }}, nil, nil},
+		{"a paused pool", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), sample.HeldDown}, nil, nil},
+		{"machines that drifted are replaced first", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), drifted("w-1"), func(w *sample.World) { w.Pools[0].Disruption.Drift = nodescaler.DriftReplace }},
+			[]string{"Buy w small pve2"}, []string{nodescaler.MachineDrifted}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := sample.New()
+			w.Pools[0].Shapes = []pricing.Shape{sample.Large, sample.Small}
+			for i := range w.Hosts {
+				w.Hosts[i].Room = sample.Large.Resources().Times(4)
+			}
+			for _, change := range c.change {
+				change(w)
+			}
+			p := build(t, Spec{Policy: "joint"})
+			sample.Decide(t, p, w.At(0))
+			sample.Decide(t, p, w.At(15*time.Second))
+			sample.Expect(t, sample.Decide(t, p, w.At(11*time.Minute)), c.want, c.reasons...)
+		})
+	}
+}
+
+// odd is a fleet of machines of several shapes, each with some pods.
+func odd(t *rapid.T) *life {
+	l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
+	big := sample.Large
+	big.Name, big.CPU, big.Memory = "huge", 2*big.CPU, 2*big.Memory
+	l.Pools[0].Max, l.Pools[0].Shapes = 40, []pricing.Shape{sample.Small, sample.Large, big}
+	for i := range l.Hosts {
+		l.Hosts[i].Room = big.Resources().Times(16)
+	}
+	l.Pools[0].Disruption = nodescaler.Disruption{
+		Consolidation: nodescaler.Consolidation{Policy: nodescaler.WhenEmptyOrUnderutilized},
+		Budgets:       []nodescaler.NodeBudget{nodes(rapid.IntRange(1, 8).Draw(t, "budget"))},
+	}
+	for i := range rapid.IntRange(1, 10).Draw(t, "machines") {
+		shape := sample.OneOf(t, "shape", l.Pools[0].Shapes...)
+		name := fmt.Sprintf("w-%02d", i+1)
+		l.Node(name, fmt.Sprintf("pve%d", i%3+1))
+		m, n := &l.Machines[len(l.Machines)-1], &l.Nodes[len(l.Nodes)-1]
+		m.Shape, n.Allocatable = shape, shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB})
+		n.Labels = l.labels(m)
+		l.Pod("daemon/"+name, name, 100, 256, sample.Daemon)
+	}
+	for _, size := range []string{"300", "700", "1100"} {
+		l.wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
+	}
+	l.control()
+	l.schedule()
+	return l
+}
+
+// rate is what all machines cost an hour.
+func (l *life) rate() (sum pricing.Rate) {
+	x := nodescaler.NewIndex(&l.Snapshot)
+	for _, m := range x.Machines {
+		sum += x.Rate(m.Shape, m.Host)
+	}
+	return sum
+}

@@ -221,6 +221,12 @@ var lifecycleScenes = []scene{
 		says: []string{nodescaler.RepairHalted, nodescaler.MachineUnhealthy, reasonRepairing},
 	},
 	{
+		name: "a machine that cost too much is replaced", services: []*service{deployment("web", 1, 2500, halfGiB), deployment("api", 1, 300, halfGiB)}, long: 60 * time.Minute,
+		before: disrupts(4, v1alpha1.Disruption{Consolidation: &v1alpha1.Consolidation{Policy: "WhenEmptyOrUnderutilized", After: "5m"}}),
+		acts: []act{{at: 10 * time.Minute, do: func(l *setting) { l.service("shop/web").replicas = 0 }}, after(string(nodescaler.Return), func(*setting) {})},
+		says: []string{nodescaler.MachineCostly, reasonDisrupting},
+	},
+	{
 		name: "the owner of a drifted node keeps it", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
 		before: func(l *setting) {
 			disrupts(4, v1alpha1.Disruption{Drift: "Replace"})(l)
