@@ -134,6 +134,7 @@ func (w *work) doClaim(ctx context.Context) {
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
 	w.m.Original = w.view.original(w.p, w.m.Host)
+	w.m.Cloned = w.p.Cloned(w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
 	w.reached(w.m, StepClaimed, w.now)
@@ -465,7 +466,10 @@ func (w *work) doSeed(ctx context.Context) {
 		return
 	}
 	name := seedDisc(w.cfg.Owner, w.i.Name)
-	if !w.before(func() { w.m.Disc, w.m.DiscHost = w.p.ISO.Storage+":iso/"+name, w.host }) {
+	if !w.before(func() {
+		w.m.Disc, w.m.DiscHost = w.p.ISO.Storage+":iso/"+name, w.host
+		w.m.Seeded, w.m.Version = w.p.Made(w.m.Host), w.p.Join.Install.Version
+	}) {
 		return
 	}
 	upid, err := w.client.Upload(ctx, w.host, w.p.ISO.Storage, name, disc)
@@ -482,8 +486,19 @@ func (w *work) asked(upid pveapi.UPID, kind TaskKind, err error) {
 	w.upsetMaking(err)
 }
 
+// madeWith is the digest of what a machine is made with that is configured by the pool now. The
+// pool may have had other settings when it was cloned, or when its disc was made.
+func madeWith(i *Intent, p *settings.Pool) string {
+	now := p.Made(i.Host)
+	if i.Cloned != "" && i.Cloned != p.Cloned(i.Host) || i.Seeded != "" && i.Seeded != now {
+		return settings.Mixed(i.Cloned, i.Seeded, now)
+	}
+	return now
+}
+
 // doConfigure writes all of the machine's configuration in one call.
 func (w *work) doConfigure(ctx context.Context) {
+	w.i.Settings = madeWith(&w.i, w.p)
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
@@ -499,6 +514,7 @@ func (w *work) doConfigure(ctx context.Context) {
 			return
 		}
 		w.ahead(w.m, StepConfigured)
+		w.m.Settings, w.m.Cloned, w.m.Seeded = w.i.Settings, "", ""
 		w.m.Devices = configured(w.conf, values, w.i.VMID)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
