@@ -613,8 +613,7 @@ type Disruption struct {
 	// Which machines go because less would do. Not set, those that the node policy finds not needed.
 	// +optional
 	Consolidation *Consolidation `json:"consolidation,omitempty"`
-	// Which nodes are broken although they are ready, so that their machines are replaced. Not set,
-	// none.
+	// Which nodes are broken, so that their machines are replaced. Not set, none.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
 	// How many machines may be on their way out at once, those included that are not needed. Of the
@@ -639,7 +638,7 @@ type Consolidation struct {
 	After Duration `json:"after,omitempty"`
 }
 
-// Repair is which nodes of a pool are broken although they are ready.
+// Repair is which nodes of a pool are broken.
 type Repair struct {
 	// The conditions by which nodes say so, as those of the node problem detector: DiskPressure,
 	// KernelDeadlock, ReadonlyFilesystem. At least one.
@@ -655,12 +654,14 @@ type Repair struct {
 }
 
 // NodeAilment is a condition of a node that has its machine replaced.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'Ready' || self.status != 'True'",fieldPath=".status",message="must be False or Unknown, with type Ready"
 type NodeAilment struct {
-	// The type of the condition. Ready is refused: nodes that are not ready are not drained.
+	// The type of the condition. Of a node that is not Ready the machine is stopped, and its node
+	// deleted with its pods.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
-	// +kubebuilder:validation:XValidation:rule="self != 'Ready'",message="must not be Ready: pods of a node that is not ready cannot be moved"
 	Type string `json:"type"`
 	// The status that means that the node is broken.
 	// +required

@@ -144,7 +144,7 @@ func (t *disrupter) candidates() (list []ending) {
 		if why == nil {
 			continue
 		}
-		keeps := t.keeps(n)
+		keeps := t.keeps(n, cause == nodescaler.Unhealthy && !n.Ready)
 		if keeps == nil {
 			keeps = t.broken(end{n.VM.Pool, cause})
 		}
@@ -171,8 +171,9 @@ func (t *disrupter) halted(p *nodescaler.PoolSize) *nodescaler.Reason {
 
 func (t *disrupter) begun(node string) bool { _, is := t.drains[node]; return is }
 
-// keeps says why a machine stays that works and is to go, or nil.
-func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
+// keeps says why a machine stays that is to go, or nil. Of one whose node is lost an annotation
+// counts no more: nothing on it works.
+func (t *turn) keeps(n *nodescaler.NodeLoad, lost bool) *nodescaler.Reason {
 	var r nodescaler.Reason
 	held, failed := t.Stays(n.VM), t.unended[n.Name]
 	switch {
@@ -180,11 +181,11 @@ func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
 		return held
 	case t.X.Away(n.VM.Host):
 		r = Because(nodescaler.HostOffline, "its host %s is away", n.VM.Host)
-	case n.Pinned != "":
+	case n.Pinned != "" && !lost:
 		r = Because(nodescaler.NodePinned, "its node is %s", n.Pinned)
 	case n.Cordoned:
 		r = Because(nodescaler.NodeCordoned, "its node was cordoned by another client")
-	case !n.Ready:
+	case !n.Ready && !lost:
 		r = Because(nodescaler.NodeNotReady, "its node is not ready")
 	case !failed.IsZero() && t.X.Now.Sub(failed) < endAgain:
 		r = Because(nodescaler.CoolingDown, "its drain failed %s ago, less than %s", t.X.Now.Sub(failed), endAgain)
@@ -206,6 +207,10 @@ func cost(n *nodescaler.NodeLoad) (sum float64) {
 
 // end drains a candidate if its pods have places, or orders these.
 func (t *disrupter) end(c *ending) {
+	if !c.Ready {
+		t.lose(c)
+		return
+	}
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
 		t.kept.add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
 		return
@@ -225,6 +230,24 @@ func (t *disrupter) end(c *ending) {
 	default:
 		t.replace(c, blocked)
 	}
+}
+
+// lose begins to end a machine whose node is not ready. Its pods cannot be moved: they end with it,
+// and their node is deleted once the machine is stopped, so that none of them ever runs twice.
+func (t *disrupter) lose(c *ending) {
+	if !t.Reserve(c.VM.Pool) {
+		t.refill(c)
+		return
+	}
+	delete(t.closed, c.Name)
+	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
+	t.drainer.leaving(c.NodeLoad, 1)
+	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, Plural(len(c.Held()), "pod")))
+}
+
+// silent reports whether the node is on its way out because it is not ready.
+func (t *turn) silent(n *nodescaler.NodeLoad) bool {
+	return !n.Ready && t.ends[n.Name].Code == nodescaler.MachineUnhealthy
 }
 
 // spared reports whether the pool has its minimum of nodes that are ready without one, and takes

@@ -74,6 +74,8 @@ func (t *drainer) carryOn() {
 		begun, spared := drains[n.Name], t.Reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
+		case t.silent(n) && !t.X.Away(n.VM.Host) && n.Cordoned && spared:
+			t.finish(n, begun)
 		case t.wait(n):
 		case !n.Cordoned:
 			t.takeBack(n, CalledOff(n))
@@ -149,7 +151,11 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		return
 	}
 	t.deleted = t.X.Now
-	if why, ends := t.ends[n.Name]; ends {
+	switch why, ends := t.ends[n.Name]; {
+	case t.silent(n):
+		t.Return(n.VM, why, Because(nodescaler.NodeNotReady, "%s is not ready, and what it ran ends with its machine", n.Name))
+		return
+	case ends:
 		t.Return(n.VM, why, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 		return
 	}

@@ -144,7 +144,7 @@ func (t *swapper) eligible() (list []costly) {
 		switch {
 		case n.VM.Phase != nodescaler.Joined || n.VM.Kept() || n.Draining || t.begun(n.Name) || t.closed[n.Name] != nil:
 		case t.places.taken[n.Name] > 0: // by pods that wait
-		case len(moving) == 0 || t.keeps(n) != nil || t.broken(e) != nil || t.drainer.unbudgeted(n) != nil || pinnedOn(n):
+		case len(moving) == 0 || t.keeps(n, false) != nil || t.broken(e) != nil || t.drainer.unbudgeted(n) != nil || pinnedOn(n):
 		default:
 			c := costly{NodeLoad: n, rate: t.X.Rate(n.VM.Shape, n.VM.Host)}
 			c.waste = c.rate - t.cheapest(moving)
@@ -446,7 +446,7 @@ func (t *swapper) carry() {
 		return
 	}
 	for _, n := range left {
-		if keeps := t.keeps(n); keeps != nil {
+		if keeps := t.keeps(n, false); keeps != nil {
 			t.drop(keeps.Text)
 			return
 		}

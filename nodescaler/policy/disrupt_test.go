@@ -162,6 +162,38 @@ func TestMachinesAreReplaced(t *testing.T) {
 		{name: "while too many are broken, others drift", world: full(3), change: []func(*sample.World){replaces(), broken("w-1", "w-2"), drifted("w-3")},
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.RepairHalted, nodescaler.MachineDrifted}},
 	}...)
+	silent := func(names ...string) func(*sample.World) {
+		return func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(15 * time.Minute)}}
+			for i := range w.Nodes {
+				if n := &w.Nodes[i]; slices.Contains(names, n.Name) {
+					n.Ready, n.Conditions = false, []nodescaler.NodeCondition{{Type: nodescaler.Ready, Status: "Unknown", Since: w.Now.Add(-15 * time.Minute)}}
+				}
+			}
+		}
+	}
+	tests = append(tests, []struct {
+		name    string
+		world   *sample.World
+		change  []func(*sample.World)
+		want    []string
+		reasons []string
+	}{
+		{name: "a silent node is lost with its pods", world: full(1), change: []func(*sample.World){silent("w-1")}, want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineUnhealthy}},
+		{name: "whatever keeps its pods", world: sample.New().Node("w-1", "pve1").Pod("p", "w-1", 100, 100, pinned), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Nodes[0].Pinned, w.Budgets = "annotated", []nodescaler.Budget{{Workload: "ns/app"}}
+		}}, want: []string{"Cordon w-1"}},
+		{name: "not if it has not lasted", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Conditions[0].Since = w.Now }}},
+		{name: "not if another client cordoned it", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Cordoned = true }}, reasons: []string{nodescaler.NodeCordoned}},
+		{name: "not if its host is away", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Hosts[0].Online = false }}, reasons: []string{nodescaler.HostOffline}},
+		{name: "not if its machine is held", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Machines[0].Held = &nodescaler.Reason{Code: "Held", Text: "by ann"}
+		}}, reasons: []string{nodescaler.MachineHeld}},
+		{name: "not while it starts", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Joined = w.Now.Add(-14 * time.Minute) }}},
+		{name: "not if too many are silent", world: full(3), change: []func(*sample.World){silent("w-1", "w-2")}, reasons: []string{nodescaler.RepairHalted}},
+		{name: "a pool at its minimum is filled first", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Pools[0].Min = 1 }},
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.ReplacementAwaited}},
+	}...)
 	for _, c := range tests {
 		for _, policy := range []string{"unneeded", "joint"} {
 			t.Run(c.name+"/"+policy, func(t *testing.T) {
@@ -441,4 +473,21 @@ func (l *life) rate() (sum pricing.Rate) {
 		sum += x.Rate(m.Shape, m.Host)
 	}
 	return sum
+}
+
+// A node that is not ready any more, and whose pods cannot leave, goes once and is not taken back.
+func TestLostNodesGo(t *testing.T) {
+	for _, policy := range []string{"unneeded", "joint"} {
+		w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("p", "w-1", 100, 100, pinned).Pod("q", "w-2", 1500, 100)
+		w.Pools[0].Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(15 * time.Minute)}}
+		w.Nodes[0].Ready, w.Nodes[0].Conditions = false, []nodescaler.NodeCondition{{Type: nodescaler.Ready, Status: "Unknown", Since: w.Now.Add(-15 * time.Minute)}}
+		p := sample.LookedAt(t, build(t, Spec{Policy: policy}), w)
+		sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Cordon w-1"})
+		sample.Draining(&w.Nodes[0])
+		plan := sample.Decide(t, p, w.At(30*time.Second))
+		sample.Expect(t, plan, []string{"Return w-1"}, nodescaler.MachineUnhealthy)
+		if found := nodescaler.Check(nodescaler.NewIndex(w.At(30*time.Second)), plan); len(found) > 0 {
+			t.Error(found)
+		}
+	}
 }

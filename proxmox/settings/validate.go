@@ -278,7 +278,8 @@ func checkDisruption(d *nodescaler.Disruption, f Faults) {
 	at.Must(c.Policy != "" || c.After == 0, "after", "not be set without policy", c.After)
 	for i, a := range d.Repair.Conditions {
 		at := f.index("repair.conditions", i)
-		at.Must(a.Type != "" && a.Type != "Ready", "type", "name a condition, and not Ready: pods of a node that is not ready cannot be moved", a.Type)
+		at.Must(a.Type != "", "type", "name a condition", a.Type)
+		at.Must(a.Type != nodescaler.Ready || a.Status != "True", "status", "be False or Unknown, with type Ready", a.Status)
 		at.Must(slices.Contains([]string{"True", "False", "Unknown"}, a.Status), "status", "be True, False or Unknown", a.Status)
 		at.Must(a.For >= nodescaler.Duration(time.Minute), "for", "be at least 1m", a.For)
 	}

@@ -232,6 +232,10 @@ var lifecycleScenes = []scene{
 		says: []string{nodescaler.MachineCostly, reasonDisrupting},
 	},
 	{
+		name: "machines go only when they are empty", services: []*service{deployment("web", 1, 500, halfGiB)}, long: 15 * time.Minute,
+		before: disrupts(4, v1alpha1.Disruption{Consolidation: &v1alpha1.Consolidation{Policy: "WhenEmpty"}}), says: []string{nodescaler.WhenEmptyOnly},
+	},
+	{
 		name: "the owner of a drifted node keeps it", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
 		before: func(l *setting) {
 			disrupts(4, v1alpha1.Disruption{Drift: "Replace"})(l)
