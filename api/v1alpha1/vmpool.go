@@ -610,7 +610,8 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
-	// Which machines go because less would do. Not set, those that the node policy finds not needed.
+	// Which machines go because less would do. Not set, those that the node policy finds not
+	// needed.
 	// +optional
 	Consolidation *Consolidation `json:"consolidation,omitempty"`
 	// Which nodes are broken, so that their machines are replaced. Not set, none.
@@ -632,8 +633,8 @@ type Consolidation struct {
 	// +required
 	// +kubebuilder:validation:Enum=WhenEmpty;WhenEmptyOrUnderutilized
 	Policy string `json:"policy"`
-	// For how long a machine's pods must have been the same: 30m. Not set, 10m before it is replaced,
-	// and the node policy's time before it goes as not needed.
+	// For how long a machine's pods must have been the same: 30m. Not set, 10m before it is
+	// replaced, and the node policy's time before it goes as not needed.
 	// +optional
 	After Duration `json:"after,omitempty"`
 }

@@ -14,8 +14,7 @@ import (
 )
 
 // Machines that work and are replaced by cheaper ones. Sets of machines are tried: each of those
-// that waste most, the first few of them together, and those that nobody would buy who bought all
-// anew. Of each set the packing says what its pods would cost beside the machines that stay. The
+// that waste most, the first few of them together, and those that would not be bought from scratch. Of each set the packing says what its pods would cost beside the machines that stay. The
 // set goes that saves most, if that pays for the move. One set is replaced at a time.
 
 const (
@@ -30,8 +29,8 @@ const (
 	swapWithin = time.Hour
 	// swapSoon is how soon after a set went pods that wait for a machine say that it was a mistake.
 	swapSoon = 30 * time.Minute
-	// seekEvery is how often sets are looked for while machines and pods change, and seekAgain while
-	// they do not.
+	// seekEvery is how often sets are looked for while machines and pods change, and seekAgain
+	// while they do not.
 	seekEvery, seekAgain = time.Minute, 30 * time.Minute
 	// So many machines are tried each by itself, and so many together.
 	swapSingles, swapMost = 8, 24

@@ -346,9 +346,8 @@ func consolidates(policy nodescaler.ConsolidationPolicy, budgets ...nodescaler.N
 	}
 }
 
-// Random fleets that are dearer than need be are consolidated: it costs no more in the end, never
-// more than what is replaced at the same time, every pod has a place, and after one round of
-// changes nothing is done for a week.
+// Random fleets of odd shapes are consolidated. They cost no more in the end, and no pod waits that
+// did not wait before. After one round of changes nothing is done for a week.
 func TestConsolidatedFleetsAreLeftAlone(t *testing.T) {
 	for _, name := range []string{"unneeded", "joint"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {

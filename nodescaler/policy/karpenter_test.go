@@ -14,16 +14,17 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// scenario is a test of Karpenter's core, by its name there. A world is written in words:
+// scenario is a test of Karpenter's core, by its name there. A world is written in words, in
+// statements that end with semicolons:
 //
-//	pool [max=N] [min=N] [drift] [expire=D] [under|empty] [after=D] [budget=N[/Cause]]… [held] [ill=D]
-//	node NAME [large|2xlarge] [pool=w|x] [cordoned] [draining] [notready] [pinned] [drifted] [ill=D] [age=D] [zone=Z] [foreign] [phase=P]
-//	pod NAME NODE CPU [pinned] [daemon] [leaving] [costly] [cheap] [lonely] [own=WORKLOAD]; the node - is none
-//	pdb WORKLOAD N
+//	pool w drift under budget=1/Drifted max=3
+//	node a large drifted age=2h
+//	pod p a 900 pinned
+//	pdb ns/app 0
 //
-// Statements end with semicolons. The policy joint decides at noon, and 15 seconds, 11 minutes and
-// 12 minutes after it; nothing of it is done. What it would have done by then is wanted, without
-// evictions: which nodes are drained, and which shapes are ordered.
+// A pod on no node has - for one. The policy joint decides at noon, and 15 seconds, 11 minutes and 12
+// minutes after it; no action is done. Wanted are the actions that it plans, without evictions:
+// which nodes are drained, and which shapes are ordered.
 type scenario struct {
 	name, world string
 	want        string
