@@ -14,8 +14,9 @@ import (
 )
 
 // Machines that work and are replaced by cheaper ones. Sets of machines are tried: each of those
-// that waste most, the first few of them together, and those that would not be bought from scratch. Of each set the packing says what its pods would cost beside the machines that stay. The
-// set goes that saves most, if that pays for the move. One set is replaced at a time.
+// that waste most, the first few of them together, and those that would not be bought from scratch.
+// Of each set the packing says what its pods would cost beside the machines that stay. The set goes
+// that saves most, if that pays for the move. One set is replaced at a time.
 
 const (
 	// swapPays is within which time the saving must pay for the move: load, and with it the fleet,

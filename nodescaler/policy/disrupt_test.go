@@ -490,3 +490,17 @@ func TestLostNodesGo(t *testing.T) {
 		}
 	}
 }
+
+// What is critical to the cluster leaves a node once the others are gone.
+func TestCriticalPodsLeaveLast(t *testing.T) {
+	first := func(p *nodescaler.Pod) { p.Priority = 2000000000 }
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("dns", "w-1", 100, 100, first).Pod("p", "w-1", 100, 100)
+	w.Change(replaces()).Change(drifted("w-1"))
+	p := sample.LookedAt(t, build(t, Spec{Policy: "joint"}), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Cordon w-1", "Evict p"}, nodescaler.PodLeaving)
+	sample.Draining(&w.Nodes[0])
+	w.Pods[1].Terminating = true
+	sample.Expect(t, sample.Decide(t, p, w.At(30*time.Second)), nil, nodescaler.PodLeaving)
+	w.Pods = w.Pods[:1]
+	sample.Expect(t, sample.Decide(t, p, w.At(45*time.Second)), []string{"Evict dns"})
+}

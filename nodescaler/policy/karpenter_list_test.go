@@ -221,6 +221,8 @@ var karpenters = []struct {
 		{name: "should delete nodes that have pods without an ownerRef", differs: "a bare pod would not come back: it keeps its node, as with cluster-autoscaler"},
 		{name: "should delete nodes with terminal pods", differs: "pods that have ended are not observed"},
 		{name: "should fail to evict pods that violate a PDB", differs: "a drain that begins only evicts what budgets let go: a law of its own"},
+		{name: "should evict pods in order and wait until pods are fully deleted", differs: "pods leave in two groups, those critical to the cluster last; a test of its own"},
+		{name: "should evict non-critical pods first", differs: "a test of its own"},
 		{name: "should not evict static pods", world: "pool drift; node a drifted; pod s a 100 daemon", want: "Cordon a"},
 		{name: "should bypass pods which are stuck terminating past their grace period", differs: "such a pod's volumes may be in use: the drain is taken back"},
 		{name: "should not finish draining until minDrainTime has passed", differs: "a node that is empty is reclaimed no sooner than 5 seconds after its cordon; a test of its own"},

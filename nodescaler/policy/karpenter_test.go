@@ -22,8 +22,8 @@ import (
 //	pod p a 900 pinned
 //	pdb ns/app 0
 //
-// A pod on no node has - for one. The policy joint decides at noon, and 15 seconds, 11 minutes and 12
-// minutes after it; no action is done. Wanted are the actions that it plans, without evictions:
+// A pod on no node has - for one. The policy joint decides at noon, and 15 seconds, 11 minutes and
+// 12 minutes after it; no action is done. Wanted are the actions that it plans, without evictions:
 // which nodes are drained, and which shapes are ordered.
 type scenario struct {
 	name, world string
