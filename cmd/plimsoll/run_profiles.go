@@ -13,8 +13,8 @@ import (
 // profilesAgain is how often the files that join profiles name are read again.
 const profilesAgain = 30 * time.Second
 
-// rereadProfiles gives the fleet the pools of the file with what their join profiles name now, until
-// the context is done: a join token may be rotated while the program runs.
+// rereadProfiles gives the fleet the pools of the file with what their join profiles name now,
+// until the context is done: a join token may be rotated while the program runs.
 func (s *running) rereadProfiles(ctx context.Context, configure func([]settings.Pool, *pricing.Book) error) {
 	every, said := time.NewTicker(profilesAgain), ""
 	defer every.Stop()
