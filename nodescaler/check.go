@@ -333,6 +333,10 @@ func (c *checker) giveBack(a *Action) {
 	if m.Kept() {
 		n = c.x.AnyNodeOf(m.Name)
 	}
+	if n != nil && !n.Ready && slices.ContainsFunc(a.Reasons, func(r Reason) bool { return r.Code == MachineUnhealthy }) {
+		c.emptied(n)
+		n = nil // what it ran is lost, and ends for good once the machine is stopped
+	}
 	c.leave(m, n)
 }
 

@@ -19,6 +19,8 @@ type Disruption struct {
 	Drift Drift `json:"drift,omitempty"`
 	// ExpireAfter is how old machines become; 0 is no limit.
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// Consolidation is which machines go because less would do.
+	Consolidation Consolidation `json:"consolidation,omitzero"`
 	// Repair is which nodes are broken.
 	Repair Repair `json:"repair,omitzero"`
 	// Budgets limit how many machines go at once. Of those that apply the lowest counts; without
@@ -34,6 +36,31 @@ const (
 	DriftKeep    Drift = "Keep"
 	DriftReplace Drift = "Replace"
 )
+
+// Consolidation is which machines go because less would do. The zero value leaves that to the node
+// policy, which replaces none.
+type Consolidation struct {
+	Policy ConsolidationPolicy `json:"policy,omitempty"`
+	// After is for how long a machine's pods must have been the same; 0 is ConsolidateAfter for a
+	// machine that is replaced, and the node policy's time for one that is not needed.
+	After Duration `json:"after,omitempty"`
+}
+
+// ConsolidationPolicy is how far consolidation goes, as Karpenter names it.
+type ConsolidationPolicy string
+
+// How far consolidation goes. Of a pool without a policy, machines go that are not needed.
+const (
+	// WhenEmpty lets those go that have no pods to move.
+	WhenEmpty ConsolidationPolicy = "WhenEmpty"
+	// WhenEmptyOrUnderutilized lets those go, too, whose pods have places elsewhere, and replaces
+	// those whose pods would cost less on others.
+	WhenEmptyOrUnderutilized ConsolidationPolicy = "WhenEmptyOrUnderutilized"
+)
+
+// ConsolidateAfter is for how long the pods of a machine must have been the same before it is
+// replaced.
+const ConsolidateAfter = 10 * time.Minute
 
 // Cause is why a machine that works is to go.
 type Cause string
@@ -104,7 +131,7 @@ func (c *NodeCount) UnmarshalText(text []byte) error {
 
 // IsZero reports whether nothing was asked for: machines come and go by need alone.
 func (d *Disruption) IsZero() bool {
-	return d.Drift == "" && d.ExpireAfter == 0 && len(d.Repair.Conditions) == 0 && len(d.Budgets) == 0
+	return d.Drift == "" && d.ExpireAfter == 0 && d.Consolidation == (Consolidation{}) && len(d.Repair.Conditions) == 0 && len(d.Budgets) == 0
 }
 
 // Limit is how many of a pool's machines may be on their way out at once for a cause, and by which

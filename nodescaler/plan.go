@@ -27,6 +27,8 @@ type Plan struct {
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
 	// Advice is what would pay for itself and its settings do not allow, by pool.
 	Advice map[string]Reason `json:"advice,omitempty"`
+	// Halted is for which reasons no machine of a pool is replaced for now, by pool.
+	Halted map[string]Reason `json:"halted,omitempty"`
 	// LookAgain is the latest time of the next decision; zero for the next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
 }

@@ -111,6 +111,9 @@ const (
 	MachineDrifted     = "MachineDrifted"     // the pool's settings changed since it was made
 	MachineUnhealthy   = "MachineUnhealthy"   // a condition of the node says that it is broken
 	RepairHalted       = "RepairHalted"       // too many of the pool's nodes are broken
+	MachineCostly      = "MachineCostly"      // the machine's pods would cost less elsewhere
+	WhenEmptyOnly      = "WhenEmptyOnly"      // the pool's machines go only when they are empty
+	DisruptionHalted   = "DisruptionHalted"   // what replaces machines failed
 	MachineExpired     = "MachineExpired"     // the machine is older than its pool lets it become
 	ReplacementOrdered = "ReplacementOrdered" // a machine is ordered to replace another
 	ReplacementAwaited = "ReplacementAwaited" // the machine stays until its replacement is ready

@@ -6,8 +6,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Repair is which nodes of a pool are broken although they are ready, so that their machines are
-// replaced.
+// Repair is which nodes of a pool are broken, so that their machines are replaced.
 type Repair struct {
 	// Conditions say so. The first that a node has counts.
 	Conditions []Ailment `json:"conditions,omitempty"`
@@ -27,6 +26,9 @@ type Ailment struct {
 	For    Duration `json:"for" strict:"required"`
 }
 
+// Ready is the condition of a node that is not heard, or says that it is not ready.
+const Ready = "Ready"
+
 // NodeCondition is a condition of a node that says more than that all is well.
 type NodeCondition struct {
 	Type, Status string
@@ -37,6 +39,9 @@ type NodeCondition struct {
 func (r *Repair) ails(n *Node, now time.Time) *Reason {
 	for i := range r.Conditions {
 		a := &r.Conditions[i]
+		if a.Type == Ready && n.Starting(now, NodeStartup) {
+			continue // it comes up last
+		}
 		for _, c := range n.Conditions {
 			if c.Type == a.Type && c.Status == a.Status && now.Sub(c.Since) >= time.Duration(a.For) {
 				return reason(MachineUnhealthy, "node %s has condition %s=%s since %s, for %s or more", n.Name, c.Type, c.Status, c.Since.UTC().Format(time.RFC3339), pricing.Short(time.Duration(a.For)))

@@ -225,6 +225,8 @@ type Pod struct {
 	Requests  pricing.Resources
 	Extra     pricing.Amounts `json:",omitempty"` // what it asks for besides
 	Priority  int
+	// DeletionCost is what its annotation controller.kubernetes.io/pod-deletion-cost says.
+	DeletionCost int32 `json:",omitempty"`
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
 	Created       time.Time

@@ -610,8 +610,11 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
-	// Which nodes are broken although they are ready, so that their machines are replaced. Not set,
-	// none.
+	// Which machines go because less would do. Not set, those that the node policy finds not
+	// needed.
+	// +optional
+	Consolidation *Consolidation `json:"consolidation,omitempty"`
+	// Which nodes are broken, so that their machines are replaced. Not set, none.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
 	// How many machines may be on their way out at once, those included that are not needed. Of the
@@ -622,7 +625,21 @@ type Disruption struct {
 	Budgets []NodeBudget `json:"budgets,omitempty"`
 }
 
-// Repair is which nodes of a pool are broken although they are ready.
+// Consolidation is which machines of a pool go because less would do.
+type Consolidation struct {
+	// WhenEmpty lets those go that have no pods to move. WhenEmptyOrUnderutilized lets those go,
+	// too, whose pods have places elsewhere, and replaces machines by cheaper ones, if what that
+	// saves within eight hours pays for the move.
+	// +required
+	// +kubebuilder:validation:Enum=WhenEmpty;WhenEmptyOrUnderutilized
+	Policy string `json:"policy"`
+	// For how long a machine's pods must have been the same: 30m. Not set, 10m before it is
+	// replaced, and the node policy's time before it goes as not needed.
+	// +optional
+	After Duration `json:"after,omitempty"`
+}
+
+// Repair is which nodes of a pool are broken.
 type Repair struct {
 	// The conditions by which nodes say so, as those of the node problem detector: DiskPressure,
 	// KernelDeadlock, ReadonlyFilesystem. At least one.
@@ -638,12 +655,14 @@ type Repair struct {
 }
 
 // NodeAilment is a condition of a node that has its machine replaced.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'Ready' || self.status != 'True'",fieldPath=".status",message="must be False or Unknown, with type Ready"
 type NodeAilment struct {
-	// The type of the condition. Ready is refused: nodes that are not ready are not drained.
+	// The type of the condition. Of a node that is not Ready the machine is stopped, and its node
+	// deleted with its pods.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=316
-	// +kubebuilder:validation:XValidation:rule="self != 'Ready'",message="must not be Ready: pods of a node that is not ready cannot be moved"
 	Type string `json:"type"`
 	// The status that means that the node is broken.
 	// +required
@@ -715,7 +734,7 @@ type VMPoolStatus struct {
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
 	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced,
-	// MachinesHeld, MachinesOutdated, RepairHalted and SparesAdvised.
+	// MachinesHeld, MachinesOutdated, RepairHalted, DisruptionHalted and SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -169,6 +169,7 @@ func (s *running) serve(ctx context.Context, open *ports, fleet *pve.Fleet, serv
 		})
 	}
 	part("fleet", func() error { fleet.Run(ctx); return nil })
+	part("profiles", func() error { s.rereadProfiles(ctx, fleet.Configure); return nil })
 	part("provider", func() error { return open.calls.serve(ctx, server, open.how) })
 	part("metrics", func() error { return servePages(ctx, open.pages, registry, server.Healthy) })
 	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", open.calls, open.pages.Addr())

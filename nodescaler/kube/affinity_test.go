@@ -153,7 +153,7 @@ func TestNodeIsToldInOurWords(t *testing.T) {
 		{"of a spare that is stopped", `{metadata: {name: node, annotations: {plimsoll.dev/draining: cordoned}}, spec: {unschedulable: true, taints: [
   {key: node.kubernetes.io/unschedulable, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, effect: NoExecute},
   {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`,
-			nodescaler.Node{PodSlots: 50, Cordoned: true, Draining: true}},
+			nodescaler.Node{PodSlots: 50, Cordoned: true, Draining: true, Conditions: []nodescaler.NodeCondition{{Type: "Ready", Status: "Unknown"}}}},
 		{"of one that runs again, before the cloud provider has seen it", `{metadata: {name: node}, spec: {taints: [
   {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"starting by its own taint", `{metadata: {name: node}, spec: {taints: [{key: startup-taint.cluster-autoscaler.kubernetes.io/csi, effect: NoSchedule}]}, ` + healthy + `}`,
@@ -163,7 +163,8 @@ func TestNodeIsToldInOurWords(t *testing.T) {
 			nodescaler.Node{PodSlots: 50}},
 		{"short of memory", `{metadata: {name: node}, spec: {taints: [{key: node.kubernetes.io/memory-pressure, effect: NoSchedule}, {key: ready, effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{Ready: true, PodSlots: 50, Taints: []nodescaler.Taint{{Key: "node.kubernetes.io/memory-pressure", Effect: "NoSchedule"}, {Key: "ready", Effect: "NoSchedule"}}}},
-		{"not heard of", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`, nodescaler.Node{PodSlots: 50}},
+		{"not heard of", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`,
+			nodescaler.Node{PodSlots: 50, Conditions: []nodescaler.NodeCondition{{Type: "Ready", Status: "Unknown"}}}},
 		{"on its way out", `{metadata: {name: node, deletionTimestamp: "2026-03-01T12:00:00Z"}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"that takes no pods", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "0"}, conditions: [{type: Ready, status: "True"}]}}`, nodescaler.Node{Ready: true, PodSlots: -1}},
 		{"with devices", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50", nvidia.com/gpu: "2", hugepages-1Gi: "0", hugepages-2Mi: 4Mi, ephemeral-storage: "18242267924"}, conditions: [{type: Ready, status: "True"}]}}`,

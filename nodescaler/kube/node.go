@@ -74,7 +74,7 @@ func usual(c *corev1.NodeCondition) bool {
 	troubles := []corev1.NodeConditionType{
 		corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
 	}
-	return c.Type == corev1.NodeReady || c.Status == corev1.ConditionFalse && slices.Contains(troubles, c.Type)
+	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue || c.Status == corev1.ConditionFalse && slices.Contains(troubles, c.Type)
 }
 
 // annotationsOfNodes are those by which a node's owner keeps it: ours, Karpenter's and

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unique"
 
@@ -78,6 +79,9 @@ func shortPod(p *corev1.Pod) *pod {
 	}
 	if p.Spec.Priority != nil {
 		kept.said.Priority = int(*p.Spec.Priority)
+	}
+	if cost, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
+		kept.said.DeletionCost = int32(cost)
 	}
 	if p.Status.StartTime != nil {
 		kept.said.Started = p.Status.StartTime.Time

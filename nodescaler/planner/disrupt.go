@@ -75,8 +75,8 @@ type disrupter struct {
 	grower  *grower
 	drainer *drainer
 	kept    findings
-	closed  map[string]func() // reopens a candidate's node
-	halts   map[string]*nodescaler.Reason
+	closed  map[string]func()             // reopens a candidate's node
+	repairs map[string]*nodescaler.Reason // why none is repaired, by pool
 }
 
 // ending is a candidate.
@@ -87,14 +87,24 @@ type ending struct {
 	cost  float64
 }
 
+func (e *ending) end() end { return end{e.VM.Pool, e.cause} }
+
+// waitedFor reports whether what is to go waits for the machine.
+func (t *turn) waitedFor(machine string) bool { _, is := t.replacing[machine]; return is }
+
 // run drains candidates, or orders what replaces them, and reports whether it ordered anything.
 func (t *disrupter) run() bool {
 	list := t.candidates()
 	t.fills = t.fills || len(list) > 0
 	was := t.replacing
-	t.replacing = map[string]bool{}
+	t.replacing = map[string]end{}
+	t.lookAtReplacements(was)
+	t.noteBroken()
 	slices.SortStableFunc(list, func(a, b ending) int {
-		begun := func(e ending) int { return slices.Index([]bool{true, false}, was[e.Name]) }
+		begun := func(e ending) int {
+			_, is := was[e.Name]
+			return slices.Index([]bool{true, false}, is)
+		}
 		return cmp.Or(
 			begun(a)-begun(b),
 			slices.Index(nodescaler.Causes, a.cause)-slices.Index(nodescaler.Causes, b.cause),
@@ -107,6 +117,7 @@ func (t *disrupter) run() bool {
 	for i := range list {
 		t.end(&list[i])
 	}
+	(&swapper{t}).run()
 	for _, name := range slices.Sorted(maps.Keys(t.closed)) {
 		t.closed[name]()
 	}
@@ -133,7 +144,11 @@ func (t *disrupter) candidates() (list []ending) {
 		if why == nil {
 			continue
 		}
-		if keeps := t.keeps(n); keeps != nil {
+		keeps := t.keeps(n, cause == nodescaler.Unhealthy && !n.Ready)
+		if keeps == nil {
+			keeps = t.broken(end{n.VM.Pool, cause})
+		}
+		if keeps != nil {
 			t.kept.add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
 			continue
 		}
@@ -144,20 +159,21 @@ func (t *disrupter) candidates() (list []ending) {
 
 // halted says, once, why none of the pool's nodes is replaced for being broken, or nil.
 func (t *disrupter) halted(p *nodescaler.PoolSize) *nodescaler.Reason {
-	why, known := t.halts[p.Name]
+	why, known := t.repairs[p.Name]
 	if !known {
 		if why = p.Halted(t.X.Snapshot.Nodes, t.X.Now); why != nil {
 			t.Plan.Reasons = append(t.Plan.Reasons, *why)
 		}
-		t.halts[p.Name] = why
+		t.repairs[p.Name] = why
 	}
 	return why
 }
 
 func (t *disrupter) begun(node string) bool { _, is := t.drains[node]; return is }
 
-// keeps says why a machine stays that works and is to go, or nil.
-func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
+// keeps says why a machine stays that is to go, or nil. Of one whose node is lost an annotation
+// counts no more: nothing on it works.
+func (t *turn) keeps(n *nodescaler.NodeLoad, lost bool) *nodescaler.Reason {
 	var r nodescaler.Reason
 	held, failed := t.Stays(n.VM), t.unended[n.Name]
 	switch {
@@ -165,11 +181,11 @@ func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
 		return held
 	case t.X.Away(n.VM.Host):
 		r = Because(nodescaler.HostOffline, "its host %s is away", n.VM.Host)
-	case n.Pinned != "":
+	case n.Pinned != "" && !lost:
 		r = Because(nodescaler.NodePinned, "its node is %s", n.Pinned)
 	case n.Cordoned:
 		r = Because(nodescaler.NodeCordoned, "its node was cordoned by another client")
-	case !n.Ready:
+	case !n.Ready && !lost:
 		r = Because(nodescaler.NodeNotReady, "its node is not ready")
 	case !failed.IsZero() && t.X.Now.Sub(failed) < endAgain:
 		r = Because(nodescaler.CoolingDown, "its drain failed %s ago, less than %s", t.X.Now.Sub(failed), endAgain)
@@ -180,17 +196,21 @@ func (t *turn) keeps(n *nodescaler.NodeLoad) *nodescaler.Reason {
 }
 
 // cost is what moving the pods of a node costs: one for each pod, more for those of a high
-// priority, and less for those of a low one.
+// priority or deletion cost, and less for those of a low one.
 func cost(n *nodescaler.NodeLoad) (sum float64) {
-	const most, unit = 10, 1 << 25 // of a pod, as Karpenter weighs them
+	const most, priority, deletion = 10, 1 << 25, 1 << 27 // of a pod, as Karpenter weighs them
 	for _, p := range n.Held() {
-		sum += min(max(1+float64(p.Priority)/unit, -most), most)
+		sum += min(max(1+float64(p.DeletionCost)/deletion+float64(p.Priority)/priority, -most), most)
 	}
 	return sum
 }
 
 // end drains a candidate if its pods have places, or orders these.
 func (t *disrupter) end(c *ending) {
+	if !c.Ready {
+		t.lose(c)
+		return
+	}
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
 		t.kept.add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
 		return
@@ -210,6 +230,24 @@ func (t *disrupter) end(c *ending) {
 	default:
 		t.replace(c, blocked)
 	}
+}
+
+// lose begins to end a machine whose node is not ready. Its pods cannot be moved: they end with it,
+// and their node is deleted once the machine is stopped, so that none of them ever runs twice.
+func (t *disrupter) lose(c *ending) {
+	if !t.Reserve(c.VM.Pool) {
+		t.refill(c)
+		return
+	}
+	delete(t.closed, c.Name)
+	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
+	t.drainer.leaving(c.NodeLoad, 1)
+	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, Plural(len(c.Held()), "pod")))
+}
+
+// silent reports whether the node is on its way out because it is not ready.
+func (t *turn) silent(n *nodescaler.NodeLoad) bool {
+	return !n.Ready && t.ends[n.Name].Code == nodescaler.MachineUnhealthy
 }
 
 // spared reports whether the pool has its minimum of nodes that are ready without one, and takes
@@ -239,7 +277,7 @@ func (t *disrupter) drain(c *ending, to []string) {
 
 // await keeps a candidate until what replaces it is ready, and that for it.
 func (t *disrupter) await(c *ending, what string) {
-	t.replacing[c.Name] = true
+	t.replacing[c.Name] = c.end()
 	t.Reserve(c.VM.Pool)
 	t.kept.add(nodescaler.ReplacementAwaited, "%s; it stays until %s", c.why.Text, what)
 }
@@ -248,8 +286,8 @@ func (t *disrupter) await(c *ending, what string) {
 func (t *disrupter) refill(c *ending) {
 	pool := c.VM.Pool
 	for _, m := range t.coming {
-		if m.Pool == pool && !m.Kept() && !t.replacing[m.Name] {
-			t.replacing[m.Name] = true
+		if m.Pool == pool && !m.Kept() && !t.waitedFor(m.Name) {
+			t.replacing[m.Name] = c.end()
 			t.await(c, m.Name+" is ready")
 			return
 		}
@@ -288,7 +326,7 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 	case nowhere >= 0:
 		t.crowd(c, r.Placements[nowhere].Text)
 	case len(r.Purchases) == 0:
-		t.hold(r)
+		t.hold(r, c.end())
 		t.grower.place(narrowed, r)
 		t.await(c, "its pods have places on machines that are coming")
 	default:
@@ -297,10 +335,10 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 }
 
 // hold keeps the machines that are coming and that the packing puts pods on.
-func (t *disrupter) hold(r packing.Result) {
+func (t *disrupter) hold(r packing.Result, e end) {
 	for i := range r.Placements {
 		if bin := r.Placements[i].Bin; bin != "" {
-			t.replacing[bin] = true
+			t.replacing[bin] = e
 		}
 	}
 }
@@ -308,7 +346,7 @@ func (t *disrupter) hold(r packing.Result) {
 // order orders what the packing has.
 func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	before, bought := len(t.Plan.Actions), t.Bought
-	t.hold(r)
+	t.hold(r, c.end())
 	t.grower.settle(wants, r, nil)
 	if t.Bought == bought {
 		t.block(c, nodescaler.ReplacementBlocked, "no machine can be ordered for its pods now")

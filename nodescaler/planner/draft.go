@@ -243,14 +243,23 @@ func (d *Draft) allows(p *nodescaler.Pod) bool {
 	return !ok || left > 0
 }
 
+// critical is the lowest priority of Kubernetes' own classes, system-cluster-critical and
+// system-node-critical.
+const critical = 2_000_000_000
+
 // Evict moves everything off the node that its budgets allow to be moved now, and says what
-// is left and why. The node is cordoned before.
+// is left and why. What is critical to the cluster leaves once the other pods are gone; daemons go
+// with the node. The node is cordoned before.
 func (d *Draft) Evict(n *nodescaler.NodeLoad) {
-	var waiting, leaving []string
-	for _, p := range n.Held() {
+	var waiting, leaving, last []string
+	held := n.Held()
+	others := slices.ContainsFunc(held, func(p *nodescaler.Pod) bool { return p.Priority < critical })
+	for _, p := range held {
 		switch {
 		case p.Terminating:
 			leaving = append(leaving, p.Name)
+		case others && p.Priority >= critical:
+			last = append(last, p.Name)
 		case !d.allows(p):
 			waiting = append(waiting, p.Name)
 		default:
@@ -265,6 +274,9 @@ func (d *Draft) Evict(n *nodescaler.NodeLoad) {
 	}
 	if len(waiting) > 0 {
 		d.Note(nodescaler.BudgetExhausted, "%s holds %s that no disruption budget lets go now", n.Name, Some("pod", waiting))
+	}
+	if len(last) > 0 {
+		d.Note(nodescaler.PodLeaving, "%s keeps %s, critical to the cluster, until the others are gone", n.Name, Some("pod", last))
 	}
 	if len(leaving) > 0 {
 		d.Note(nodescaler.PodLeaving, "%s waits for %s to be gone", n.Name, Some("pod", leaving))

@@ -74,6 +74,8 @@ func (t *drainer) carryOn() {
 		begun, spared := drains[n.Name], t.Reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
+		case t.silent(n) && !t.X.Away(n.VM.Host) && n.Cordoned && spared:
+			t.finish(n, begun)
 		case t.wait(n):
 		case !n.Cordoned:
 			t.takeBack(n, CalledOff(n))
@@ -149,7 +151,11 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		return
 	}
 	t.deleted = t.X.Now
-	if why, ends := t.ends[n.Name]; ends {
+	switch why, ends := t.ends[n.Name]; {
+	case t.silent(n):
+		t.Return(n.VM, why, Because(nodescaler.NodeNotReady, "%s is not ready, and what it ran ends with its machine", n.Name))
+		return
+	case ends:
 		t.Return(n.VM, why, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 		return
 	}
@@ -237,6 +243,7 @@ func (t *drainer) candidates(kept findings) []candidate {
 			continue
 		}
 		used, held := t.utilisation(n), t.Stays(n.VM)
+		replaces := t.replaces(n)
 		switch {
 		case held != nil:
 			t.unasked[n.Name] = held.Code == nodescaler.MachineHeld
@@ -247,6 +254,10 @@ func (t *drainer) candidates(kept findings) []candidate {
 			kept.add(nodescaler.NodeCordoned, "%s was cordoned by another client", n.Name)
 		case n.Pinned != "":
 			kept.add(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
+		case replaces:
+			kept.add(nodescaler.NodeTakesPods, "%s stays: it replaces another, or is to be replaced", n.Name)
+		case t.consolidation(n.VM.Pool).Policy == nodescaler.WhenEmpty && len(n.Held()) > 0:
+			kept.add(nodescaler.WhenEmptyOnly, "%s stays: the consolidation of pool %s is %s, and it holds pods", n.Name, n.VM.Pool, nodescaler.WhenEmpty)
 		case t.Spare[n.VM.Pool] < 1:
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
@@ -265,6 +276,9 @@ func (t *drainer) candidate(n *nodescaler.NodeLoad, used float64) candidate {
 	c := candidate{NodeLoad: n, used: used, since: t.X.Now, wait: time.Duration(t.rules.ScaleDownUnneededTime)}
 	if t.rules.Hold != nil {
 		c.wait = t.rules.Hold(n)
+	}
+	if after := t.consolidation(n.VM.Pool).After; after > 0 {
+		c.wait = time.Duration(after)
 	}
 	if before, ok := t.idle[n.Name]; ok {
 		c.since = before
@@ -385,4 +399,19 @@ func (t *drainer) whyUnneeded(c candidate) nodescaler.Reason {
 	}
 	return Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
 		c.Name, percent(c.used), percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
+}
+
+// consolidation is that of a pool.
+func (t *turn) consolidation(pool string) nodescaler.Consolidation {
+	if p := t.X.Pool(pool); p != nil {
+		return p.Disruption.Consolidation
+	}
+	return nodescaler.Consolidation{}
+}
+
+// replaces reports whether the node takes in pods of machines that are to go, or is one of these.
+func (t *turn) replaces(n *nodescaler.NodeLoad) bool {
+	_, machine := t.replacing[n.VM.Name]
+	_, node := t.replacing[n.Name]
+	return machine || node
 }

@@ -52,7 +52,7 @@ func (t *grower) grow() bool {
 func (t *grower) cancel() {
 	unawaited := since{}
 	for _, m := range t.coming {
-		if m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Kept() || t.awaited[m.Name] || t.replacing[m.Name] {
+		if m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Kept() || t.awaited[m.Name] || t.waitedFor(m.Name) {
 			continue
 		}
 		over := t.X.Now.Sub(unawaited.keep(t.unawaited, m.Name, t.X.Now))

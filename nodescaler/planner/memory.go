@@ -47,7 +47,12 @@ type memory struct {
 	unended map[string]time.Time
 	// replacing are the nodes that wait for what replaces them, and the machines that they wait
 	// for.
-	replacing map[string]bool
+	replacing map[string]end
+	swap      *swap // machines that are being replaced by cheaper ones; nil if none are
+	calm      map[string]calm
+	sought    seek
+	grew      time.Time // the last order for pods that wait
+	circuits  map[end]*circuit
 }
 
 // since is when something was first seen to be so, by name; what is so no more is dropped.

@@ -22,7 +22,7 @@ type Planner struct {
 
 // New is one that has seen nothing yet. At its first scan it only looks and orders.
 func New(r Rules) *Planner {
-	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}}}
+	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, unended: map[string]time.Time{}}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
 	}
@@ -67,7 +67,7 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	u.repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}
-	e := &disrupter{turn: u, grower: g, drainer: d, kept: findings{}, closed: map[string]func(){}, halts: map[string]*nodescaler.Reason{}}
+	e := &disrupter{turn: u, grower: g, drainer: d, kept: findings{}, closed: map[string]func(){}, repairs: map[string]*nodescaler.Reason{}}
 	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, disrupt: e, spares: s}
 }
 
@@ -81,6 +81,9 @@ func (t *scan) run() {
 	}
 	t.watch.lookAtMachines()
 	ordered := t.grower.grow()
+	if ordered {
+		t.grew = t.X.Now
+	}
 	if t.rules.Cancel != nil && !ordered {
 		t.grower.cancel()
 	}

@@ -90,3 +90,39 @@ func BenchmarkUnneeded1000Nodes(b *testing.B) {
 }
 
 func BenchmarkPending1000Nodes(b *testing.B) { benchmark(b, "pending", fleet()) }
+
+// Without anything about lifecycle, with pools that have machines replaced for all there is, and
+// while cheaper machines are looked for.
+func BenchmarkLifecycle1000Nodes(b *testing.B) {
+	quiet := func() *nodescaler.Snapshot {
+		s := fleet()
+		s.Pods = s.Pods[:30_000]
+		return s
+	}
+	asked := func() *nodescaler.Snapshot {
+		s := quiet()
+		for i := range s.Pools {
+			s.Pools[i].Disruption = nodescaler.Disruption{
+				Drift: nodescaler.DriftReplace, ExpireAfter: nodescaler.Duration(720 * time.Hour), Consolidation: nodescaler.Consolidation{Policy: nodescaler.WhenEmptyOrUnderutilized},
+				Repair: nodescaler.Repair{Conditions: []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: minutes(10)}}},
+			}
+		}
+		return s
+	}
+	b.Run("Without", func(b *testing.B) { benchmark(b, "joint", quiet()) })
+	b.Run("With", func(b *testing.B) { benchmark(b, "joint", asked()) })
+	b.Run("Seeking", func(b *testing.B) {
+		s := asked()
+		for b.Loop() {
+			b.StopTimer()
+			p := build(b, Spec{Policy: "joint"})
+			for range 2 {
+				s.Now = s.Now.Add(11 * time.Minute)
+				p.Decide(nodescaler.NewIndex(s))
+			}
+			s.Now = s.Now.Add(11 * time.Minute)
+			b.StartTimer()
+			p.Decide(nodescaler.NewIndex(s))
+		}
+	})
+}

@@ -162,6 +162,38 @@ func TestMachinesAreReplaced(t *testing.T) {
 		{name: "while too many are broken, others drift", world: full(3), change: []func(*sample.World){replaces(), broken("w-1", "w-2"), drifted("w-3")},
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.RepairHalted, nodescaler.MachineDrifted}},
 	}...)
+	silent := func(names ...string) func(*sample.World) {
+		return func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(15 * time.Minute)}}
+			for i := range w.Nodes {
+				if n := &w.Nodes[i]; slices.Contains(names, n.Name) {
+					n.Ready, n.Conditions = false, []nodescaler.NodeCondition{{Type: nodescaler.Ready, Status: "Unknown", Since: w.Now.Add(-15 * time.Minute)}}
+				}
+			}
+		}
+	}
+	tests = append(tests, []struct {
+		name    string
+		world   *sample.World
+		change  []func(*sample.World)
+		want    []string
+		reasons []string
+	}{
+		{name: "a silent node is lost with its pods", world: full(1), change: []func(*sample.World){silent("w-1")}, want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineUnhealthy}},
+		{name: "whatever keeps its pods", world: sample.New().Node("w-1", "pve1").Pod("p", "w-1", 100, 100, pinned), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Nodes[0].Pinned, w.Budgets = "annotated", []nodescaler.Budget{{Workload: "ns/app"}}
+		}}, want: []string{"Cordon w-1"}},
+		{name: "not if it has not lasted", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Conditions[0].Since = w.Now }}},
+		{name: "not if another client cordoned it", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Cordoned = true }}, reasons: []string{nodescaler.NodeCordoned}},
+		{name: "not if its host is away", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Hosts[0].Online = false }}, reasons: []string{nodescaler.HostOffline}},
+		{name: "not if its machine is held", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Machines[0].Held = &nodescaler.Reason{Code: "Held", Text: "by ann"}
+		}}, reasons: []string{nodescaler.MachineHeld}},
+		{name: "not while it starts", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Joined = w.Now.Add(-14 * time.Minute) }}},
+		{name: "not if too many are silent", world: full(3), change: []func(*sample.World){silent("w-1", "w-2")}, reasons: []string{nodescaler.RepairHalted}},
+		{name: "a pool at its minimum is filled first", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Pools[0].Min = 1 }},
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.ReplacementAwaited}},
+	}...)
 	for _, c := range tests {
 		for _, policy := range []string{"unneeded", "joint"} {
 			t.Run(c.name+"/"+policy, func(t *testing.T) {
@@ -305,4 +337,168 @@ func TestReplacementsCountForNoQuota(t *testing.T) {
 	if got := plan.Actions[0].For; got != nil {
 		t.Errorf("it is ordered for %v", got)
 	}
+}
+
+// consolidates gives the first pool's machines a consolidation.
+func consolidates(policy nodescaler.ConsolidationPolicy, budgets ...nodescaler.NodeBudget) func(*sample.World) {
+	return func(w *sample.World) {
+		w.Pools[0].Disruption = nodescaler.Disruption{Consolidation: nodescaler.Consolidation{Policy: policy}, Budgets: budgets}
+	}
+}
+
+// Random fleets of odd shapes are consolidated. They cost no more in the end, and no pod waits that
+// did not wait before. After one round of changes nothing is done for a week.
+func TestConsolidatedFleetsAreLeftAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, name := odd(t), sample.OneOf(t, "policy", "unneeded", "joint")
+		p, disruption := build(t, Spec{Policy: name}), l.Pools[0].Disruption
+		l.Pools[0].Disruption = nodescaler.Disruption{}
+		l.live(t, p, 30*time.Minute)
+		l.Pools[0].Disruption = disruption
+		before, waited := l.rate(), len(l.waiting())
+		round := l.live(t, p, 4*time.Hour)
+		after := l.rate()
+		if after > before {
+			t.Fatalf("it cost %s, and after hours %s: %v", before, after, round)
+		}
+		if w := l.waiting(); len(w) > waited {
+			t.Fatalf("after hours %v wait: %v", w, round)
+		}
+		for range 7 * 12 { // a week, a minute of each two hours
+			l.Now = l.Now.Add(119 * time.Minute)
+			if done := l.live(t, p, time.Minute); len(done) > 0 {
+				t.Fatalf("%s after it began: %v; before: %v", l.Now.Sub(sample.Noon), done, round)
+			}
+		}
+	})
+}
+
+// What is replaced by cheaper machines, and what stays.
+func TestMachinesAreConsolidated(t *testing.T) {
+	on := consolidates(nodescaler.WhenEmptyOrUnderutilized)
+	all := consolidates(nodescaler.WhenEmptyOrUnderutilized, nodes(9))
+	large := func(name, host string) func(*sample.World) {
+		return func(w *sample.World) {
+			w.Node(name, host)
+			w.Machines[len(w.Machines)-1].Shape = sample.Large
+			w.Nodes[len(w.Nodes)-1].Allocatable = sample.Large.Resources().Minus(w.Pools[0].Reserved)
+		}
+	}
+	pod := func(name, node string, cpu pricing.MilliCPU, change ...func(*nodescaler.Pod)) func(*sample.World) {
+		return func(w *sample.World) { w.Pod(name, node, cpu, 100, change...) }
+	}
+	type changes = []func(*sample.World)
+	for _, c := range []struct {
+		name    string
+		change  changes
+		want    []string
+		reasons []string
+	}{
+		{"a large machine is replaced by a small one", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500)}, []string{"Buy w small pve2"},
+			[]string{nodescaler.MachineCostly, nodescaler.ReplacementOrdered, nodescaler.ReplacementAwaited}},
+		{"not unless it is asked for", changes{large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"not with WhenEmpty", changes{consolidates(nodescaler.WhenEmpty), large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"not if it saves nothing", changes{on, large("w-1", "pve1"), pod("p", "w-1", 7000)}, nil, nil},
+		{"not if the move does not pay", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500, func(p *nodescaler.Pod) { p.Priority = 2000000000 }),
+			pod("q", "w-1", 1500, func(p *nodescaler.Pod) { p.DeletionCost = 2147483647 }), pod("r", "w-1", 1500, func(p *nodescaler.Pod) { p.Priority = 2000000000 })}, nil, nil},
+		{"two small ones are replaced by none", changes{all, func(w *sample.World) { w.Node("w-1", "pve1").Node("w-2", "pve2") }, pod("p", "w-1", 900), pod("q", "w-2", 800)},
+			[]string{"Cordon w-2", "Evict q"}, nil},
+		{"two large ones are replaced by a small one", changes{all, large("w-1", "pve1"), large("w-2", "pve2"), pod("p", "w-1", 800), pod("q", "w-2", 900)}, []string{"Buy w small pve3"},
+			[]string{nodescaler.MachineCostly}},
+		{"a budget of none", changes{consolidates(nodescaler.WhenEmptyOrUnderutilized, nodes(0)), large("w-1", "pve1"), pod("p", "w-1", 1500)}, nil, nil},
+		{"a budget for empty machines", changes{consolidates(nodescaler.WhenEmptyOrUnderutilized, nodescaler.NodeBudget{Reasons: []nodescaler.Cause{nodescaler.Empty}}), large("w-1", "pve1"), pod("p", "w-1", 1500)},
+			[]string{"Buy w small pve2"}, nil},
+		{"do-not-disrupt on a pod", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500, pinned)}, nil, nil},
+		{"do-not-disrupt on a node", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Nodes[0].Pinned = "annotated" }}, nil, nil},
+		{"a disruption budget that lets no pod go", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Budgets = []nodescaler.Budget{{Workload: "ns/app"}} }}, nil, nil},
+		{"a pool at its maximum", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), func(w *sample.World) { w.Pools[0].Max = 1 }}, nil, nil},
+		{"a paused pool", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), sample.HeldDown}, nil, nil},
+		{"machines that drifted are replaced first", changes{on, large("w-1", "pve1"), pod("p", "w-1", 1500), drifted("w-1"), func(w *sample.World) { w.Pools[0].Disruption.Drift = nodescaler.DriftReplace }},
+			[]string{"Buy w small pve2"}, []string{nodescaler.MachineDrifted}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := sample.New()
+			w.Pools[0].Shapes = []pricing.Shape{sample.Large, sample.Small}
+			for i := range w.Hosts {
+				w.Hosts[i].Room = sample.Large.Resources().Times(4)
+			}
+			for _, change := range c.change {
+				change(w)
+			}
+			p := build(t, Spec{Policy: "joint"})
+			sample.Decide(t, p, w.At(0))
+			sample.Decide(t, p, w.At(15*time.Second))
+			sample.Expect(t, sample.Decide(t, p, w.At(11*time.Minute)), c.want, c.reasons...)
+		})
+	}
+}
+
+// odd is a fleet of machines of several shapes, each with some pods.
+func odd(t *rapid.T) *life {
+	l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
+	big := sample.Large
+	big.Name, big.CPU, big.Memory = "huge", 2*big.CPU, 2*big.Memory
+	l.Pools[0].Max, l.Pools[0].Shapes = 40, []pricing.Shape{sample.Small, sample.Large, big}
+	for i := range l.Hosts {
+		l.Hosts[i].Room = big.Resources().Times(16)
+	}
+	l.Pools[0].Disruption = nodescaler.Disruption{
+		Consolidation: nodescaler.Consolidation{Policy: nodescaler.WhenEmptyOrUnderutilized},
+		Budgets:       []nodescaler.NodeBudget{nodes(rapid.IntRange(1, 8).Draw(t, "budget"))},
+	}
+	for i := range rapid.IntRange(1, 10).Draw(t, "machines") {
+		shape := sample.OneOf(t, "shape", l.Pools[0].Shapes...)
+		name := fmt.Sprintf("w-%02d", i+1)
+		l.Node(name, fmt.Sprintf("pve%d", i%3+1))
+		m, n := &l.Machines[len(l.Machines)-1], &l.Nodes[len(l.Nodes)-1]
+		m.Shape, n.Allocatable = shape, shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB})
+		n.Labels = l.labels(m)
+		l.Pod("daemon/"+name, name, 100, 256, sample.Daemon)
+	}
+	for _, size := range []string{"300", "700", "1100"} {
+		l.wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
+	}
+	l.control()
+	l.schedule()
+	return l
+}
+
+// rate is what all machines cost an hour.
+func (l *life) rate() (sum pricing.Rate) {
+	x := nodescaler.NewIndex(&l.Snapshot)
+	for _, m := range x.Machines {
+		sum += x.Rate(m.Shape, m.Host)
+	}
+	return sum
+}
+
+// A node that is not ready any more, and whose pods cannot leave, goes once and is not taken back.
+func TestLostNodesGo(t *testing.T) {
+	for _, policy := range []string{"unneeded", "joint"} {
+		w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("p", "w-1", 100, 100, pinned).Pod("q", "w-2", 1500, 100)
+		w.Pools[0].Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(15 * time.Minute)}}
+		w.Nodes[0].Ready, w.Nodes[0].Conditions = false, []nodescaler.NodeCondition{{Type: nodescaler.Ready, Status: "Unknown", Since: w.Now.Add(-15 * time.Minute)}}
+		p := sample.LookedAt(t, build(t, Spec{Policy: policy}), w)
+		sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Cordon w-1"})
+		sample.Draining(&w.Nodes[0])
+		plan := sample.Decide(t, p, w.At(30*time.Second))
+		sample.Expect(t, plan, []string{"Return w-1"}, nodescaler.MachineUnhealthy)
+		if found := nodescaler.Check(nodescaler.NewIndex(w.At(30*time.Second)), plan); len(found) > 0 {
+			t.Error(found)
+		}
+	}
+}
+
+// What is critical to the cluster leaves a node once the others are gone.
+func TestCriticalPodsLeaveLast(t *testing.T) {
+	first := func(p *nodescaler.Pod) { p.Priority = 2000000000 }
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("dns", "w-1", 100, 100, first).Pod("p", "w-1", 100, 100)
+	w.Change(replaces()).Change(drifted("w-1"))
+	p := sample.LookedAt(t, build(t, Spec{Policy: "joint"}), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(15*time.Second)), []string{"Cordon w-1", "Evict p"}, nodescaler.PodLeaving)
+	sample.Draining(&w.Nodes[0])
+	w.Pods[1].Terminating = true
+	sample.Expect(t, sample.Decide(t, p, w.At(30*time.Second)), nil, nodescaler.PodLeaving)
+	w.Pods = w.Pods[:1]
+	sample.Expect(t, sample.Decide(t, p, w.At(45*time.Second)), []string{"Evict dns"})
 }

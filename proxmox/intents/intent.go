@@ -75,6 +75,10 @@ type Making struct {
 	// of the template that it was cloned from; empty is unknown.
 	Settings string `json:"settings,omitempty"`
 	Original string `json:"original,omitempty"`
+	// Cloned and Seeded are digests of the settings that it was cloned by, and that its disc was
+	// made by, until it is configured; empty is unknown, or no disc.
+	Cloned string `json:"cloned,omitempty"`
+	Seeded string `json:"seeded,omitempty"`
 	// Version is what the pool's join profile had installed; empty is what was in the template, or
 	// unknown.
 	Version string `json:"version,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 const (
@@ -68,6 +69,7 @@ func (w making) doClaim(ctx context.Context) {
 func (w making) claimed() {
 	w.m.Step, w.m.Since = intents.StepClaimed, w.now
 	w.m.Original = w.view.original(w.p, w.m.Host)
+	w.m.Cloned = w.p.Cloned(w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
 	w.records.reached(w.m, intents.StepClaimed, w.now)
@@ -295,7 +297,10 @@ func (w making) doSeed(ctx context.Context) {
 		return
 	}
 	name := seedDisc(w.cfg.Owner, w.i.Name)
-	if !w.before(func() { w.m.Disc, w.m.DiscHost = w.p.ISO.Storage+":iso/"+name, w.host }) {
+	if !w.before(func() {
+		w.m.Disc, w.m.DiscHost = w.p.ISO.Storage+":iso/"+name, w.host
+		w.m.Seeded, w.m.Version = w.p.Made(w.m.Host), w.p.Join.Install.Version
+	}) {
 		return
 	}
 	upid, err := w.client.Upload(ctx, w.host, w.p.ISO.Storage, name, disc)
@@ -312,8 +317,19 @@ func (w making) asked(upid pveapi.UPID, kind intents.TaskKind, err error) {
 	w.makingFailed(err)
 }
 
+// madeWith is the digest of what a machine is made with that is configured by the pool now. The
+// pool may have had other settings when it was cloned, or when its disc was made.
+func madeWith(i *intents.Intent, p *settings.Pool) string {
+	now := p.Made(i.Host)
+	if i.Cloned != "" && i.Cloned != p.Cloned(i.Host) || i.Seeded != "" && i.Seeded != now {
+		return settings.Mixed(i.Cloned, i.Seeded, now)
+	}
+	return now
+}
+
 // doConfigure writes all of the machine's configuration in one call.
 func (w making) doConfigure(ctx context.Context) {
+	w.i.Settings = madeWith(&w.i, w.p)
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
@@ -329,6 +345,7 @@ func (w making) doConfigure(ctx context.Context) {
 			return
 		}
 		w.records.ahead(w.m, intents.StepConfigured)
+		w.m.Settings, w.m.Cloned, w.m.Seeded = w.i.Settings, "", ""
 		w.m.Devices = configured(w.conf, values, w.i.VMID)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})

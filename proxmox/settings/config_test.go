@@ -100,8 +100,8 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 			p.Disruption.Budgets = []nodescaler.NodeBudget{{Reasons: []nodescaler.Cause{"Tired"}}}
 		}, `pools[0].disruption.budgets[0].reasons[0]: must be one of Unhealthy, Expired, Drifted, Empty, Underutilized, was "Tired"`},
 		{"a repair of nodes that are not ready", func(_ *Site, p *Pool) {
-			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "Ready", Status: "False", For: nodescaler.Duration(time.Hour)}}
-		}, `pools[0].disruption.repair.conditions[0].type: must name a condition, and not Ready: pods of a node that is not ready cannot be moved, was "Ready"`},
+			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "Ready", Status: "True", For: nodescaler.Duration(time.Hour)}}
+		}, `pools[0].disruption.repair.conditions[0].status: must be False or Unknown, with type Ready, was "True"`},
 		{"a condition without a status", func(_ *Site, p *Pool) {
 			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "KernelDeadlock", For: nodescaler.Duration(time.Second)}}
 		}, `pools[0].disruption.repair.conditions[0].status: must be True, False or Unknown, was ""`},

@@ -44,8 +44,19 @@ func (p *Pool) Made(host string) string {
 	for _, file := range []firstboot.Secret{p.Join.CloudConfig, p.Join.UserDataTemplate, p.Join.Registries} {
 		data = fmt.Appendf(data, "\n%d %s", len(file), string(file))
 	}
-	return madeBy + ":" + fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+	return digest(data)
 }
+
+// Cloned is a digest of what of that counts when a machine is cloned on a host.
+func (p *Pool) Cloned(host string) string {
+	return digest(fmt.Appendf(nil, "%d %q %q %q", p.Template.On(host), p.Clone, p.Storage, p.Format))
+}
+
+// Mixed is the digest of a machine that was cloned, given its disc and configured while the pool's
+// settings changed: it is what no settings make.
+func Mixed(parts ...string) string { return digest([]byte(strings.Join(parts, " "))) }
+
+func digest(data []byte) string { return madeBy + ":" + fmt.Sprintf("%x", sha256.Sum256(data))[:12] }
 
 // Differs reports whether two digests of Made are known to be of different settings: those of
 // different versions are not.

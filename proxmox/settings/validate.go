@@ -272,9 +272,14 @@ func checkPlacement(p *placement.Rules, f Faults) {
 func checkDisruption(d *nodescaler.Disruption, f Faults) {
 	f.Must(slices.Contains([]nodescaler.Drift{"", nodescaler.DriftKeep, nodescaler.DriftReplace}, d.Drift), "drift", "be Keep or Replace", string(d.Drift))
 	f.Must(d.ExpireAfter == 0 || d.ExpireAfter >= minExpireAfter, "expireAfter", "be at least "+minExpireAfter.String()+", or nothing", d.ExpireAfter)
+	c, at := d.Consolidation, f.at("consolidation")
+	at.Must(slices.Contains([]nodescaler.ConsolidationPolicy{"", nodescaler.WhenEmpty, nodescaler.WhenEmptyOrUnderutilized}, c.Policy), "policy", "be WhenEmpty or WhenEmptyOrUnderutilized", string(c.Policy))
+	at.Must(c.After >= 0, "after", "be ≥ 0", c.After)
+	at.Must(c.Policy != "" || c.After == 0, "after", "not be set without policy", c.After)
 	for i, a := range d.Repair.Conditions {
 		at := f.index("repair.conditions", i)
-		at.Must(a.Type != "" && a.Type != "Ready", "type", "name a condition, and not Ready: pods of a node that is not ready cannot be moved", a.Type)
+		at.Must(a.Type != "", "type", "name a condition", a.Type)
+		at.Must(a.Type != nodescaler.Ready || a.Status != "True", "status", "be False or Unknown, with type Ready", a.Status)
 		at.Must(slices.Contains([]string{"True", "False", "Unknown"}, a.Status), "status", "be True, False or Unknown", a.Status)
 		at.Must(a.For >= nodescaler.Duration(time.Minute), "for", "be at least 1m", a.For)
 	}

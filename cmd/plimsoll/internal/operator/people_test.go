@@ -95,6 +95,15 @@ var happenings = map[string]func(*life, *rand.Rand){
 		p.Spec.Guest.CPUType = one(r, []string{"host", "x86-64-v2-AES", ""})
 		p.Generation++
 	},
+	"pool consolidates": func(l *life, r *rand.Rand) {
+		p := l.pools["aa"]
+		p.Spec.Disruption = &v1alpha1.Disruption{
+			Consolidation: &v1alpha1.Consolidation{Policy: one(r, []string{"WhenEmpty", "WhenEmptyOrUnderutilized"}), After: one(r, []v1alpha1.Duration{"", "2m"})},
+			Budgets:       []v1alpha1.NodeBudget{{Nodes: one(r, []v1alpha1.NodeCount{"1", "50%"})}},
+			Repair:        one(r, []*v1alpha1.Repair{nil, {Conditions: []v1alpha1.NodeAilment{{Type: nodescaler.Ready, Status: "Unknown", For: "3m"}, {Type: nodescaler.Ready, Status: "False", For: "3m"}}}}),
+		}
+		p.Generation++
+	},
 	"workload paused": func(l *life, r *rand.Rand) {
 		a := l.autoscalers[one(r, l.services).name]
 		a.Annotations = one(r, []map[string]string{nil, {v1alpha1.AnnotationPaused: "true"}, {v1alpha1.AnnotationPausedReplicas: fmt.Sprint(1 + r.IntN(9))}})

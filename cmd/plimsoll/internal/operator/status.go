@@ -30,6 +30,7 @@ const (
 	reasonAsMeasured     = "AsMeasured"     // all signals were measured
 	reasonNoConflict     = "NoConflict"     // no other client scales it
 	reasonRepairing      = "Repairing"      // unhealthy nodes are replaced
+	reasonDisrupting     = "Disrupting"     // machines are replaced, as the pool asks for it
 	reasonUpToDate       = "UpToDate"       // each machine is what its pool would make now
 	reasonNotBraked      = "NotBraked"      // no machine waits that is to go without a drain
 	reasonNotPaused      = "NotPaused"      // it is not paused

@@ -53,6 +53,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		if p.ours() {
 			c.unplaced(s)
 			c.spares(s, p.object.Name)
+			p.disrupts(c, s)
 		}
 	}
 	if r, is := f.braked[p.object.Name]; is {
@@ -98,6 +99,22 @@ func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
 		done = "they stay: disruption.drift is " + string(nodescaler.DriftKeep)
 	}
 	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", firstFew(texts), done)
+}
+
+// disrupts states whether machines are replaced, in pools that ask for it.
+func (p *pool) disrupts(c conditions, s *loop.Step) {
+	kind := v1alpha1.ConditionDisruptionHalted
+	if p.words.Disruption.IsZero() {
+		if meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
+			meta.RemoveStatusCondition(c.list, kind)
+		}
+		return
+	}
+	if why, is := s.Plan.Halted[p.object.Name]; is {
+		c.set(kind, metav1.ConditionTrue, why.Code, "%s", why.Text)
+	} else if planned(s) {
+		c.set(kind, metav1.ConditionFalse, reasonDisrupting, "what replaced its machines of late did not fail")
+	}
 }
 
 // repairs states whether nodes that are broken are replaced, in pools that ask for it.

@@ -1,0 +1,71 @@
+package pve
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
+)
+
+// A pool's settings change at any time while a machine is made. It drifts if, and only if, it is
+// not what the pool would make now.
+func TestMachinesDriftFromWhatTheyWereMadeWith(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, plan{hosts: 1, seed: 3}).begin()
+		w.run(time.Second)
+		p := *w.pool()
+		p.Guest.CPUType = "host"
+		set := func(to string) {
+			p.Guest.CPUType = to
+			if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		set("host")
+		w.run(time.Second)
+		name := w.mustOrder("pve1")
+		for range rapid.IntRange(1, 3).Draw(rt, "changes") {
+			w.run(time.Duration(rapid.IntRange(0, 40).Draw(rt, "seconds")) * time.Second)
+			set(rapid.SampledFrom([]string{"host", "x86-64-v2-AES"}).Draw(rt, "cpu"))
+		}
+		w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+		w.run(surveyEvery + time.Minute)
+		c, err := w.root().Config(context.Background(), "pve1", w.fleet.roster.machines[strings.TrimPrefix(name, p.Name+"-")].VMID)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		drifted := w.machine(name).Drifted
+		if is := c.Raw["cpu"]; (is == p.Guest.CPUType) != (drifted == "") {
+			rt.Errorf("it has CPU type %s, its pool %s, and it says: %q", is, p.Guest.CPUType, drifted)
+		}
+	})
+}
+
+// A machine that was cloned or given its disc by other settings than it is configured by is what no
+// settings make.
+func TestMachinesThatAreMadeOfTwoSettingsDrift(t *testing.T) {
+	p := settings.Pool{Name: "w"}
+	now, cloned := p.Made("pve1"), p.Cloned("pve1")
+	full := p
+	full.Clone = "full"
+	for _, c := range []struct {
+		name   string
+		i      Intent
+		drifts bool
+	}{
+		{"all by the same", Intent{Host: "pve1", Making: Making{Cloned: cloned, Seeded: now}}, false},
+		{"no disc", Intent{Host: "pve1", Making: Making{Cloned: cloned}}, false},
+		{"it is not known how it was cloned", Intent{Host: "pve1"}, false},
+		{"another disc", Intent{Host: "pve1", Making: Making{Cloned: cloned, Seeded: full.Made("pve1")}}, true},
+		{"another clone", Intent{Host: "pve1", Making: Making{Cloned: full.Cloned("pve1")}}, true},
+	} {
+		if got := settings.Differs(madeWith(&c.i, &p), now); got != c.drifts {
+			t.Errorf("%s: it drifts: %t", c.name, got)
+		}
+	}
+}
