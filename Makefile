@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz house words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test mutants fuzz house words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -103,6 +103,9 @@ peers: ## plan machines for the same pods with Karpenter's scheduler and ours, a
 
 browser-test: ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
+
+template-test: ## build a template's image and boot it in an emulated machine (needs the programs of 'plimsoll template build' and qemu-system-x86)
+	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestAGuestOfTheImageComesUp$$' ./cmd/plimsoll/internal/template $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)

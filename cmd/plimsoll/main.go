@@ -33,6 +33,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newResumeCommand,
 		newRunCommand,
 		newSimulateCommand,
+		newTemplateCommand,
 		newTestbedCommand,
 		newVersionCommand,
 	)
