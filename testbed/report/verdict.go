@@ -50,7 +50,7 @@ func total(all []*testbed.Trial, of func(*testbed.Trial) float64) float64 {
 }
 
 // verdict compares every policy with the first, over all levels, trial by trial: in a sentence and
-// in a row with the 95 % intervals. There is none where there is nothing to compare with.
+// in a row with the 95 % intervals. Without anything to compare with there is no verdict.
 func verdict(r *testbed.Results) ([]string, testbed.Table) {
 	policies := r.Policies()
 	if len(policies) < 2 {

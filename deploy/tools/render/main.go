@@ -80,9 +80,9 @@ func writeManifests() error {
 		return err
 	}
 	for name, values := range map[string]string{
-		"recommend": "mode=recommend",
-		"active":    "mode=active",
-		"provider":  "mode=active,components={podscaler,provider},provider.tlsSecret=plimsoll-provider",
+		"recommend": "mode=Recommend",
+		"active":    "mode=Active",
+		"provider":  "mode=Active,components={podscaler,provider},provider.tlsSecret=plimsoll-provider",
 	} {
 		text, err := template("plimsoll", "--no-hooks", "--set", values+",proxmox.existingSecret=plimsoll-proxmox,config.owner=OWNER,config.endpoints={https://PROXMOX:8006}")
 		if err != nil {

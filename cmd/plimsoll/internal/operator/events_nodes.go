@@ -16,8 +16,8 @@ const (
 	reasonScaleDown    = "ScaleDown"
 )
 
-// eventsOfActions sends events about the pods that a machine was ordered or started for, about nodes
-// that are emptied, and about pods that were evicted for it. What was only planned has none.
+// eventsOfActions sends events about the pods that a machine was ordered or started for, about
+// nodes that are emptied, and about pods that were evicted for it. What was only planned has none.
 func (t *term) eventsOfActions(s *loop.Step) {
 	sent := 0
 	for i := range s.Plan.Actions {
