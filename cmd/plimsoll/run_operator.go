@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -83,7 +84,7 @@ var logLevels = []string{"", "debug", "info", "warn", "error"}
 
 // logLevel is the least that is logged.
 func (c *clusterSettings) logLevel() slog.Level {
-	var level slog.Level // info
+	var level slog.Level                        // info
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // of one that is not said, info
 	return level
 }
@@ -116,6 +117,9 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 		parts.Go(func() { r.sender.Run(serving) })
 	}
 	parts.Go(func() { tellUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
+	if client, err := discovery.NewDiscoveryClientForConfig(r.rest); err == nil {
+		parts.Go(func() { tellOldKinds(serving, r.logger(), client) })
+	}
 	err := o.Run(ctx)
 	stop()
 	parts.Wait()
