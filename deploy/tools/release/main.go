@@ -1,7 +1,7 @@
 // Command release makes what a release consists of. These are static programs with a list of what
 // is in each (SPDX), the image for both architectures and the charts, as OCI layouts and archives.
-// Beside them are how all was built (SLSA provenance), and checksums. The network is asked only for modules that Go
-// does not have yet. The same sources, Go and version give the same bytes.
+// Beside them are how all was built (SLSA provenance), and checksums. The network is asked only for
+// modules that Go does not have yet. The same sources, Go and version give the same bytes.
 package main
 
 import (
