@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz house words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test mutants fuzz house words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -111,6 +111,9 @@ out/axe/package/axe.min.js:
 browser-test: out/axe/package/axe.min.js ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
 
+template-test: ## build a template's image and boot it in an emulated machine (needs the programs of 'plimsoll template build' and qemu-system-x86)
+	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestAGuestOfTheImageComesUp$$' ./cmd/plimsoll/internal/template $(ARGS)
+
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)
 
@@ -164,6 +167,9 @@ image: ## build the container image for this machine into out/plimsoll-image.tar
 chart: ## pack the Helm charts into out/
 	@mkdir -p out
 	$(GO) -C deploy/tools tool helm package ../charts/plimsoll ../charts/plimsoll-crds --destination ../../out $(ARGS)
+
+release: ## make what a release has into out/release: programs, lists of their contents, provenance, image and charts as OCI layouts, checksums
+	$(GO) run -C deploy/tools ./release -root ../.. -version v$(RELEASE) -commit "$$(git rev-parse HEAD)" $(ARGS)
 
 chart-test: ## hold charts, alerts, dashboards and image to what is promised of them
 	$(GO) vet -C deploy/tools ./...

@@ -77,8 +77,6 @@ const (
 	ReasonActive = "Active"
 	// ReasonRecommending: mode Recommend only says what would be done.
 	ReasonRecommending = "Recommending"
-	// ReasonObserving: mode Observe only says what would be done.
-	ReasonObserving = "Observing"
 	// ReasonPaused: mode Paused, or an annotation, keeps the object as it is.
 	ReasonPaused = "Paused"
 	// ReasonInvalidSpec: the rules of the CRD let something pass that means nothing.

@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // A VMPool is a kind of virtual machine on Proxmox VE that may exist as a node of this cluster: how
-// large, how many, where, and how it is made. It starts in mode Observe, which makes and deletes
+// large, how many, where, and how it is made. It starts in mode Recommend, which makes and deletes
 // nothing and says in its status what it would do. Machines are named after the pool.
 //
 // +kubebuilder:object:root=true
@@ -59,10 +59,10 @@ type VMPoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || !has(self.placement.hosts) || !has(self.template.byHost) || self.placement.hosts.all(h, h in self.template.byHost)",fieldPath=".placement.hosts",messageExpression="'must each have a template in template.byHost, was ' + self.placement.hosts.filter(h, !(h in self.template.byHost))[0]"
 // +kubebuilder:validation:XValidation:rule="!has(self.disruption) || !has(self.scaledBy) || self.scaledBy == 'Plimsoll'",fieldPath=".disruption",message="must not be set with scaledBy ClusterAutoscaler, which decides itself which machines go"
 type VMPoolSpec struct {
-	// Observe neither makes nor deletes a machine, and says in the status what would be done,
+	// Recommend neither makes nor deletes a machine, and says in the status what would be done,
 	// unless other pools are Active, which are then planned for without it. Active does it.
 	// +optional
-	// +kubebuilder:default=Observe
+	// +kubebuilder:default=Recommend
 	Mode VMPoolMode `json:"mode,omitempty"`
 
 	// Who decides how many machines there are: Plimsoll, or upstream's cluster-autoscaler, which
@@ -203,12 +203,12 @@ type VMPoolSpec struct {
 
 // VMPoolMode is how far decisions go.
 //
-// +kubebuilder:validation:Enum=Observe;Active
+// +kubebuilder:validation:Enum=Recommend;Active
 type VMPoolMode string
 
 // The modes of a VMPool.
 const (
-	ModeObserve    VMPoolMode = "Observe" // decide, say it in the status, do nothing
+	ModePoolRecommend    VMPoolMode = "Recommend" // decide, say it in the status, do nothing
 	ModePoolActive VMPoolMode = "Active"  // decide and do it
 )
 
@@ -768,7 +768,7 @@ type PlanStatus struct {
 	// When.
 	// +optional
 	Time metav1.Time `json:"time,omitempty"`
-	// Whether it was carried out: not in mode Observe.
+	// Whether it was carried out: not in mode Recommend.
 	// +optional
 	Applied bool `json:"applied"`
 	// What it had to do, at most the first 16 actions.

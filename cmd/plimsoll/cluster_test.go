@@ -50,6 +50,8 @@ func clusterOf(ts *testscript.TestScript) *emulated {
 		Storages: []pvesim.Storage{
 			{Name: "ceph", Type: "rbd", Shared: true, Content: []string{"images"}, Total: 1 << 40},
 			{Name: "discs", Type: "nfs", Shared: true, Content: []string{"iso"}, Total: 64 << 30},
+			{Name: "local", Type: "dir", Content: []string{"import"}, Total: 64 << 30},
+			{Name: "local-lvm", Type: "lvmthin", Content: []string{"images"}, Total: 64 << 30},
 		},
 		VMs: []pvesim.VM{{ID: 9000, Host: "pve1", Template: true, Storage: "ceph", Disk: 10 << 30, Config: map[string]string{"name": "golden", "agent": "1"}}},
 	}

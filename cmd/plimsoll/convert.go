@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,7 @@ func printConverted(env *cli.Env, file string, data []byte, o convert.Options) e
 		}
 		lost += len(r.Lost)
 	}
+	printNotes(env, results)
 	for _, other := range others {
 		fmt.Fprintf(env.Stderr, "note: %s is omitted: it is no autoscaler that is known\n", other)
 	}
@@ -110,7 +112,32 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// printResult prints a manifest, with what it lacks in its comments and on standard error.
+// printNotes prints each note once on standard error, with the autoscalers that it is about.
+func printNotes(env *cli.Env, results []convert.Result) {
+	about, texts := map[string][]string{}, []string(nil)
+	add := func(from, text string) {
+		if _, known := about[text]; !known {
+			texts = append(texts, text)
+		}
+		if !slices.Contains(about[text], from) {
+			about[text] = append(about[text], from)
+		}
+	}
+	for i := range results {
+		r := &results[i]
+		for _, note := range r.Notes {
+			add(r.From, note)
+		}
+		for _, l := range r.Lost {
+			add(r.From, "not carried over: "+l.String())
+		}
+	}
+	for _, text := range texts {
+		fmt.Fprintf(env.Stderr, "note: %s: %s\n", strings.Join(about[text], ", "), text)
+	}
+}
+
+// printResult prints a manifest, with what it lacks in its comments.
 func printResult(env *cli.Env, n int, r *convert.Result) error {
 	var out bytes.Buffer
 	if n > 0 {
@@ -123,11 +150,9 @@ func printResult(env *cli.Env, n int, r *convert.Result) error {
 	}
 	for _, note := range r.Notes {
 		comment(&out, note)
-		fmt.Fprintf(env.Stderr, "note: %s: %s\n", r.From, note)
 	}
 	for _, l := range r.Lost {
 		comment(&out, "not carried over: "+l.String())
-		fmt.Fprintf(env.Stderr, "note: %s: not carried over: %s\n", r.From, l)
 	}
 	if r.To != nil {
 		if err := writeAutoscaler(&out, r.To); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -28,8 +29,8 @@ elsewhere, and with --yes, the first option is taken. A flag answers its questio
 // initQuestion is what the init verb is asked.
 type initQuestion struct {
 	kube                           kubeAccess
-	endpoints, prints              []string
-	tokenFile, caFile, out         string
+	pve                            proxmoxAccess
+	out                            string
 	owner, currency, perKWh, watts string
 	answers                        map[string]*string
 	yes, force                     bool
@@ -60,11 +61,8 @@ func newInitCommand(env *cli.Env) *cobra.Command {
 			return ask.answer(cmd.Context(), env)
 		},
 	}
+	ask.pve.addFlags(cmd, "a `file` with an API token that may read, user@realm!name=value")
 	f := cmd.Flags()
-	f.StringSliceVar(&ask.endpoints, "endpoint", nil, "hosts of the Proxmox VE cluster, `https://HOST:8006`")
-	f.StringVar(&ask.tokenFile, "token-file", "", "a `file` with an API token that may read, user@realm!name=value")
-	f.StringSliceVar(&ask.prints, "fingerprint", nil, "the SHA-256 `fingerprints` of the hosts' certificates, as pvenode cert info shows them")
-	f.StringVar(&ask.caFile, "ca-file", "", "a `file` with the authority of the hosts' certificates, in place of fingerprints")
 	addKubeconfig(cmd, &ask.kube)
 	f.StringVar(&ask.owner, "owner", "", "the `name` of this installation (default: that of the Proxmox VE cluster)")
 	for _, a := range initAnswers {
@@ -85,7 +83,7 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 		return err
 	}
 	p := &starter.Proposal{
-		Endpoints: ask.endpoints, Fingerprints: ask.prints, CAFile: ask.caFile,
+		Endpoints: ask.pve.endpoints, Fingerprints: ask.pve.prints, CAFile: ask.pve.caFile,
 		Currency: ask.currency, PerKWh: ask.perKWh, Watts: ask.watts,
 	}
 	if err := ask.readProxmox(ctx, env, &p.Seen); err != nil {
@@ -97,7 +95,9 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 	if p.Owner = ask.owner; p.Owner == "" {
 		p.Owner = starter.Owner(p.Name)
 	}
-	if err := p.Propose(ask.choose(env)); err != nil {
+	if err := p.Propose(ask.choose(env)); errors.Is(err, starter.ErrNoTemplate) {
+		return cli.WithHint(ask.offer(&p.Seen), cli.WithCode(cli.ExitConfig, err))
+	} else if err != nil {
 		return err
 	}
 	files, err := p.Files()
@@ -116,6 +116,24 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 		fmt.Fprintln(env.Stderr, "wrote", name)
 	}
 	return ask.next(env, p)
+}
+
+// offer is how a template is made for the cluster, with what is known of both.
+func (ask *initQuestion) offer(seen *starter.Seen) string {
+	kind := seen.Runs()
+	switch kind {
+	case "talos":
+		return "take an image of https://factory.talos.dev (docs/proxmox.md#templates)"
+	case "custom":
+		kind = template.Kubeadm
+	}
+	upload := []string{"plimsoll", "template", "upload", "--image", (&template.Recipe{Kind: kind, Suite: "trixie"}).Name() + ".qcow2",
+		"--endpoint", strings.Join(ask.pve.endpoints, ",")}
+	if len(ask.pve.prints) > 0 {
+		upload = append(upload, "--fingerprint", strings.Join(ask.pve.prints, ","))
+	}
+	upload = append(upload, "--token-file", "TOKEN", "--storage", seen.DiskStorage())
+	return "plimsoll template build --join " + kind + " && " + pveapi.Shell(upload...)
 }
 
 // checkFolder refuses to write over files, before anything is asked.

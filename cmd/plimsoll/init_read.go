@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,28 +18,12 @@ import (
 
 // readProxmox reads what there is on Proxmox VE.
 func (ask *initQuestion) readProxmox(ctx context.Context, env *cli.Env, seen *starter.Seen) error {
-	token := &tokenFile{env: env, name: ask.tokenFile}
-	if _, err := token.read(); err != nil {
-		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--token-file: %w", err))
-	}
-	c := pveapi.Connection{
-		Endpoints: ask.endpoints, Token: token.read, Fingerprint: strings.Join(ask.prints, ","), Now: env.Now,
-	}
-	if ask.caFile != "" {
-		var err error
-		if c.CA, err = env.ReadFile(ask.caFile); err != nil {
-			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
-		}
-	}
-	client, err := pveapi.Connect(c)
+	client, err := ask.pve.connect(ctx, env, 0)
 	if err != nil {
-		return cli.WithCode(cli.ExitUsage, fmt.Errorf("--%w", err))
+		return err
 	}
 	defer client.Close()
 	status, err := client.ClusterStatus(ctx)
-	if pveapi.Is(err, pveapi.Certificate) {
-		return untrusted(ctx, ask.endpoints[0], err)
-	}
 	if err != nil {
 		return cli.WithCode(cli.ExitUnreachable, err)
 	}
@@ -51,20 +33,6 @@ func (ask *initQuestion) readProxmox(ctx context.Context, env *cli.Env, seen *st
 	}
 	seen.Name, seen.Release = status.Name, version.Version
 	return readInventory(ctx, client, &status, seen)
-}
-
-// untrusted says which fingerprint a host shows. The token was not sent to it.
-func untrusted(ctx context.Context, endpoint string, err error) error {
-	shown, ok := pveapi.ShownFingerprint(err)
-	if !ok {
-		certificate, failed := pveapi.CertificateOf(ctx, endpoint)
-		if failed != nil {
-			return cli.WithCode(cli.ExitUnreachable, err)
-		}
-		shown = pveapi.FingerprintOf(certificate)
-	}
-	return cli.WithHint("compare it with what 'pvenode cert info' shows on that host, and give --fingerprint "+shown,
-		cli.WithCode(cli.ExitConfig, fmt.Errorf("--fingerprint: must be that of a host's certificate, which shows %s", shown)))
 }
 
 // readInventory reads hosts, machines, templates, storages and bridges, of hosts that are online.

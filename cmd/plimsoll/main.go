@@ -34,6 +34,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newResumeCommand,
 		newRunCommand,
 		newSimulateCommand,
+		newTemplateCommand,
 		newTestbedCommand,
 		newTopCommand,
 		newVersionCommand,

@@ -317,6 +317,10 @@ func pausedTable(w io.Writer, all []pausedObject) {
 		switch {
 		case paused == "true":
 			paused = "yes"
+		case paused == v1alpha1.PauseUp:
+			paused = "growing"
+		case paused == v1alpha1.PauseDown:
+			paused = "shrinking"
 		case o.Replicas != "":
 			paused = "at " + o.Replicas
 		case paused == "" && o.Mode == string(v1alpha1.ModePaused):

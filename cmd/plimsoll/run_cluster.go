@@ -44,6 +44,8 @@ type clusterSettings struct {
 	// Mode is Recommend, in which nothing is written to scales, nodes and Proxmox VE whatever the
 	// objects' own modes are, or Active; empty is Recommend.
 	Mode runMode `json:"mode,omitempty"`
+	// LogLevel is the least that is logged: debug, info, warn or error. Empty is info.
+	LogLevel string `json:"logLevel,omitempty"`
 	// Interval is the time between two steps of the loop, if nothing happens; 0 is 10s.
 	Interval time.Duration `json:"interval,omitempty" strict:"nonzero"`
 	// Namespace is where our own lease and state are; empty is that of the pod.
@@ -263,6 +265,7 @@ func (s *siteFile) checkCluster() []error {
 		return faults
 	}
 	must(slices.Contains([]runMode{"", runRecommend, runActive}, s.Mode), "mode", "Recommend or Active", quoted(string(s.Mode)))
+	must(slices.Contains(logLevels, s.LogLevel), "logLevel", "debug, info, warn or error", quoted(s.LogLevel))
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	faults = append(faults, s.checkNames()...)
 	must(s.Prices == nil, "prices", "omitted: the PriceBook in the cluster says them", "there")
@@ -324,7 +327,7 @@ func (s *siteFile) inCluster() bool {
 func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
-		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
+		"mode": s.Mode != "", "logLevel": s.LogLevel != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,

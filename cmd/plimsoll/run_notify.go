@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -81,7 +80,7 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 	if receivers == nil {
 		return nil, nil
 	}
-	return notify.NewSender(receivers, &http.Client{}, slog.New(slog.NewTextHandler(r.env.Stderr, nil))), nil
+	return notify.NewSender(receivers, &http.Client{}, r.logger()), nil
 }
 
 // secret is the one line of a file.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -56,7 +57,7 @@ type clusterRun struct {
 // runInCluster runs the parts that are decided on by objects in the cluster, until the context is
 // done.
 func (s *running) runInCluster(ctx context.Context, file string) (err error) {
-	logTo(s.env.Stderr)
+	logTo(s.env.Stderr, s.logLevel())
 	r := &clusterRun{running: s, links: &operator.Links{}, registry: newRegistry(), identity: identity(s.env)}
 	defer func() {
 		for _, end := range slices.Backward(r.closers) {
@@ -95,9 +96,24 @@ func (r *clusterRun) servePage(ctx context.Context) (serve func() error, err err
 	return func() error { return r.history.Serve(ctx, l) }, nil
 }
 
+// logLevels are what a file may say of it.
+var logLevels = []string{"", "debug", "info", "warn", "error"}
+
+// logLevel is the least that is logged.
+func (c *clusterSettings) logLevel() slog.Level {
+	var level slog.Level                        // info
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // of one that is not said, info
+	return level
+}
+
+// logger is where what runs in a cluster logs to.
+func (s *running) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.env.Stderr, &slog.HandlerOptions{Level: s.logLevel()}))
+}
+
 // logTo has the libraries log as we do. They have one place for all of a process.
-func logTo(w io.Writer) {
-	handler := slog.NewTextHandler(w, nil)
+func logTo(w io.Writer, level slog.Level) {
+	handler := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	klog.SetSlogLogger(slog.New(handler))
 	ctrllog.SetLogger(logr.FromSlogHandler(handler))
 }
@@ -127,7 +143,10 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	if r.sender != nil {
 		parts.Go(func() { r.sender.Run(serving) })
 	}
-	parts.Go(func() { tellUnseen(serving, slog.New(slog.NewTextHandler(r.env.Stderr, nil)), r.rest.Host, r.cluster) })
+	parts.Go(func() { tellUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
+	if client, err := discovery.NewDiscoveryClientForConfig(r.rest); err == nil {
+		parts.Go(func() { tellOldKinds(serving, r.logger(), client) })
+	}
 	err = o.Run(ctx)
 	stop()
 	parts.Wait()
@@ -149,7 +168,7 @@ func (r *clusterRun) connect() error {
 	}
 	cfg := kube.Config{
 		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, HandOff: r.handOff(),
-		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
+		Log: r.logger(),
 	}
 	if r.makesMachines() {
 		cfg.Machine = r.links.Machine
@@ -192,7 +211,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
 		Nodes: nodes, Limit: r.Limit.rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
-		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
+		Log: r.logger(),
 	}
 	if cfg.Journal, err = r.journal(); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -100,7 +99,7 @@ func (r *clusterRun) signals() (operator.Signals, error) {
 		return nil, err
 	}
 	o := r.signalOptions(client, host)
-	o.Pods, o.NodePrices, o.Log = r.cluster.pages, r.nodePrices, slog.New(slog.NewTextHandler(r.env.Stderr, nil))
+	o.Pods, o.NodePrices, o.Log = r.cluster.pages, r.nodePrices, r.logger()
 	return signals.New(o), nil
 }
 

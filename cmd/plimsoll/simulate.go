@@ -76,7 +76,7 @@ type simulation struct {
 func (ask *simulation) addFlags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &ask.setting
 	f.StringSliceVar(&ask.policies, "policies", []string{"all"}, "only these scalers; the oracle is always there")
-	cli.AddFlag(cmd, &ask.excess, parts(true), "excess", "numbers", "0.85,0.9,0.95", "the parts of the pods' capacity that the load is to take")
+	cli.AddFlag(cmd, &ask.excess, parts(true), "excess", "numbers", "0.7,0.8,0.9", "the parts of the pods' capacity that the load is to take")
 	cli.AddFlag(cmd, &ask.quantile, parts(false), "quantile", "numbers", "0.9,0.95,0.99", "the quantiles of the load that ensemble-quantile has room for")
 	cli.AddFlag(cmd, &ask.price, parts(false), "price", "numbers", "0.02,0.1,0.3", "the parts of a pod's capacity that must be worth it to ensemble-marginal")
 	cli.AddFlag(cmd, &ask.pods, aboveZero, "pods", "number", "", "multiply the load so that the oracle takes so many pods in the mean (default: as it is, and 5 of one that is made up)")
@@ -202,6 +202,9 @@ func (ask *simulation) run(ctx context.Context, env *cli.Env, again []string) er
 	if err != nil {
 		return err
 	}
+	if err := ask.moving(played, train); err != nil {
+		return err
+	}
 	b := &bench{ask: ask, env: env, load: played, train: train}
 	all, took, err := b.play(ctx)
 	if err != nil {
@@ -240,6 +243,21 @@ func (ask *simulation) sized(load *replay.Trace, train int) (*replay.Trace, erro
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--pods: %w", err))
 	}
 	return t, nil
+}
+
+// moving refuses a load that no scaler would ever take more than the fewest pods for: all that is
+// played would be the same.
+func (ask *simulation) moving(load *replay.Trace, train int) error {
+	least := slices.Min(ask.excess)
+	peak, idle := replay.Idle(load, train, ask.setting, least)
+	if !idle {
+		return nil
+	}
+	serves := ask.setting.Profile.Total(float64(ask.setting.Min))
+	return cli.WithHint(
+		"say what one pod of your application serves with --per-pod N --base 0, or multiply the load with --pods 5",
+		cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: must need more than --min %d at some time, and its busiest minute has %s requests a second, of which --min serves %s: no scaler would ever move",
+			ask.setting.Min, strconv.FormatFloat(peak, 'g', 4, 64), strconv.FormatFloat(serves, 'g', 4, 64))))
 }
 
 // trained is how many minutes of a load are learnt from.

@@ -223,10 +223,7 @@ func (a *simulateAnswer) facts() [][2]string {
 // notes tell what makes figures say less than they seem to.
 func (a *simulateAnswer) notes() []string {
 	var notes []string
-	tested, s := a.Load.Tested, &a.Setting
-	if a.Least.PodMinutes == tested*s.Min {
-		notes = append(notes, fmt.Sprintf("the load never takes more than --min %d: see whether --per-pod and --base are right, or have it multiplied with --pods", s.Min))
-	}
+	s := &a.Setting
 	var stuck []string
 	for _, r := range a.Results {
 		// Use is never above 1, and 1 over the target is within the tolerance.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"path/filepath"
 	"runtime/debug"
@@ -399,7 +400,7 @@ func (ask *testbedRun) lab(env *cli.Env) (testbed.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	logTo(env.Stderr)
+	logTo(env.Stderr, slog.LevelInfo)
 	w := &trial.World{Program: program, Folder: filepath.Join(ask.out, "lab")}
 	if ask.out == "" {
 		if w.Folder, err = env.TempFolder("plimsoll-lab-"); err != nil {

@@ -207,7 +207,7 @@ func (ask *testbedPVE) config(now time.Time) pvesim.Config {
 		Seed: ask.seed, Start: now.UTC().Truncate(time.Second), Speed: ask.speed, Release: ask.release, Name: "testbed",
 		Pools: []string{labPool},
 		Storages: []pvesim.Storage{
-			{Name: "local", Type: "dir", Total: 128 << 30, Used: 8 << 30, Content: []string{"backup", "iso", "vztmpl", "snippets"}},
+			{Name: "local", Type: "dir", Total: 128 << 30, Used: 8 << 30, Content: []string{"backup", "import", "iso", "vztmpl", "snippets"}},
 			{Name: "local-lvm", Type: "lvmthin", Total: 1 << 40, Content: []string{"images", "rootdir"}},
 			{Name: labStorage, Type: "nfs", Shared: true, Total: 4 << 40, Content: []string{"images", "iso", "snippets"}},
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ func (ask *testbedRun) onBench(env *cli.Env, experiment string, file []byte) (te
 	if err != nil {
 		return nil, err
 	}
-	logTo(env.Stderr)
+	logTo(env.Stderr, slog.LevelInfo)
 	cluster, err := rke2trial.Reached(kubeconfig)
 	if err != nil {
 		return nil, err

@@ -50,14 +50,14 @@ type events struct {
 	mu    *sync.Mutex
 	told  map[types.UID]*teller
 	queue chan *eventsv1.Event
-	pods  map[podEvent]time.Time // when each was sent
+	pods  map[podEvent]time.Time // when each was sent, about pods and nodes
 	swept time.Time
 }
 
-// podEvent is a reason of an event about a pod.
+// podEvent is what an event about a pod or a node says.
 type podEvent struct {
-	uid    types.UID
-	reason string
+	uid            types.UID
+	reason, action string
 }
 
 // teller is which events were sent about one object.
@@ -92,16 +92,27 @@ func (c *Cluster) Tell(about client.Object, e Event) {
 	}, e))
 }
 
-// AboutPod sends an event about a pod that waits, by its name with its namespace, in the
-// background. It reports whether it did: not for one that is gone or on a node, and of events with
-// the same reason one an hour.
-func (c *Cluster) AboutPod(name string, e Event) bool {
+// AboutPod sends an event about a pod, by its name with its namespace, in the background. It is on
+// the node that is named, or waits where none is. It reports whether it did: not for a pod that is
+// gone or elsewhere, and of events with the same reason and action one an hour.
+func (c *Cluster) AboutPod(name, node string, e Event) bool {
 	p, ok := one[*pod](c, pods, name)
-	if !ok || p.said.Node != "" || !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{p.UID, e.Reason}, time.Now()) {
+	return ok && p.said.Node == node && c.about("Pod", &p.ObjectMeta, e)
+}
+
+// AboutNode sends an event about a node, as AboutPod does.
+func (c *Cluster) AboutNode(name string, e Event) bool {
+	n, ok := one[*node](c, nodes, name)
+	return ok && c.about("Node", &n.ObjectMeta, e)
+}
+
+// about sends an event about an object of Kubernetes' own, unless it was sent within the hour.
+func (c *Cluster) about(kind string, o *metav1.ObjectMeta, e Event) bool {
+	if !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{o.UID, e.Reason, e.Action}, time.Now()) {
 		return false
 	}
 	c.send(c.event(corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		APIVersion: "v1", Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
 	}, e))
 	return true
 }

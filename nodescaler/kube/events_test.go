@@ -47,7 +47,7 @@ func TestEventsAboutPods(t *testing.T) {
 		p.holds(t, pods, waits, runs)
 		ctx, cancel := context.WithCancel(t.Context())
 		go p.sendEvents(ctx)
-		if is := p.AboutPod(c.pod, e); is != c.want {
+		if is := p.AboutPod(c.pod, "", e); is != c.want {
 			t.Errorf("%s %s: sent %v, want %v", c.mode, c.pod, is, c.want)
 		}
 		if c.want {
@@ -60,10 +60,55 @@ func TestEventsAboutPods(t *testing.T) {
 			case <-time.After(20 * time.Second):
 				t.Error("nothing was sent")
 			}
-			if p.AboutPod(c.pod, e) {
+			if p.AboutPod(c.pod, "", e) {
 				t.Error("sent twice")
 			}
 		}
 		cancel()
+	}
+}
+
+// A pod's event says on which node it has to be, and a node's is about that node.
+func TestEventsAboutNodesAndTheirPods(t *testing.T) {
+	got := make(chan eventsv1.Event, 9)
+	s := &site{answer: func(w http.ResponseWriter, r *http.Request) {
+		var e eventsv1.Event
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &e)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		got <- e
+		tell(w, e)
+	}}
+	p := s.port(t, Active)
+	p.leads(0)
+	runs := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}
+	runs.said.Node = "w-1"
+	p.holds(t, pods, runs)
+	p.holds(t, nodes, &node{ObjectMeta: metav1.ObjectMeta{Name: "w-1", UID: "n1"}})
+	go p.sendEvents(t.Context())
+	e := Event{About: "ScaleDown", Reason: "ScaleDown", Action: "Evict", Note: "evicted"}
+	if p.AboutPod("shop/web", "w-2", e) || p.AboutPod("shop/web", "", e) || p.AboutNode("w-2", e) {
+		t.Error("something is said of what is not there")
+	}
+	if !p.AboutPod("shop/web", "w-1", e) || !p.AboutNode("w-1", e) || p.AboutNode("w-1", e) {
+		t.Error("not said once")
+	}
+	e.Action = "Return"
+	if !p.AboutNode("w-1", e) {
+		t.Error("another action is not said")
+	}
+	for _, want := range []string{"Pod shop web Evict", "Node default w-1 Evict", "Node default w-1 Return"} {
+		select {
+		case is := <-got:
+			if is := is.Regarding.Kind + " " + is.Namespace + " " + is.Regarding.Name + " " + is.Action; is != want {
+				t.Errorf("%s, want %s", is, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing was sent")
+		}
 	}
 }

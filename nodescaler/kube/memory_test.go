@@ -416,7 +416,7 @@ func TestPodsHaveAnEventOnceAnHour(t *testing.T) {
 		{"u", "PoolAtMax", 90 * time.Minute, false},
 		{"w", "PoolAtMax", 5 * time.Hour, true},
 	} {
-		if is := e.again(podEvent{types.UID(c.uid), c.reason}, now.Add(c.after)); is != c.want {
+		if is := e.again(podEvent{types.UID(c.uid), c.reason, ""}, now.Add(c.after)); is != c.want {
 			t.Errorf("%d: sent %v, want %v", i, is, c.want)
 		}
 	}

@@ -25,9 +25,11 @@ var ErrUnseen = fmt.Errorf("%w while the machines cannot be seen", ErrRefused)
 // Act carries a step out, in order, and records what came of each part. After a failure with a
 // node or machine, the rest of the plan for it is left to the next step.
 func (p *Ports) Act(ctx context.Context, step *Step) {
+	// What is expected beyond the replicas is made known before they change: whoever looks between
+	// the two writes would order for both.
+	p.expect(ctx, step.Expected)
 	p.rescale(ctx, step)
 	p.carryOut(ctx, step)
-	p.expect(ctx, step.Expected)
 	p.resize(ctx, step)
 }
 

@@ -119,3 +119,32 @@ func TestInADryRunNothingIsHandedOff(t *testing.T) {
 		expect(t, fmt.Sprint("is planned for here in a dry run: ", dry), dry, ahead == 3)
 	}
 }
+
+// noting notes what is written, and in which order.
+type noting struct {
+	knowing
+	wrote *[]string
+}
+
+func (o noting) Expect(ctx context.Context, workload string, more int) error {
+	*o.wrote = append(*o.wrote, fmt.Sprintf("expect %d", more))
+	return o.knowing.Expect(ctx, workload, more)
+}
+
+func (o noting) SetReplicas(ctx context.Context, workload string, to int) error {
+	*o.wrote = append(*o.wrote, fmt.Sprintf("scale to %d", to))
+	return o.knowing.SetReplicas(ctx, workload, to)
+}
+
+// Room that was asked for is taken back before the pods come that it is for. Whoever looks between
+// the two would order machines for both.
+func TestRoomIsTakenBackBeforeReplicasGrow(t *testing.T) {
+	var wrote []string
+	o := noting{knowing{newHouse(), map[string]int{}}, &wrote}
+	p := Ports{Cluster: o}
+	p.Act(t.Context(), &Step{
+		Workloads: []WorkloadStep{{Workload: "shop/web", Decision: &podscaler.Decision{Workload: "shop/web", From: 2, To: 4}}},
+		Expected:  []Expectation{{Workload: "shop/web", More: 0, To: 4}},
+	})
+	expect(t, "the order", []string{"expect 0", "scale to 4"}, wrote)
+}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -55,14 +56,14 @@ func TestMachinesThatAreMadeOfTwoSettingsDrift(t *testing.T) {
 	full.Clone = "full"
 	for _, c := range []struct {
 		name   string
-		i      Intent
+		i      intents.Intent
 		drifts bool
 	}{
-		{"all by the same", Intent{Host: "pve1", Making: Making{Cloned: cloned, Seeded: now}}, false},
-		{"no disc", Intent{Host: "pve1", Making: Making{Cloned: cloned}}, false},
-		{"it is not known how it was cloned", Intent{Host: "pve1"}, false},
-		{"another disc", Intent{Host: "pve1", Making: Making{Cloned: cloned, Seeded: full.Made("pve1")}}, true},
-		{"another clone", Intent{Host: "pve1", Making: Making{Cloned: full.Cloned("pve1")}}, true},
+		{"all by the same", intents.Intent{Host: "pve1", Making: intents.Making{Cloned: cloned, Seeded: now}}, false},
+		{"no disc", intents.Intent{Host: "pve1", Making: intents.Making{Cloned: cloned}}, false},
+		{"it is not known how it was cloned", intents.Intent{Host: "pve1"}, false},
+		{"another disc", intents.Intent{Host: "pve1", Making: intents.Making{Cloned: cloned, Seeded: full.Made("pve1")}}, true},
+		{"another clone", intents.Intent{Host: "pve1", Making: intents.Making{Cloned: full.Cloned("pve1")}}, true},
 	} {
 		if got := settings.Differs(madeWith(&c.i, &p), now); got != c.drifts {
 			t.Errorf("%s: it drifts: %t", c.name, got)

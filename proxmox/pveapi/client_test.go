@@ -2,6 +2,8 @@ package pveapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -101,6 +103,12 @@ var everyCall = map[string][]func(context.Context, *Client) error{
 	}},
 	"Upload": {func(ctx context.Context, c *Client) error {
 		_, err := c.Upload(ctx, "pve1", "local", "plimsoll-a.iso", []byte("\x00\r\n--image"))
+		return err
+	}},
+	"UploadImage": {func(ctx context.Context, c *Client) error {
+		image := "QFI\xfb\r\n--image"
+		sum := sha256.Sum256([]byte(image))
+		_, err := c.UploadImage(ctx, "pve1", "local", "debian.qcow2", hex.EncodeToString(sum[:]), strings.NewReader(image), int64(len(image)))
 		return err
 	}},
 	"Clone": {
@@ -282,6 +290,14 @@ func TestCallsThatMakeNoSenseAreNotSent(t *testing.T) {
 		},
 		`POST /nodes/pve1/storage/local/upload: content of a.iso must not be empty`: func(ctx context.Context, c *Client) error {
 			_, err := c.Upload(ctx, "pve1", "local", "a.iso", nil)
+			return err
+		},
+		`POST /nodes/pve1/storage/local/upload: filename must be letters, digits, ., _ and -, and end in .qcow2, .raw or .vmdk, was "a.iso"`: func(ctx context.Context, c *Client) error {
+			_, err := c.UploadImage(ctx, "pve1", "local", "a.iso", "", strings.NewReader("x"), 1)
+			return err
+		},
+		`POST /nodes/pve1/storage/local/upload: content of a.raw must not be empty`: func(ctx context.Context, c *Client) error {
+			_, err := c.UploadImage(ctx, "pve1", "local", "a.raw", "", strings.NewReader(""), 0)
 			return err
 		},
 		`DELETE /nodes/pve1/storage/local/content/other:iso%2Fa.iso: volume must be on local, was "other:iso/a.iso"`: func(ctx context.Context, c *Client) error {
@@ -580,6 +596,24 @@ func TestAVolumeThatIsGoneAtOnceHasNoTask(t *testing.T) {
 }
 
 // An upload's body is what a recorded one was: the field first, and the bytes as they are.
+// An image that is too large to be kept in memory arrives whole as well.
+func TestALargeImageIsSentAsItIsRead(t *testing.T) {
+	var body string
+	c, _ := virtual(t, 1, func(_ *http.Request, b string) reply {
+		body = b
+		return data(`"UPID:pve1:000003D8:000317D5:6B00A93A:imgcopy::root@pam!t1:"`)
+	})
+	content := strings.Repeat("0123456789abcdef", (maxKept>>4)+1)
+	if _, err := c.UploadImage(t.Context(), "pve1", "local", "a.qcow2", "feed", strings.NewReader(content), int64(len(content))); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\r\n\r\nimport\r\n", "name=\"checksum\"\r\n\r\nfeed\r\n", "name=\"checksum-algorithm\"\r\n\r\nsha256\r\n", "\r\n\r\n" + content + "\r\n--"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("of %d bytes, %.60q is missing", len(body), want)
+		}
+	}
+}
+
 func TestAnUploadIsAForm(t *testing.T) {
 	var body, kind string
 	c, _ := virtual(t, 1, func(r *http.Request, b string) reply {

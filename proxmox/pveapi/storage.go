@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -138,48 +139,59 @@ func (c *Client) Upload(ctx context.Context, node, storage, filename string, con
 	if len(content) == 0 {
 		return "", invalid(http.MethodPost, path, "content of %s must not be empty", filename)
 	}
-	body, contentType, err := form(filename, content)
+	return c.upload(ctx, path, [][2]string{{"content", "iso"}}, filename, bytes.NewReader(content), int64(len(content)))
+}
+
+// imageName is what the server takes as it is.
+var imageName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,250}\.(qcow2|raw|vmdk)$`)
+
+// UploadImage puts a disk's image on a storage with content import, if it arrives with this
+// SHA-256. Its volume is STORAGE:import/FILENAME, once the task has ended. It is read as it is
+// sent, and must not change.
+func (c *Client) UploadImage(ctx context.Context, node, storage, filename, sum string, content io.ReaderAt, size int64) (UPID, error) {
+	path, err := onStorage(http.MethodPost, node, storage, "/upload")
 	if err != nil {
 		return "", err
 	}
-	data, err := c.post(ctx, path, contentType, body)
+	if !imageName.MatchString(filename) {
+		return "", invalid(http.MethodPost, path, "filename must be letters, digits, ., _ and -, and end in .qcow2, .raw or .vmdk, was %q", filename)
+	}
+	if size <= 0 {
+		return "", invalid(http.MethodPost, path, "content of %s must not be empty", filename)
+	}
+	fields := [][2]string{{"content", "import"}, {"checksum", sum}, {"checksum-algorithm", "sha256"}}
+	return c.upload(ctx, path, fields, filename, content, size)
+}
+
+// upload sends a form. The server reads the fields up to the file, so the file is last. It is a
+// body of another kind than go-proxmox sends; the upload there knows no context.
+func (c *Client) upload(ctx context.Context, path string, fields [][2]string, filename string, content io.ReaderAt, size int64) (UPID, error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b) // to memory
+	for _, f := range fields {
+		_ = w.WriteField(f[0], f[1])
+	}
+	_, _ = w.CreateFormFile("filename", filename)
+	head := b.Len()
+	_ = w.Close()
+	open := func() (io.ReadCloser, error) {
+		all := b.Bytes()
+		return io.NopCloser(io.MultiReader(bytes.NewReader(all[:head]), io.NewSectionReader(content, 0, size), bytes.NewReader(all[head:]))), nil
+	}
+	body, _ := open()
+	var data json.RawMessage
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, answered{}, &data), http.MethodPost, anyEndpoint+apiRoot+path, body)
 	if err != nil {
+		return "", fmt.Errorf("POST %s: %w", path, err)
+	}
+	req.GetBody, req.ContentLength = open, int64(b.Len())+size
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	res, err := c.wire.RoundTrip(req)
+	if err != nil {
+		return "", asError(http.MethodPost, path, err)
+	}
+	if err := res.Body.Close(); err != nil {
 		return "", err
 	}
 	return taskIn(http.MethodPost, path, data)
-}
-
-// form is an upload's body. The server reads the fields up to the file, so the file is last.
-func form(filename string, content []byte) (body []byte, contentType string, err error) {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	if err := w.WriteField("content", "iso"); err != nil {
-		return nil, "", err
-	}
-	file, err := w.CreateFormFile("filename", filename)
-	if err != nil {
-		return nil, "", err
-	}
-	if _, err := file.Write(content); err != nil {
-		return nil, "", err
-	}
-	if err := w.Close(); err != nil {
-		return nil, "", err
-	}
-	return b.Bytes(), w.FormDataContentType(), nil
-}
-
-// post sends a body of another kind than go-proxmox does; its own upload knows no context.
-func (c *Client) post(ctx context.Context, path, contentType string, body []byte) (json.RawMessage, error) {
-	var data json.RawMessage
-	req, err := http.NewRequestWithContext(context.WithValue(ctx, answered{}, &data), http.MethodPost, anyEndpoint+apiRoot+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("POST %s: %w", path, err)
-	}
-	req.Header.Set("Content-Type", contentType)
-	res, err := c.wire.RoundTrip(req)
-	if err != nil {
-		return nil, asError(http.MethodPost, path, err)
-	}
-	return data, res.Body.Close()
 }

@@ -79,7 +79,12 @@ type question struct {
 	target       string // the path as it is sent, with query
 	contentType  string
 	body         []byte
+	open         func() (io.ReadCloser, error) // in place of a body that is too large to be kept
+	size         int64
 }
+
+// maxKept is how large a body may be to be kept: larger than all but images of disks.
+const maxKept = 16 << 20
 
 func (q *question) read() bool { return q.method == http.MethodGet }
 
@@ -120,6 +125,10 @@ func readQuestion(req *http.Request) (*question, error) {
 		return q, nil
 	}
 	defer func() { _ = req.Body.Close() }()
+	if req.GetBody != nil && req.ContentLength > maxKept {
+		q.open, q.size = req.GetBody, req.ContentLength
+		return q, nil
+	}
 	var err error
 	q.body, err = io.ReadAll(req.Body)
 	return q, err
@@ -228,7 +237,13 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 	if err != nil {
 		return 0, nil, &Error{Message: err.Error(), class: Invalid, cause: err}
 	}
-	if len(q.body) == 0 {
+	switch {
+	case q.open != nil:
+		req.GetBody, req.ContentLength = q.open, q.size
+		if req.Body, err = q.open(); err != nil {
+			return 0, nil, &Error{Message: err.Error(), class: Invalid, cause: err}
+		}
+	case len(q.body) == 0:
 		req.Body, req.GetBody = http.NoBody, nil
 	}
 	req.Header.Set("Authorization", "PVEAPIToken="+pass.token)

@@ -1,6 +1,7 @@
 package pvesim
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,7 +123,7 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 		if from == nil {
 			return d, failure.New("cannot import from '%s' - volume '%s' does not exist", source, source)
 		}
-		w.size, w.guest = from.size, from.guest
+		w.size, w.guest = from.imported()
 	}
 	v, err := j.allocate(s, w)
 	if err != nil {
@@ -137,6 +138,16 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 	delete(d.Opts, "format")
 	delete(d.Opts, "import-from")
 	return d, nil
+}
+
+// imported is what becomes of an image on a disk: its size, and what is installed. An image that
+// was uploaded says its size in its header, and is taken to boot.
+func (v *volume) imported() (size int64, guest string) {
+	const header = 32
+	if len(v.data) < header || string(v.data[:4]) != "QFI\xfb" {
+		return v.size, v.guest
+	}
+	return int64(binary.BigEndian.Uint64(v.data[24:header])), guestSystem //nolint:gosec // as the image says
 }
 
 // drop takes a drive's volume off a configuration: what a cloud-init drive had goes, and a disk

@@ -57,6 +57,12 @@ func (c *Chart) SVG() []byte {
 	d.x, d.y = c.spans()
 	d.high = max(height, float64(top+16+closest*len(c.Series)))
 	d.left = left + max(0, letter*float64(d.longest()-4)) // beside the axis' caption there is room for four letters
+	legend := d.right
+	d.right = width - 24
+	names := d.named()
+	if names == nil {
+		d.right = legend
+	}
 	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="pf" viewBox="0 0 %d %s" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
 		width, num(d.high), esc(c.ID), esc(c.ID))
 	d.f("<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", esc(c.ID), esc(c.Title), esc(c.ID), esc(c.Desc))
@@ -71,7 +77,11 @@ func (c *Chart) SVG() []byte {
 		d.series(i)
 	}
 	d.lineLabels()
-	d.legend()
+	if names != nil {
+		d.label(names)
+	} else {
+		d.legend()
+	}
 	d.WriteString("</svg>\n")
 	return []byte(d.String())
 }

@@ -179,7 +179,7 @@ func statuses() map[string]any {
 		"vmp-minimal": &v1alpha1.VMPoolStatus{
 			ObservedGeneration: 1, Machines: &v1alpha1.MachineCounts{Total: 3, Ordered: 1, Booting: 0, Joined: 2}, CostPerHour: "30", Currency: "units",
 			LastPlan:   &v1alpha1.PlanStatus{ID: "d-000042", Time: now, Applied: false, Actions: []v1alpha1.PlanAction{{Kind: "Buy", Subject: "small", CostPerHour: "10", Reasons: reasons}}},
-			Conditions: ready(v1alpha1.ReasonObserving),
+			Conditions: ready(v1alpha1.ReasonRecommending),
 		},
 		"book-derived": &v1alpha1.PriceBookStatus{
 			ObservedGeneration: 1, Active: true,
@@ -228,7 +228,7 @@ func (s *apiServer) withStatus(t *testing.T, name string, status any) *unstructu
 func (s *apiServer) columns(t *testing.T) {
 	want := map[string][]string{
 		"wla-seed":     {"nginx-autoscaler nginx SLOCost Recommend 1 48 4 5 99th 212.4ms 300ms 40 True Active", "Deployment 5 0.994 SLOCostRatio"},
-		"vmp-minimal":  {"web Observe Plimsoll 0 10 3 2 30 True Observing", "1 0 0 0"},
+		"vmp-minimal":  {"web Recommend Plimsoll 0 10 3 2 30 True Recommending", "1 0 0 0"},
 		"book-derived": {"default EUR 0.0316 0.0042 true", "0.0045 night True"},
 	}
 	c := client(t, s.Lab).Discovery().RESTClient()

@@ -47,6 +47,15 @@ func Scale(t *Trace, train int, pods float64, s Setting) (*Trace, error) {
 	return t.Times(high), nil
 }
 
+// Idle reports whether the load never takes more than the fewest pods, at an excess, and the most
+// requests a second that it has after the training.
+func Idle(t *Trace, train int, s Setting, excess float64) (peak float64, idle bool) {
+	for _, load := range rates(t.Counts[train:]) {
+		peak = max(peak, load) // of what is not a number, what was before
+	}
+	return peak, s.With(Excess, excess).pods(peak) <= s.Min
+}
+
 // without is how many minutes have no requests.
 func without(series []float64) (minutes int) {
 	for _, v := range series {

@@ -241,14 +241,22 @@ func pareto(e *testbed.Experiment, sources []testbed.Source) *figure.Chart {
 			}
 			c.Series = append(c.Series, figure.Series{Name: in(p, s), Kin: 1 + slices.Index(sources[0].Policies(), p), Points: []figure.Point{at}})
 		}
-		front := frontier(all)
-		joined += len(front)
-		guides = append(guides, figure.Series{Name: in("frontier", s), Guide: true, Points: front})
+		best := frontier(all)
+		joined += len(best)
+		guides = append(guides, figure.Series{Name: in("frontier", s), Guide: true, Points: best})
 	}
 	c.Desc = fmt.Sprintf("Each of %d policies by what it cost and how long its users waited too long; nearer to the lower left is better. "+
-		"The dashed line joins the %d that no other policy beats in both, short of a clairvoyant one.", len(c.Series), joined)
+		"%s.", len(c.Series), front(joined))
 	c.Series = append(c.Series, guides...)
 	return c
+}
+
+// front says what the line through the best policies is, if there is one.
+func front(joined int) string {
+	if joined < 2 {
+		return "One policy beats all others in both, short of a clairvoyant one"
+	}
+	return fmt.Sprintf("The dashed line joins the %d that no other policy beats in both, short of a clairvoyant one", joined)
 }
 
 // in is a name with its source's, if that has one.

@@ -48,6 +48,8 @@ type content struct {
 	Tables    []testbed.Table
 	Measures  []testbed.Table
 	Verdicts  []testbed.Verdict
+	Sentences []string      // how each policy compares with the first
+	Beside    testbed.Table // the same in numbers
 	Claimed   testbed.Table
 	Claims    []claim
 	Reference *testbed.Table
@@ -67,18 +69,19 @@ type claim struct {
 // WriteHTML writes the page.
 func (r *Report) WriteHTML(w io.Writer) error {
 	c := content{
-		Report: r, Tables: r.Experiment.Tables(r.Results), Verdicts: r.Experiment.Judge(r.Results),
+		Report: r, Tables: shown(r.Experiment, r.Results), Verdicts: r.Experiment.Judge(r.Results),
 		Figures: summed(r.Experiment, r.Results), Courses: courses([]testbed.Source{{Results: r.Results}}),
 		Facts: r.facts(), Command: r.command(), Work: r.work(),
 	}
+	c.Sentences, c.Beside = verdict(r.Results)
 	for i := range testbed.Measures {
 		m := &testbed.Measures[i]
 		unit := m.Unit
 		if m.Name == "costUnits" {
 			unit = r.Results.Unit
 		}
-		if r.Results.Knows(m) {
-			c.Measures = append(c.Measures, r.Results.By(m, unit))
+		if t := r.Results.By(m, unit); r.Results.Knows(m) && says(&t) {
+			c.Measures = append(c.Measures, t)
 		}
 	}
 	c.Claimed = r.Experiment.Claimed(r.Results)

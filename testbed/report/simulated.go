@@ -442,7 +442,39 @@ type replicaContent struct {
 
 // Head is how the page begins.
 func (r *Simulated) Head() head {
-	return head{r.Title, "What each scaler would have lost of this load and what it would have taken, beside an oracle that knows the next minute.", "simulate"}
+	return head{
+		"Which scaler for " + r.Title,
+		"What each scaler would have lost of this load and what it would have taken, beside an oracle that knows the next minute.", "simulate",
+	}
+}
+
+// Verdict says which scaler lost least, and took least, of those that lose no more than the one
+// that all are compared with does at its most careful setting.
+func (r *Simulated) Verdict() []string {
+	with := r.Sweep(r.Against)
+	if len(with) == 0 {
+		return nil
+	}
+	careful := with[0]
+	for _, x := range with {
+		if x.Lost < careful.Lost || x.Lost == careful.Lost && x.PodMinutes < careful.PodMinutes {
+			careful = x
+		}
+	}
+	out := []string{fmt.Sprintf("%s at %s loses %s of the requests and takes %d pod-minutes, %+.1f %% over the oracle.",
+		careful.Kind, setting(careful.Knob, careful.Value), percent(careful.LostPart()), careful.PodMinutes, 100*r.Over(&careful))}
+	best := careful
+	for _, x := range r.Results {
+		if x.Kind != r.Least.Kind && x.Lost <= careful.Lost && x.PodMinutes < best.PodMinutes {
+			best = x
+		}
+	}
+	if best.Kind == careful.Kind {
+		return append(out, "No other scaler that was played loses no more and takes less.")
+	}
+	return append(out, fmt.Sprintf("%s at %s loses no more (%s) and takes the least: %d pod-minutes, %.1f %% less.",
+		best.Kind, setting(best.Knob, best.Value), percent(best.LostPart()), best.PodMinutes,
+		100*(1-float64(best.PodMinutes)/float64(careful.PodMinutes))))
 }
 
 // WriteHTML writes the page.

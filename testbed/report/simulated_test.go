@@ -99,7 +99,7 @@ func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 	}
 	text := b.String()
 	for _, want := range []string{
-		"<h1>a &lt;load&gt;</h1>", "<td>&#43;30.0 %</td>", "Beyond the figure, and in the table: hpa at excess 0.95 (50.0 % lost).",
+		"<h1>Which scaler for a &lt;load&gt;</h1>", "<p><strong>hpa at excess ", "<td>&#43;30.0 %</td>", "Beyond the figure, and in the table: hpa at excess 0.95 (50.0 % lost).",
 		"day 1 of the test", "<summary>The load of a day, in a table</summary>", "<summary>Replicas of race</summary>", "<h2>Who decided when</h2>",
 		`<th class="l" scope="row">the whole test</th><td>75</td><td>25</td>`, `<th class="l" scope="row">hour 1</th><td>0</td><td>100</td>`,
 		"<dt>seed</dt><dd>1</dd>", "plimsoll simulate --trace load.csv --out .", "plimsoll v1.2.3 · It took 1 s.",
@@ -118,5 +118,21 @@ func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 	open := regexp.MustCompile(`<details open><summary>Replicas of (\w+)</summary>`).FindAllStringSubmatch(text, -1)
 	if len(open) != 2 {
 		t.Errorf("%d are open", len(open))
+	}
+}
+
+// The verdict names the setting of the HPA that loses least, and who takes less and loses no more.
+func TestTheVerdictOfASimulatedLoad(t *testing.T) {
+	r := simulated()
+	want := []string{
+		"hpa at excess 0.8 loses 0.10 % of the requests and takes 260 pod-minutes, +30.0 % over the oracle.",
+		"race at excess 0.9 loses no more (0.080 %) and takes the least: 250 pod-minutes, 3.8 % less.",
+	}
+	if diff := cmp.Diff(want, r.Verdict()); diff != "" {
+		t.Error(diff)
+	}
+	r.Against = "ar"
+	if got := r.Verdict(); got != nil {
+		t.Errorf("beside none: %v", got)
 	}
 }

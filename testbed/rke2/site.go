@@ -103,7 +103,7 @@ type Workers struct {
 
 // VMPool is what the workers' VMPool says besides what the site does.
 type VMPool struct {
-	Mode string `json:"mode" strict:"required"` // Observe or Active
+	Mode string `json:"mode" strict:"required"` // Recommend or Active
 	// ScaledBy is who decides on machines, Plimsoll or ClusterAutoscaler; empty is Plimsoll.
 	ScaledBy string `json:"scaledBy,omitempty"`
 }
@@ -194,7 +194,7 @@ func (s *Site) Validate() error {
 	must(s.Network.Static(), "network.first", "be the control plane's address with its prefix length, such as 10.0.0.10/24", s.Network.First)
 	must(s.Workers.Start >= 0 && s.Workers.Start <= s.Workers.Max, "workers.start", fmt.Sprintf("be from 0 to max, %d", s.Workers.Max), s.Workers.Start)
 	if p := s.Workers.VMPool; p != nil {
-		must(slices.Contains([]string{"Observe", "Active"}, p.Mode), "workers.vmPool.mode", "be Observe or Active", p.Mode)
+		must(slices.Contains([]string{"Recommend", "Active"}, p.Mode), "workers.vmPool.mode", "be Recommend or Active", p.Mode)
 		must(slices.Contains([]string{"", "Plimsoll", "ClusterAutoscaler"}, p.ScaledBy), "workers.vmPool.scaledBy", "be Plimsoll or ClusterAutoscaler", p.ScaledBy)
 	}
 	s.Addons.validate(s, must)

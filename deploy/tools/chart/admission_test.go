@@ -125,13 +125,13 @@ func TestPoliciesAreThereWithTheRights(t *testing.T) {
 		policies       []string
 		everywhere, in bool // where pods may be patched
 	}{
-		{`{mode: active, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, true, false},
-		{`{mode: active, rbac: {deletionCosts: {enabled: false}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-resize"}, false, false},
-		{`{mode: active, rbac: {deletionCosts: {namespaces: [shop]}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, false, true},
-		{`{mode: active, fullnameOverride: other, ` + site + `}`, []string{"plimsoll-other-nodes", "plimsoll-other-pods", "plimsoll-other-resize"}, true, false},
-		{`{mode: active, admissionPolicies: {enabled: false}, ` + site + `}`, nil, true, false},
-		{`{mode: active, components: [nodescaler], ` + site + `}`, []string{"plimsoll-nodes"}, false, false},
-		{`{mode: active, components: [podscaler]}`, []string{"plimsoll-resize"}, false, false},
+		{`{mode: Active, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, true, false},
+		{`{mode: Active, rbac: {deletionCosts: {enabled: false}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-resize"}, false, false},
+		{`{mode: Active, rbac: {deletionCosts: {namespaces: [shop]}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, false, true},
+		{`{mode: Active, fullnameOverride: other, ` + site + `}`, []string{"plimsoll-other-nodes", "plimsoll-other-pods", "plimsoll-other-resize"}, true, false},
+		{`{mode: Active, admissionPolicies: {enabled: false}, ` + site + `}`, nil, true, false},
+		{`{mode: Active, components: [nodescaler], ` + site + `}`, []string{"plimsoll-nodes"}, false, false},
+		{`{mode: Active, components: [podscaler]}`, []string{"plimsoll-resize"}, false, false},
 		{installations["places"], []string{"plimsoll-placeholders", "plimsoll-resize"}, false, false},
 		{installations["beside"], []string{"plimsoll-resize"}, false, false},
 		{`{` + site + `}`, nil, false, false},
@@ -170,7 +170,7 @@ func TestPoliciesAreThereWithTheRights(t *testing.T) {
 
 // The account may patch pods and nodes, and the policies leave it what it does and nothing else.
 func TestAccountReachesWhatIsItsOwn(t *testing.T) {
-	r := render(t, `{mode: active, `+site+`}`)
+	r := render(t, `{mode: Active, `+site+`}`)
 	pod := &corev1.Pod{}
 	read(t, pod, `{apiVersion: v1, kind: Pod, metadata: {name: x, namespace: shop, labels: {app: web}, annotations: {a: b}, finalizers: [shop.example/f]}, spec: {containers: [{name: c, image: web:1}]}}`)
 	bare := &corev1.Pod{}
@@ -253,7 +253,7 @@ func TestAccountReachesWhatIsItsOwn(t *testing.T) {
 
 // At a resize the account sets CPU and memory of containers, which is all that it writes.
 func TestAccountResizesContainersAlone(t *testing.T) {
-	r := render(t, `{mode: active, components: [podscaler]}`)
+	r := render(t, `{mode: Active, components: [podscaler]}`)
 	pod := &corev1.Pod{}
 	read(t, pod, `{apiVersion: v1, kind: Pod, metadata: {name: x, labels: {app: web}}, spec: {initContainers: [{name: i, image: "i:1"}], containers: [
 		{name: c, image: "web:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: "1"}, limits: {memory: 1Gi, example.com/gpu: "1"}}}, {name: d, image: "d:1"}]}}`)

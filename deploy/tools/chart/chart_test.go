@@ -37,14 +37,14 @@ var installations = map[string]string{
 	"machines": `{` + site + `}`,
 	"pods":     `components: [podscaler]`,
 	"provider": `{components: [podscaler, nodescaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
-	"active":   `{mode: active, ` + site + `}`,
-	"beside":   `{mode: active, components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
-	"places":   `{mode: active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
-	"two":      `{mode: active, replicas: 2, ` + site + `}`,
+	"active":   `{mode: Active, ` + site + `}`,
+	"beside":   `{mode: Active, components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
+	"places":   `{mode: Active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
+	"two":      `{mode: Active, replicas: 2, ` + site + `}`,
 	"measured": `{components: [podscaler], prometheus: {url: "http://prometheus:9090"}}`,
 	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,
 	"everything": `
-mode: active
+mode: Active
 components: [podscaler, nodescaler]
 replicas: 2
 journal: {sizeLimit: 1Gi}
@@ -419,7 +419,7 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 // Every bad value is refused with the key, the rule and the value, before anything is rendered.
 func TestBadValuesAreRefused(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
-		{`mode: observe`, `'/mode': value must be one of 'recommend', 'active', 'Recommend', 'Active'`},
+		{`mode: observe`, `'/mode': value must be one of 'Recommend', 'Active'`},
 		{`{components: []}`, `'/components': minItems: got 0, want 1`},
 		{`{components: [podscaler, podscaler]}`, `'/components': items at 0 and 1 are equal`},
 		{`{components: [dashboard]}`, `'/components/0': value must be one of 'podscaler', 'nodescaler', 'provider'`},

@@ -80,9 +80,9 @@ func TestUsersOfANamespaceWriteItsAutoscalers(t *testing.T) {
 func TestRecommendModeOnlyReads(t *testing.T) {
 	for name, values := range installations {
 		r := render(t, values, withMonitoring...)
-		mode := "recommend"
-		if strings.Contains(values, "mode: active") {
-			mode = "active"
+		mode := "Recommend"
+		if strings.Contains(values, "mode: Active") {
+			mode = "Active"
 		}
 		for role, rules := range rolesOf(r) {
 			for _, rule := range rules {
@@ -99,7 +99,7 @@ func TestRecommendModeOnlyReads(t *testing.T) {
 							t.Errorf("%s: %s reaches %s", name, role, resource)
 						}
 					}
-				case strings.HasPrefix(role, "ClusterRole ") && mode == "recommend":
+				case strings.HasPrefix(role, "ClusterRole ") && mode == "Recommend":
 					t.Errorf("%s: %s is there", name, role)
 				}
 			}
@@ -171,7 +171,7 @@ func TestRightsFollowComponents(t *testing.T) {
 		{"podscaler, nodescaler, provider", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 	} {
-		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
+		r := render(t, fmt.Sprintf("{mode: Active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
 		if diff := gocmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
 			t.Errorf("%s may, -want +got:\n%s", c.components, diff)
 		}
@@ -194,7 +194,7 @@ func TestPlaceholdersAreAskedFor(t *testing.T) {
 			}
 		}
 	})
-	const own = `{mode: active, components: [podscaler], config: {handoff: {by: Placeholders, priorityClass: low}}}`
+	const own = `{mode: Active, components: [podscaler], config: {handoff: {by: Placeholders, priorityClass: low}}}`
 	if all := all[*schedulingv1.PriorityClass](render(t, own)); len(all) > 0 {
 		t.Errorf("beside a class of one's own there is %s", all[0].Name)
 	}

@@ -4,14 +4,9 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -80,9 +75,9 @@ func writeManifests() error {
 		return err
 	}
 	for name, values := range map[string]string{
-		"recommend": "mode=recommend",
-		"active":    "mode=active",
-		"provider":  "mode=active,components={podscaler,provider},provider.tlsSecret=plimsoll-provider",
+		"recommend": "mode=Recommend",
+		"active":    "mode=Active",
+		"provider":  "mode=Active,components={podscaler,provider},provider.tlsSecret=plimsoll-provider",
 	} {
 		text, err := template("plimsoll", "--no-hooks", "--set", values+",proxmox.existingSecret=plimsoll-proxmox,config.owner=OWNER,config.endpoints={https://PROXMOX:8006}")
 		if err != nil {
@@ -159,36 +154,8 @@ func indent(text, by string) string {
 	return by + strings.ReplaceAll(text, "\n", "\n"+by)
 }
 
-// packed is a chart as an archive, in base64. Helm packs with the time in it; here the same chart
-// is the same text, or no two people could agree on what is generated.
+// packed is a chart as an archive, in base64.
 func packed(chart string) (string, error) {
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	w := tar.NewWriter(zipped)
-	tree := os.DirFS(filepath.Join(deploy, "charts", chart))
-	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") {
-			return err
-		}
-		text, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return err
-		}
-		head := &tar.Header{Name: path.Join(chart, name), Mode: 0o644, Size: int64(len(text)), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(head); err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("pack %s: %w", chart, err)
-	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
-	if err := zipped.Close(); err != nil {
-		return "", err
-	}
-	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+	archive, err := helm.Pack(filepath.Join(deploy, "charts", chart))
+	return base64.StdEncoding.EncodeToString(archive), err
 }

@@ -26,7 +26,7 @@ func TestAPIServerHoldsTheAccountToWhatIsItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.helm("install", "plimsoll-crds", filepath.Join(root, "deploy/charts/plimsoll-crds"))
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	text := `{mode: active, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0"}},
+	text := `{mode: Active, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0"}},
 		config: {owner: home, endpoints: ["https://pve1.example:8006"], handoff: {by: Placeholders}}}`
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

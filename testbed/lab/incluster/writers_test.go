@@ -32,7 +32,7 @@ spec:
 	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
 	w.until("the autoscaler recommends", func() bool { return w.condition(autoscaler, "Ready") == "True Recommending" })
 	w.until("more replicas are wanted", func() bool { return w.number(autoscaler, "status", "desiredReplicas") == 3 })
-	w.until("the pool observes", func() bool { return w.condition(poolObject, "Ready") == "True Observing" })
+	w.until("the pool observes", func() bool { return w.condition(poolObject, "Ready") == "True Recommending" })
 	w.until("a machine would be bought", func() bool { return w.text(poolObject, "status", "lastPlan", "actions", "0", "kind") == "Buy" })
 	w.until("it is told as an event", func() bool { return w.told("WouldRescale") && w.told("WouldBuy") })
 	time.Sleep(5 * time.Second) // in which it might still do something

@@ -78,7 +78,7 @@ func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 	blind := &loop.Step{ID: "d-000001", Time: busy().Time, Observed: loop.Observed{Nodes: 2, Pods: 3},
 		Problems: []nodescaler.Reason{{Code: loop.CodeLooking, Text: "the first step after a start decides nothing"}}}
 	held := busy()
-	hold := &nodescaler.Reason{Code: "Observing", Text: "pool worker is in mode Observe"}
+	hold := &nodescaler.Reason{Code: "Recommending", Text: "pool worker is in mode Recommend"}
 	held.Workloads[0].Held = &nodescaler.Reason{Code: "Paused", Text: "paused by ann until 2026-06-01T16:00:00Z"}
 	held.Outcomes = []loop.Outcome{{Action: 0, Held: hold}, {Action: 1, Held: hold}}
 	quiet := busy()

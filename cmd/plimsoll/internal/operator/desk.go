@@ -170,8 +170,8 @@ func (d *desk) besideOthers() {
 		return
 	}
 	for _, p := range d.pools {
-		if p.ours() && p.held != nil && p.held.Code == v1alpha1.ReasonObserving {
-			p.held = because(v1alpha1.ReasonObserving, "mode Observe, beside pools that are Active: nothing is done, and machines are planned without it")
+		if p.ours() && p.held != nil && p.held.Code == v1alpha1.ReasonRecommending {
+			p.held = because(v1alpha1.ReasonRecommending, "mode Recommend, beside pools that are Active: nothing is done, and machines are planned without it")
 		}
 	}
 }
@@ -186,9 +186,9 @@ func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 	case p.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", p.pause.text)
 	case p.object.Spec.Mode != v1alpha1.ModePoolActive:
-		return because(v1alpha1.ReasonObserving, "mode Observe: this is what would be done")
+		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
 	case !c.Active:
-		return because(v1alpha1.ReasonObserving, "%s", lid)
+		return because(v1alpha1.ReasonRecommending, "%s", lid)
 	case d.blind != "":
 		return because(v1alpha1.ReasonPricesUnknown, "%s", d.blind)
 	}

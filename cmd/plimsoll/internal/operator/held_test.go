@@ -22,7 +22,7 @@ func pausedFor(direction string) func(*v1alpha1.VMPool) {
 	return func(p *v1alpha1.VMPool) { p.Annotations = map[string]string{v1alpha1.AnnotationPaused: direction} }
 }
 
-func observed(p *v1alpha1.VMPool) { p.Spec.Mode = v1alpha1.ModeObserve }
+func observed(p *v1alpha1.VMPool) { p.Spec.Mode = v1alpha1.ModePoolRecommend }
 
 // A pool that is paused or only observed is left as it is, and the others are worked as if it were
 // not to be had.
@@ -80,7 +80,7 @@ func TestWhatWouldBeDoneIsToldOfPoolsUnlessOneActs(t *testing.T) {
 		h.begin().steps(4)
 		h.expect("what would be bought is told", both, strings.Contains(strings.Join(h.told, "\n"), "aa WouldBuy"))
 		h.expect("and planned", both, aa.Status.LastPlan != nil)
-		h.expect("observed", "True Observing", said(aa.Status.Conditions)["Ready"])
+		h.expect("observed", "True Recommending", said(aa.Status.Conditions)["Ready"])
 		text := ""
 		for _, c := range aa.Status.Conditions {
 			if c.Type == v1alpha1.ConditionReady {

@@ -433,9 +433,15 @@ func (h *house) Tell(o client.Object, e kube.Event) {
 	h.told = append(h.told, fmt.Sprintf("%s %s %s: %s", kindOf(o), o.GetName(), e.Reason, e.Note))
 }
 
-func (h *house) AboutPod(name string, e kube.Event) bool {
+func (h *house) AboutPod(name, _ string, e kube.Event) bool {
 	hear(e)
 	h.told = append(h.told, fmt.Sprintf("Pod %s %s: %s", name, e.Reason, e.Note))
+	return true
+}
+
+func (h *house) AboutNode(name string, e kube.Event) bool {
+	hear(e)
+	h.told = append(h.told, fmt.Sprintf("Node %s %s: %s", name, e.Reason, e.Note))
 	return true
 }
 

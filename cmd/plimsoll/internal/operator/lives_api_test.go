@@ -247,9 +247,14 @@ func (p apiPort) Tell(about client.Object, e kube.Event) {
 	p.Cluster.Tell(about, e)
 }
 
-func (p apiPort) AboutPod(name string, e kube.Event) bool {
+func (p apiPort) AboutPod(name, node string, e kube.Event) bool {
 	hear(e)
-	return p.Cluster.AboutPod(name, e)
+	return p.Cluster.AboutPod(name, node, e)
+}
+
+func (p apiPort) AboutNode(name string, e kube.Event) bool {
+	hear(e)
+	return p.Cluster.AboutNode(name, e)
 }
 
 func (p apiPort) Observe(ctx context.Context) (loop.ClusterState, error) {

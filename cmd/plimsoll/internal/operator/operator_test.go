@@ -91,7 +91,7 @@ func TestRecommendationsAreSaidAndNotDone(t *testing.T) {
 			h.expect("done", []string{}, h.done)
 			web, pool := h.autoscalers["shop/web"].Status, h.pools["workers"].Status
 			h.expect("recommended", "True Recommending", said(web.Conditions)["Ready"])
-			h.expect("observed", "True Observing", said(pool.Conditions)["Ready"])
+			h.expect("observed", "True Recommending", said(pool.Conditions)["Ready"])
 			if web.DesiredReplicas == nil || *web.DesiredReplicas != 8 || web.LastDecision == nil || web.LastDecision.Applied || *web.CurrentReplicas != 4 {
 				t.Errorf("%+v", web)
 			}
@@ -166,8 +166,8 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 		"a pool whose machines failed": {spoil: func(h *house) { h.paused["workers"] = *because(pvecode.PoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
 		"a pool that cluster-autoscaler has and that is observed": {spoil: func(h *house) {
 			h.cfg.Provider = true
-			h.pools["workers"].Spec.ScaledBy, h.pools["workers"].Spec.Mode = v1alpha1.ScaledByClusterAutoscaler, v1alpha1.ModeObserve
-		}, pool: "True Observing"},
+			h.pools["workers"].Spec.ScaledBy, h.pools["workers"].Spec.Mode = v1alpha1.ScaledByClusterAutoscaler, v1alpha1.ModePoolRecommend
+		}, pool: "True Recommending"},
 		"a pool that cluster-autoscaler has": {spoil: func(h *house) {
 			h.cfg.Provider = true
 			h.pools["workers"].Spec.ScaledBy = v1alpha1.ScaledByClusterAutoscaler

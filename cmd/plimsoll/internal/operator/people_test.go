@@ -80,7 +80,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 		l.pools["aa"].Annotations = map[string]string{v1alpha1.AnnotationPaused: one(r, []string{"true", "up", "down", "false"})}
 	},
 	"pool observed": func(l *life, r *rand.Rand) {
-		l.pools["aa"].Spec.Mode = one(r, []v1alpha1.VMPoolMode{v1alpha1.ModePoolActive, v1alpha1.ModeObserve})
+		l.pools["aa"].Spec.Mode = one(r, []v1alpha1.VMPoolMode{v1alpha1.ModePoolActive, v1alpha1.ModePoolRecommend})
 	},
 	"pool's maximum": func(l *life, r *rand.Rand) {
 		p := l.pools["aa"]

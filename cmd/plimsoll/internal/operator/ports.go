@@ -42,7 +42,10 @@ type Cluster interface {
 
 	SetStatus(ctx context.Context, o client.Object) error
 	Tell(about client.Object, e kube.Event)
-	AboutPod(name string, e kube.Event) bool
+	// AboutPod and AboutNode send an event unless the same was sent lately, of a pod that is on
+	// the node, or waits where none is named. They report whether they did.
+	AboutPod(name, node string, e kube.Event) bool
+	AboutNode(name string, e kube.Event) bool
 	Lead(ctx context.Context, identity string, work func(context.Context)) error
 }
 

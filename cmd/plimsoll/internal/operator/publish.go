@@ -61,6 +61,7 @@ func (t *term) publish(ctx context.Context, d *desk, s *loop.Step, m *counted) e
 		}
 	}
 	t.eventsAboutPods(s)
+	t.eventsOfActions(s)
 	return errors.Join(errs...)
 }
 

@@ -248,9 +248,14 @@ func (c stageCluster) Tell(o client.Object, e kube.Event) {
 	c.cluster.Tell(o, e)
 }
 
-func (c stageCluster) AboutPod(name string, e kube.Event) bool {
+func (c stageCluster) AboutPod(name, node string, e kube.Event) bool {
 	c.of.hear(e)
-	return c.cluster.AboutPod(name, e)
+	return c.cluster.AboutPod(name, node, e)
+}
+
+func (c stageCluster) AboutNode(name string, e kube.Event) bool {
+	c.of.hear(e)
+	return c.cluster.AboutNode(name, e)
 }
 
 func (c stageCluster) SetStatus(ctx context.Context, o client.Object) error {

@@ -197,7 +197,7 @@ func (p *pool) ready(c conditions, f *floor) {
 	obeyed := p.held == nil
 	if p.held != nil {
 		switch p.held.Code {
-		case v1alpha1.ReasonObserving, v1alpha1.ReasonPaused, v1alpha1.ReasonScaledByClusterAutoscaler:
+		case v1alpha1.ReasonRecommending, v1alpha1.ReasonPaused, v1alpha1.ReasonScaledByClusterAutoscaler:
 			obeyed = true
 		}
 	}

@@ -457,7 +457,8 @@ func (w *town) Fresh() error                                              { retu
 func (w *town) Wake() <-chan struct{}                                     { return nil }
 func (w *town) Changed() <-chan struct{}                                  { return nil }
 func (w *town) Tell(_ client.Object, e kube.Event)                        { hear(e) }
-func (w *town) AboutPod(_ string, e kube.Event) bool                      { hear(e); return true }
+func (w *town) AboutPod(_, _ string, e kube.Event) bool                   { hear(e); return true }
+func (w *town) AboutNode(_ string, e kube.Event) bool                     { hear(e); return true }
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
 func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
 func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }

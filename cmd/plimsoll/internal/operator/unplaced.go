@@ -41,8 +41,8 @@ func (t *term) eventsAboutPods(s *loop.Step) {
 			if of[key]++; of[key] > podEventsPerWorkload {
 				break
 			}
-			e := kube.Event{About: "Wait", Warning: true, Reason: u.Why.Code, Note: "no machine is ordered for it: " + u.Text()}
-			if t.Cluster.AboutPod(pod, e) {
+			e := kube.Event{About: "Wait", Action: u.Why.Code, Warning: true, Reason: reasonNotTriggered, Note: "no machine is ordered for it: " + u.Why.Code + ": " + u.Text()}
+			if t.Cluster.AboutPod(pod, "", e) {
 				sent++
 			}
 			if sent == podEventsPerStep {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // unplacedIn is how many pods the metric counts for a reason.
@@ -42,13 +43,48 @@ func TestPodsWithoutAPlaceAreShown(t *testing.T) {
 	h.expect("the workload's", "True PoolAtMax", said(w.Status.Conditions)["CapacityHeld"])
 	events := strings.Join(h.told, "\n")
 	h.expect("the pod's event", true, strings.Contains(events,
-		"Pod shop/web-04 PoolAtMax: no machine is ordered for it: pool aa: at its maximum of 1 machine; what would help: a max of pool aa above 1"))
+		"Pod shop/web-04 NotTriggerScaleUp: no machine is ordered for it: PoolAtMax: pool aa: at its maximum of 1 machine; what would help: a max of pool aa above 1"))
 	h.expect("the pool's event", true, strings.Contains(events, "VMPool aa PoolAtMax: "))
 	h.expect("the metric", 6, unplacedIn(h, registry, nodescaler.PoolAtMax))
 	p.Spec.Max = 9
 	h.steps(6)
 	h.expect("the condition then", "False AllPlaced", said(p.Status.Conditions)["PodsUnplaced"])
 	h.expect("the metric then", 0, unplacedIn(h, registry, nodescaler.PoolAtMax))
+}
+
+// Pods that a machine is ordered for, nodes that are emptied and pods that are evicted say so, in
+// cluster-autoscaler's words; what is only recommended says nothing.
+func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
+	for _, mode := range []string{"Active", "Recommend"} {
+		h := newHouse(t)
+		h.begin()
+		s := &loop.Step{Plan: nodescaler.Plan{Actions: []nodescaler.Action{
+			{Kind: nodescaler.Buy, Pool: "aa", Order: "o1", Shape: &pricing.Shape{Name: "small"}, Pods: []string{"shop/a", "shop/b"}},
+			{Kind: nodescaler.Cordon, Node: "w-1", Reasons: []nodescaler.Reason{{Code: nodescaler.NodeEmpty, Text: "no pods"}}},
+			{Kind: nodescaler.Evict, Node: "w-1", Pod: "shop/c"},
+			{Kind: nodescaler.Return, Node: "w-1", Machine: "w-1"},
+			{Kind: nodescaler.Wake, Machine: "aa-2", Pool: "aa", Pods: []string{"shop/d"}},
+			{Kind: nodescaler.Buy, Pool: "aa", Order: "o2", Pods: []string{"shop/e"}},
+			{Kind: nodescaler.Buy, Pool: "aa", Order: "o3", Pods: []string{"shop/f"}},
+		}}}
+		var want []string
+		if mode == "Active" {
+			for i := range 5 {
+				s.Outcomes = append(s.Outcomes, loop.Outcome{Action: i})
+			}
+			s.Outcomes = append(s.Outcomes, loop.Outcome{Action: 5, Error: "refused"}, loop.Outcome{Action: 6, Held: &nodescaler.Reason{Code: "Paused"}})
+			want = []string{
+				"Pod shop/a TriggeredScaleUp: pool aa: a machine is on its way: small " + nodescaler.MachineName("aa", "o1"),
+				"Pod shop/b TriggeredScaleUp: pool aa: a machine is on its way: small " + nodescaler.MachineName("aa", "o1"),
+				"Node w-1 ScaleDown: the node is cordoned and will be emptied: no pods",
+				"Pod shop/c ScaleDown: evicted, to empty node w-1",
+				"Node w-1 ScaleDown: the node's machine is returned",
+				"Pod shop/d TriggeredScaleUp: pool aa: a machine is on its way: aa-2",
+			}
+		}
+		h.term.eventsOfActions(s)
+		h.expect("events", strings.Join(want, "\n"), strings.Join(h.told, "\n"))
+	}
 }
 
 // Thousands of pods make a bounded number of events a step, and few of each workload.

@@ -104,8 +104,8 @@ apiVersion: plimsoll.dev/v1alpha1
 kind: VMPool
 metadata: {name: workers}
 spec:
-  # Observe shows what would be done, in status and events. Active does it.
-  mode: Observe
+  # Recommend shows what would be done, in status and events. Active does it.
+  mode: Recommend
 
   # {{if .TemplateShared}}On storage {{.Template.Storage}}, which all hosts share: any host can clone it.{{else if .ByHost}}On local storage: each host clones its own template named {{line .Template.Name}}.{{else if .Pinned}}On storage {{.Template.Storage}}, which only {{.Pinned}} has: other hosts need templates of their own (byHost).{{else}}On storage {{.Template.Storage}} of the only host.{{end}}
 {{- with .Others}}

@@ -135,10 +135,40 @@ func Owner(cluster string) string {
 	return cmp.Or(name[:min(len(name), 32)], "home")
 }
 
+// ErrNoTemplate is that there is nothing to clone.
+var ErrNoTemplate = errors.New("there is no template on Proxmox VE that the token sees: make one, or give the token VM.Audit on /vms")
+
+// Runs is the kind of cluster that the nodes run, rke2 where there are none.
+func (s *Seen) Runs() string {
+	if len(s.Nodes) == 0 {
+		return "rke2"
+	}
+	for _, k := range kinds {
+		if k.is(s.Nodes[0]) {
+			return k.kind
+		}
+	}
+	return "custom"
+}
+
+// DiskStorage is where a template's disk would go: on a shared storage, if there is one.
+func (s *Seen) DiskStorage() string {
+	found := ""
+	for _, o := range s.Storages {
+		if slices.Contains(o.Content, "images") && (found == "" || o.Shared) {
+			found = o.Name
+			if o.Shared {
+				break
+			}
+		}
+	}
+	return cmp.Or(found, "STORAGE")
+}
+
 // template chooses what is cloned. Templates of one name on hosts' own storages are one.
 func (p *Proposal) template(ask func(Question) (string, error)) error {
 	if len(p.Templates) == 0 {
-		return errors.New("there is no template on Proxmox VE that the token sees: make one (docs/proxmox.md#templates), or give the token VM.Audit on /vms")
+		return ErrNoTemplate
 	}
 	slices.SortFunc(p.Templates, func(a, b Template) int { return a.VMID - b.VMID })
 	q := Question{Key: "template", Text: "Template to clone"}

@@ -1,6 +1,7 @@
 package starter
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -72,6 +73,28 @@ func TestOwnersAreNamesThatMachinesMayBear(t *testing.T) {
 	for cluster, want := range map[string]string{"Home Lab": "homelab", "": "home", "Ü": "home", strings.Repeat("a", 40): strings.Repeat("a", 32)} {
 		if got := Owner(cluster); got != want {
 			t.Errorf("%q: %q, want %q", cluster, got, want)
+		}
+	}
+}
+
+// Without a template it is known which one to make, and where.
+func TestWithoutATemplateOneIsOffered(t *testing.T) {
+	images := []string{"images"}
+	for _, c := range []struct {
+		seen       Seen
+		kind, disk string
+	}{
+		{Seen{}, "rke2", "STORAGE"},
+		{Seen{Nodes: []Node{{Version: "v1.34.1+k3s1"}}, Storages: []Storage{{Name: "a", Content: images}, {Name: "b", Content: images, Shared: true}}}, "k3s", "b"},
+		{Seen{Nodes: []Node{{OS: "Talos (v1.11.2)"}}, Storages: []Storage{{Name: "iso", Content: []string{"iso"}, Shared: true}, {Name: "a", Content: images}}}, "talos", "a"},
+		{Seen{Nodes: []Node{{Version: "v1.34.1"}}}, "custom", "STORAGE"},
+	} {
+		if kind, disk := c.seen.Runs(), c.seen.DiskStorage(); kind != c.kind || disk != c.disk {
+			t.Errorf("%+v: %s on %s, want %s on %s", c.seen, kind, disk, c.kind, c.disk)
+		}
+		p := Proposal{Seen: c.seen}
+		if err := p.Propose(nil); !errors.Is(err, ErrNoTemplate) {
+			t.Errorf("it proposes: %v", err)
 		}
 	}
 }

@@ -1,0 +1,247 @@
+package template
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
+)
+
+func recipe() *Recipe {
+	return &Recipe{Kind: RKE2, Suite: "trixie", Mirror: "http://mirror.invalid/debian", GiB: 4}
+}
+
+// Programs are named by the packages that they are in.
+func TestMissingPackagesAreNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	missing := Missing(true)
+	if !slices.Contains(missing, "mmdebstrap") || !slices.Contains(missing, "qemu-utils") || slices.Contains(missing, "uidmap") {
+		t.Errorf("missing are %v", missing)
+	}
+	if !slices.Contains(Missing(false), "uidmap") {
+		t.Error("without root, uidmap is not missing")
+	}
+	_, err := (&Builder{Cache: t.TempDir(), Now: time.Now, Root: true}).Build(t.Context(), recipe(), t.TempDir(), false)
+	if e, ok := errors.AsType[*MissingError](err); !ok || !strings.Contains(e.Advice(), "mmdebstrap") {
+		t.Errorf("the build says %v", err)
+	}
+}
+
+// fakes puts programs on the path that do what the real ones do, with a system of a few files.
+// mmdebstrap fails if there is a file fail.
+func fakes(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"mmdebstrap": `set -eu
+if [ "$1" = --unshare-helper ]; then shift; exec "$@"; fi
+if [ -e "` + folder + `/fail" ]; then echo "E: no such package" >&2; exit 7; fi
+work=$(mktemp -d); mkdir -p "$work/boot/grub" "$work/etc"
+printf boot > "$work/boot/grub/boot.img"; printf core > "$work/boot/grub/core.img"; echo host > "$work/etc/hostname"
+for a in "$@"; do case $a in "--customize-hook=tar-in "*) set -- ${a#--customize-hook=tar-in }; tar -C "$work" -xf "$1";; esac; done
+tar -C "$work" -cf - .; rm -rf "$work"; echo built >> "` + folder + `/built"`,
+		"mke2fs": `for a in "$@"; do case $prev in -d) test ! -e "$a/etc/hostname" && test -L "$a/etc/resolv.conf" && grep -q plimsoll-root "$a/etc/fstab" || exit 9;; esac; prev=$a; done`,
+		// The image is the disk's beginning, which tests look at.
+		"qemu-img":  `head -c 1024 "$8" > "$9"`,
+		"newuidmap": "", "apt-get": "",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	return folder
+}
+
+// An image is built once for a recipe; a disk that boots begins with GRUB, and has one active
+// partition up to its end.
+func TestAnImageIsBuiltOnce(t *testing.T) {
+	if _, err := os.Stat(keyring); err != nil {
+		t.Skip("needs the package debian-archive-keyring")
+	}
+	programs, out := fakes(t), t.TempDir()
+	b := &Builder{Cache: t.TempDir(), Now: time.Now, Root: os.Geteuid() == 0, Log: io.Discard, Say: func(string) {}}
+	count := func() int {
+		text, _ := os.ReadFile(filepath.Join(programs, "built"))
+		return strings.Count(string(text), "built")
+	}
+	build := func(r *Recipe, anew bool, want int) *Image {
+		t.Helper()
+		image, err := b.Build(t.Context(), r, out, anew)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if count() != want {
+			t.Fatalf("it was built %d times, want %d", count(), want)
+		}
+		return image
+	}
+	image := build(recipe(), false, 1)
+	disk, err := os.ReadFile(image.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := []byte{0x80, 0xfe, 0xff, 0xff, 0x83, 0xfe, 0xff, 0xff, 0, 8, 0, 0, 0, 0xf8, 0x7f, 0}
+	if !bytes.HasPrefix(disk, []byte("boot")) || !bytes.Equal(disk[446:462], entry) || disk[510] != 0x55 || disk[511] != 0xaa || !bytes.HasPrefix(disk[512:], []byte("core")) {
+		t.Errorf("the disk begins with % x", disk)
+	}
+	build(recipe(), false, 1)
+	other := recipe()
+	other.Extra = []string{"htop"}
+	build(other, false, 2)
+	build(other, true, 3)
+
+	// What was changed afterwards is no image any more.
+	if err := os.WriteFile(image.File, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(image.File); err == nil || !strings.Contains(err.Error(), "build it again") {
+		t.Errorf("a changed file is read: %v", err)
+	}
+	build(other, false, 4)
+
+	// A program that fails says why, and leaves the image that was there.
+	if err := os.WriteFile(filepath.Join(programs, "fail"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Build(t.Context(), recipe(), out, true); err == nil || !strings.Contains(err.Error(), "mmdebstrap: exit status 7: E: no such package") {
+		t.Errorf("the failure says %v", err)
+	}
+	if _, err := Read(image.File); err != nil {
+		t.Error(err)
+	}
+}
+
+// A recipe's digest and files depend on it alone, and containerd is of kubeadm's image only.
+func TestRecipes(t *testing.T) {
+	for _, kind := range Kinds {
+		r := recipe()
+		r.Kind = kind
+		if err := r.Validate(); err != nil {
+			t.Error(err)
+		}
+		if got := slices.Contains(r.Packages(), "containerd"); got != (kind == Kubeadm) {
+			t.Errorf("%s: containerd: %v", kind, got)
+		}
+		again := *r
+		if r.Digest() != again.Digest() {
+			t.Errorf("%s: the digest changes", kind)
+		}
+		again.GiB++
+		if r.Digest() == again.Digest() {
+			t.Errorf("%s: the digest does not know the disk's size", kind)
+		}
+		files := tar.NewReader(bytes.NewReader(r.overlay()))
+		for h, err := files.Next(); err != io.EOF; h, err = files.Next() {
+			if err != nil || h.Uid != 0 || h.Mode != 0o644 || strings.HasPrefix(h.Name, "/") {
+				t.Fatalf("%s: %v, %v", kind, h, err)
+			}
+		}
+		if strings.Contains(assemble, "plimsoll-root") != strings.Contains(r.files()["etc/fstab"], label) {
+			t.Error("the label of the file system differs")
+		}
+	}
+}
+
+// breaking is a mirror that breaks off every answer after some bytes, as lines do.
+type breaking struct {
+	file   []byte
+	after  int
+	ranges bool
+	sent   int
+}
+
+func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	from := 0
+	if b.ranges {
+		_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+	}
+	switch {
+	case from >= len(b.file) && from > 0:
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		return
+	case from > 0:
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(b.file)-1, len(b.file)))
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(b.file)-from))
+	if from > 0 {
+		w.WriteHeader(http.StatusPartialContent)
+	}
+	n := min(b.after, len(b.file)-from)
+	_, _ = w.Write(b.file[from : from+n])
+	b.sent += n
+	if from+n < len(b.file) {
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// However often a line breaks, a package arrives whole, and nothing of it twice where the mirror
+// can go on.
+func TestLawPackagesArriveWhole(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		folder, err := os.MkdirTemp("", "cache")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(folder) }()
+		m := &breaking{
+			file:  rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(rt, "file"),
+			after: rapid.IntRange(1, 250).Draw(rt, "after"), ranges: rapid.Bool().Draw(rt, "ranges"),
+		}
+		mirror := httptest.NewServer(m)
+		defer mirror.Close()
+		mirror.Config.ErrorLog = nil
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		c := &cache{folder: folder, client: mirror.Client()}
+		address, err := c.serve(ctx)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		proxy, _ := url.Parse(address)
+		client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true}}
+		whole := m.ranges || m.after >= len(m.file)
+		for try := 0; try <= len(m.file); try++ {
+			res, err := client.Get(mirror.URL + "/debian/pool/main/a/a_1_amd64.deb")
+			if err != nil {
+				rt.Fatal(err)
+			}
+			got, err := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				continue
+			}
+			if err != nil || !bytes.Equal(got, m.file) {
+				rt.Fatalf("got % x, %v, want % x", got, err, m.file)
+			}
+			if m.ranges && m.sent != len(m.file) {
+				rt.Fatalf("%d bytes were sent of %d", m.sent, len(m.file))
+			}
+			before := m.sent
+			if res, err = client.Get(mirror.URL + "/debian/pool/main/a/a_1_amd64.deb"); err != nil || m.sent != before {
+				rt.Fatalf("what is there is fetched again: %v", err)
+			}
+			_ = res.Body.Close()
+			return
+		}
+		if whole {
+			rt.Fatal("it never arrived")
+		}
+	})
+}
