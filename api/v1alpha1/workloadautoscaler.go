@@ -577,8 +577,8 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, ErrorBudgetBurning, BudgetExceeded, CapacityPending,
-	// CapacityHeld, CapacityAhead, CostSourceMismatch, Fallback and RegistrationMismatch.
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, ErrorBudgetBurning, BudgetExceeded,
+	// CapacityPending, CapacityHeld, CapacityAhead, CostSourceMismatch, Fallback and RegistrationMismatch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -593,7 +593,8 @@ type SLOStatus struct {
 	// The share of requests that were answered within the target: "0.994".
 	// +optional
 	GoodFraction string `json:"goodFraction,omitempty"`
-	// What is spent of the requests that the objective lets be late: with p 99th, of one in a hundred.
+	// What is spent of the requests that the objective lets be late: with p 99th, of one in a
+	// hundred.
 	// +optional
 	ErrorBudget *ErrorBudget `json:"errorBudget,omitempty"`
 	// Requests for each second: "41.7".

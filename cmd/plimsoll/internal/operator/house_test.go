@@ -58,7 +58,7 @@ type house struct {
 	broken      map[string]error
 	amiss       map[string][]podscaler.Reason
 	latency     podscaler.Reading
-	window      podscaler.Window // what else is measured
+	window      podscaler.Window                  // what else is measured
 	containers  []rightsize.Container             // of every pod
 	uses        map[string]podscaler.ContainerUse // what each container of every pod uses
 	sizes       map[string]rightsize.Pod          // of the pods that were resized
