@@ -578,7 +578,8 @@ type WorkloadAutoscalerStatus struct {
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
 	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, ErrorBudgetBurning, BudgetExceeded,
-	// CapacityPending, CapacityHeld, CapacityAhead, CostSourceMismatch, Fallback and RegistrationMismatch.
+	// CapacityPending, CapacityHeld, CapacityAhead, CostSourceMismatch, Fallback and
+	// RegistrationMismatch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
