@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -170,7 +171,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 				s.now, n, pricing.Short(p.holder.keep)))
 		}
 	}
-	to := n
+	to, most := n, math.MaxInt32
 	if pl := v.Room.Places; pl != nil {
 		to = p.allocator.filled(v, pl, n, p.sizer.guard.most())
 		if to > n {
@@ -179,7 +180,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 		if p.allocator.leaves(v, pl, to) {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d: room for %d is paid for or on its way, and the rest of it is left empty, so that a machine can go", to, v.Replicas, pl.Coming))
 		}
-		if most := max(pl.Most, v.Replicas); to > most {
+		if most = max(pl.Most, v.Replicas); to > most {
 			why := "no more was bid for before this run"
 			if pl.Why.Code != "" {
 				why = pl.Why.String()
@@ -190,6 +191,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	}
 	r.Replicas, r.Ahead = to, s.ahead
 	r.Reasons = append(r.Reasons, p.marginal(v, &s, to))
+	lead(r.Reasons, p.cause(v, &s, n, to, most))
 	return r
 }
 

@@ -2,11 +2,45 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
+
+// cause is the code of the one reason that makes the replicas what they are: it leads the others.
+func (p *joint) cause(v *podscaler.View, s *sizing, n, to, most int) string {
+	switch pl := v.Room.Places; {
+	case to == most && to < n:
+		return podscaler.ReasonPlacesLimited
+	case to < v.Replicas && pl != nil && p.allocator.leaves(v, pl, to):
+		return podscaler.ReasonPaidPlacesLeft
+	case n > s.now && to <= v.Replicas:
+		return podscaler.ReasonScaleDownStabilized
+	case to > n && n <= v.Replicas:
+		return podscaler.ReasonPaidPlacesFilled
+	case s.wanted > s.now, n < s.now:
+		return podscaler.ReasonModelUncertain
+	case s.floor >= s.now && s.floor > s.model:
+		return podscaler.ReasonReactiveFloor
+	case s.coming > s.model:
+		return podscaler.ReasonForecastLoad
+	case p.estimator.queued(v) && s.work.back > s.work.rate:
+		return podscaler.ReasonQueueWorkedOff
+	case p.sizer.guard.beyond():
+		return podscaler.ReasonObjectiveUnreachable
+	}
+	return podscaler.ReasonSizedForLoad
+}
+
+// lead puts the first reason of a code before the others.
+func lead(reasons []podscaler.Reason, code string) {
+	i := max(slices.IndexFunc(reasons, func(r podscaler.Reason) bool { return r.Code == code }), 0)
+	first := reasons[i]
+	copy(reasons[1:i+1], reasons[:i])
+	reasons[0] = first
+}
 
 // explain says what is needed, and what it comes from.
 func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
@@ -19,8 +53,8 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, %s",
-		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
+	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.4gms each) and the %.3g that few pods waste up to %.1f %% of %.4g cores each, %s",
+		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.estimator.pause.estimate())
 		if p.estimator.pause.long() {

@@ -17,13 +17,14 @@ type sizing struct {
 	part    float64 // of the objective that response times may come to
 	ceiling float64 // of the load
 	quota   float64
-	model   int // by the model, for the load now
-	coming  int // by the forecast, for when a replica comes
-	floor   int // by the CPU alone
-	wanted  int // the most of them
-	now     int // and as many of those as the guard allows
-	later   int // by the forecast, for when a machine comes
-	ahead   int // for when a machine comes
+	wasted  float64 // cores
+	model   int     // by the model, for the load now
+	coming  int     // by the forecast, for when a replica comes
+	floor   int     // by the CPU alone
+	wanted  int     // the most of them
+	now     int     // and as many of those as the guard allows
+	later   int     // by the forecast, for when a machine comes
+	ahead   int     // for when a machine comes
 	off     bool
 	sure    float64
 	outlook forecastOf
@@ -44,7 +45,7 @@ const (
 // size works out how many replicas are needed. It changes nothing.
 func (z *sizer) size(v *podscaler.View, e *estimator, f *forecaster) sizing {
 	svc := e.learnt(v)
-	s := sizing{work: e.work(v, z.guard.beyond()), part: z.part(v), quota: svc.Quota(), sure: svc.Confidence()}
+	s := sizing{work: e.work(v, z.guard.beyond()), part: z.part(v), quota: svc.Quota(), wasted: svc.Wasted(), sure: svc.Confidence()}
 	s.ceiling = svc.Ceiling(s.part)
 	if !z.off.caution {
 		s.ceiling -= caution * (1 - s.sure)
