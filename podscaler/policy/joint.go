@@ -108,6 +108,7 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	}
 	r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonReplicasLost,
 		"%d replicas are on hosts that are away or on nodes that have gone silent: as many more are asked for", lost))
+	lead(r.Reasons, podscaler.ReasonReplicasLost)
 	return r
 }
 
