@@ -107,6 +107,34 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	}
 }
 
+// What experiments assert of small services, of slow requests and of requests that wait for a
+// database holds in three trials.
+func TestJointHoldsWhatItsExperimentsAssert(t *testing.T) {
+	race.Skip(t)
+	for name, scenarios := range map[string][]string{"joint-small": nil, "joint-slow": nil, "joint-unreachable": {"waits-2s", "waits-10s"}} {
+		e, err := Parse(read(t, "experiments/"+name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), e, Options{Trials: 3, Scenarios: scenarios})
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged := 0
+		for _, v := range e.Judge(r) {
+			if len(v.Checks) == 0 {
+				continue
+			}
+			if judged++; !v.Held {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
+		if judged == 0 {
+			t.Errorf("%s: nothing was judged", name)
+		}
+	}
+}
+
 // wrongWorlds plays worlds that are not as joint believes. The trials side by side, which is all
 // that may race, are those of every experiment: under the race detector these take minutes.
 func wrongWorlds(t *testing.T, policies ...string) *Results {
