@@ -218,7 +218,7 @@ func inputs(under *Node, w *loop.WorkloadStep) {
 		latency.Text += fmt.Sprintf(" (objective: at most %.4g ms%s)", in.TargetMs, verdict(in))
 		n.Add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
 		if b := in.Budget; b != nil {
-			n.Add("error budget", fmt.Sprintf("%.4g %% left of 30 days; spent %.3g times as fast as it may be over 1h, %.3g times over 6h", 100*b.Left, b.Over(time.Hour), b.Over(6*time.Hour)))
+			n.Add("budget", fmt.Sprintf("%.4g %% of the late requests that may be in 30 days are left; spent %.3g times as fast as it may be over 1h, %.3g times over 6h", 100*b.Left, b.Over(time.Hour), b.Over(6*time.Hour)))
 		}
 	}
 	n.Add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
