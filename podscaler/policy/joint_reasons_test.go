@@ -97,7 +97,7 @@ func (c *recount) reason(r podscaler.Reason) error {
 		}
 		return nil
 	}
-	any := math.NaN()
+	some := math.NaN()
 	e, w := &c.p.estimator, c.v.Workload
 	switch r.Code {
 	case podscaler.ReasonSizedForLoad:
@@ -148,11 +148,11 @@ func (c *recount) reason(r podscaler.Reason) error {
 		if n[0]+n[1] < float64(c.r.Replicas) {
 			return fmt.Errorf("%v and %v are not %d", n[0], n[1], c.r.Replicas)
 		}
-		return all(any, any, float64(pl.Ready), float64(pl.Coming))
+		return all(some, some, float64(pl.Ready), float64(pl.Coming))
 	case podscaler.ReasonPaidPlacesLeft:
-		return all(any, float64(c.v.Replicas), float64(pl.Coming))
+		return all(some, float64(c.v.Replicas), float64(pl.Coming))
 	case podscaler.ReasonPlacesLimited:
-		return all(any, float64(max(pl.Most, c.v.Replicas)))
+		return all(some, float64(max(pl.Most, c.v.Replicas)))
 	case podscaler.ReasonMarginalPrice:
 		full := c.cores / (c.quota * float64(serving(c.v.Pods)))
 		if got := regexp.MustCompile(`at (\d+) % of their cpu`).FindStringSubmatch(r.Text); got == nil || math.Abs(amounts(got[1])[0]-100*full) > 1+2*full {
