@@ -88,10 +88,10 @@ lab-lint: build
 	@for module in testbed/lab/controlplane testbed/lab/tools/*; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	cd testbed/lab/controlplane && $(GO) vet . && $(GOLANGCI_LINT) run --config ../../../.golangci.yml
 
-paper: ## play the published experiments anew, and write what comes of them into docs/paper.md and docs/joint.md
+paper: ## play the published experiments anew, and write what comes of them into docs/paper.md and docs/joint-results.md
 	$(GO) test -count=1 -timeout 60m -run '^(TestThePaperPage|TestJointAblation)' ./testbed/report ./testbed/worlds -update $(ARGS)
 
-paper-test: ## hold every table and figure of docs/paper.md, and the ablation in docs/joint.md, to what comes out
+paper-test: ## hold every table and figure of docs/paper.md, and the ablation in docs/joint-results.md, to what comes out
 	$(GO) test -count=1 -timeout 60m -run '^(TestThePaperPage|TestJointAblation)' ./testbed/report ./testbed/worlds -whole $(ARGS)
 
 twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and HPA controller, and Karpenter's scheduler what ours were asked, and compare

@@ -6,16 +6,15 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-func TestTheDecisiveReasonIsTheLastThatSetTheNumber(t *testing.T) {
+func TestTheDecisiveReasonIsAGuardsLastOrThePolicysFirst(t *testing.T) {
 	for _, c := range []struct {
 		codes []string
 		want  string
 	}{
 		{nil, ""},
 		{[]string{podscaler.ReasonSizedForLoad, podscaler.ReasonMarginalPrice, podscaler.ReasonDesiredWithinRange}, podscaler.ReasonSizedForLoad},
-		{[]string{podscaler.ReasonSizedForLoad, podscaler.ReasonForecastLoad, podscaler.ReasonForecastAhead, podscaler.ReasonMarginalPrice}, podscaler.ReasonForecastLoad},
-		{[]string{podscaler.ReasonSizedForLoad, podscaler.ReasonScaleDownStabilized, podscaler.ReasonPaidPlacesFilled, podscaler.ReasonMarginalPrice, podscaler.ReasonDesiredWithinRange}, podscaler.ReasonPaidPlacesFilled},
-		{[]string{podscaler.ReasonSizedForLoad, podscaler.ReasonCostAboveTarget, podscaler.ReasonScaleDownStabilized, podscaler.ReasonPaidPlacesLeft, podscaler.ReasonMarginalPrice}, podscaler.ReasonPaidPlacesLeft},
+		{[]string{podscaler.ReasonPaidPlacesFilled, podscaler.ReasonSizedForLoad, podscaler.ReasonScaleDownStabilized, podscaler.ReasonMarginalPrice, podscaler.ReasonDesiredWithinRange}, podscaler.ReasonPaidPlacesFilled},
+		{[]string{podscaler.ReasonValidMetricFound, podscaler.ReasonScaleUpLimit, podscaler.ReasonScaleDownStabilized}, podscaler.ReasonScaleDownStabilized},
 		{[]string{podscaler.ReasonSizedForLoad, podscaler.ReasonMarginalPrice, podscaler.ReasonScaleUpLimit}, podscaler.ReasonScaleUpLimit},
 		{[]string{podscaler.ReasonValidMetricFound, podscaler.ReasonDesiredWithinRange}, podscaler.ReasonValidMetricFound},
 	} {

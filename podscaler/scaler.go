@@ -33,6 +33,7 @@ type Scaler struct {
 	workload Workload
 	policy   Policy
 	memory   memory
+	budget   ErrorBudget
 }
 
 // NewScaler returns a scaler for w, which must be valid, that asks p.
@@ -46,6 +47,10 @@ func (s *Scaler) Due(now time.Time) bool {
 	last := s.memory.lastRun
 	return last.IsZero() || now.Sub(last) >= s.workload.RunPeriod
 }
+
+// Budget is what is spent of the objective's error budget; nil without an
+// objective, and until requests were counted.
+func (s *Scaler) Budget(now time.Time) *Budget { return s.budget.Spent(s.workload.SLO, now) }
 
 // New reports whether the scaler has neither looked nor decided yet.
 func (s *Scaler) New() bool { return s.memory.started.IsZero() }
@@ -70,6 +75,7 @@ func (s *Scaler) Bid(v *View) Bid {
 // asking the policy or anything else.
 func (s *Scaler) Decide(v *View) Decision {
 	s.memory.observe(v, s.workload.Behavior)
+	s.budget.See(v)
 	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
 	b, fixed := s.workload.boundsAt(v.Now), v.Pause.fixed(v.Now)
 	switch {

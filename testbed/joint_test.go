@@ -95,7 +95,7 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	r := shown(t, "joint-unreachable", Options{Trials: 1})
 	for _, l := range r.Levels() {
 		switch l.Scenario {
-		case "takes-200ms", "takes-400ms", "wave-400ms":
+		case "takes-200ms", "takes-400ms", "wave-400ms", "waits-2s", "waits-10s":
 			if ours, theirs := r.Mean("joint", l, "costUnits"), r.Mean("hpa60", l, "costUnits"); ours > 1.5*theirs { // it was three to five times as much
 				t.Errorf("%s: it costs %.0f, and the HPA %.0f", l, ours, theirs)
 			}
@@ -103,6 +103,34 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 			if p90 := r.Mean("joint", l, "p90Ms"); p90 > 340 {
 				t.Errorf("%s: the 90th percentile is %.0f ms, where more pods make it shorter", l, p90)
 			}
+		}
+	}
+}
+
+// What experiments assert of small services, of slow requests and of requests that wait for a
+// database holds in three trials.
+func TestJointHoldsWhatItsExperimentsAssert(t *testing.T) {
+	race.Skip(t)
+	for name, scenarios := range map[string][]string{"joint-small": nil, "joint-slow": nil, "joint-unreachable": {"waits-2s", "waits-10s"}} {
+		e, err := Parse(read(t, "experiments/"+name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), e, Options{Trials: 3, Scenarios: scenarios})
+		if err != nil {
+			t.Fatal(err)
+		}
+		judged := 0
+		for _, v := range e.Judge(r) {
+			if len(v.Checks) == 0 {
+				continue
+			}
+			if judged++; !v.Held {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
+		if judged == 0 {
+			t.Errorf("%s: nothing was judged", name)
 		}
 	}
 }

@@ -27,6 +27,9 @@ const (
 	ConditionBraked = "Braked" // VMPool
 	// ConditionSLOAtRisk is True while response times are above the objective.
 	ConditionSLOAtRisk = "SLOAtRisk" // WorkloadAutoscaler
+	// ConditionErrorBudgetBurning is True while requests are late so much more often than the
+	// objective lets them that its budget of 30 days would soon be spent.
+	ConditionErrorBudgetBurning = "ErrorBudgetBurning" // WorkloadAutoscaler
 	// ConditionBudgetExceeded is True while the machines cost more than the cost target.
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.

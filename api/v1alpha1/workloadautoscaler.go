@@ -330,9 +330,8 @@ type FastSlow struct {
 // Joint is the settings of policy Joint, which learns how much load holds the objective, sizes for
 // the load to come, and fills what is paid for.
 type Joint struct {
-	// The part of the objective that response times are kept below it by; below 1. It is up to
-	// twice that while more requests miss the objective than may, and none while the machines cost
-	// more than their target. Default: "0.04".
+	// The part of the objective that response times are kept below it by; below 1. It is
+	// 0 while the machines cost more than their target. Default: "0.04".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Headroom *Ratio `json:"headroom,omitempty"`
@@ -578,8 +577,9 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityHeld,
-	// CapacityAhead, CostSourceMismatch, Fallback and RegistrationMismatch.
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, ErrorBudgetBurning, BudgetExceeded,
+	// CapacityPending, CapacityHeld, CapacityAhead, CostSourceMismatch, Fallback and
+	// RegistrationMismatch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -594,9 +594,40 @@ type SLOStatus struct {
 	// The share of requests that were answered within the target: "0.994".
 	// +optional
 	GoodFraction string `json:"goodFraction,omitempty"`
+	// What is spent of the requests that the objective lets be late: with p 99th, of one in a
+	// hundred.
+	// +optional
+	ErrorBudget *ErrorBudget `json:"errorBudget,omitempty"`
 	// Requests for each second: "41.7".
 	// +optional
 	ArrivalsPerSecond string `json:"arrivalsPerSecond,omitempty"`
+}
+
+// ErrorBudget is what is spent of the requests that an objective lets be late in 30 days. The time
+// before it was counted passes for as busy and without a late request.
+type ErrorBudget struct {
+	// Since when requests have been counted: since the process that decides began, or the objective
+	// changed.
+	// +optional
+	Since metav1.Time `json:"since,omitempty"`
+	// The share of them that is left: "0.83". Below 0 more were late than may be.
+	// +optional
+	Left string `json:"left,omitempty"`
+	// How fast it was spent.
+	// +optional
+	// +listType=atomic
+	BurnRates []BurnRate `json:"burnRates,omitempty"`
+}
+
+// BurnRate is how fast an error budget was spent over a window.
+type BurnRate struct {
+	// Over which window: 5m, 30m, 1h, 6h or 72h.
+	// +optional
+	Window string `json:"window,omitempty"`
+	// How many times as many requests were late as may be: "2.4". At 1 the budget is spent just at
+	// the end of 30 days.
+	// +optional
+	Rate string `json:"rate,omitempty"`
 }
 
 // CostStatus is what the machines cost, in the price book's currency.

@@ -28,6 +28,8 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/testbed/must"
@@ -143,6 +145,8 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		"direction": {"none", "up", "down"},
 		"bound":     {"min", "max"},
 		"status":    {"0", "5.."},
+		"part":      {"late", "left"},
+		"window":    {"5m", "30m", "1h", "6h", "72h"},
 		"stage":     {string(pve.StageAll)},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboards/plimsoll.json"} {
@@ -494,5 +498,28 @@ func TestConfigurationInTheDocumentIsRead(t *testing.T) {
 	got := must.Get(readRunning(someEnv(files), "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
 	if got.Mode != runRecommend || got.State == "" || got.Namespace != "plimsoll" {
 		t.Errorf("mode %s, state %q, namespace %q", got.Mode, got.State, got.Namespace)
+	}
+}
+
+// The alerts on error budgets fire at the rates, and over the windows, at which the condition
+// ErrorBudgetBurning turns True.
+func TestAlertsBurnAsTheConditionDoes(t *testing.T) {
+	text := strings.Join(strings.Fields(string(must.Get(os.ReadFile("../../deploy/charts/plimsoll/files/alerts.yaml"))(t))), " ")
+	var page, ticket []string
+	for _, a := range podscaler.BurnAlerts {
+		over := func(window time.Duration) string {
+			return fmt.Sprintf(`max by (cluster, namespace, name) (plimsoll_workload_burn_rate{window=%q}) > clamp_max(%v / max by (cluster, namespace, name) (plimsoll_workload_error_budget_ratio{part="late"}), %v)`,
+				pricing.Short(window), podscaler.NearlyAllLate, a.Rate)
+		}
+		if both := over(a.Long) + " and " + over(a.Short); a.Page {
+			page = append(page, "("+both+")")
+		} else {
+			ticket = append(ticket, both)
+		}
+	}
+	for alert, want := range map[string]string{"Fast": strings.Join(page, " or "), "Slowly": strings.Join(ticket, " or ")} {
+		if want = "PlimsollErrorBudgetBurns" + alert + " expr: | " + want + " labels:"; !strings.Contains(text, want) {
+			t.Errorf("the alerts lack %s", want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/client-go/dynamic"
 
@@ -49,6 +50,9 @@ func standing(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
 	root.Add("replicas", replicas)
 	if o := s.SLO; o != nil && a.Spec.SLO != nil {
 		root.Add("latency", fmt.Sprintf("%s (objective: %s at most %s)", cmp.Or(o.Observed, "unknown"), a.Spec.SLO.P, a.Spec.SLO.Target))
+		if b := o.ErrorBudget; b != nil {
+			root.Add("error budget", budget(b))
+		}
 		root.Add("arrivals", cmp.Or(o.ArrivalsPerSecond, "unknown")+" requests/s")
 	}
 	if c := s.Cost; c != nil && a.Spec.Cost != nil {
@@ -63,6 +67,15 @@ func standing(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
 		conditions.Text = "none: plimsoll run has not looked at it yet"
 	}
 	return &root
+}
+
+// budget says what is left of an error budget, and how fast it is spent.
+func budget(b *v1alpha1.ErrorBudget) string {
+	rates := make([]string, len(b.BurnRates))
+	for i, r := range b.BurnRates {
+		rates[i] = r.Rate + " over " + r.Window
+	}
+	return fmt.Sprintf("%s of it left of 30 days; spent as many times as fast as it may be: %s", b.Left, strings.Join(rates, ", "))
 }
 
 // decided explains the last decision.

@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -36,6 +39,9 @@ func (d *decider) expectations() {
 	for i := range d.in.Workloads {
 		w := &d.in.Workloads[i]
 		if e := w.expectation(steps[w.Name]); e != nil {
+			if s := d.scalers[w.Name]; s != nil && e.Held == nil {
+				e.More = s.hopes.more(d.o.Time, e, cmp.Or(d.leads.machine(), usualLead))
+			}
 			e.Workload = w.Name
 			d.step.Expected = append(d.step.Expected, *e)
 		}
@@ -57,6 +63,36 @@ func (w *Workload) expectation(ws *WorkloadStep) *Expectation {
 		return &Expectation{Held: w.Held}
 	}
 	return &Expectation{More: max(ws.Decision.Ahead-ws.Decision.To, 0), To: ws.Decision.To, Held: w.Held}
+}
+
+// hopes are how many replicas were expected of late, oldest first; each above those after it. A
+// machine is ordered for an expectation, and takes its time: taken back sooner, it would have no
+// reason before it is there, and others would remove it.
+type hopes []hope
+
+type hope struct {
+	at       time.Time
+	replicas int
+}
+
+// usualLead is how long a machine is taken to need until some have come.
+const usualLead = 3 * time.Minute
+
+// more is how many replicas more than there are to be are expected, or were within the time that a
+// machine takes. Where none may be asked for, what was expected is over.
+func (h *hopes) more(now time.Time, e *Expectation, lead time.Duration) int {
+	if e.To == 0 {
+		*h = nil
+		return e.More
+	}
+	all := slices.DeleteFunc(*h, func(x hope) bool { return now.Sub(x.at) > lead || x.replicas <= e.To+e.More })
+	if e.More > 0 {
+		all = append(all, hope{now, e.To + e.More})
+	}
+	if *h = all; len(all) == 0 {
+		return 0
+	}
+	return max(all[0].replicas-e.To, 0)
 }
 
 // expect makes known what is expected.

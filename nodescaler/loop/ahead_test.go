@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -147,4 +151,67 @@ func TestRoomIsTakenBackBeforeReplicasGrow(t *testing.T) {
 		Expected:  []Expectation{{Workload: "shop/web", More: 0, To: 4}},
 	})
 	expect(t, "the order", []string{"expect 0", "scale to 4"}, wrote)
+}
+
+// What was expected is asked for until a machine ordered for it is there, counted in replicas in
+// all, or until as many were there or expected anew.
+func TestLawAnExpectationLastsAsLongAsAMachineTakes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type run struct {
+			at       time.Time
+			to, more int
+		}
+		var h hopes
+		var past []run
+		now, lead := t0, time.Duration(rapid.IntRange(1, 300).Draw(t, "lead"))*time.Second
+		for range rapid.IntRange(1, 60).Draw(t, "runs") {
+			e := &Expectation{To: rapid.IntRange(1, 20).Draw(t, "to"), More: rapid.IntRange(0, 5).Draw(t, "more")}
+			past = append(past, run{now, e.To, e.More})
+			want := e.To
+			for i, x := range past {
+				met := slices.ContainsFunc(past[i+1:], func(y run) bool { return y.to+y.more >= x.to+x.more })
+				if x.more > 0 && !met && now.Sub(x.at) <= lead {
+					want = max(want, x.to+x.more)
+				}
+			}
+			if total := e.To + h.more(now, e, lead); total != want || total < e.To+e.More {
+				t.Fatalf("room for %d is asked for, want %d", total, want)
+			}
+			now = now.Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "pause")) * time.Second)
+		}
+		var none Expectation
+		if more := h.more(now, &none, lead); more != 0 || len(h) > 0 {
+			t.Fatalf("%d more are asked for where none may be", more)
+		}
+	})
+}
+
+// A machine that is ordered ahead and boots keeps its reason although the forecast falls: whoever
+// removes what nothing is expected to use does not remove it.
+func TestAMachineOrderedAheadIsNotTakenBackBeforeItIsThere(t *testing.T) {
+	h := knowing{newHouse(), map[string]int{}}
+	p := &flicker{more: 3}
+	r := h.runner(p, nil)
+	r.Cluster, r.HandedOff = h, true
+	after := func(d time.Duration, more, want int) {
+		p.more = more
+		if _, err := r.Once(t.Context(), t0.Add(d)); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, fmt.Sprint("asked for after ", d), want, h.known["shop/web"])
+	}
+	after(0, 3, 0) // the first step looks
+	after(10*time.Second, 3, 3)
+	after(20*time.Second, 0, 3)
+	after(2*time.Minute, 1, 3)
+	after(10*time.Second+usualLead, 0, 3)
+	after(20*time.Second+usualLead, 0, 1)
+	after(3*time.Minute+usualLead, 0, 0)
+}
+
+// flicker expects more for a while.
+type flicker struct{ more int }
+
+func (f *flicker) Desired(v *podscaler.View) podscaler.Recommendation {
+	return podscaler.Recommendation{Known: true, Replicas: v.Replicas, Ahead: v.Replicas + f.more, Reasons: why}
 }

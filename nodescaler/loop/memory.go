@@ -48,7 +48,8 @@ func (m *Memory) Jump(now time.Time) Memory {
 // scaler is a workload's scaler, and what it was made from.
 type scaler struct {
 	*podscaler.Scaler
-	of Workload
+	of    Workload
+	hopes hopes
 }
 
 // orderGrace is how long an accepted order may take to show up in List. Until then it is counted
@@ -80,7 +81,7 @@ func (m *Memory) keep(workloads []Workload) (faults []error) {
 				faults = append(faults, fmt.Errorf("%s: %w", w.Name, err))
 				continue
 			}
-			s = &scaler{podscaler.NewScaler(w.Workload, policy), w}
+			s = &scaler{Scaler: podscaler.NewScaler(w.Workload, policy), of: w}
 		}
 		m.scalers[w.Name] = s
 	}

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"math"
+
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -110,3 +112,18 @@ func inputs(wl *podscaler.Workload, w *podscaler.Window, c podscaler.Cost) *Inpu
 	}
 	return in
 }
+
+// budgetOf is what the record has of an error budget, in numbers that are as fine as it matters.
+func budgetOf(b *podscaler.Budget) *podscaler.Budget {
+	if b == nil {
+		return nil
+	}
+	for i := range b.Burn {
+		b.Burn[i].Rate = rounded(b.Burn[i].Rate)
+	}
+	b.Left, b.Late = rounded(b.Left), rounded(b.Late)
+	return b
+}
+
+// rounded is a number to six digits behind the point.
+func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }

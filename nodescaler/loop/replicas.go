@@ -187,6 +187,7 @@ func (d *decider) answer(a *asked) WorkloadStep {
 		a.view.Cost = d.cost(wl)
 		decision := a.of.Decide(a.view)
 		a.Decision, a.Inputs = &decision, inputs(wl, &a.view.Window, a.view.Cost)
+		a.Inputs.Budget = budgetOf(a.of.Budget(d.o.Time))
 	}
 	return a.WorkloadStep
 }

@@ -132,8 +132,11 @@ type Inputs struct {
 	LatencyMs *float64 `json:"latencyMs,omitempty"`
 	TargetMs  float64  `json:"targetMs,omitempty"`
 	Good      *float64 `json:"good,omitempty"`
-	Arrivals  *float64 `json:"arrivals,omitempty"`
-	InFlight  *float64 `json:"inFlight,omitempty"`
+	// Budget is what is spent of the objective's error budget; nil until
+	// requests were counted.
+	Budget   *podscaler.Budget `json:"budget,omitempty"`
+	Arrivals *float64          `json:"arrivals,omitempty"`
+	InFlight *float64          `json:"inFlight,omitempty"`
 	// Errors is the fraction of requests that failed, Registered how many instances a service
 	// registry sends requests to. Most policies do without either.
 	Errors     *float64 `json:"errors,omitempty"`

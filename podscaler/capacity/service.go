@@ -245,3 +245,6 @@ func (s *Service) Pods(work, load float64) float64 {
 	}
 	return (work/s.quota.value + s.pooling(s.quota.value)) / load
 }
+
+// Wasted is how many cores are lost because requests do not spread evenly over few pods.
+func (s *Service) Wasted() float64 { return s.quota.value * s.pooling(s.quota.value) }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
-	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // The joint policy asks for the replicas that hold the objective, and for as many more as are paid
@@ -56,41 +56,31 @@ func init() {
 	})
 }
 
+// joint has five parts, each of which knows those above it.
 type joint struct {
-	headroom, certainty float64
-	keep                time.Duration
-	learns              bool // how long to keep
-	fill                bool
-
-	service *capacity.Service
-	past    sights
-	load    *outlook
-	pause   pause
-	pauses  pauses
-	guard   guard
-	needs   needs
-	regrets regrets
-	// waiting is whether what is in flight waits for something else than pods' CPU.
-	waiting bool
-	// flying is whether requests in flight have ever been measured: some sources lack them.
-	flying     bool
-	perMachine int // replicas that a machine takes, as last seen
+	estimator  estimator
+	forecaster *forecaster
+	sizer      sizer
+	allocator  allocator
+	holder     holder
 	off        switches
 }
 
 func newJoint(c Joint) (podscaler.Policy, error) {
-	p := &joint{
-		headroom: *cmp.Or(c.Headroom, new(0.04)), certainty: *cmp.Or(c.Certainty, new(0.75)),
-		keep: time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(shortKeep)))), learns: c.Keep == nil, fill: *cmp.Or(c.Fill, new(true)),
-	}
+	headroom, certainty := *cmp.Or(c.Headroom, new(0.04)), *cmp.Or(c.Certainty, new(0.75))
+	keep := time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(shortKeep))))
 	var f faults
-	var err error
-	if p.load, err = newOutlook(p.certainty); err != nil && 0 < p.certainty && p.certainty < 1 {
-		return nil, err
+	f.unless(0 <= headroom && headroom < 1, "joint.headroom", "must be at least 0 and below 1", headroom)
+	f.unless(0 < certainty && certainty < 1, "joint.certainty", "must be above 0 and below 1", certainty)
+	f.unless(keep > 0, "joint.keep", "must be above 0", keep)
+	load, err := newForecaster(certainty)
+	if err != nil {
+		return nil, cmp.Or(f.err(), err)
 	}
-	f.unless(0 <= p.headroom && p.headroom < 1, "joint.headroom", "must be at least 0 and below 1", p.headroom)
-	f.unless(0 < p.certainty && p.certainty < 1, "joint.certainty", "must be above 0 and below 1", p.certainty)
-	f.unless(p.keep > 0, "joint.keep", "must be above 0", p.keep)
+	p := &joint{forecaster: load, sizer: sizer{headroom: headroom}, allocator: allocator{fill: *cmp.Or(c.Fill, new(true))}, holder: holder{keep: keep, learns: c.Keep == nil}}
+	for _, off := range []**switches{&p.estimator.off, &p.forecaster.off, &p.sizer.off, &p.allocator.off, &p.holder.off} {
+		*off = &p.off
+	}
 	f.unless(p.switchOff(c.Without), "without", "must be one of joint's mechanisms", c.Without)
 	return p, f.err()
 }
@@ -118,6 +108,7 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	}
 	r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonReplicasLost,
 		"%d replicas are on hosts that are away or on nodes that have gone silent: as many more are asked for", lost))
+	lead(r.Reasons, podscaler.ReasonReplicasLost)
 	return r
 }
 
@@ -150,18 +141,64 @@ func present(v *podscaler.View) (there *podscaler.View, lost int) {
 
 func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 	if why := p.cannot(v); why != nil {
-		p.needs.unknown(v.Now)
-		p.regrets.unknown()
+		p.holder.unknown(v.Now)
 		return podscaler.Recommendation{Reasons: []podscaler.Reason{*why}}
 	}
-	p.learn(v)
-	s := p.size(v)
-	if p.learns {
-		p.regrets.see(v.Now, s.now, p.queued(v))
-		p.keep = p.regrets.keep()
-	}
-	p.needs.add(v, s.now, max(p.keep, longKeep), p.queued(v))
+	e, guard := &p.estimator, &p.sizer.guard
+	e.see(v)
+	queued := e.queued(v)
+	guard.see(v, e.service.Quota(), queued)
+	p.forecaster.observe(v.Now, e.work(v, guard.beyond()).coming, queued && !e.pause.others(), e.service.Measured())
+	p.allocator.see(v)
+	s := p.sizer.size(v, e, p.forecaster)
+	p.holder.see(v, s.now, queued)
 	return p.place(v, s)
+}
+
+// place makes replicas of what is needed: kept as long as it may be needed again, filled up to what
+// is paid for, and no more than there is to be had.
+func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
+	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
+	n := s.now
+	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.allocator.off.agreed {
+		if n = max(pl.Coming, p.allocator.agreed(v, pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted; only %d have been wanted for enough runs in a row to buy a machine for", s.now, n))
+		}
+	}
+	s.ahead = max(n, s.later)
+	if n < v.Replicas {
+		if n = p.kept(v, &s, n); n > s.now {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or are not known not to have been",
+				s.now, n, pricing.Short(p.holder.keep)))
+		}
+	}
+	to, most := n, math.MaxInt32
+	if pl := v.Room.Places; pl != nil {
+		to = p.allocator.filled(v, pl, n, p.sizer.guard.most())
+		if to > n {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d needed, and %d more in room that is paid for anyway: for %d now, for %d with the machines on their way", n, to-n, pl.Ready, pl.Coming))
+		}
+		if p.allocator.leaves(v, pl, to) {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d: room for %d is paid for or on its way, and the rest of it is left empty, so that a machine can go", to, v.Replicas, pl.Coming))
+		}
+		if most = max(pl.Most, v.Replicas); to > most {
+			why := "no more was bid for before this run"
+			if pl.Why.Code != "" {
+				why = pl.Why.String()
+			}
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d wanted, and there is room for %d at most: %s", to, most, why))
+			to = most
+		}
+	}
+	r.Replicas, r.Ahead = to, s.ahead
+	r.Reasons = append(r.Reasons, p.marginal(v, &s, to))
+	lead(r.Reasons, p.cause(v, &s, n, to, most))
+	return r
+}
+
+// kept is how many replicas stay of those that there are, where n are needed now.
+func (p *joint) kept(v *podscaler.View, s *sizing, n int) int {
+	return p.holder.kept(v, n, p.estimator.sure(v, s.work.rate), p.sizer.guard.most())
 }
 
 // Bid is what would be asked for if there were room for it, by what has been learnt up to the run
@@ -183,7 +220,7 @@ func (p *joint) bid(v *podscaler.View) podscaler.Bid {
 	if p.cannot(v) != nil {
 		return podscaler.Bid{}
 	}
-	s := p.size(v)
+	s := p.sizer.size(v, &p.estimator, p.forecaster)
 	most := max(v.Workload.Max, v.Replicas)
 	want := min(max(s.now, min(v.Replicas, p.kept(v, &s, s.now))), most)
 	ahead := min(max(want, s.ahead), most)
@@ -216,95 +253,3 @@ func because(why string) string {
 	}
 	return ": " + why
 }
-
-// learn takes in what is seen.
-func (p *joint) learn(v *podscaler.View) {
-	w := v.Workload
-	if p.service == nil {
-		p.service = capacity.NewService(float64(w.Pod.CPU)/1000, w.SLO.Target.Seconds())
-	}
-	if _, ok := v.Window.InFlight.Number(); ok {
-		p.flying = true
-	}
-	if !p.off.unpausing {
-		p.pauses.see(v.Now, &v.Window)
-	}
-	p.past.add(v, measured(v))
-	seen := p.past.over(measured(v), p.service)
-	seen.Waiting = seen.Waiting && !p.off.waiting
-	p.waiting = seen.Waiting
-	p.service.See(seen)
-	p.guard.see(v, p.service.Quota(), p.queued(v))
-	if n, counted := v.Window.InFlight.Number(); counted && !p.waiting && !p.off.pause {
-		p.pause.see(count{v.Now, max(n, 0), number(v.Window.Arrivals), serving(v.Pods)}, p.each())
-	}
-	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && !p.pause.others(), p.service.Measured())
-	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
-		p.perMachine = v.Room.Places.PerMachine
-	}
-}
-
-// inFlight is how many requests are in flight; where that is not measured, what arrivals and
-// response times make of it, which is as old as they are.
-func inFlight(v *podscaler.View) (n float64, known bool) {
-	if n, ok := v.Window.InFlight.Number(); ok {
-		return max(n, 0), true
-	}
-	return answering(&v.Window)
-}
-
-// answering is how many requests are in flight on the mean of those that are answered, by Little's
-// law.
-func answering(w *podscaler.Window) (n float64, known bool) {
-	rate, arriving := w.Arrivals.Number()
-	latency, answered := w.Latency.Number()
-	if !arriving || !answered {
-		return 0, false
-	}
-	return max(rate*latency*capacity.MeanShare, 0), true
-}
-
-// measured is how long the window of the view is.
-func measured(v *podscaler.View) time.Duration {
-	return cmp.Or(v.Window.Over, v.Workload.SLO.Window, time.Minute)
-}
-
-// used is the CPU that the serving pods use, in cores; it is not known if no pod has a sample.
-// Those without one count as much as the others on the mean, but for those that were not ready yet
-// when the others were measured: what they use now the others used then.
-func used(pods []podscaler.Pod) (cores float64, known bool) {
-	sum, sampled, unsampled, silent := 0.0, 0, 0, 0
-	var measured time.Time
-	for i := range pods {
-		if !serves(&pods[i]) {
-			continue
-		}
-		cpu, ok := pods[i].CPU.Number()
-		if !ok {
-			unsampled++
-			continue
-		}
-		sum, sampled = sum+max(cpu, 0), sampled+1
-		if at := pods[i].CPU.At; at.After(measured) {
-			measured = at
-		}
-	}
-	for i := 0; i < len(pods) && unsampled > 0; i++ {
-		if _, ok := pods[i].CPU.Number(); !ok && serves(&pods[i]) && pods[i].ReadyChanged.Before(measured) {
-			silent++
-		}
-	}
-	if sampled == 0 || math.IsInf(sum, 0) {
-		return 0, false
-	}
-	return sum * float64(sampled+silent) / float64(sampled), true
-}
-
-// queued reports whether pods hold more requests than they work on.
-func (p *joint) queued(v *podscaler.View) bool {
-	n, ok := inFlight(v)
-	return ok && !p.waiting && queues(n, serving(v.Pods))
-}
-
-// queues reports whether so many requests in flight are more than pods work on.
-func queues(inFlight float64, pods int) bool { return inFlight > capacity.Queue*float64(pods) }

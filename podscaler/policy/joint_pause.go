@@ -152,11 +152,3 @@ func (p *pause) others() bool {
 
 // long reports whether the pause is so long that what waits passes for requests that come once.
 func (p *pause) long() bool { return p.estimate() >= longestPause/4 }
-
-// each is how many requests a second a full pod gets done; not a number until that was measured.
-func (p *joint) each() float64 {
-	if demand, _ := p.service.Demand(); p.service.Measured() && demand > 0 {
-		return p.service.Quota() / demand
-	}
-	return math.NaN()
-}

@@ -134,9 +134,9 @@ func TestQueueThatIsLeftShowsNoPause(t *testing.T) {
 func learnt(t *testing.T, wl *podscaler.Workload, seen capacity.Seen) *joint {
 	t.Helper()
 	p := unlearned(t)
-	p.service = capacity.NewService(0.5, wl.SLO.Target.Seconds())
+	p.estimator.service = capacity.NewService(0.5, wl.SLO.Target.Seconds())
 	for range 60 {
-		p.service.See(seen)
+		p.estimator.service.See(seen)
 	}
 	return p
 }
@@ -176,7 +176,7 @@ func TestUsersWhoKeepComingAreToldOncePodsCome(t *testing.T) {
 		r := p.Desired(seen(wl, i, pods, answered/podDoes/2, answered, float64(of.inFlight), 0.25+float64(of.inFlight/pods/podDoes)))
 		due[i+24] = max(due[i+24], r.Replicas)
 	}
-	if queues(float64(of.inFlight), pods) || p.pause.others() {
+	if queues(float64(of.inFlight), pods) || p.estimator.pause.others() {
 		t.Errorf("eight minutes after, %d requests of 620 users are in flight on %d pods", of.inFlight, pods)
 	}
 }

@@ -72,7 +72,7 @@ func TestEventsAreWhatIsNewInARecord(t *testing.T) {
 func TestChangesOfReplicasAreToldWithTheReasonThatMadeThem(t *testing.T) {
 	s := seen(0, true, nil)
 	s.Workloads = []loop.WorkloadStep{{Decision: &podscaler.Decision{Workload: "w", From: 43, To: 50, Reasons: []podscaler.Reason{
-		{Code: podscaler.ReasonSizedForLoad, Text: "36 replicas carry it"}, {Code: podscaler.ReasonPaidPlacesFilled, Text: "50 of 43"},
+		{Code: podscaler.ReasonPaidPlacesFilled, Text: "50 of 43"}, {Code: podscaler.ReasonSizedForLoad, Text: "36 replicas carry it"},
 		{Code: podscaler.ReasonMarginalPrice, Text: "one more costs a machine"}, {Code: podscaler.ReasonDesiredWithinRange, Text: "50 is within 3 and 60"},
 	}}}}
 	if got := scaled(s)[0].Why; got != "50 of 43" {

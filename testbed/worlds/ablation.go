@@ -21,7 +21,8 @@ var ablated = struct {
 		{"six-scenarios", []string{"ramp", "flash", "bursty"}},
 		{"joint-open", []string{"ramps", "spikes", "wave"}},
 		{"joint-wrong-worlds", []string{"think-none", "less-capacity", "late-metrics"}},
-		{"joint-unreachable", []string{"takes-200ms"}},
+		{"joint-unreachable", []string{"takes-200ms", "waits-2s", "waits-10s"}},
+		{"joint-cold", []string{"attack"}},
 	},
 }
 

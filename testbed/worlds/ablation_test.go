@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	whole  = flag.Bool("whole", false, "play joint-ablation, and compare it with docs/joint.md")
-	update = flag.Bool("update", false, "play joint-ablation, and write it into docs/joint.md")
+	whole  = flag.Bool("whole", false, "play joint-ablation, and compare it with docs/joint-results.md")
+	update = flag.Bool("update", false, "play joint-ablation, and write it into docs/joint-results.md")
 )
 
-const jointPage = "../../docs/joint.md"
+const jointPage = "../../docs/joint-results.md"
 
 // TestJointAblation plays joint with each of its mechanisms switched off, which takes minutes,
 // where it is asked to. The table is between two lines of the page.

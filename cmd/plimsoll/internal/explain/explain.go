@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -216,6 +217,9 @@ func inputs(under *Node, w *loop.WorkloadStep) {
 	if in.TargetMs > 0 {
 		latency.Text += fmt.Sprintf(" (objective: at most %.4g ms%s)", in.TargetMs, verdict(in))
 		n.Add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
+		if b := in.Budget; b != nil {
+			n.Add("budget", fmt.Sprintf("%.4g %% of the late requests that may be in 30 days are left; spent %.3g times as fast as it may be over 1h, %.3g times over 6h", 100*b.Left, b.Over(time.Hour), b.Over(6*time.Hour)))
+		}
 	}
 	n.Add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
 	n.Add("in flight", value(in.InFlight, 1, "%.0f requests"))

@@ -21,7 +21,7 @@ import (
 // turned.
 func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
 	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
-		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
+		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionErrorBudgetBurning, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
 		v1alpha1.ConditionRegistrationMismatch, v1alpha1.ConditionCapacityHeld)
 	for _, code := range []string{signals.CodeNoBucketEdge, signals.CodeFewScrapes} {
 		if r := w.amiss(code); r != nil {

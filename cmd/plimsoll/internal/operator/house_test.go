@@ -58,6 +58,7 @@ type house struct {
 	broken      map[string]error
 	amiss       map[string][]podscaler.Reason
 	latency     podscaler.Reading
+	window      podscaler.Window                  // what else is measured
 	containers  []rightsize.Container             // of every pod
 	uses        map[string]podscaler.ContainerUse // what each container of every pod uses
 	sizes       map[string]rightsize.Pod          // of the pods that were resized
@@ -502,7 +503,9 @@ func (m measured) Configure(map[string]signals.Source) error { return nil }
 func (h *house) Prepare(_ context.Context, now time.Time)    { h.measured = append(h.measured, now) }
 func (h *house) Findings(w string) []podscaler.Reason        { return h.amiss[w] }
 func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
-	return podscaler.Window{Latency: h.latency}, nil
+	w := h.window
+	w.Latency = h.latency
+	return w, nil
 }
 
 // said are an object's conditions, as type=status reason.

@@ -36,6 +36,9 @@ type Metrics struct {
 	pending       *prometheus.GaugeVec
 	limits        *prometheus.GaugeVec
 	latency       *prometheus.GaugeVec
+	good          *prometheus.GaugeVec
+	budget        *prometheus.GaugeVec
+	burn          *prometheus.GaugeVec
 	heldWorkloads *prometheus.GaugeVec
 	unschedulable prometheus.Gauge
 	podsUnplaced  *prometheus.GaugeVec
@@ -117,6 +120,9 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
 		limits:        gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound"),
 		latency:       gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind"),
+		good:          gauge("workload_good_ratio", "The share of requests that were answered within the objective's target, over its window.", "namespace", "name"),
+		budget:        gauge("workload_error_budget_ratio", "The share of requests that an objective lets be late, and the share of those of 30 days that is left.", "namespace", "name", "part"),
+		burn:          gauge("workload_burn_rate", "How many times as many requests were late as the objective lets be, by window.", "namespace", "name", "window"),
 		heldWorkloads: gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason"),
 		unschedulable: gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues(),
 		podsUnplaced:  gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason"),
@@ -167,7 +173,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
-		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit, m.conditions,
+		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory,
 	} {
 		v.Reset()
@@ -276,22 +282,40 @@ func (m *Metrics) workloads(d *desk, s *loop.Step) {
 			continue // what was decided and measured last stays
 		}
 		m.desired.WithLabelValues(ns, name).Set(float64(ws.Decision.To))
-		m.latency.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
-		if in := ws.Inputs; in != nil && in.TargetMs > 0 {
-			m.latency.WithLabelValues(ns, name, "target").Set(in.TargetMs / 1e3)
-			if in.LatencyMs != nil {
-				m.latency.WithLabelValues(ns, name, "measured").Set(*in.LatencyMs / 1e3)
-			}
-		}
+		m.objective(ns, name, ws.Inputs)
 	}
 	for name, w := range m.known {
 		if there[name] == nil {
 			gone := prometheus.Labels{"namespace": w.object.Namespace, "name": w.object.Name}
 			m.desired.DeletePartialMatch(gone)
-			m.latency.DeletePartialMatch(gone)
+			m.objective(gone["namespace"], gone["name"], nil)
 		}
 	}
 	m.known = there
+}
+
+// objective shows what an objective was measured to be. Without an objective it has no series.
+func (m *Metrics) objective(ns, name string, in *loop.Inputs) {
+	for _, v := range []*prometheus.GaugeVec{m.latency, m.good, m.budget, m.burn} {
+		v.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
+	}
+	if in == nil || in.TargetMs <= 0 {
+		return
+	}
+	m.latency.WithLabelValues(ns, name, "target").Set(in.TargetMs / 1e3)
+	if in.LatencyMs != nil {
+		m.latency.WithLabelValues(ns, name, "measured").Set(*in.LatencyMs / 1e3)
+	}
+	if in.Good != nil {
+		m.good.WithLabelValues(ns, name).Set(*in.Good)
+	}
+	if b := in.Budget; b != nil {
+		m.budget.WithLabelValues(ns, name, "late").Set(b.Late)
+		m.budget.WithLabelValues(ns, name, "left").Set(b.Left)
+		for _, r := range b.Burn {
+			m.burn.WithLabelValues(ns, name, pricing.Short(time.Duration(r.Over))).Set(r.Rate)
+		}
+	}
 }
 
 // pools tells of the pools and their machines. Machines that are not known have no series: that is

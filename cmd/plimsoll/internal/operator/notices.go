@@ -25,7 +25,7 @@ type Notifier interface {
 var (
 	toldOfWorkloads = []string{
 		v1alpha1.ConditionAbleToScale, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionSLOAtRisk,
-		v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback, v1alpha1.ConditionRegistrationMismatch,
+		v1alpha1.ConditionErrorBudgetBurning, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback, v1alpha1.ConditionRegistrationMismatch,
 	}
 	toldOfPools = []string{v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMachinesHeld}
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // What is said of an object follows from the desk, the step and what was said before, and from
@@ -36,6 +37,9 @@ const (
 	reasonNotPaused      = "NotPaused"      // it is not paused
 	reasonWithinTarget   = "WithinTarget"   // the objective, or the budget, is kept
 	reasonAboveTarget    = "AboveTarget"    // it is not
+	reasonFastBurn       = "FastBurn"       // an error budget will be spent within days
+	reasonSlowBurn       = "SlowBurn"       // or within weeks
+	reasonWithinBudget   = "WithinBudget"   // neither
 	reasonNotMeasured    = "NotMeasured"    // that is not known
 	reasonNothingPending = "NothingPending" // everything has room
 	reasonNoneAdvised    = "NoneAdvised"    // no spares would have paid that are not kept
@@ -157,6 +161,12 @@ func sloOf(in *loop.Inputs) *v1alpha1.SLOStatus {
 	}
 	if in.Good != nil {
 		st.GoodFraction = fmt.Sprintf("%.4g", *in.Good)
+	}
+	if b := in.Budget; b != nil {
+		st.ErrorBudget = &v1alpha1.ErrorBudget{Since: metav1.NewTime(b.Since), Left: fmt.Sprintf("%.4g", b.Left)}
+		for _, r := range b.Burn {
+			st.ErrorBudget.BurnRates = append(st.ErrorBudget.BurnRates, v1alpha1.BurnRate{Window: pricing.Short(time.Duration(r.Over)), Rate: fmt.Sprintf("%.3g", r.Rate)})
+		}
 	}
 	if in.Arrivals != nil {
 		st.ArrivalsPerSecond = fmt.Sprintf("%.4g", *in.Arrivals)
@@ -307,6 +317,7 @@ func (w *workload) targets(c conditions, in *loop.Inputs, beyond *podscaler.Reas
 			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionFalse, reasonWithinTarget, "%.0f ms, of at most %.0f ms", *in.LatencyMs, in.TargetMs)
 		}
 	}
+	burning(c, in.Budget)
 	if in.CostTarget > 0 {
 		per := w.words.Cost.Per
 		switch {
@@ -318,6 +329,26 @@ func (w *workload) targets(c conditions, in *loop.Inputs, beyond *podscaler.Reas
 			c.set(v1alpha1.ConditionBudgetExceeded, metav1.ConditionFalse, reasonWithinTarget, "%s in %s, of at most %s", in.Cost, per, in.CostTarget)
 		}
 	}
+}
+
+// burning states whether the error budget is spent too fast. Until requests were counted nothing is
+// said of it.
+func burning(c conditions, b *podscaler.Budget) {
+	kind := v1alpha1.ConditionErrorBudgetBurning
+	if b == nil {
+		return
+	}
+	a := b.Burning()
+	if a == nil {
+		c.set(kind, metav1.ConditionFalse, reasonWithinBudget, "%.3g %% of the requests may be late, and %.3g %% of that is left for 30 days", 100*b.Late, 100*b.Left)
+		return
+	}
+	reason := reasonSlowBurn
+	if a.Page {
+		reason = reasonFastBurn
+	}
+	c.set(kind, metav1.ConditionTrue, reason, "%.3g times as many requests as may (%.3g %%) were late over %s, and %.3g times over %s",
+		b.Over(a.Long), 100*b.Late, pricing.Short(a.Long), b.Over(a.Short), pricing.Short(a.Short))
 }
 
 // limits states whether bounds or behavior allow less than was proposed.
@@ -371,6 +402,7 @@ func (w *workload) unasked(c conditions) {
 	}
 	for kind, asked := range map[string]bool{
 		v1alpha1.ConditionSLOAtRisk:            w.words.SLO.Target > 0,
+		v1alpha1.ConditionErrorBudgetBurning:   w.words.SLO.Target > 0,
 		v1alpha1.ConditionBudgetExceeded:       w.words.Cost.Target > 0,
 		v1alpha1.ConditionCostSourceMismatch:   w.signals.OpenCost != nil,
 		v1alpha1.ConditionFallback:             w.words.Fallback != nil,

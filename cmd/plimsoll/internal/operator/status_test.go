@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -51,4 +52,37 @@ func TestServersTokenOnMachinesIsAnEvent(t *testing.T) {
 			t.Errorf("%s: events are %+v", string(token), all)
 		}
 	}
+}
+
+// An error budget that is spent too fast is in the status, the condition, the events and the
+// metrics, for as long as it is.
+func TestErrorBudgets(t *testing.T) {
+	h := newHouse(t)
+	h.node("workers", "a")
+	web := h.web(active + "  slo: {p: 50th, target: 300ms, window: 1h}\n")
+	h.latency, h.cfg.Interval = podscaler.Known(0.1), 5*time.Minute
+	h.begin().steps(3)
+	h.expect("at first", "", said(web.Status.Conditions)["ErrorBudgetBurning"])
+	h.expect("its status", (*v1alpha1.ErrorBudget)(nil), web.Status.SLO.ErrorBudget)
+	hours := func(n int, good float64) {
+		h.window = podscaler.Window{Arrivals: podscaler.Known(10), Good: podscaler.Known(good)}
+		h.steps(12 * n)
+	}
+	burning := func() string { return said(web.Status.Conditions)["ErrorBudgetBurning"] }
+	hours(1, 1)
+	h.expect("with nothing late", "False WithinBudget", burning())
+	hours(2, 0)
+	h.expect("with all late", "True FastBurn", burning())
+	hours(40, 0.1)
+	h.expect("with most late for two days", "True SlowBurn", burning())
+	b := web.Status.SLO.ErrorBudget
+	h.expect("windows", []string{"5m", "30m", "1h", "6h", "72h"}, []string{b.BurnRates[0].Window, b.BurnRates[1].Window, b.BurnRates[2].Window, b.BurnRates[3].Window, b.BurnRates[4].Window})
+	h.expect("over six hours", "1.8", b.BurnRates[3].Rate)
+	h.expect("left", "0.8942", b.Left) // the requests of 38 of 360 hours were late
+	hours(6, 1)
+	h.expect("with nothing late again", "False WithinBudget", burning())
+	h.expect("events", true, strings.Contains(strings.Join(h.told, "\n"), "FastBurn"))
+	web.Spec.SLO = nil
+	h.steps(3)
+	h.expect("without an objective", "", burning())
 }

@@ -13,8 +13,8 @@ import (
 type sight struct {
 	at                 time.Time
 	cpu, busiest       float64   // NaN where it is not known
-	from, to           time.Time // the while that busiest was measured over; zero where it is not known
-	jammed             time.Time // since when there is a queue; zero where none is, or none was counted
+	from, to           time.Time // while busiest was measured; zero where it is not known
+	jammed             time.Time // since when there is a queue; zero without one that was counted
 	pods               int
 	inFlight, arrivals float64
 	latency            float64
@@ -145,80 +145,4 @@ func (s sights) idle() time.Duration {
 		}
 	}
 	return 0
-}
-
-// needs are how many replicas were needed of late.
-type needs struct {
-	since time.Time // the first, or the last that could not be told
-	all   []need
-	// found is when the first were, and foundReplicas how many replicas there were then.
-	found         time.Time
-	foundReplicas int
-}
-
-type need struct {
-	at       time.Time
-	replicas int
-	queued   bool // so many to work off a queue: no load that comes again
-}
-
-func (n *needs) add(v *podscaler.View, replicas int, memory time.Duration, queued bool) {
-	if n.since.IsZero() {
-		n.since = v.Now
-	}
-	if n.found.IsZero() {
-		n.found, n.foundReplicas = v.Now, v.Replicas
-	}
-	old := 0 // the oldest come first
-	for old < len(n.all) && v.Now.Sub(n.all[old].at) > memory {
-		old++
-	}
-	n.all = append(slices.Delete(n.all, 0, old), need{v.Now, replicas, queued})
-}
-
-// start is how many there were at the start, for as long as what was learnt before may have kept
-// them.
-func (n *needs) start(now time.Time) int {
-	if now.Sub(n.found) < longKeep {
-		return n.foundReplicas
-	}
-	return 0
-}
-
-// unknown notes that it could not be told how many are needed: it may have been all.
-func (n *needs) unknown(at time.Time) { n.since, n.all = at, nil }
-
-// most is the most that was needed for so long; not known if it is not known for so long.
-func (n *needs) most(now time.Time, keep time.Duration) (most int, known bool) {
-	for _, x := range n.all {
-		if age := now.Sub(x.at); age <= keep && (age <= shortKeep || !x.queued) {
-			most = max(most, x.replicas)
-		}
-	}
-	return most, !n.since.IsZero() && now.Sub(n.since) >= keep
-}
-
-// lately is the least that was needed at this run and those before it, up to so many, of the last
-// minute.
-func (n *needs) lately(runs int) int {
-	last := n.all[len(n.all)-1]
-	least := last.replicas
-	for i := len(n.all) - 1; i >= max(len(n.all)-runs, 0) && last.at.Sub(n.all[i].at) < time.Minute; i-- {
-		least = min(least, n.all[i].replicas)
-	}
-	return least
-}
-
-// least is the least that was needed for so long; 0 if it is not known for so long.
-func (n *needs) least(now time.Time, over time.Duration) int {
-	if n.since.IsZero() || now.Sub(n.since) < over {
-		return 0
-	}
-	least := n.all[len(n.all)-1].replicas
-	for _, x := range n.all {
-		if now.Sub(x.at) <= over {
-			least = min(least, x.replicas)
-		}
-	}
-	return least
 }

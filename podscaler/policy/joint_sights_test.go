@@ -15,7 +15,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 	const span = 15 * time.Second
 	for _, c := range []struct {
 		name  string
-		queue string        // by run, five seconds apart: x is a queue, and i one by what comes and how long it takes
+		queue string        // by run, five seconds apart: x is counted, and i inferred
 		age   time.Duration // of the sample at the last of them
 		over  time.Duration // that it is of
 		want  bool
@@ -65,9 +65,8 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 	}
 }
 
-// A crowd that spares serve within half a minute leaves no queue as long as a window, and what a
-// pod may use is learnt from it all the same: pods that are taken for larger than they are would be
-// given up again at once.
+// A crowd that spares serve within half a minute leaves no queue as long as a window. What a pod
+// may use is learnt from it all the same, or pods would be given up at once.
 func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 	p := unlearned(t)
 	w := shop(600)
@@ -80,7 +79,7 @@ func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 		}
 		p.Desired(of.view(w, start.Add(time.Duration(i)*5*time.Second)))
 	}
-	if got := p.service.Quota(); got > 0.53 || got < 0.5 {
+	if got := p.estimator.service.Quota(); got > 0.53 || got < 0.5 {
 		t.Errorf("full pods used 0.5 cores for half a minute, and are taken to have %.3g", got)
 	}
 }
@@ -104,8 +103,8 @@ func TestJointRegretsNothingThatWorkedOffAQueue(t *testing.T) {
 			p.Desired(x.is.view(w, now))
 		}
 	}
-	if len(p.regrets.gaps) > 0 {
-		t.Errorf("regrets %v", p.regrets.gaps)
+	if len(p.holder.regrets.gaps) > 0 {
+		t.Errorf("regrets %v", p.holder.regrets.gaps)
 	}
 }
 

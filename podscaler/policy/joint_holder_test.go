@@ -96,12 +96,12 @@ func TestATimeInWhichNothingIsKnownIsNotRegretted(t *testing.T) {
 	w := &podscaler.Workload{SLO: podscaler.SLO{Target: 100 * time.Millisecond}, Pod: pricing.Resources{CPU: 500}}
 	for i := range 12 {
 		at := start.Add(time.Duration(i) * 20 * time.Minute)
-		p.regrets.see(at, 6, false)
+		p.holder.regrets.see(at, 6, false)
 		if r := p.Desired(&podscaler.View{Now: at.Add(15 * time.Second), Workload: w, Replicas: 6}); r.Known {
 			t.Fatalf("without any signal it knows: %+v", r)
 		}
 	}
-	if got := p.regrets.keep(); got != shortKeep || len(p.regrets.gaps) > 0 {
-		t.Errorf("replicas are kept for %s by %d gaps, want %s by none", got, len(p.regrets.gaps), shortKeep)
+	if got := p.holder.regrets.keep(); got != shortKeep || len(p.holder.regrets.gaps) > 0 {
+		t.Errorf("replicas are kept for %s by %d gaps, want %s by none", got, len(p.holder.regrets.gaps), shortKeep)
 	}
 }

@@ -53,8 +53,8 @@ func TestALoadThatClimbsSteadilyIsExpectedToGoOn(t *testing.T) {
 	}
 }
 
-func climbs(t interface{ Fatal(...any) }, values []float64) *outlook {
-	o, err := newOutlook(0.75)
+func climbs(t interface{ Fatal(...any) }, values []float64) *forecaster {
+	o, err := newForecaster(0.75)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAQueueIsNoClimb(t *testing.T) {
 	}
 }
 
-// What was seen before a long silence, or by a clock that has gone back since, tells nothing of
+// What was seen before a long silence, or by a clock that has gone back since, says nothing of
 // what climbs now.
 func TestAClimbIsForgottenWhereTimeJumps(t *testing.T) {
 	for _, jump := range []time.Duration{11 * time.Minute, -time.Hour} {

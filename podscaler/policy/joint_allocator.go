@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// allocator gives replicas room: what is paid for first, and machines that enough runs want.
+type allocator struct {
+	fill       bool
+	perMachine int // replicas that a machine takes, as last seen
+	off        *switches
+}
+
+const (
+	// unsureRuns is how many runs in a row have to want a machine before it is bought. It counts
+	// while it is not sure what requests take, for pods that have just started use more than they
+	// will. It also counts for one replica: a load that stays at the edge of a machine would else
+	// buy one again and again.
+	unsureRuns = 4
+	// queuedRuns is how many runs in a row have to want one for a single replica to work off a
+	// queue: there is one for a moment on any pods, now and then, and it is gone before a machine
+	// could be there.
+	queuedRuns = 2
+	// unsureFor is for how long they have to where it is for one replica and next to nothing is
+	// known: it may be the caution of not knowing that wants it, and by then something is.
+	unsureFor = 2 * time.Minute
+)
+
+// see takes in what room there is.
+func (a *allocator) see(v *podscaler.View) {
+	if pl := v.Room.Places; pl != nil && pl.PerMachine > 0 {
+		a.perMachine = pl.PerMachine
+	}
+}
+
+// agreed is how many replicas the last runs agree on. A single one beyond what is paid for
+// takes more than a queue that one run sees, or the caution of knowing next to nothing. While those
+// that have room already do not serve yet, no queue is reason enough: they may work it off.
+func (a *allocator) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing, h *holder, queued bool) int {
+	one := s.now == pl.Coming+1
+	switch {
+	case queued && !one, s.sure == 1 && !one:
+		return s.now
+	case queued && serving(v.Pods) >= pl.Coming:
+		return h.needs.lately(queuedRuns)
+	}
+	n := h.needs.lately(unsureRuns)
+	if s.sure < 0.5 && n == pl.Coming+1 {
+		n = h.needs.least(v.Now, unsureFor)
+	}
+	return n
+}
+
+// filled is n and what there is room for beside them on machines that are paid for as long as n
+// are needed. A whole machine's room is left empty, for then the machine can go.
+func (a *allocator) filled(v *podscaler.View, pl *podscaler.Places, n, allowed int) int {
+	if !a.fill {
+		return n
+	}
+	most := max(min(v.Workload.Max, allowed), n)
+	if pl.Filled > 0 {
+		return min(max(n, pl.Filled), most)
+	}
+	room := pl.Ready
+	if n > room {
+		room = pl.Coming
+	}
+	free := room - n
+	switch {
+	case free < 0:
+		return n
+	case a.perMachine > 0:
+		free %= a.perMachine
+	}
+	return min(n+free, most)
+}
+
+// leaves reports whether replicas are given up that have room, or will have it: the machine they
+// would keep is not needed for those that stay.
+func (a *allocator) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
+	return a.fill && to < min(v.Replicas, pl.Coming, v.Workload.Max)
+}
+
+// worth is what each replica is worth: the requests that it is expected to answer well, by what
+// each of those that are needed answers.
+func (s *sizing) worth(n int) []float64 {
+	worth := make([]float64, n)
+	if s.work.demand <= 0 || n == 0 {
+		return worth
+	}
+	each := s.ceiling * s.quota / s.work.demand
+	rate := max(s.work.offered, s.outlook.machine) / s.work.demand
+	for i := range worth {
+		worth[i] = max(min(each, rate-each*float64(i)), 0)
+	}
+	return worth
+}
