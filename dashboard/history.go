@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Small and Large are how many bytes of records are kept, compressed: beside a process that does
-	// something else, and by one that shows a journal. Charts and sums reach further back.
+	// Small and Large are how many bytes of records are kept, compressed: in a process that does
+	// something else too, and in one that only shows a journal. Charts and sums reach further back.
 	Small = 32 << 20
 	Large = 256 << 20
 	// mostDecisions is how many records are kept in the list of decisions.

@@ -193,8 +193,8 @@ func theirs(c *reading) (int, error) {
 		}
 		_ = index.Add(p.object(i, now))
 		if p.measured {
-			// The sample's window ends at its time; the controller compares its time less the window
-			// with the last change of readiness.
+			// A sample's window ends at its time. The controller compares when it began with the
+			// last change of readiness.
 			measured[name(i)] = metrics.PodMetric{Timestamp: now.Add(-p.at), Window: p.window, Value: p.value}
 		}
 	}

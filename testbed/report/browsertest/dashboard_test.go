@@ -62,7 +62,8 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 					if *shots != "" {
 						name := fmt.Sprintf("dashboard-%s-%d-%s", view.name, width, scheme)
 						p.shoot(filepath.Join(*shots, name+".png"), true)
-						p.shoot(filepath.Join(*shots, name+"-view.png"), false) // as docs/dashboard has them
+						// as docs/dashboard has them
+						p.shoot(filepath.Join(*shots, name+"-view.png"), false)
 					}
 				}
 			}
