@@ -19,13 +19,14 @@ func TestHowHostsAreLoaded(t *testing.T) {
 		return nodescaler.Machine{Name: name, Host: host, Phase: nodescaler.Joined, Shape: small, Created: t0}
 	}
 	s := nodescaler.Snapshot{
+		Prices:   &pricing.Book{PerVCPU: pricing.Unit},
 		Hosts:    []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: room}, Online: true}, {Host: pricing.Host{Name: "pve2"}}},
 		Machines: []nodescaler.Machine{machine("a", "pve1"), machine("b", "pve1"), machine("c", "pve9")},
 		Nodes:    []nodescaler.Node{{Name: "node-a", Machine: "a", Draining: true}, {Name: "alone"}},
 		Pods:     []nodescaler.Pod{pod("node-a", 100), pod("node-a", 200), pod("", 400), pod("elsewhere", 800)},
 	}
 	shown := func(name string) MachineLoad {
-		return MachineLoad{Name: name, Phase: nodescaler.Joined, Shape: small, Created: t0}
+		return MachineLoad{Name: name, Phase: nodescaler.Joined, Shape: small, Rate: pricing.Rate(2e9), Created: t0}
 	}
 	a := shown("a")
 	a.Pods, a.Requests, a.Draining = 2, pricing.Resources{CPU: 300}, true
