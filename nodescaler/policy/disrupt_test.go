@@ -502,3 +502,25 @@ func TestCriticalPodsLeaveLast(t *testing.T) {
 	w.Pods = w.Pods[:1]
 	sample.Expect(t, sample.Decide(t, p, w.At(45*time.Second)), []string{"Evict dns"})
 }
+
+// What is to replace machines fails three times in a row: none goes for that reason for an hour.
+func TestFailingReplacementsStopDisruption(t *testing.T) {
+	w := full(1).Change(replaces()).Change(drifted("w-1"))
+	p := sample.LookedAt(t, build(t, Spec{Policy: "joint"}), w)
+	at := time.Duration(0)
+	for i := range 3 {
+		at += 45 * time.Minute
+		sample.Expect(t, sample.Decide(t, p, w.At(at)), []string{"Buy w small pve2"}, nodescaler.ReplacementOrdered)
+		w.Machine(fmt.Sprintf("w-%d", i+2), "pve2", nodescaler.Ordered, func(m *nodescaler.Machine) { m.Created, m.Since = w.Now.Add(at), w.Now.Add(at) })
+		sample.Expect(t, sample.Decide(t, p, w.At(at+time.Minute)), nil, nodescaler.ReplacementAwaited)
+		w.Machines[1].Phase = nodescaler.Failed
+		sample.Decide(t, p, w.At(at+2*time.Minute))
+		w.Machines = w.Machines[:1]
+	}
+	plan := sample.Decide(t, p, w.At(at+50*time.Minute))
+	sample.Expect(t, plan, nil, nodescaler.DisruptionHalted)
+	if why, is := plan.Halted["w"]; !is || why.Code != nodescaler.DisruptionHalted {
+		t.Errorf("halted: %v", plan.Halted)
+	}
+	sample.Expect(t, sample.Decide(t, p, w.At(at+70*time.Minute)), []string{"Buy w small pve2"}, nodescaler.ReplacementOrdered)
+}
