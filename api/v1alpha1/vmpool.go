@@ -208,8 +208,8 @@ type VMPoolMode string
 
 // The modes of a VMPool.
 const (
-	ModePoolRecommend    VMPoolMode = "Recommend" // decide, say it in the status, do nothing
-	ModePoolActive VMPoolMode = "Active"  // decide and do it
+	ModePoolRecommend VMPoolMode = "Recommend" // decide, say it in the status, do nothing
+	ModePoolActive    VMPoolMode = "Active"    // decide and do it
 )
 
 // ScaledBy is who decides on machines.
