@@ -359,6 +359,7 @@ func (s *siteFile) Optional(key string) bool {
 // complete fills in what was omitted for what runs in a cluster.
 func (c *clusterSettings) complete(env *cli.Env) error {
 	c.Mode, c.Interval = cmp.Or(c.Mode, runRecommend), cmp.Or(c.Interval, 10*time.Second)
+	c.LogLevel = cmp.Or(c.LogLevel, "info")
 	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
 	if c.Journal != nil {
 		c.Journal.RotateSize, c.Journal.Keep = cmp.Or(c.Journal.RotateSize, 64*pricing.MiB), cmp.Or(c.Journal.Keep, 3)

@@ -25,7 +25,7 @@ func (t *term) eventsOfActions(s *loop.Step) {
 		if o := actionOutcome(s, i); o == nil || o.Held != nil || o.Error != "" {
 			continue
 		}
-		switch a.Kind {
+		switch a.Kind { //nolint:exhaustive // the others are of no interest to who looks at pods and nodes
 		case nodescaler.Buy, nodescaler.Wake:
 			e := kube.Event{
 				About: "ScaleUp", Action: string(a.Kind), Reason: reasonTriggered,
