@@ -111,7 +111,7 @@ func (w *week) least() float64 {
 	return float64(packing.SolveWithin(b, 0).LowerBound)
 }
 
-// live lets the days pass, minute by minute.
+// days lets days pass, minute by minute.
 func (w *week) days(t *testing.T, days int) {
 	p, least := build(t, Spec{Policy: "joint"}), 0.0
 	for minute := range days * 24 * 60 {
