@@ -37,7 +37,7 @@ func copyOfModule(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	const from = "../../../.."
-	tracked := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.go", "go.mod", "go.sum", "api", "deploy", "docs", "podscaler", "testbed", "cmd", "pricing", "nodescaler", "proxmox", "grpc")
+	tracked := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.go", "go.mod", "go.sum", "api", "deploy", "docs", "podscaler", "testbed", "cmd", "dashboard", "pricing", "nodescaler", "proxmox", "grpc")
 	tracked.Dir = from
 	names, err := tracked.Output()
 	if err != nil {
