@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// Small and Large are how many bytes of records are kept, compressed: in a process that does
-	// something else too, and in one that only shows a journal. Charts and sums reach further back.
+	// Small is how many bytes of records are kept, compressed, in a process that does something
+	// else too. Charts and sums reach further back.
 	Small = 32 << 20
+	// Large is that in a process that only shows a journal.
 	Large = 256 << 20
 	// mostDecisions is how many records are kept in the list of decisions.
 	mostDecisions = 20_000

@@ -197,7 +197,7 @@ func TestTheStreamSaysWhatComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	seen := ""
 	read := func(want string) {
 		data := make([]byte, 4096)

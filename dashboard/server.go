@@ -123,7 +123,7 @@ func reply(w http.ResponseWriter, r *http.Request, answer func(*query) (any, err
 	switch err := cmp.Or(q.wrong, err); {
 	case err != nil:
 		code := http.StatusInternalServerError
-		if _, bad := err.(fault); bad {
+		if errors.As(err, new(fault)) {
 			code = http.StatusBadRequest
 		}
 		refuse(w, code, err)

@@ -84,7 +84,7 @@ func lastOfPage(ctx context.Context, url string) (*loop.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--url: no page is served there (plimsoll run serves one where its configuration has dashboard): %w", err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	var got struct {
 		Record *loop.Step
 		Error  string

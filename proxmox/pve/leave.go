@@ -86,7 +86,7 @@ func (w leaving) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, w
 			if m.doubted.IsZero() {
 				m.doubted = w.now
 			}
-			making{w.work}.cloning(w.watch.since(m.doubted))
+			making(w).cloning(w.watch.since(m.doubted))
 		case v == unproved:
 			w.records.retry(m, reason(pvecode.Retry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
