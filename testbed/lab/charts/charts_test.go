@@ -296,7 +296,7 @@ func TestReleaseLives(t *testing.T) {
 	w.helm(append([]string{"install"}, with...)...)
 	w.checkRights(kube.Recommend)
 	w.podIsMade()
-	w.helm(append([]string{"upgrade", "--set", "mode=active,replicas=2"}, with...)...)
+	w.helm(append([]string{"upgrade", "--set", "mode=Active,replicas=2"}, with...)...)
 	w.checkRights(kube.Active)
 	w.helm(append([]string{"upgrade"}, with...)...)
 	w.checkRights(kube.Recommend)
