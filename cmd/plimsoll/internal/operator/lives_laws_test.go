@@ -98,19 +98,25 @@ func (l *life) cost(machines []pvesim.VMState) pricing.Rate {
 	if l.cfg.Limit == 0 {
 		return 0
 	}
-	state, err := l.fleet.List(context.Background())
-	if err != nil {
-		return 0
-	}
-	spare := map[string]bool{}
-	for i := range state.Machines {
-		spare[state.Machines[i].Name] = state.Machines[i].Phase == nodescaler.Spare
-	}
+	spare := l.spares()
 	var all []pricing.Placed
 	for _, v := range machines {
 		all = append(all, pricing.Placed{Shape: townShapes[v.Config["cores"]], Host: v.Host, Stopped: v.State == "stopped" && spare[v.Config["name"]]})
 	}
 	return l.book().Total(all, l.sim.Now())
+}
+
+// spares are the machines that are kept stopped, by name.
+func (l *life) spares() map[string]bool {
+	state, err := l.fleet.List(context.Background())
+	if err != nil {
+		return nil
+	}
+	spare := map[string]bool{}
+	for i := range state.Machines {
+		spare[state.Machines[i].Name] = state.Machines[i].Phase == nodescaler.Spare
+	}
+	return spare
 }
 
 func (l *life) book() *pricing.Book { return cmp.Or(l.term.prices, pricing.DefaultBook()) }

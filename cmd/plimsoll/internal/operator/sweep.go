@@ -11,18 +11,22 @@ import (
 const sweepEvery = 10 * time.Minute
 
 // sweep looks for what is left over, and removes what has been so for long. What belongs to a pool
-// that is held is spared. It takes its time beside the loop.
+// that is held is spared. Of pools that cluster-autoscaler scales, which decides on their machines
+// and nodes, discs go. It takes its time beside the loop.
 func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
-	if t.fleet == nil || !t.NodeScaler || now.Sub(t.swept).Abs() < sweepEvery {
+	if t.fleet == nil || now.Sub(t.swept).Abs() < sweepEvery {
 		return
 	}
 	t.swept = now
-	free := map[string]bool{}
+	free, offered := map[string]bool{}, map[string]bool{}
 	for _, p := range d.pools {
-		free[p.object.Name] = p.held == nil && !p.pause.on
+		free[p.object.Name] = t.NodeScaler && p.held == nil && !p.pause.on
+		offered[p.object.Name] = p.offered
 	}
 	t.sweeping.Go(func() {
-		report, err := t.fleet.Collect(ctx, func(o pve.Orphan) bool { return !free[o.Pool] })
+		report, err := t.fleet.Collect(ctx, func(o pve.Orphan) bool {
+			return !free[o.Pool] && !(offered[o.Pool] && o.Kind == pve.DiscWithoutMachine)
+		})
 		if err != nil {
 			t.Log.Warn("orphans", "error", err)
 			return
