@@ -414,7 +414,10 @@ func (h *house) News() <-chan struct{}                { return h.news }
 func (h *house) Collect(_ context.Context, spare func(pve.Orphan) bool) (pve.Report, error) {
 	for _, p := range []string{"workers", "db", "gone"} {
 		if !spare(pve.Orphan{Kind: pve.MachineWithoutNode, Pool: p}) {
-			h.collected = append(h.collected, p)
+			h.collected = append(h.collected, "machine of "+p)
+		}
+		if !spare(pve.Orphan{Kind: pve.DiscWithoutMachine, Pool: p}) {
+			h.collected = append(h.collected, "disc of "+p)
 		}
 	}
 	return pve.Report{}, nil

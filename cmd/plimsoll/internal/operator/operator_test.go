@@ -525,11 +525,30 @@ func TestOnlyWhatIsLeftOfActivePoolsIsCollected(t *testing.T) {
 	db := h.pool("db", "")
 	db.Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
 	h.begin().steps(1)
-	h.expect("collected", []string{"workers"}, h.collected)
+	both := []string{"machine of workers", "disc of workers"}
+	h.expect("collected", both, h.collected)
 	h.steps(59)
-	h.expect("within ten minutes", []string{"workers"}, h.collected)
+	h.expect("within ten minutes", both, h.collected)
 	h.steps(2)
-	h.expect("after them", []string{"workers", "workers"}, h.collected)
+	h.expect("after them", slices.Concat(both, both), h.collected)
+}
+
+// Of pools that cluster-autoscaler scales discs are collected; machines are its own to remove.
+func TestDiscsOfAutoscalersPoolsAreCollected(t *testing.T) {
+	for _, nodes := range []bool{false, true} {
+		h := newHouse(t)
+		h.cfg.NodeScaler, h.cfg.Provider = nodes, true
+		h.cfg.Offer = func([]nodescaler.Pool, *pricing.Book) error { return nil }
+		h.pool("workers", active)
+		db := h.pool("db", active+"  scaledBy: ClusterAutoscaler\n")
+		db.Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
+		h.begin().steps(1)
+		want := []string{"disc of db"}
+		if nodes {
+			want = []string{"machine of workers", "disc of workers", "disc of db"}
+		}
+		h.expect("collected", want, h.collected)
+	}
 }
 
 func TestReplicasOfZeroAreOursOnlyIfTheStatusSaysSo(t *testing.T) {
