@@ -98,7 +98,10 @@ func (l *life) cost(machines []pvesim.VMState) pricing.Rate {
 	if l.cfg.Limit == 0 {
 		return 0
 	}
-	spare := l.spares()
+	spare, known := l.spares()
+	if !known {
+		return 0
+	}
 	var all []pricing.Placed
 	for _, v := range machines {
 		all = append(all, pricing.Placed{Shape: townShapes[v.Config["cores"]], Host: v.Host, Stopped: v.State == "stopped" && spare[v.Config["name"]]})
@@ -106,17 +109,17 @@ func (l *life) cost(machines []pvesim.VMState) pricing.Rate {
 	return l.book().Total(all, l.sim.Now())
 }
 
-// spares are the machines that are kept stopped, by name.
-func (l *life) spares() map[string]bool {
+// spares are the machines that are kept stopped, by name; false if they cannot be listed now.
+func (l *life) spares() (spare map[string]bool, known bool) {
 	state, err := l.fleet.List(context.Background())
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	spare := map[string]bool{}
+	spare = map[string]bool{}
 	for i := range state.Machines {
 		spare[state.Machines[i].Name] = state.Machines[i].Phase == nodescaler.Spare
 	}
-	return spare
+	return spare, true
 }
 
 func (l *life) book() *pricing.Book { return cmp.Or(l.term.prices, pricing.DefaultBook()) }

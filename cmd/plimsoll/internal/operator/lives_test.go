@@ -251,7 +251,7 @@ func (l *life) calm() {
 	for _, n := range l.nodes {
 		n.Cordoned = n.Draining || n.marked
 	}
-	spare := l.spares()
+	spare, _ := l.spares()
 	for _, v := range l.machines() {
 		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" && !spare[v.Config["name"]] {
 			l.errands = append(l.errands, errand{"qm start", v})
