@@ -125,7 +125,7 @@ fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an ho
 
 # No more than take three minutes of two cores that do nothing else.
 lives-test: ## live as many lives as CI does
-	$(GO) test -count=1 -timeout 30m -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.from 1501 -lives.n 250 $(ARGS)
+	$(GO) test -count=1 -timeout 30m -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.from 1501 -lives.n 500 $(ARGS)
 
 lives: ## live many lives of the product in virtual time, with faults and people (ARGS='-lives.from 1 -lives.n 500')
 	$(GO) test -count=1 -v -timeout 12h -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 150 $(ARGS)
