@@ -14,6 +14,9 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
+// UsualAddress is where the page is served on a machine of one's own.
+const UsualAddress = "127.0.0.1:8642"
+
 const (
 	// Small is how many bytes of records are kept, compressed, in a process that does something
 	// else too. Charts and sums reach further back.

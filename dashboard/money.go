@@ -47,29 +47,22 @@ func (l *ledger) add(s *loop.Step) {
 		l.hours[hour] = items
 		delete(l.hours, hour-mostHours)
 	}
+	rates := pricing.Rate(0) // of the machines alone
 	for i := range s.Observed.Hosts {
 		h := &s.Observed.Hosts[i]
 		for k := range h.Machines {
 			m := &h.Machines[k]
-			spent := m.Rate.Units() * passed.Hours()
-			of := items[item{m.Pool, h.Name, m.Shape.Name}]
-			items[item{m.Pool, h.Name, m.Shape.Name}] = spending{of.hours + passed.Hours(), of.spent + spent, of.used + spent*asked(m)}
+			rates += m.Rate
+			spent, key := m.Rate.Units()*passed.Hours(), item{m.Pool, h.Name, m.Shape.Name}
+			of := items[key]
+			items[key] = spending{of.hours + passed.Hours(), of.spent + spent, of.used + spent*asked(m)}
 		}
 	}
-	if fixed := (s.Observed.Cost.Ordered - machineRates(s)).Units(); fixed > 0 {
+	if fixed := (s.Observed.Cost.Ordered - rates).Units(); fixed > 0 {
 		of := items[item{}]
 		of.spent += fixed * passed.Hours()
 		items[item{}] = of
 	}
-}
-
-func machineRates(s *loop.Step) (sum pricing.Rate) {
-	for i := range s.Observed.Hosts {
-		for k := range s.Observed.Hosts[i].Machines {
-			sum += s.Observed.Hosts[i].Machines[k].Rate
-		}
-	}
-	return sum
 }
 
 // asked is how much of a machine its pods ask for: of CPU or memory, whichever is more.

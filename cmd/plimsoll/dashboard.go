@@ -18,9 +18,6 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/demo"
 )
 
-// usualDashboard is where the page is served if nothing says otherwise.
-const usualDashboard = "127.0.0.1:8642"
-
 func newDashboardCommand(env *cli.Env) *cobra.Command {
 	var (
 		file, at string
@@ -66,7 +63,7 @@ of its own records where its configuration has dashboard: host:port.`,
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
 	cmd.Flags().BoolVar(&simulate, "demo", false, "show the day that plimsoll demo simulates")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the simulated day's seed")
-	cmd.Flags().StringVar(&at, "listen", usualDashboard, "the `address` of the page, host:port")
+	cmd.Flags().StringVar(&at, "listen", dashboard.UsualAddress, "the `address` of the page, host:port")
 	return cmd
 }
 

@@ -48,7 +48,7 @@ type clusterRun struct {
 	links    *operator.Links
 	registry *prometheus.Registry
 	state    *stateFolder       // nil if there is none
-	sender   *notify.Sender     // nil if there is nobody to tell
+	sender   *notify.Sender     // nil without receivers
 	history  *dashboard.History // nil if no page is served
 	identity string
 	closers  []func() error

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -45,7 +46,7 @@ is shown again and again.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input")
-	cmd.Flags().StringVar(&url, "url", "http://"+usualDashboard, "the `address` of the page")
+	cmd.Flags().StringVar(&url, "url", "http://"+dashboard.UsualAddress, "the `address` of the page")
 	cli.AddFlag(cmd, &every, cli.Positive(cli.ParseDuration), "every", "duration", "5s", "how often to look, on a terminal")
 	return cmd
 }

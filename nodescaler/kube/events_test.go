@@ -12,9 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// An event about a pod is in the pod's namespace and refers to exactly that pod, once. Neither in
-// mode ReadOnly nor for a pod with a node is an event sent.
-func TestEventsAboutPods(t *testing.T) {
+// eventSite is an API server that takes events, and the events that it was sent.
+func eventSite(t *testing.T) (*site, <-chan eventsv1.Event) {
 	got := make(chan eventsv1.Event, 9)
 	s := &site{answer: func(w http.ResponseWriter, r *http.Request) {
 		var e eventsv1.Event
@@ -28,6 +27,13 @@ func TestEventsAboutPods(t *testing.T) {
 		got <- e
 		tell(w, e)
 	}}
+	return s, got
+}
+
+// An event about a pod is in the pod's namespace and refers to exactly that pod, once. Neither in
+// mode ReadOnly nor for a pod with a node is an event sent.
+func TestEventsAboutPods(t *testing.T) {
+	s, got := eventSite(t)
 	waits := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1"}}
 	runs := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2", UID: "u2"}}
 	runs.said.Node = "w-1"
@@ -70,19 +76,7 @@ func TestEventsAboutPods(t *testing.T) {
 
 // A pod's event says on which node it has to be, and a node's is about that node.
 func TestEventsAboutNodesAndTheirPods(t *testing.T) {
-	got := make(chan eventsv1.Event, 9)
-	s := &site{answer: func(w http.ResponseWriter, r *http.Request) {
-		var e eventsv1.Event
-		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &e)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		got <- e
-		tell(w, e)
-	}}
+	s, got := eventSite(t)
 	p := s.port(t, Active)
 	p.leads(0)
 	runs := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}

@@ -217,7 +217,7 @@ var karpenters = []struct {
 		{name: "should ignore nodes not managed by this Karpenter instance", world: "pool empty; node f foreign; node a", want: "Cordon a"},
 		{name: "should exclude nodes from load balancers when terminating", differs: "service controllers do that by the cordon and the node's deletion"},
 		{name: "should not evict pods that tolerate karpenter disruption taint with equal operator", differs: "nodes are cordoned, with no taint of ours that a pod could tolerate"},
-		{name: "should evict pods that tolerate the node.kubernetes.io/unschedulable taint", differs: "every pod but a daemon's is evicted, whatever it tolerates; a test of its own"},
+		{name: "should evict pods that tolerate the node.kubernetes.io/unschedulable taint", differs: "every pod but a daemon's is evicted, with any tolerations; a test of its own"},
 		{name: "should delete nodes that have pods without an ownerRef", differs: "a bare pod would not come back: it keeps its node, as with cluster-autoscaler"},
 		{name: "should delete nodes with terminal pods", differs: "pods that have ended are not observed"},
 		{name: "should fail to evict pods that violate a PDB", differs: "a drain that begins only evicts what budgets let go: a law of its own"},

@@ -245,8 +245,8 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 }
 
 // List returns the hosts and the machines as they were at the last look. While there is none, or it
-// is too old, it is an error: what is not known is not empty. It waits for nobody who writes
-// intents.
+// is too old, it is an error: what is not known is not empty. It does not wait for
+// intents that are being written.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	defer f.mu.read()()
 	if r := f.view.blind(f.cfg.Now()); r != nil {
@@ -351,7 +351,7 @@ func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 
 // Unread returns the pools of which it is not known yet where their templates are, with the reason:
 // they are new, or have other templates than before. What is ordered there is refused until they
-// were looked for, which is at once; News tells when.
+// were looked for, which is at once; News says when.
 func (f *Fleet) Unread() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -411,8 +411,8 @@ func (f *Fleet) lookAgain(ctx context.Context) error {
 }
 
 // Collect removes what has been left over for longer than the grace. Machines are only reclaimed:
-// they go the way of all others, with proof before each call. What spare names is only told; nil
-// spares nothing. It returns what it found.
+// they go the way of all others, with proof before each call. What spare names is only reported;
+// nil spares nothing. It returns what it found.
 func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
 	r, err := f.Orphans(ctx)
 	if err != nil {
@@ -576,7 +576,7 @@ func (f *Fleet) Pause() time.Duration {
 }
 
 // Run ticks until the context ends: at once when an order arrives, soon while machines are on their
-// way, and seldom otherwise. What goes wrong is told by events, and does not end it.
+// way, and seldom otherwise. What goes wrong becomes events, and does not end it.
 func (f *Fleet) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -587,7 +587,7 @@ func (f *Fleet) Run(ctx context.Context) {
 		case <-f.records.wake:
 		case <-timer.C:
 		}
-		_ = f.Tick(ctx) // told as an event by the look itself
+		_ = f.Tick(ctx) // the look makes an event of it
 		timer.Reset(f.Pause())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/demo"
@@ -73,14 +74,14 @@ the loop is a record, which plimsoll explain reads; the same seed gives the same
 	cli.AddShortFlag(cmd, &o.format, cli.OneOf("text", "json"), "output", "o", "format", "text", "show the day as text, or print its records as json")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "print lines even on a terminal")
 	cmd.Flags().BoolVar(&o.noColor, "no-color", false, "draw without colours (also: set NO_COLOR)")
-	cmd.Flags().StringVar(&o.page, "page", usualPage, "serve a web page of the day at this `address`, host:port; off for none")
+	cmd.Flags().StringVar(&o.page, "page", dashboard.UsualAddress, "serve a web page of the day at this `address`, host:port; off for none")
 	cmd.Flags().StringVar(&o.journal, "journal", "", "write the records to a `file` besides what is shown")
 	return cmd
 }
 
 // pageServed reports whether a page is to be served. A day that does not wait is over at once.
 func (o *demoOptions) pageServed() bool {
-	return o.page != "off" && (o.page != usualPage || !o.speed.unpaced())
+	return o.page != "off" && (o.page != dashboard.UsualAddress || !o.speed.unpaced())
 }
 
 // lengthSpeed is the speed that --for is meant at.

@@ -9,9 +9,6 @@ import (
 	"github.com/plimsoll/plimsoll/dashboard"
 )
 
-// usualPage is where the page is served if nothing says otherwise, or beside it where something is.
-const usualPage = "127.0.0.1:8642"
-
 // servedPage is the web page of a day.
 type servedPage struct {
 	history *dashboard.History
@@ -19,10 +16,10 @@ type servedPage struct {
 	close   func() error
 }
 
-// openPage serves a page until it is closed.
+// openPage serves a page until it is closed: at another port where the usual one is taken.
 func openPage(ctx context.Context, at string) (*servedPage, error) {
 	l, err := net.Listen("tcp", at)
-	if at == usualPage && errors.Is(err, syscall.EADDRINUSE) {
+	if at == dashboard.UsualAddress && errors.Is(err, syscall.EADDRINUSE) {
 		l, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
