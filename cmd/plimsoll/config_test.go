@@ -230,7 +230,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	}
 	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site := must.Get(readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
-	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", Journal: &journalSettings{File: "journal.ndjson"}}
+	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
 		t.Errorf("the example shows other values than those of keys that are omitted (-omitted +shown)\n%s", diff)
 	}
-	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
+	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[recordingSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
 		for _, key := range keysOf(part, map[reflect.Type]bool{}) {
 			if !regexp.MustCompile(`\b`+key+`:`).MatchString(example) && !regexp.MustCompile("`"+key+"`").Match(data) && !strings.Contains(example, "or "+key) {
 				t.Errorf("the document does not tell the key %s", key)

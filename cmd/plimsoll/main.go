@@ -31,6 +31,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newPauseCommand,
 		newPlanCommand,
 		newPriceCommand,
+		newReplayCommand,
 		newResumeCommand,
 		newRunCommand,
 		newSimulateCommand,

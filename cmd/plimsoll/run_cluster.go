@@ -56,6 +56,9 @@ type clusterSettings struct {
 	PriceBook string `json:"priceBook,omitempty"`
 	// Journal is where the records of the loop are kept; without it they are not.
 	Journal *journalSettings `json:"journal,omitempty"`
+	// Recording is where all is kept that steps are decided by, so that plimsoll replay can decide
+	// them again; without it, it is not.
+	Recording *recordingSettings `json:"recording,omitempty"`
 	// Dashboard is where the web page of the records is served, host:port; without it, it is not.
 	Dashboard string `json:"dashboard,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
@@ -80,6 +83,13 @@ type journalSettings struct {
 	RotateSize pricing.Bytes `json:"rotateSize,omitempty" strict:"nonzero"`
 	// Keep is how many that were put aside are kept; 0 is 3.
 	Keep int `json:"keep,omitempty" strict:"nonzero"`
+}
+
+// recordingSettings is a folder of segments, of which the oldest are removed.
+type recordingSettings struct {
+	Folder string `json:"folder" strict:"required"`
+	// Limit is how large it gets; 0 is 5GiB.
+	Limit pricing.Bytes `json:"limit,omitempty" strict:"nonzero"`
 }
 
 // standardOutput, as a file, is it.
@@ -289,6 +299,9 @@ func (s *siteFile) checkCluster() []error {
 		must(j.File != standardOutput || j.RotateSize == 0, "journal.rotateSize", "omitted where file is -: nothing is put aside", j.RotateSize)
 		must(j.File != standardOutput || j.Keep == 0, "journal.keep", "omitted where file is -: nothing is put aside", j.Keep)
 	}
+	if r := s.Recording; r != nil {
+		must(r.Limit >= 0, "recording.limit", "≥ 0", r.Limit)
+	}
 	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults
 }
@@ -328,7 +341,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "logLevel": s.LogLevel != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {
@@ -363,6 +376,9 @@ func (c *clusterSettings) complete(env *cli.Env) error {
 	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
 	if c.Journal != nil {
 		c.Journal.RotateSize, c.Journal.Keep = cmp.Or(c.Journal.RotateSize, 64*pricing.MiB), cmp.Or(c.Journal.Keep, 3)
+	}
+	if c.Recording != nil {
+		c.Recording.Limit = cmp.Or(c.Recording.Limit, 5*pricing.GiB)
 	}
 	if c.Namespace != "" {
 		return nil

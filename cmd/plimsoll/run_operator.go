@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
@@ -214,6 +216,9 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		Log: r.logger(),
 	}
 	if cfg.Journal, err = r.journal(); err != nil {
+		return nil, err
+	}
+	if err := r.record(cfg); err != nil {
 		return nil, err
 	}
 	if r.Dashboard != "" {
@@ -471,4 +476,19 @@ func (r *clusterRun) journal() (loop.Journal, error) {
 	}
 	r.closers = append(r.closers, j.Close)
 	return j, nil
+}
+
+// record has the operator record what its steps are decided by, if that is to be kept.
+func (r *clusterRun) record(cfg *operator.Config) error {
+	if r.Recording == nil {
+		return nil
+	}
+	folder, err := openRecording(filepath.Clean(r.beside(r.Recording.Folder)), int64(r.Recording.Limit))
+	if err != nil {
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("recording.folder: %w", err))
+	}
+	recorder := &recording.Recorder{Open: folder.open}
+	cfg.Recording = recorder
+	r.closers = append(r.closers, recorder.Close)
+	return nil
 }

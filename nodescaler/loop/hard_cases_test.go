@@ -147,13 +147,13 @@ func TestAnotherReplicaIsLikeTheFirstButForItsClaims(t *testing.T) {
 	}
 }
 
-func TestSnapshotRoundTrip(t *testing.T) {
+func TestARecordReadsBackAsItWas(t *testing.T) {
 	h := newHouse()
 	var out bytes.Buffer
 	r := h.runner(replicas(3), actions(order("b")))
 	p := pricing.DefaultBook()
 	r.Prices = p
-	r.Journal, r.KeepSnapshots = NewNDJSON(&out), true
+	r.Journal = NewNDJSON(&out)
 	want := steps(t, r, 2)
 	var got []Step
 	if err := Read(&out, func(s *Step) error { got = append(got, *s); return nil }); err != nil {

@@ -187,7 +187,7 @@ func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 	var journal [2]bytes.Buffer
 	for i := range journal {
 		r := f.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan { seen = s.Pools; return first(s) }))
-		r.Journal, r.KeepSnapshots = NewNDJSON(&journal[i]), true
+		r.Journal = NewNDJSON(&journal[i])
 		f.plays(t, r, nil)
 		for _, p := range r.Pools {
 			if p.Closed != nil || p.Refused != nil {

@@ -15,9 +15,6 @@ type Runner struct {
 	Intent
 	Memory
 	Journal Journal // nil keeps none
-	// KeepSnapshots puts the whole snapshot into every record, so that another policy can
-	// decide it again.
-	KeepSnapshots bool
 }
 
 // Once makes one step: observe, decide, act. It returns the record of it, and an error when
@@ -31,7 +28,7 @@ func (r *Runner) Once(ctx context.Context, now time.Time) (Step, error) {
 		r.Act(ctx, &step)
 		r.Learn(&step)
 	}
-	return step, errors.Join(o.ClusterErr, step.Record(r.Journal, r.KeepSnapshots))
+	return step, errors.Join(o.ClusterErr, step.Record(r.Journal))
 }
 
 // Reprice lets machines cost what b says from a moment on, which must not be before the last

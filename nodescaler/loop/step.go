@@ -23,9 +23,8 @@ type Step struct {
 	Expected []Expectation       `json:"expected,omitempty"`
 	Outcomes []Outcome           `json:"outcomes,omitempty"`
 	Problems []nodescaler.Reason `json:"problems,omitempty"`
-	// Snapshot is what was decided on. It is only to be read; a record has it where it is asked
-	// for.
-	Snapshot *nodescaler.Snapshot `json:"snapshot,omitempty"`
+	// Snapshot is what was decided on. It is only to be read, and no part of the record.
+	Snapshot *nodescaler.Snapshot `json:"-"`
 	// Deferred says which actions of the plan are not done now, by their place, and why.
 	Deferred map[int]nodescaler.Reason `json:"-"`
 }
@@ -47,13 +46,10 @@ func (s *Step) Decided() bool {
 	})
 }
 
-// Record puts the record into the journal, if there is one: the snapshot too if it is to be kept.
-func (s *Step) Record(j Journal, snapshot bool) error {
+// Record puts the record into the journal, if there is one.
+func (s *Step) Record(j Journal) error {
 	seen := s.Snapshot
-	if !snapshot {
-		s.Snapshot = nil
-	}
-	if j == nil {
+	if s.Snapshot = nil; j == nil {
 		return nil
 	}
 	if seen != nil && s.Observed.Cost.Known {

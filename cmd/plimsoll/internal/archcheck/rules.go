@@ -181,6 +181,11 @@ var rooms = []room{
 		why:     "the loop declares its ports and is handed what fills them; if it knew an adapter, the simulator could not run it",
 	},
 	{
+		folder: "nodescaler/recording", floor: once,
+		imports: []string{string(pure), "nodescaler/loop"},
+		why:     "a recording holds what was observed, wanted and decided, and decides it again by the loop; it knows no adapter",
+	},
+	{
 		folder: "nodescaler/kube", floor: adapter,
 		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
 		tests:   []string{"testbed/kubesim"},

@@ -125,6 +125,7 @@ func (l *life) settle() error {
 		Limit:    one(rng, []pricing.Rate{0, 0, pricing.RateOf(20 * pricing.Unit), pricing.RateOf(45 * pricing.Unit)}),
 		ReadFile: func(string) ([]byte, error) { return []byte("#cloud-config\nhostname: {{.Name}}\n"), nil },
 	}
+	l.record()
 	p := &v1alpha1.VMPool{}
 	err = yaml.UnmarshalStrict([]byte(`
 metadata: {name: aa, uid: pool-aa}

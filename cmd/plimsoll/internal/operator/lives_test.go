@@ -70,6 +70,7 @@ type life struct {
 	autoscaler *autoscaler     // nil if the product scales the pool itself
 	api        *apiServer      // nil if the town is all that there is of Kubernetes
 	telling    sync.Mutex      // API servers are asked several things at once
+	segments   *segments
 	log        []string
 	wrong      []string
 
@@ -176,6 +177,7 @@ func (l *life) live(events []event) []string {
 	}
 	if !l.isWrong() {
 		l.inOrder()
+		l.decideAgain()
 	}
 	return l.wrong
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -49,6 +50,9 @@ type Config struct {
 	// leaves it unknown.
 	Containers func() map[string][]podscaler.ContainerUse
 	Journal    loop.Journal // nil keeps none
+	// Recording is given what every step was decided by, so that it can be decided again; nil is
+	// not.
+	Recording Recording
 	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads
 	// by now. Nil makes no machines.
 	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
@@ -80,6 +84,12 @@ type Signals interface {
 	Prepare(ctx context.Context, now time.Time)
 	// Findings are what was amiss with a workload's signals then.
 	Findings(workload string) []podscaler.Reason
+}
+
+// Recording keeps what steps were decided by; recording.Recorder does.
+type Recording interface {
+	Forget(kept recording.Remembered, nodes *nodepolicy.Spec)
+	Append(o *loop.Observation, in *loop.Intent, s *loop.Step, digest uint64) error
 }
 
 // Costs works out what the cluster costs; costs.Exporter does. Snapshots are only to be read.

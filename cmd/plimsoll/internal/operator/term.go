@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -37,6 +38,7 @@ type term struct {
 // begin forgets what the loop remembered, which makes it slower to shrink and never faster.
 func (t *term) begin() error {
 	t.memory = loop.Memory{}
+	t.forget(recording.Nothing)
 	if !t.NodeScaler {
 		return nil
 	}
@@ -109,11 +111,12 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 		ports.Measure(ctx, &o, &in, &t.memory)
 	}
 	s := loop.Decide(&o, &in, &t.memory)
+	keep := t.recorded(&o, &in, &s)
 	if o.ClusterErr == nil && !in.DryRun {
 		ports.Act(ctx, &s)
 		t.memory.Learn(&s)
 	}
-	err = s.Record(t.Journal, false)
+	err = errors.Join(keep(), s.Record(t.Journal))
 	if err != nil && o.ClusterErr == nil {
 		s.Problems = append(s.Problems, *because(CodeJournalNotWritten, "%v", err))
 	}
@@ -124,6 +127,27 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	}
 	t.Metrics.step(&s, began, time.Now())
 	return err
+}
+
+// forget notes in the recording what is remembered of the steps before.
+func (t *term) forget(kept recording.Remembered) {
+	if t.Recording == nil {
+		return
+	}
+	var nodes *nodepolicy.Spec
+	if t.NodeScaler {
+		nodes = &t.Nodes
+	}
+	t.Recording.Forget(kept, nodes)
+}
+
+// recorded returns what keeps a step that was decided, once it is known what came of it.
+func (t *term) recorded(o *loop.Observation, in *loop.Intent, s *loop.Step) (keep func() error) {
+	if t.Recording == nil {
+		return func() error { return nil }
+	}
+	digest, err := recording.Digest(s)
+	return func() error { return errors.Join(err, t.Recording.Append(o, in, s, digest)) }
 }
 
 // ports are what the step sees and acts through.

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"time"
 )
 
@@ -42,6 +43,7 @@ func (t *term) follow(now time.Time) (time.Time, error) {
 		err := t.begin()
 		kept.Nodes = t.memory.Nodes
 		t.memory = kept
+		t.forget(recording.Jumped)
 		return now, err
 	case now.Before(t.last):
 		return t.last, nil

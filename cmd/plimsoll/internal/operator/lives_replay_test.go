@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"bytes"
+	"io"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
+)
+
+// segments are what a life records.
+type segments struct {
+	recording.Recorder
+	all []*bytes.Buffer
+}
+
+// record has the life recorded from its first step on.
+func (l *life) record() {
+	s := &segments{}
+	s.Open = func(time.Time) (io.WriteCloser, error) {
+		s.all = append(s.all, &bytes.Buffer{})
+		return noClose{s.all[len(s.all)-1]}, nil
+	}
+	l.segments, l.cfg.Recording = s, s
+}
+
+type noClose struct{ io.Writer }
+
+func (noClose) Close() error { return nil }
+
+// decideAgain decides all steps of the life again, by what was recorded: each must come to the same.
+func (l *life) decideAgain() {
+	if err := l.segments.Close(); err != nil {
+		l.fault("recording: %v", err)
+	}
+	var replay recording.Replay
+	for i, segment := range l.segments.all {
+		err := recording.Read(segment, func(m *recording.Moment) error {
+			if _, same, err := replay.Decide(m); err != nil || !same {
+				l.fault("%s of %s, decided again, comes to something else: %v", m.Step.ID, m.Step.Time.Sub(t0), err)
+			}
+			return nil
+		})
+		if err != nil {
+			l.fault("segment %d: %v", i, err)
+		}
+	}
+	if _, whole := replay.Since(); !whole {
+		l.fault("the recording does not begin with a term")
+	}
+}
