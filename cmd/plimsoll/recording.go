@@ -101,7 +101,7 @@ func readRecording(path string, f func(*recording.Moment) error) error {
 			return err
 		}
 		if len(names) == 0 {
-			return fmt.Errorf("%s: must hold files that end in %s, as plimsoll run writes them where its configuration has recording; there is none", path, segmentEnding)
+			return fmt.Errorf("%s: must hold files that end in %s, as plimsoll run writes them where its configuration has recording; it holds no such file", path, segmentEnding)
 		}
 		for i := range names {
 			names[i] = filepath.Join(path, names[i])

@@ -18,7 +18,7 @@ type Comparison struct {
 	Terms int       `json:"terms"`
 	Steps int       `json:"steps"`
 	Same  int       `json:"same"`
-	// First is the first step that is decided otherwise; nil if there is none.
+	// First is the first step that is decided otherwise; nil if all are the same.
 	First     *Difference       `json:"firstDifference,omitempty"`
 	Workloads []WorkloadCompare `json:"workloads,omitempty"`
 	Machines  []ActionCompare   `json:"machines,omitempty"`

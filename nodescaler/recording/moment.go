@@ -72,7 +72,7 @@ func Digest(s *loop.Step) (uint64, error) {
 	return h.Sum64(), nil
 }
 
-// errorText is the text of an error; empty is none.
+// errorText is the text of an error; of no error, empty.
 func errorText(err error) string {
 	if err == nil {
 		return ""

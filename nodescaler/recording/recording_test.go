@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded" // the laws' cases are the same every time
 )
 
 // tape is a recording in memory.

@@ -28,7 +28,8 @@ type noClose struct{ io.Writer }
 
 func (noClose) Close() error { return nil }
 
-// decideAgain decides all steps of the life again, by what was recorded: each must come to the same.
+// decideAgain decides all steps of the life again by what was recorded. Each must come to the
+// same.
 func (l *life) decideAgain() {
 	if err := l.segments.Close(); err != nil {
 		l.fault("recording: %v", err)
