@@ -34,3 +34,41 @@ func TestExportsOfRatesAreLoads(t *testing.T) {
 		}
 	}
 }
+
+func TestJournalsAreLoads(t *testing.T) {
+	record := func(minute, second int, rates ...string) string {
+		var all []string
+		for i, r := range rates {
+			all = append(all, fmt.Sprintf(`{"workload":"shop/web%d","inputs":{"arrivals":%s}}`, i, r))
+		}
+		return fmt.Sprintf(`{"id":"d-1","time":"2026-01-01T00:%02d:%02dZ","workloads":[%s]}`+"\n", minute, second, strings.Join(all, ","))
+	}
+	for _, c := range []struct{ text, workload, want string }{
+		{record(0, 5, "1") + record(0, 40, "2") + record(1, 1, "null") + record(1, 9, "3"), "", "[90 180] x of shop/web0 from 2026-01-01T00:00:00Z"},
+		{record(0, 5, "1", "2") + record(1, 5, "1", "3"), "shop/web1", "[120 180] x of shop/web1 from 2026-01-01T00:00:00Z"},
+		{record(0, 5, "1", "2"), "", "--workload: must be given, one of shop/web0, shop/web1"},
+		{record(0, 5, "1", "2"), "shop/other", `--workload: must be one of shop/web0, shop/web1, was "shop/other"`},
+		{record(0, 5), "", "x: must have measured requests a second of a workload; the journal has of no workload"},
+		{record(0, 5, "1") + record(2, 5, "1"), "", "x of shop/web0: d-1: must be in the minute after that of the one before, 2026-01-01T00:01:00Z; " +
+			"what was not measured is not made up: play the lines before it, or from it on"},
+	} {
+		if !isJournal([]byte(c.text)) {
+			t.Errorf("%s is taken for something else", c.text)
+		}
+		load, err := journalLoad("x", []byte(c.text), c.workload)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = fmt.Sprintf("%v %s from %s", load.Counts, load.Name, load.from.Format("2006-01-02T15:04:05Z07:00"))
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
+		}
+	}
+	for _, text := range []string{"", "minute,count\n0,5\n", `{"data":{"result":[]}}`, "{}"} {
+		if isJournal([]byte(text)) {
+			t.Errorf("%q is taken for a journal", text)
+		}
+	}
+}

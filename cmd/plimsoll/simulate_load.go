@@ -20,6 +20,7 @@ import (
 // loadQuestion is where the simulate verb has its load from.
 type loadQuestion struct {
 	trace        string
+	workload     string // whose load is taken of a journal
 	skip, length time.Duration
 	query        promQuestion
 	redraw       int // regimes
@@ -49,7 +50,8 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 	for _, l := range replay.Synthetics() {
 		names = append(names, l.Name)
 	}
-	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count or of time,rate, or Prometheus' answer to a range query; - for standard input, or "+strings.Join(names, " or "))
+	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count or of time,rate, Prometheus' answer to a range query, or a journal; - for standard input, or "+strings.Join(names, " or "))
+	f.StringVar(&q.workload, "workload", "", "of a journal, the `namespace/name` whose requests are played (default: the only one)")
 	cli.AddFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
 	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
 	cli.AddFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
@@ -73,7 +75,7 @@ func (q *loadQuestion) check(cmd *cobra.Command) (faults []error) {
 	case q.trace == "":
 		faults = append(faults, errors.New(`--trace: must be a file, - or the name of a load, was ""`))
 	}
-	for _, name := range []string{"trace-from", "trace-length"} {
+	for _, name := range []string{"trace-from", "trace-length", "workload"} {
 		if given(name) && !given("trace") {
 			faults = append(faults, fmt.Errorf("--%s: must be given with --trace only, see --from and --last", name))
 		}
@@ -141,6 +143,12 @@ func (q *loadQuestion) open(env *cli.Env, seed uint64) (*recorded, error) {
 			return nil, err
 		}
 		from = bytes.NewReader(data)
+		if isJournal(data) {
+			return journalLoad(name, data, q.workload)
+		}
+		if q.workload != "" {
+			return nil, fmt.Errorf("--workload: must be omitted with %s, which is no journal, was %q", name, q.workload)
+		}
 		if load, is, err := readExport(name, data); is {
 			return load, err
 		}
