@@ -147,6 +147,7 @@ bench-cluster: ## run Plimsoll in a large pretended cluster, and say what it tak
 gen: ## write generated files anew, and format
 	$(GO) generate ./...
 	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
+	$(GO) test -count=1 -run '^TestReasonsPage$$' ./cmd/plimsoll/internal/reasons -update > /dev/null
 	$(GO) fmt ./...
 
 house: ## print how large the rooms are, and what is beyond its limit (ARGS='-before COMMIT' compares)
