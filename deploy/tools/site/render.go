@@ -103,7 +103,8 @@ func (p *page) split(root ast.Node, data []byte) {
 // plainText is the text of a node without its markup.
 func plainText(n ast.Node, data []byte) string {
 	var out strings.Builder
-	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // it returns what the function does
+	// The walk returns the error of the function, which has none.
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
