@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test mutants fuzz house words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test mutants fuzz house words grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -147,6 +147,7 @@ bench-cluster: ## run Plimsoll in a large pretended cluster, and say what it tak
 gen: ## write generated files anew, and format
 	$(GO) generate ./...
 	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
+	$(GO) test -count=1 -run '^TestReasonsPage$$' ./cmd/plimsoll/internal/reasons -update > /dev/null
 	$(GO) fmt ./...
 
 house: ## print how large the rooms are, and what is beyond its limit (ARGS='-before COMMIT' compares)
@@ -154,6 +155,12 @@ house: ## print how large the rooms are, and what is beyond its limit (ARGS='-be
 
 words: ## lower the baseline of the word check to what is found (docs/glossary.md)
 	$(GO) test -count=1 -run '^TestProseOnlyGetsBetter$$' ./cmd/plimsoll/internal/wordcheck -update
+
+grades: ## print how hard each page is to read: grade by Flesch and Kincaid, and words of the median sentence
+	@$(GO) run ./cmd/plimsoll/internal/wordcheck/grades
+
+docs: ## write the documentation as a site that needs no network, with search, into out/site
+	@$(GO) run -C deploy/tools ./site -root ../.. -out ../../out/site
 
 check: ## what CI runs: generated files are clean, linters, and all tests, with the seconds that each section took
 	@bash .ci/run

@@ -265,11 +265,11 @@ func Sentence(all []Comparison) string {
 }
 
 // Claimed is a table of what became of the claims, a row for each. What ran in one trial only
-// cannot be told.
+// is undecided.
 func (e *Experiment) Claimed(r *Results) Table {
 	t := Table{
 		Caption: "In how many comparisons each claim comes out, fails, and is not decided by the trials",
-		Head:    []string{"claim", "comes out", "fails", "cannot be told"}, Left: 1,
+		Head:    []string{"claim", "comes out", "fails", "undecided"}, Left: 1,
 	}
 	if r.Trials == 1 {
 		t.Caption += "; one trial has no interval, so that it decides nothing"

@@ -87,7 +87,7 @@ func TestWhatTheTrialsCannotTellIsOpen(t *testing.T) {
 	}
 }
 
-// With one trial there is no interval: the claims are there all the same, and cannot be told.
+// With one trial there is no interval: the claims are there all the same, and are undecided.
 func TestOneTrialTellsNoClaim(t *testing.T) {
 	r := sweep()
 	r.Trials, r.Runs = 1, slices.DeleteFunc(r.Runs, func(run Trial) bool { return run.Trial > 1 })

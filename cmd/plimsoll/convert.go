@@ -25,15 +25,15 @@ func newConvertCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers",
-		Long: `Make WorkloadAutoscalers of other autoscalers' manifests: Kubernetes' HorizontalPodAutoscaler, KEDA's
-ScaledObject with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the paper on SLO and
-cost, and Datadog's WatermarkPodAutoscaler with marks of CPU.
+		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler, KEDA's ScaledObject
+with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the paper on SLO and cost, and Datadog's
+WatermarkPodAutoscaler with marks of CPU.
 
-What it writes is in mode Recommend and changes nothing. What could not be carried over is said on standard
-error and in comments of what is written, each key with the reason. Other kinds in the file are omitted.
+The output is in mode Recommend and changes nothing. Keys that cannot be converted are listed with their reason, on
+standard error and in comments of the output. Other kinds in the file are skipped.
 
-It exits with 0 if everything was carried over, with 1 if something was not, and with 3 if the file could not
-be read or holds no such manifest.`,
+It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
+holds no such manifest.`,
 		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
 			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -",
 		Args: cli.NoArguments,

@@ -27,12 +27,11 @@ func newDashboardCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard --journal FILE | --demo",
 		Short: "Serve a web page of a journal",
-		Long: `Serve a web page of a journal: hosts, machines and pods, what was decided and why, and what it
-costs, at any time of the journal. The page reads only, and loads nothing from elsewhere.
+		Long: `Serve a web page of a journal: hosts, machines and pods, decisions with their reasons, and costs, at any time of the
+journal. The page is read-only and loads nothing from elsewhere.
 
-The journal is a file of one record a line. What is appended to it is shown as it comes, and the
-files that were put aside beside it, as FILE.1, are read first. plimsoll run serves the same page
-of its own records where its configuration has dashboard: host:port.`,
+The journal is a file with one record a line. The page follows it as it grows, and reads rotated files beside it, such
+as FILE.1, first. plimsoll run serves the same page of its own records if its configuration has dashboard: host:port.`,
 		Example: "  plimsoll dashboard --demo\n" +
 			"  plimsoll dashboard --journal /var/lib/plimsoll/journal.ndjson\n" +
 			"  kubectl logs deploy/plimsoll -n plimsoll | plimsoll dashboard --journal -",

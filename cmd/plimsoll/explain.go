@@ -18,25 +18,32 @@ const journalVariable = "PLIMSOLL_JOURNAL"
 func newExplainCommand(env *cli.Env) *cobra.Command {
 	var (
 		file   string
+		reason string
 		format output
 		ask    = standingQuestion{format: &format}
 	)
 	cmd := &cobra.Command{
-		Use:   "explain WORKLOAD | last|N|ID",
-		Short: "Explain a decision, or the last one about a workload",
-		Long: `Explain a decision from its record: what called for it, what was known, what was proposed,
-what limited it, and what came of it.
+		Use:   "explain WORKLOAD | last|N|ID | --reason CODE",
+		Short: "Explain a workload, a decision or a reason code",
+		Long: `Explain a workload, a decision or a reason code.
 
-The journal is a file of one record a line, as plimsoll demo -o json prints them, and plimsoll run
-where its configuration names one. The last decision is that of the last record that changed something.
+A workload is named as its WorkloadAutoscaler, web or shop/web. Its status has its state and the last
+decision about it.
 
-A workload is explained from the status of its WorkloadAutoscaler: its state, and what was last
-decided for it. It is named as that is, web or shop/web.`,
+A decision is read from a journal, a file with one record a line. plimsoll run writes one where its
+configuration names a file, and plimsoll demo -o json prints one. last is the last record that changed
+something.
+
+With --reason, print what a code means and what to do about it.`,
 		Example: "  plimsoll explain web -n shop\n" +
+			"  plimsoll explain --reason PoolAtMax\n" +
 			"  plimsoll demo -o json > day.ndjson\n" +
 			"  plimsoll explain last --journal day.ndjson\n" +
 			"  plimsoll demo -o json --for 10s | plimsoll explain d-000042 --journal -",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("reason") {
+				return explainReason(cmd, env, reason, args, format)
+			}
 			if len(args) != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
 			}
@@ -50,31 +57,37 @@ decided for it. It is named as that is, web or shop/web.`,
 			if err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("decision: %w", err))
 			}
-			if err := ofWorkloads(cmd, args[0]); err != nil {
-				return cli.SeeHelp(cmd, err)
-			}
-			if file == "" {
-				file = env.Getenv(journalVariable)
-			}
-			if file == "" {
-				return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journalVariable))
-			}
-			journal, err := openJournal(env, file)
-			if err != nil {
-				return fmt.Errorf("--journal: %w", err)
-			}
-			step, err := explain.Find(journal, which)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			return format.print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
+			return explainDecision(cmd, env, which, args[0], file, format)
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	addReason(cmd, &reason)
 	addNamespace(cmd, &ask.namespace, "the workload's namespace")
 	addKubeconfig(cmd, &ask.kube)
 	addOutput(cmd, &format)
 	return cmd
+}
+
+// explainDecision prints a decision of a journal.
+func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, named, file string, format output) error {
+	if err := ofWorkloads(cmd, named); err != nil {
+		return cli.SeeHelp(cmd, err)
+	}
+	if file == "" {
+		file = env.Getenv(journalVariable)
+	}
+	if file == "" {
+		return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journalVariable))
+	}
+	journal, err := openJournal(env, file)
+	if err != nil {
+		return fmt.Errorf("--journal: %w", err)
+	}
+	step, err := explain.Find(journal, which)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return format.print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
 }
 
 // ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal.

@@ -37,11 +37,11 @@ type initQuestion struct {
 }
 
 // initAnswers are the flags that answer questions.
-var initAnswers = []struct{ name, noun, usage string }{
-	{"template", "VMID", "the template to clone"},
-	{"bridge", "bridge", "the bridge of the machines"},
-	{"iso-storage", "storage", "where first-boot discs are kept"},
-	{"join", "kind", "how machines join: rke2, k3s, talos or custom"},
+var initAnswers = []struct{ name, usage string }{
+	{"template", "the `VMID` of the template to clone"},
+	{"bridge", "the `bridge` of the machines"},
+	{"iso-storage", "the `storage` of first-boot discs"},
+	{"join", "the `kind` of join: rke2, k3s, talos or custom"},
 }
 
 func newInitCommand(env *cli.Env) *cobra.Command {
@@ -66,14 +66,14 @@ func newInitCommand(env *cli.Env) *cobra.Command {
 	addKubeconfig(cmd, &ask.kube)
 	f.StringVar(&ask.owner, "owner", "", "the `name` of this installation (default: that of the Proxmox VE cluster)")
 	for _, a := range initAnswers {
-		ask.answers[a.name] = f.String(a.name, "", fmt.Sprintf("%s, a `%s`", a.usage, a.noun))
+		ask.answers[a.name] = f.String(a.name, "", a.usage)
 	}
-	f.StringVar(&ask.currency, "currency", "EUR", "the `name` of the money")
+	f.StringVar(&ask.currency, "currency", "EUR", "the `name` of the currency")
 	f.StringVar(&ask.perKWh, "price-per-kwh", "0.30", "the `price` of a kilowatt-hour")
 	f.StringVar(&ask.watts, "watts", "40", "the `watts` that a host draws")
 	f.StringVar(&ask.out, "out", ".", "the `folder` to write to")
 	f.BoolVar(&ask.yes, "yes", false, "ask nothing: take the first option")
-	f.BoolVar(&ask.force, "force", false, "replace files that are there")
+	f.BoolVar(&ask.force, "force", false, "overwrite existing files")
 	return cmd
 }
 

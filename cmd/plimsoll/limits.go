@@ -41,23 +41,21 @@ type limitsAnswer struct {
 	Limits []rightsize.Limit `json:"limits"`
 }
 
-const limitsLong = `Share a node's capacity out over its pods as limits, fairly. It reads a file and changes nothing.
+const limitsLong = `Compute fair limits for the pods of a node. It reads a file and changes nothing.
 
-Pods share by what they request, under one of three rules. None of them adds CPU to memory: the two are only
-compared as parts of the node.
+Pods share the node by their requests, under one of three rules. None of them adds CPU to memory.
 
-  drf      Every pod gets the same multiple of its request in its dominant resource, of which it requests the
-           larger part of the node, until something is used up. No pod would rather have another's share.
-  mlf-drs  A pod counts in its dominant resource with at least an even share of the node and in the other with
-           its request, and the node is shared out in proportion to that.
+  drf      Each pod gets the same multiple of its request in its dominant resource, the one of which it requests
+           the larger part of the node, until a resource is used up.
+  mlf-drs  A pod counts in its dominant resource with its request or an even share, whichever is more, and in the
+           other with its request. The node is shared in proportion.
   ffmra    Each resource is split into a part for the pods that it is dominant for, shared evenly, and one for
            the others, shared by requests.
 
-The file has Pods, as manifests or as kubectl prints them. What it prints is each pod's limit in all; a share that
-is less than the request is reported, because it cannot be set.
+The file has Pods, as manifests or as kubectl prints them. A share below the request is reported, because it cannot be
+set as a limit.
 
-With --example it works out the figures of the survey by Nguyen and Bhoi that describes these rules, beside
-what is printed there.`
+--example computes the figures of the survey by Nguyen and Bhoi that describes these rules, beside its own.`
 
 func newLimitsCommand(env *cli.Env) *cobra.Command {
 	var ask limitsQuestion
@@ -81,7 +79,7 @@ func newLimitsCommand(env *cli.Env) *cobra.Command {
 	cmd.Flags().StringVar(&ask.file, "pods", "", "the pods, a `file` of YAML or JSON; - is standard input")
 	cli.AddFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
 	cli.AddFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
-	cmd.Flags().BoolVar(&ask.example, "example", false, "work out the figures of a paper, beside what is printed there")
+	cmd.Flags().BoolVar(&ask.example, "example", false, "compute the figures of a paper, beside its own")
 	addOutput(cmd, &ask.format)
 	return cmd
 }

@@ -33,10 +33,10 @@ func newManifestsClusterAutoscalerCommand(env *cli.Env) *cobra.Command {
 		Short: "Print upstream's cluster-autoscaler with Plimsoll as its provider",
 		Long: `Print upstream's cluster-autoscaler with Plimsoll as its provider: Deployment, RBAC and cloud-config.
 
-The client's certificate is read from a secret with tls.crt, tls.key and ca.crt. 'plimsoll run' makes such
-a set on its first start; cert-manager keeps one that is rotated. It must be good for client auth and bear a
-name that provider.tls.clients of Plimsoll's configuration lists, such as cluster-autoscaler.
-Cluster-autoscaler reads its files once: restart it after a rotation.`,
+The client's certificate is read from a secret with tls.crt, tls.key and ca.crt. 'plimsoll run' makes such a set at its
+first start; cert-manager can keep one that is rotated. It needs the usage client auth and a name that
+provider.tls.clients of Plimsoll's configuration lists, such as cluster-autoscaler. Restart cluster-autoscaler after a
+rotation: it reads its files once.`,
 		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,12 +54,12 @@ Cluster-autoscaler reads its files once: restart it after a rotation.`,
 	cli.AddFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", usual.Namespace, "the namespace that it runs in")
 	cli.AddFlag(cmd, &v.Image, readImage, "image", "image", usual.Image,
 		"cluster-autoscaler's image, of the cluster's own minor release")
-	cli.AddFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "where Plimsoll's provider is reached")
+	cli.AddFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "the address of Plimsoll's provider")
 	cli.AddFlag(cmd, &v.Expander, readExpander, "expander", "name", usual.Expander, "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
 	cli.AddFlag(cmd, &v.ExpanderAddress, readAddress, "expander-address", "host:port", usual.ExpanderAddress,
 		"where Plimsoll's expander is reached; not given, the host of --address and this port")
 	cli.AddFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
-	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
+	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "enable CapacityBuffers; needs their kind in the cluster, and release 1.34 or later")
 	cmd.Flags().StringVar(&pools, "pools", "", "a `file` of manifests whose VMPools say how many machines there may be, in place of --machines")
 	cli.AddFlag(cmd, &v.Machines, atLeastOne, "machines", "number", strconv.Itoa(usual.Machines), "how many machines all pools may have: all may be ordered at once")
 	cli.AddFlag(cmd, &v.Clones, atLeastOne, "clones-per-storage", "number", strconv.Itoa(usual.Clones), "clones at a time, as clonesPerStorage of Plimsoll's configuration")

@@ -38,10 +38,10 @@ func newManifestsInstallCommand(env *cli.Env) *cobra.Command {
 		Short: "Print Plimsoll's own manifests, for clusters without Helm",
 		Long: `Print what the Helm charts render: the kinds, and podscaler and nodescaler in the namespace plimsoll.
 
-The configuration file goes into a ConfigMap, all but mode, metrics and state, which the manifests say, and kubeconfig,
-for the pod has an account of its own; what gives way is reported. Files that it and the VMPools name are looked for in the
-secret plimsoll-proxmox, by their names. A journal goes to standard output (-) or into /var/lib/plimsoll, which is kept
-as long as the pod. Another namespace, or more that differs, is the chart's to render.`,
+The configuration file goes into a ConfigMap. Its keys mode, metrics, state and kubeconfig are ignored with a warning,
+because the manifests set them. Files that it and the VMPools name are read from the secret plimsoll-proxmox. A journal
+goes to standard output (-) or into /var/lib/plimsoll, which lasts as long as the pod. For another namespace or other
+settings, use the chart.`,
 		Example: "  plimsoll manifests install --config plimsoll.yaml | kubectl apply --server-side -f -\n" +
 			"  kubectl -n plimsoll create secret generic plimsoll-proxmox --from-file=token --from-file=join-token",
 		Args: cli.NoArguments,
@@ -63,13 +63,13 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 		},
 	}
 	addConfig(cmd, &v.config)
-	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", string(runRecommend), "what it may do: Recommend (read, and say what it would do) or Active")
+	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", string(runRecommend), "the mode: Recommend (read and report) or Active")
 	cli.AddFlag(cmd, &v.nodes, cli.OneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
 		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
 	cli.AddFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
 	cli.AddFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
-		"where pods may be patched to say which go first when a workload shrinks: all, none, or namespaces with commas between")
-	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that hold the account to what is its own of pods, nodes and Deployments")
+		"the namespaces in which pods may be patched to say which go first in a scale-down: all, none, or names with commas")
+	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that limit what the account may change of pods, nodes and Deployments")
 	cmd.Flags().BoolVar(&v.kinds, "crds", true, "print the kinds too")
 	return cmd
 }

@@ -43,11 +43,11 @@ func newManifestsLoaderCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loader",
 		Short: "Print load services that use a known amount of CPU for each request",
-		Long: `Print Deployments and Services that run 'plimsoll testbed loader': one, or several that call each other. In a chain each
-calls the next when its own work is done; in a fan the first calls all others at once.
+		Long: `Print Deployments and Services that run 'plimsoll testbed loader': one, or several that call each other. In a chain
+each calls the next when its own work is done; in a fan the first calls all others at once.
 
-With --calibrate every pod finds out when it starts what takes that long on its machine, so that pods on faster machines do
-more for a request; with --digits all do the same. See what they find on one machine, and give --digits, where that matters.`,
+With --calibrate each pod measures at its start how much work takes that long on its machine. With --digits all pods do
+the same work.`,
 		Example: "  plimsoll manifests loader | kubectl apply -f -\n" +
 			"  plimsoll manifests loader --services 3 --calibrate 20ms | kubectl apply -f -",
 		Args: cli.NoArguments,
@@ -65,10 +65,10 @@ more for a request; with --digits all do the same. See what they find on one mac
 		},
 	}
 	cli.AddFlag(cmd, &v.namespace, readNamespace, "namespace", "name", "default", "the namespace that they run in")
-	cli.AddFlag(cmd, &v.name, readServiceName, "name", "name", "loader", "what the first is called; the others have a number behind it")
+	cli.AddFlag(cmd, &v.name, readServiceName, "name", "name", "loader", "the name of the first service; the others get a number")
 	cli.AddFlag(cmd, &v.services, atLeastOne, "services", "number", "1", "how many services there are")
 	cli.AddFlag(cmd, &v.shape, readShape, "shape", "shape", "chain", "how several call each other: chain or fan")
-	cli.AddFlag(cmd, &v.calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", usualDemand, "have every request take so much of a core")
+	cli.AddFlag(cmd, &v.calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", usualDemand, "the CPU time of a request")
 	cli.AddFlag(cmd, &v.digits, atLeastOne, "digits", "number", "", "decimals of π for every request, in place of --calibrate")
 	cli.AddFlag(cmd, &v.memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
 	cli.AddFlag(cmd, &v.cpu, cli.Positive(pricing.ParseMilliCPU), "pod-cpu", "cores", usualCPU, "what a pod requests, and may use")

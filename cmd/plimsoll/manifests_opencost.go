@@ -22,11 +22,10 @@ func newManifestsOpenCostCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "opencost",
 		Short: "Print the prices in OpenCost's format",
-		Long: `Print a ConfigMap with a price book's prices as OpenCost reads those of machines of one's own: an hour of a vCPU and of
-a GiB of memory. OpenCost has one price of each for all machines and all times, so a book that has more is refused. What a disk
-costs of a machine that is stopped is omitted, and said so: that is no node, and OpenCost's price of storage is one of volumes.
+		Long: `Print a ConfigMap with a price book's prices in OpenCost's format: an hour of a vCPU and of a GiB of memory. OpenCost
+has one price of each, so a book with several is refused. The disk price of stopped machines is omitted, with a note.
 
-Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' reports it.`,
+'plimsoll testbed rke2 costs' reports if your OpenCost takes hourly prices for monthly ones.`,
 		Example: "  plimsoll manifests opencost --prices prices.yaml | kubectl apply -f -\n" +
 			"  helm install opencost … --set opencost.customPricing.enabled=true,opencost.customPricing.createConfigmap=false",
 		Args: cli.NoArguments,
@@ -48,7 +47,7 @@ Where releases of OpenCost take prices of an hour for those of a month, 'plimsol
 		},
 	}
 	cli.AddFlag(cmd, &namespace, readNamespace, "namespace", "name", "opencost", "the namespace that OpenCost runs in")
-	cli.AddFlag(cmd, &name, readName, "name", "name", "custom-pricing-model", "what the ConfigMap is called, which OpenCost's chart says")
+	cli.AddFlag(cmd, &name, readName, "name", "name", "custom-pricing-model", "the name of the ConfigMap, as OpenCost's chart expects it")
 	cmd.Flags().StringVar(&prices, "prices", "", "a price book, a YAML `file` (default: a unit per vCPU-hour and per GB-hour)")
 	return cmd
 }

@@ -34,14 +34,14 @@ func newPauseCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause WORKLOAD | --pool NAME | --all",
 		Short: "Pause scaling of workloads and pools",
-		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
-done is still decided and said. --direction up pauses growing alone: no replica and no machine is added, and shrinking goes on.
---direction down pauses shrinking alone. With --replicas, a workload is brought to that number, regardless of its bounds, and left there.
+		Long: `Pause one workload, one pool or everything, for a time or until plimsoll resume. Plimsoll still decides, and reports
+what it would do. --direction up pauses only scale-up: nothing is added, and scale-down goes on. --direction down
+pauses only scale-down. --replicas scales a workload to that number, regardless of its bounds, and keeps it there.
 
-A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
+A workload is named as its WorkloadAutoscaler. The command writes annotations, which kubectl can write as well:
 plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.
 
---all is every workload and every pool; with --namespace it is the workloads there, and no pool, which are in none.`,
+--all is every workload and every pool. --all with --namespace is the workloads of that namespace, and no pool.`,
 		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause web -n shop --replicas 3\n  plimsoll pause --pool workers --direction down\n" +
 			"  plimsoll pause --all --for 30m\n  plimsoll pause --all -n shop --for 30m",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,9 +58,9 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 		},
 	}
 	ask.flags(cmd)
-	cli.AddFlag(cmd, &ask.length, cli.Positive(cli.ParseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
-	cli.AddFlag(cmd, &ask.direction, cli.OneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "pause only growing (up: nothing is added) or only shrinking (down: nothing is removed)")
-	cli.AddFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "bring a workload to so many replicas, and leave it there")
+	cli.AddFlag(cmd, &ask.length, cli.Positive(cli.ParseDuration), "for", "duration", "", "end the pause after this time, such as 2h")
+	cli.AddFlag(cmd, &ask.direction, cli.OneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "pause only scale-up (up) or only scale-down (down)")
+	cli.AddFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "scale a workload to this number of replicas, and keep it there")
 	return cmd
 }
 
@@ -69,10 +69,10 @@ func newResumeCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume WORKLOAD | --pool NAME | --all",
 		Short: "Resume what was paused",
-		Long: `End the pause of a workload, a pool, or all of them. With --all and --namespace, end those of the namespace's workloads.
+		Long: `Resume one workload, one pool or everything. --all with --namespace resumes the workloads of that namespace.
 
-With --pool, also release the pool's machines that are held because too many would have gone without a drain (condition
-Braked). It writes the annotation plimsoll.dev/resumed, and has no effect on machines that are held later.`,
+--pool also releases machines that the brake holds (condition Braked): too many would have gone without a drain. It
+writes the annotation plimsoll.dev/resumed, which has no effect on machines that are held later.`,
 		Example: "  plimsoll resume web -n shop\n  plimsoll resume --pool workers\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {

@@ -27,13 +27,12 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-const planLong = `Say what Plimsoll would do in a cluster as it is now, and what that would save. Only reads, with any kubeconfig:
-nodes and pods must be readable, and nothing is asked of Proxmox VE.
+const planLong = `Show what Plimsoll would do in a cluster now, and what that would save. It only reads, with any kubeconfig that may
+list nodes and pods. It does not call Proxmox VE.
 
-Replicas are those that the WorkloadAutoscalers lead to, regardless of their modes. Machines are bought for pods that fit
-nowhere, after the VMPools; without any, after the pools of the files that --config and --pools name. Machines are returned whose
-pods fit on the others. Everything is taken to have been for long as it is now: what only waits for time to pass, such as
-a stabilization window, is taken to have waited.`
+Replicas follow from the WorkloadAutoscalers, in any mode. Machines are bought from the VMPools or, if there are none,
+from the pools of --config and --pools. Machines are returned if their pods fit on the others. The plan assumes that
+everything has been as it is now for long, so that no stabilization window holds anything back.`
 
 func newPlanCommand(env *cli.Env) *cobra.Command {
 	var ask planQuestion

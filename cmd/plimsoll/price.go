@@ -73,7 +73,7 @@ func newPriceCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "price --vcpu N --memory SIZE",
 		Short: "Show how the price of a machine is calculated",
-		Long: "Say what a machine costs, with the working. GB is 10⁹ bytes, GiB is 2³⁰.\n\n" +
+		Long: "Show what a machine costs and how that is calculated. GB is 10⁹ bytes, GiB is 2³⁰.\n\n" +
 			"Without a price book, a vCPU-hour and a GB-hour cost one unit each. A price book is a YAML file, or a\n" +
 			"manifest of a PriceBook with these keys in its spec:\n\n" + exampleBook,
 		Example: "  plimsoll price --vcpu 2 --memory 8GB --for 30m\n" +

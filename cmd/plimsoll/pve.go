@@ -48,11 +48,10 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup --config FILE",
 		Short: "Print the commands that grant Plimsoll its rights, and no others",
-		Long: "Print the commands that give Plimsoll its rights on a Proxmox VE cluster: those that the configuration asks\n" +
-			"for, where it asks for them, and no others. Read them, and run them as root on one host of the cluster. They\n" +
-			"may be run again when the configuration has changed. Nothing is asked of the cluster, and nothing is changed.\n\n" +
-			"What rights machines take, pools say: those in the configuration file, or, where that goes into a cluster and has\n" +
-			"none, the VMPools in the file that --pools names.",
+		Long: "Print the commands that grant Plimsoll the rights that its configuration needs, and no others. Read them, and run them\n" +
+			"as root on one host of the Proxmox VE cluster. Run them again after a change of the configuration. The command itself\n" +
+			"calls no cluster and changes nothing.\n\n" +
+			"Rights depend on the pools: those of the configuration file, or the VMPools of the file that --pools names.",
 		Example: "  plimsoll pve setup --config site.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config plimsoll.yaml --pools vmpools.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config site.yaml --release 8 --user autoscaler@pve --token prod",

@@ -37,15 +37,15 @@ func newRunCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --components PART,... --config FILE",
 		Short: "Run the autoscaler in a cluster, or serve cluster-autoscaler",
-		Long: `Run parts of the product until the process is asked to end.
+		Long: `Run one or several parts of Plimsoll until the process is asked to end.
 
 podscaler decides how many replicas workloads have, by their WorkloadAutoscalers. nodescaler decides which virtual
-machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. provider serves the external provider of
-upstream's cluster-autoscaler for the pools in the file, or without any for the VMPools that say so.
+machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. provider serves cluster-autoscaler's
+external provider, for the pools of the file or for VMPools with scaledBy: ClusterAutoscaler.
 
-In mode Recommend, which is the default, what would be done is said in statuses and events, and nothing else is
-written. Of several processes one leads, and the others wait. What was ordered is kept in the state before Proxmox
-VE hears of it, so that the process may die at any moment: started again, it goes on where it was.`,
+In mode Recommend, the default, it writes statuses and events, and changes nothing else. If several processes run,
+one leads and the others wait. Each order is recorded before it is sent, so the process may end at any moment and
+continues when it is started again.`,
 		Example: "  plimsoll run --components podscaler,nodescaler --config plimsoll.yaml\n" +
 			"  plimsoll run --components provider --config site.yaml",
 		Args: cli.NoArguments,

@@ -17,17 +17,16 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
-const simulateLong = `Play a load of your own, minute by minute, against every scaler there is, and say what each would have lost and what
-it would have taken, beside an oracle that knows the next minute.
+const simulateLong = `Replay a load minute by minute against every scaler. Show how many requests each would have lost and how many
+pod-minutes it would have used, beside an oracle that knows the next minute.
 
-The load is a file with lines of minute,count from minute 0 on (- for standard input), a made-up one by its name, or what
-Prometheus kept: a query in requests a second, read once a minute. A minute without a value is an error that says where,
-unless --gaps says what to take it for.
+The load is a file with lines of minute,count from minute 0 on (- for standard input), a made-up load by its name, or a
+Prometheus query in requests a second. A minute without a value is an error, unless --gaps says how to fill it.
 
-Pods serve what the application's profile says, together and at once; what they cannot serve within --timeout minutes is
-lost. The first part of the load, --train, is what scalers learn from, and is in no figure. Each is played at several
-settings of what trades pods for losses: --excess for most, --quantile for ensemble-quantile, --price for
-ensemble-marginal. The same load and seed give the same figures, but for the time that training took.`
+Pods serve what the application's profile says. What they cannot serve within --timeout minutes is lost. Scalers learn
+from the first part of the load, --train, which is in no figure. Each is played at several settings: --excess for most,
+--quantile for ensemble-quantile, --price for ensemble-marginal. The same load and seed give the same figures, except
+training times.`
 
 func newSimulateCommand(env *cli.Env) *cobra.Command {
 	ask := simulation{setting: replay.Default()}
@@ -79,17 +78,17 @@ func (ask *simulation) addFlags(cmd *cobra.Command) {
 	cli.AddFlag(cmd, &ask.excess, parts(true), "excess", "numbers", "0.7,0.8,0.9", "the parts of the pods' capacity that the load is to take")
 	cli.AddFlag(cmd, &ask.quantile, parts(false), "quantile", "numbers", "0.9,0.95,0.99", "the quantiles of the load that ensemble-quantile has room for")
 	cli.AddFlag(cmd, &ask.price, parts(false), "price", "numbers", "0.02,0.1,0.3", "the parts of a pod's capacity that must be worth it to ensemble-marginal")
-	cli.AddFlag(cmd, &ask.pods, aboveZero, "pods", "number", "", "multiply the load so that the oracle takes so many pods in the mean (default: as it is, and 5 of one that is made up)")
+	cli.AddFlag(cmd, &ask.pods, aboveZero, "pods", "number", "", "scale the load so that the oracle takes this number of pods on average (default: as it is; 5 for a made-up load)")
 	cli.AddFlag(cmd, &ask.train, wholeMinutes, "train", "duration", "", "how much of the load to learn from first (default: 3d, or three quarters of a shorter one)")
-	cli.AddFlag(cmd, &ask.season, wholeMinutes, "season", "duration", "1d", "after how long the load does much the same again")
+	cli.AddFlag(cmd, &ask.season, wholeMinutes, "season", "duration", "1d", "the time after which the load repeats")
 	f.IntVar(&s.Timeout, "timeout", s.Timeout, "how many `minutes` a request waits before it is lost; 1 for those that time out in seconds")
 	f.Float64Var(&s.Tolerance, "tolerance", s.Tolerance, "how far the HPA lets use be from its target")
 	f.IntVar(&s.Min, "min", s.Min, "the fewest pods")
 	f.IntVar(&s.Max, "max", s.Max, "the most pods")
-	f.Uint64Var(&s.Seed, "seed", s.Seed, "where all chance comes from")
+	f.Uint64Var(&s.Seed, "seed", s.Seed, "the seed of all random choices")
 	cli.AddFlag(cmd, &ask.parallel, atLeastOne, "parallel", "number", strconv.Itoa(runtime.GOMAXPROCS(0)), "runs at a time")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write the load, results.json, report.html and the figures to")
-	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
+	f.BoolVar(&ask.quiet, "quiet", false, "do not print progress")
 	addOutput(cmd, &ask.format, outputCSV)
 	names := append([]string{"all"}, kindNames()...)
 	if err := cmd.RegisterFlagCompletionFunc("policies", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {

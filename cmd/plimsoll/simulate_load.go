@@ -54,7 +54,7 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 	f.StringVar(&q.workload, "workload", "", "of a journal, the `namespace/name` whose requests are played (default: the only one)")
 	cli.AddFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
 	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
-	cli.AddFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
+	cli.AddFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "fit this many regimes to the load (MMPP), and play a load of the same length drawn from them by --seed")
 	q.query.addFlags(cmd)
 	err := cmd.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 	if err != nil {

@@ -57,7 +57,7 @@ const exampleProfile = `
 func (q *profileQuestion) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Float64Var(&q.perPod, "per-pod", 125, "the requests a second that each pod adds to what all serve")
-	f.Float64Var(&q.base, "base", 209, "the requests a second that they serve besides")
+	f.Float64Var(&q.base, "base", 209, "the requests a second that pods serve in addition to --per-pod")
 	f.StringVar(&q.file, "profile", "", "a YAML `file` with the profile in place of --per-pod and --base: linear, quadratic or table")
 }
 

@@ -46,12 +46,12 @@ func (q *promQuestion) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&q.promQL, "query", "", "`PromQL` that gives requests a second, in one series")
 	cli.AddFlag(cmd, &q.server, parseURL, "prometheus", "URL", "", "where Prometheus is, for --query")
-	f.StringVarP(&q.config, "config", "c", "", "the configuration `file` of plimsoll run, for its Prometheus and what that wants to see")
+	f.StringVarP(&q.config, "config", "c", "", "the configuration `file` of plimsoll run, for the address and credentials of Prometheus")
 	cli.AddFlag(cmd, &q.from, cli.ParseTime, "from", "time", "", "when the load begins, such as 2026-03-01T00:00:00Z")
 	cli.AddFlag(cmd, &q.to, cli.ParseTime, "to", "time", "", "when it ends (default: now)")
 	cli.AddFlag(cmd, &q.last, wholeMinutes, "last", "duration", "", "how long until now, in place of --from and --to, such as 7d")
 	cli.AddFlag(cmd, &q.gaps, cli.OneOf(gapsRefused, gapsZero, gapsPrevious), "gaps", "what", gapsRefused,
-		"what a minute without a value is taken for: refuse, zero or previous, the value before it")
+		"how to fill a minute without a value: refuse, zero, or previous for the value before it")
 }
 
 // check refuses flags that mean nothing together.

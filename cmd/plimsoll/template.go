@@ -25,13 +25,13 @@ func newTemplateCommand(env *cli.Env) *cobra.Command {
 	return cli.VerbsOnly(cmd)
 }
 
-const templateBuildLong = `Make the image of a Debian system that can become a node of RKE2, k3s or a kubeadm cluster: kernel, cloud-init,
+const templateBuildLong = `Build the image of a Debian system that can become a node of RKE2, k3s or a kubeadm cluster: kernel, cloud-init,
 qemu-guest-agent, sshd, and what a kubelet and network plugins need; for kubeadm also containerd. Kubernetes itself is
 installed at the first boot ('install: {from: script}' of a pool), or comes from --package and --source.
 
-It runs on Debian 12, Ubuntu 24.04 or later, on amd64, without root, and needs the packages mmdebstrap, e2fsprogs,
-qemu-utils, debian-archive-keyring and, without root, uidmap. Packages are kept in --cache, so that a build that was
-interrupted goes on where it was. An image of the same recipe is not built again; --anew takes the packages of today.`
+It runs on Debian 12, Ubuntu 24.04 or later, on amd64, and needs the packages mmdebstrap, e2fsprogs, qemu-utils,
+debian-archive-keyring and, without root, uidmap. An interrupted build continues with the packages in --cache. An image
+of the same recipe is not built again; --anew builds it with today's packages.`
 
 // templateBuild is what the build verb is asked.
 type templateBuild struct {
@@ -69,8 +69,8 @@ func newTemplateBuildCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.disk, cli.Positive(pricing.ParseBytes), "disk", "size", "4GiB", "the template's disk, in whole GiB; a machine's grows to what its pool says")
 	f.StringVar(&ask.out, "out", ".", "the `folder` for the image")
 	f.StringVar(&ask.cache, "cache", "", "the `folder` for packages (default: plimsoll/packages in the user's cache)")
-	f.BoolVar(&ask.anew, "anew", false, "build even if an image of this recipe is there")
-	f.BoolVarP(&ask.log, "verbose", "v", false, "print what the programs print")
+	f.BoolVar(&ask.anew, "anew", false, "build even if an image of this recipe exists")
+	f.BoolVarP(&ask.log, "verbose", "v", false, "print the output of the programs")
 	addOutput(cmd, &ask.format)
 	return cmd
 }

@@ -16,12 +16,12 @@ import (
 )
 
 const templateUploadLong = `Upload an image to Proxmox VE and make a template of it: CPU x86-64-v2-AES, virtio disk and network card, serial
-console, guest agent, and a cloud-init drive. On a storage that hosts have each for itself, every host gets a template,
-with VMIDs that follow one another. What an earlier attempt has done is not done again.
+console, guest agent, and a cloud-init drive. On local storage every host gets a template, with consecutive VMIDs. If
+it is interrupted, run it again: it continues.
 
-The token needs more than Plimsoll's own: Datastore.AllocateTemplate on the storage for images, Datastore.AllocateSpace
-on the one for disks, VM.Allocate and VM.Config.* on /vms/VMID, SDN.Use on the bridge. A token of root@pam
-without privilege separation has all of that; remove it afterwards.`
+The token needs more rights than Plimsoll's own: Datastore.AllocateTemplate on the storage for images,
+Datastore.AllocateSpace on the one for disks, VM.Allocate and VM.Config.* on /vms/VMID, SDN.Use on the bridge. A token
+of root@pam without privilege separation has all of them. Remove it afterwards.`
 
 // templateUpload is what the upload verb is asked.
 type templateUpload struct {

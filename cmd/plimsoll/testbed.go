@@ -192,16 +192,15 @@ func newTestbedRunCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE",
 		Short: "Run an experiment and print its results",
-		Long: "Run an experiment and print what came of it: one that comes with the program, by its name, or a file.\n\n" +
-			"Every policy has the same luck: it is drawn from the seed, the trial and the level of load. In the\n" +
+		Long: "Run an experiment and print its results. It is a built-in experiment, by its name, or a file.\n\n" +
+			"All policies meet the same chance, which is drawn from the seed, the trial and the level of load. In the\n" +
 			"simulated world the same experiment with the same seed gives the same results, byte for byte. In the lab\n" +
-			"every trial takes as long as it lasts, and half a minute to begin: choose --policies, --users, --trials\n" +
-			"and --for. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; that\n" +
-			"can be ended and begun again with the same --out, where finished runs are kept. Exits with 99 if an\n" +
-			"assertion of the experiment is missed.\n\n" +
-			"joint-random is a world that is drawn from a seed, --from. With --worlds N it runs every policy in N of them,\n" +
-			"the seeds --from and every second one after it, and prints how cost and lateness are spread, and the worst\n" +
-			"worlds for policy Joint. Odd seeds are for tuning; even ones are kept for reports: tune on no even one.",
+			"each trial takes as long as it lasts, and half a minute to begin: use --policies, --users, --trials and\n" +
+			"--for. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; they can\n" +
+			"be interrupted and continued with the same --out. It exits with 99 if an assertion is missed.\n\n" +
+			"joint-random is a world that is drawn from a seed, --from. With --worlds N it runs every policy in N worlds, the seeds\n" +
+			"--from and every second one after it, and prints how cost and lateness are distributed, and the worst worlds for policy\n" +
+			"Joint. Odd seeds are for tuning; even ones are kept for reports: tune on no even one.",
 		Example: "  plimsoll testbed run slo-cost --out out/slo-cost\n" +
 			"  plimsoll testbed run slo-cost --users 60,120 --policies hpa60,slocost-b --trials 3\n" +
 			"  plimsoll testbed run slo-cost --world lab --users 10,40 --policies slocost-b --trials 1 --for 5m --out out/lab\n" +
@@ -227,8 +226,8 @@ func newRKE2RunCommand(env *cli.Env) *cobra.Command {
 		Use:   "run NAME|FILE --config FILE --out FOLDER",
 		Short: "Run an experiment on the test bed and print its results",
 		Long: "Run an experiment on the test bed that is up, as plimsoll testbed run --world rke2 does. Every run begins with the\n" +
-			"experiment's machines and pods, takes as long as its trial, and some minutes besides. What a finished run came to is\n" +
-			"kept below --out: if the program ends early, run it again with the same arguments, and it continues.",
+			"experiment's machines and pods, and takes some minutes longer than its trial. Finished runs are kept below --out: if\n" +
+			"the program ends early, run it again with the same arguments, and it continues.",
 		Example: "  plimsoll testbed rke2 run slo-cost --config site.yaml --policies hpa60,slocost-b --users 10,60 --trials 3 --out out/rke2",
 		RunE:    func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
 	}
@@ -284,11 +283,11 @@ func (ask *testbedRun) flags(cmd *cobra.Command) {
 	cli.AddFlag(cmd, &ask.trace.From, cli.Positive(cli.ParseDuration), "trace-from", "duration", "", "how far into the recording to begin, such as 288h")
 	cli.AddFlag(cmd, &ask.trace.Length, cli.Positive(cli.ParseDuration), "trace-length", "duration", "", "how much of the recording to play (default: all that is left)")
 	cli.AddFlag(cmd, &ask.trace.Peak, aboveZero, "trace-peak", "number", "", "requests a second in its busiest minute (default: as recorded)")
-	f.Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
+	f.Uint64Var(&ask.seed, "seed", 0, "the seed of all random choices, in place of the experiment's")
 	cli.AddFlag(cmd, &ask.options.Parallel, atLeastOne, "parallel", "number", "", "runs at a time (default: one a processor)")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write results.json, report.html and the figures to")
 	f.StringVar(&ask.journal, "journal", "", "a `file` to write every step to, of one run in the simulated world; plimsoll explain reads it")
-	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
+	f.BoolVar(&ask.quiet, "quiet", false, "do not print progress")
 	addOutput(cmd, &ask.format)
 }
 
@@ -482,10 +481,10 @@ func newTestbedReportCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FOLDER...",
 		Short: "Write the report of one experiment, or compare several",
-		Long: "Draw the figures and write the report of an experiment again, from the experiment.yaml and the results.json\n" +
-			"that run --out has left in a folder.\n\n" +
-			"With several folders, of one experiment in several worlds, versions or settings, say how far the first is from\n" +
-			"each of the others, and with --out write that to a page with figures.",
+		Long: "Write the figures and the report of an experiment again, from the experiment.yaml and the results.json that\n" +
+			"run --out wrote into a folder.\n\n" +
+			"With several folders, compare the first with each of the others. With --out, write the comparison to a page with\n" +
+			"figures.",
 		Example: "  plimsoll testbed report out/slo-cost\n" +
 			"  plimsoll testbed report out/sim out/lab --out out/worlds",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,9 +15,10 @@ func newTestbedLabCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Run a real control plane with simulated nodes and pods on this machine",
-		Long: "Run a small real world on this machine: etcd, kube-apiserver, kube-controller-manager with the real\n" +
+		Long: "Run a real control plane on this machine: etcd, kube-apiserver, kube-controller-manager with the real\n" +
 			"HorizontalPodAutoscaler, and kube-scheduler; nodes and pods by KWOK; Prometheus; an emulated Proxmox VE whose machines\n" +
-			"become nodes; and requests that pods serve as if they ran. All on loopback, without root and without containers. The programs are built from the checkout by Go when they are first needed.",
+			"become nodes; and simulated request serving. It listens on loopback, without root and without containers. Go builds the\n" +
+			"programs from the checkout when they are first needed.",
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabToolsCommand(env))
 	return cli.VerbsOnly(cmd)
@@ -27,7 +28,7 @@ func newTestbedLabCommand(env *cli.Env) *cobra.Command {
 type labFolder struct{ name, data string }
 
 func addLabFolder(cmd *cobra.Command, into *labFolder) {
-	cli.AddFlag(cmd, &into.name, parseLabName, "name", "name", "lab", "which lab, if there are several")
+	cli.AddFlag(cmd, &into.name, parseLabName, "name", "name", "lab", "the name of the lab")
 	cmd.Flags().StringVar(&into.data, "data", "", "the `folder` of the lab (default: one of that name in this user's cache)")
 }
 

@@ -54,8 +54,7 @@ func newLabUpCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a lab, and print how to reach it",
-		Long: "Start a lab that stays up in the background, and say how to reach it. What is in its folder from before is kept:\n" +
-			"a lab goes on with the objects it had.",
+		Long:  "Start a lab in the background, and print how to reach it. A lab on the folder of an earlier one keeps its objects.",
 		Example: "  plimsoll testbed lab up\n" +
 			"  plimsoll testbed lab up --name second --parts kwok --pod-start 5s-20s\n" +
 			"  plimsoll testbed lab up --controller-manager-arg --horizontal-pod-autoscaler-sync-period=5s",
@@ -69,12 +68,12 @@ func newLabUpCommand(env *cli.Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	addLabFolder(cmd, &ask.labFolder)
-	f.BoolVar(&ask.foreground, "foreground", false, "stay, and take the lab down when interrupted")
+	f.BoolVar(&ask.foreground, "foreground", false, "run in the foreground, and stop the lab when interrupted")
 	f.BoolVar(&ask.spawned, "spawned", false, "stay, and leave it to the process that spawned this one to say how to reach the lab")
 	if err := f.MarkHidden("spawned"); err != nil {
 		panic(err)
 	}
-	cli.AddFlag(cmd, &ask.parts, parseLabParts, "parts", "names", strings.Join(labPartNames(), ","), "what there is besides the control plane; none for nothing")
+	cli.AddFlag(cmd, &ask.parts, parseLabParts, "parts", "names", strings.Join(labPartNames(), ","), "the parts besides the control plane; none for no parts")
 	cli.AddFlag(cmd, &ask.podStart, parseRange, "pod-start", "range", "1s-3s", "how long a pod takes from being bound to being ready")
 	cli.AddFlag(cmd, &ask.podStop, parseRange, "pod-stop", "range", "0s-1s", "how long a pod takes to go once it is deleted")
 	cli.AddFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts the Proxmox VE has")

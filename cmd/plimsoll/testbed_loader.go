@@ -35,17 +35,15 @@ func newTestbedLoaderCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loader",
 		Short: "Serve requests that take a known amount of CPU, to have something to scale",
-		Long: `Serve requests over HTTP, each of which works out decimals of π, until it is interrupted. Then it takes no more, and
-finishes what it has.
+		Long: `Serve requests over HTTP that each compute decimals of π, until it is interrupted. Then finish the requests that it has.
 
-With --calibrate it finds out first how many decimals take that long on one core, by the CPU time of the thread that
-works: a machine that is busy, or a container with half a core, comes to the same number, only later. Every request may
-hold memory besides, and may be passed on to other loaders, so that several make a chain.
+With --calibrate it first measures how many decimals take that long on one core, in CPU time, so that a busy machine
+comes to the same number. Each request may hold memory, and may be passed on to other loaders.
 
-  /          any path but these: a request's work, answered with π; Server-Timing says how long it took
-  /metrics   histograms of requests and calls, and requests under way, by the names that preset OTel reads
-  /healthz   it lives
-  /readyz    it takes requests: the work is known, and it is not ending`,
+  /          any other path: a request, answered with π; Server-Timing says how long it took
+  /metrics   histograms of requests and calls, and requests in flight, with the names that preset OTel reads
+  /healthz   the process lives
+  /readyz    it takes requests`,
 		Example: "  plimsoll testbed loader --calibrate 120ms\n" +
 			"  plimsoll testbed loader --listen 127.0.0.1:8081 --digits 1200 --memory 2MB\n" +
 			"  plimsoll testbed loader --calibrate 20ms --call http://127.0.0.1:8081 --call http://127.0.0.1:8082 --parallel",
@@ -59,17 +57,17 @@ hold memory besides, and may be passed on to other loaders, so that several make
 	}
 	f, c := cmd.Flags(), &ask.config
 	f.StringVar(&ask.listen, "listen", "127.0.0.1:8080", "the `address` to listen at; port 0 takes a free one")
-	f.BoolVar(&ask.expose, "expose", false, "listen on an address that others can reach, too")
+	f.BoolVar(&ask.expose, "expose", false, "listen on an address that other machines can reach")
 	cli.AddFlag(cmd, &c.Digits, atLeastOne, "digits", "number", "", fmt.Sprintf("decimals of π for every request (default: %d, without --calibrate)", usualDigits))
-	cli.AddFlag(cmd, &c.Calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", "", "have every request take so much of a core, such as 120ms")
+	cli.AddFlag(cmd, &c.Calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", "", "the CPU time of a request, such as 120ms")
 	cli.AddFlag(cmd, &c.Memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
-	cli.AddFlag(cmd, &c.Spread, parsePercentage, "spread", "percentage", "0%", "how far from the mean a request's work goes either way, such as 20%")
+	cli.AddFlag(cmd, &c.Spread, parsePercentage, "spread", "percentage", "0%", "how far a request's work differs from the mean, such as 20%")
 	cli.AddFlag(cmd, &c.AtOnce, atLeastOne, "at-once", "number", "64", "how many requests are worked on at a time")
 	f.StringArrayVar(&c.Calls, "call", nil, "an `address` that every request is passed on to when its work is done; repeatable")
 	f.BoolVar(&c.Parallel, "parallel", false, "make the calls all at once, and not one after the other")
 	cli.AddFlag(cmd, &c.CallTimeout, cli.Positive(cli.ParseDuration), "call-timeout", "duration", "30s", "how long a call may take")
-	cli.AddFlag(cmd, &c.Linger, cli.ParseDuration, "linger", "duration", "0s", "how long to take requests after the end was asked for, while balancers learn of it")
-	cli.AddFlag(cmd, &c.Grace, cli.ParseDuration, "grace", "duration", "30s", "how long requests may then take to be finished")
+	cli.AddFlag(cmd, &c.Linger, cli.ParseDuration, "linger", "duration", "0s", "how long to take requests after SIGTERM, while balancers notice")
+	cli.AddFlag(cmd, &c.Grace, cli.ParseDuration, "grace", "duration", "30s", "how long requests may take to finish after that")
 	addOutput(cmd, &ask.format)
 	return cmd
 }

@@ -23,9 +23,9 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile NAME|FILE",
 		Short: "Measure how much load pods serve, and print the profile for policy Predictive",
-		Long: "Measure what the pods of an experiment's workload serve together, in the simulated world: for 1, 2, 3 pods\n" +
-			"and so on, the highest load that still keeps the workload's objective, of requests that arrive regardless of\n" +
-			"becomes of the ones before. A line and a parabola are fitted to what was measured.",
+		Long: "Measure how much load the pods of an experiment's workload serve together, in the simulated world: for 1, 2, 3 pods\n" +
+			"and so on, the highest load of independent requests at which the objective still holds. Print the measurements, and the\n" +
+			"line and the parabola that fit them best.",
 		Example: "  plimsoll testbed profile policies\n" +
 			"  plimsoll testbed profile my-own.yaml --pods 20 --for 10m -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,9 +49,9 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 			return ask.run(cmd.Context(), env, e)
 		},
 	}
-	cli.AddFlag(cmd, &ask.profiling.Pods, atLeastOne, "pods", "number", "8", "up to how many pods")
+	cli.AddFlag(cmd, &ask.profiling.Pods, atLeastOne, "pods", "number", "8", "the most pods to measure")
 	cli.AddFlag(cmd, &ask.profiling.Length, cli.Positive(cli.ParseDuration), "for", "duration", "5m", "how long each load lasts, a minute at least")
-	cmd.Flags().Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
+	cmd.Flags().Uint64Var(&ask.seed, "seed", 0, "the seed of all random choices, in place of the experiment's")
 	addOutput(cmd, &ask.format)
 	return cmd
 }

@@ -42,10 +42,10 @@ func newTestbedPVECommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pve",
 		Short: "Serve an emulated Proxmox VE cluster",
-		Long: "Serve an emulated Proxmox VE cluster over HTTPS, until it is interrupted: hosts that each answer for the whole\n" +
-			"cluster, the first at --listen and the others at the ports behind, with a template that can be cloned at once.\n" +
-			"Prints how to reach it and a token that may everything.\n\n" +
-			"Things go wrong as a file says, one fault a line:\n\n" + faultCatalogue(),
+		Long: "Serve an emulated Proxmox VE cluster over HTTPS until it is interrupted. Each host answers for the whole cluster, the\n" +
+			"first at --listen and the others at the following ports. A template can be cloned at once. It prints how to reach the\n" +
+			"cluster, and a token with all privileges.\n\n" +
+			"Inject faults with a file, one fault a line:\n\n" + faultCatalogue(),
 		Example: "  plimsoll testbed pve\n" +
 			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v",
 		Args: cli.NoArguments,
@@ -55,13 +55,13 @@ func newTestbedPVECommand(env *cli.Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&ask.listen, "listen", "127.0.0.1:8006", "the `address` of the first host; port 0 takes free ones")
-	f.BoolVar(&ask.expose, "expose", false, "listen on an address that others can reach, too")
+	f.BoolVar(&ask.expose, "expose", false, "listen on an address that other machines can reach")
 	cli.AddFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts there are")
 	f.StringVar(&ask.faults, "faults", "", "a `file` that says what goes wrong")
-	f.Uint64Var(&ask.seed, "seed", 1, "where all chance comes from")
+	f.Uint64Var(&ask.seed, "seed", 1, "the seed of all random choices")
 	cli.AddFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes")
 	cli.AddFlag(cmd, &ask.release, parseRelease, "release", "version", "", "the version of Proxmox VE, such as 8.4.1 (default: the newest that is emulated)")
-	f.StringVar(&ask.state, "state", "", "a `file` to go on from, if it is there, and to save the cluster to in the end: its clock goes on, too")
+	f.StringVar(&ask.state, "state", "", "a `file` to load the cluster from, if it exists, and to save it to at the end")
 	f.BoolVarP(&ask.verbose, "verbose", "v", false, "print every call")
 	addOutput(cmd, &ask.format)
 	return cmd

@@ -21,9 +21,9 @@ func newTestbedRKE2Command(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rke2",
 		Short: "Build an RKE2 cluster on your own Proxmox VE, run experiments on it, and remove it",
-		Long: "Build a cluster of RKE2 for experiments on a Proxmox VE of your own: a control plane, a machine that is to send\n" +
-			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
-			"of it is removed again. If up or down ends early, run it again, and it continues.",
+		Long: "Build a cluster of RKE2 for experiments on your own Proxmox VE: a control plane, a machine that sends load, and workers.\n" +
+			"Everything carries the site's owner in its marks and lies in a resource pool of its own, so that down can remove it. If\n" +
+			"up or down ends early, run it again, and it continues.",
 	}
 	cmd.AddCommand(newRKE2UpCommand(env), newRKE2RunCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
 	return cli.VerbsOnly(cmd)
@@ -46,12 +46,10 @@ func newRKE2UpCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up --config FILE",
 		Short: "Build the test bed, or its missing parts",
-		Long: "Build the test bed, or what is missing of it. First everything that it rests on is checked; what is wrong is reported\n" +
-			"by the field of the site's file, with the fix, before anything is made. Each step looks at what there is\n" +
-			"before it acts. The folder that the state is kept in holds the cluster's secrets and its kubeconfig.\n\n" +
-			"With --dry-run, the site is only read. What would be done is found out in an emulated cluster that is furnished\n" +
-			"alike, and printed: every call that changes something, what is read, and every file that would be written, here,\n" +
-			"on machines' first-boot discs, and in the guests; with -o json or yaml, their contents too.",
+		Long: "Build the test bed, or its missing parts. It checks everything first, and reports each fault by the field of the site's\n" +
+			"file, with the fix, before anything is made. The state folder holds the cluster's secrets and its kubeconfig.\n\n" +
+			"With --dry-run it only reads the site, builds the test bed in an emulated cluster like yours, and prints every call and\n" +
+			"every file. With -o json or yaml it prints the files' contents too.",
 		Example: "  plimsoll testbed rke2 up --config site.yaml --dry-run\n" +
 			"  plimsoll testbed rke2 up --config site.yaml && export KUBECONFIG=site.rke2/kubeconfig",
 		Args: cli.NoArguments,
@@ -66,7 +64,7 @@ func newRKE2UpCommand(env *cli.Env) *cobra.Command {
 		},
 	}
 	ask.flags(cmd)
-	cmd.Flags().BoolVar(&ask.dry, "dry-run", false, "print what would be done where nothing is yet, and do nothing")
+	cmd.Flags().BoolVar(&ask.dry, "dry-run", false, "print what would be done from the beginning, and do nothing")
 	addOutput(cmd, &ask.format)
 	return cmd
 }
@@ -76,9 +74,8 @@ func newRKE2DownCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down --config FILE",
 		Short: "Remove the test bed: machines, first-boot discs, token, roles, resource pool and state",
-		Long: "Remove the test bed to the last machine, first-boot disc, role, token and resource pool, whatever up came to, and\n" +
-			"then the state that is kept of it here. The control plane goes first: Plimsoll runs there. What is not proved to\n" +
-			"be the test bed's is not touched, and is reported.",
+		Long: "Remove the test bed: machines, first-boot discs, roles, token, resource pool, and then the state folder. The control\n" +
+			"plane goes first, because Plimsoll runs there. What is not proved to be the test bed's is reported and not touched.",
 		Example: "  plimsoll testbed rke2 down --config site.yaml",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

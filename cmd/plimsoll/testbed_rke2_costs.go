@@ -35,9 +35,9 @@ func newRKE2CostsCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "costs --config FILE --from TIME",
 		Short: "Compare OpenCost's node costs with Plimsoll's",
-		Long: "Hold what OpenCost says that nodes cost beside what Plimsoll says, for a time such as that of a run. Ours is added up\n" +
-			"from Plimsoll's series in Prometheus, theirs is asked of OpenCost's API at addons.openCost.url. Nodes that only one of\n" +
-			"the two has a price for, such as the control plane, are listed and in no total. Only reads.",
+		Long: "Compare OpenCost's node costs with Plimsoll's, for a time such as that of a run. Plimsoll's are added up from its series\n" +
+			"in Prometheus, OpenCost's come from its API at addons.openCost.url. Nodes that only one of them prices, such as the\n" +
+			"control plane, are listed and in no total. It only reads.",
 		Example: "  plimsoll testbed rke2 costs --config site.yaml --from 2026-03-01T12:00:00Z --to 2026-03-01T12:30:00Z",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,9 +28,8 @@ func newTopCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show hosts, workloads and pending pods as they are now",
-		Long: `Show hosts, workloads and pending pods as they are now, with what was decided last, from a page
-that plimsoll run, dashboard or demo serves, or from the last record of a journal. On a terminal it
-is shown again and again.`,
+		Long: `Show hosts, workloads, pending pods and the last decisions, from a page that plimsoll run, dashboard
+or demo serves, or from the last record of a journal. On a terminal it is refreshed.`,
 		Example: "  kubectl port-forward -n plimsoll deploy/plimsoll 8642 & plimsoll top\n" +
 			"  plimsoll top --journal day.ndjson",
 		Args: cli.NoArguments,

@@ -71,7 +71,7 @@ the loop is a record, which plimsoll explain reads; the same seed gives the same
 	cli.AddFlag(cmd, &o.wall, cli.Positive(cli.ParseDuration), "for", "duration", "90s", "how long the demo runs, at its speed")
 	cli.AddFlag(cmd, &o.speed, parsePace, "speed", "factor", demoSpeed.String(), "how much faster than life, such as 960x; max does not wait, and simulates what "+demoSpeed.String()+" would")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the day's seed: same seed, same day")
-	cli.AddShortFlag(cmd, &o.format, cli.OneOf("text", "json"), "output", "o", "format", "text", "show the day as text, or print its records as json")
+	cli.AddShortFlag(cmd, &o.format, cli.OneOf("text", "json"), "output", "o", "format", "text", "print the day as text, or its records as json")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "print lines even on a terminal")
 	cmd.Flags().BoolVar(&o.noColor, "no-color", false, "draw without colours (also: set NO_COLOR)")
 	cmd.Flags().StringVar(&o.page, "page", dashboard.UsualAddress, "serve a web page of the day at this `address`, host:port; off for none")

@@ -17,8 +17,9 @@ import (
 type line struct {
 	number int
 	text   string
-	prose  bool // running text, not a table, a picture or code
+	prose  bool // running text, not a picture or code
 	breaks bool // no sentence goes on from the line before
+	cell   bool // a cell of a table, or a heading
 }
 
 // token is what lies between two spaces.
@@ -165,8 +166,14 @@ var (
 	pageBreak = regexp.MustCompile(`^\s*(#|>|[-*] |\d+\. |$)`)
 )
 
-// page checks a page of Markdown. Fenced code and code spans are quotations.
+// page checks a page of Markdown.
 func (c *checker) page(text string) {
+	c.block(pageLines(text))
+	c.links(text)
+}
+
+// pageLines are the lines of a page. Fenced code and code spans are quotations.
+func pageLines(text string) []line {
 	var lines []line
 	fenced, table := false, false
 	for i, text := range strings.Split(unreleased(text), "\n") {
@@ -181,15 +188,15 @@ func (c *checker) page(text string) {
 		text = link.ReplaceAllString(codeSpan.ReplaceAllString(text, "X"), "]")
 		row := strings.HasPrefix(text, "|")
 		if code := strings.HasPrefix(text, "    "); !row {
-			lines = append(lines, line{i + 1, text, !code, code || table || pageBreak.MatchString(text)})
+			lines = append(lines, line{i + 1, text, !code, code || table || pageBreak.MatchString(text), strings.HasPrefix(text, "#")})
 		} else {
 			for cell := range strings.SplitSeq(text, "|") {
-				lines = append(lines, line{i + 1, cell, true, true})
+				lines = append(lines, line{i + 1, cell, true, true, true})
 			}
 		}
 		table = row
 	}
-	c.block(lines)
+	return lines
 }
 
 // unreleased is a page without the changes of earlier releases, which are history.

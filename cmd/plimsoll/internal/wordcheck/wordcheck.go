@@ -1,5 +1,5 @@
 // Package wordcheck finds prose that is hard to read: words that docs/glossary.md replaces, wide
-// comments and long sentences.
+// comments, long sentences, and links of pages that lead nowhere.
 //
 // It reads the comments of every Go file, the string literals that are sentences, and every page
 // of documentation, without a build. What it found when it was introduced is a baseline that may
@@ -26,6 +26,7 @@ const (
 	Word     Rule = "word"     // the glossary has a better word
 	Width    Rule = "width"    // a comment is wider than a reader's window
 	Sentence Rule = "sentence" // a sentence is longer than a reader's breath
+	Link     Rule = "link"     // a link leads to no file or heading
 )
 
 const (
@@ -60,7 +61,7 @@ func Check(fsys fs.FS) ([]Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", glossaryFile, err)
 	}
-	c := checker{replaced: replaced}
+	c := checker{fsys: fsys, replaced: replaced}
 	err = archcheck.Walk(fsys, func(name string, d fs.DirEntry) error {
 		if ext := path.Ext(name); d.IsDir() || ext != ".go" && ext != ".md" {
 			return nil
@@ -78,6 +79,7 @@ func Check(fsys fs.FS) ([]Finding, error) {
 }
 
 type checker struct {
+	fsys     fs.FS
 	replaced replacements
 	found    []Finding
 	path     string // of the file that is being read
@@ -136,21 +138,26 @@ func (c *checker) words(lines []line) {
 // sentences reports those with more words than a reader keeps in mind.
 func (c *checker) sentences(text []token) {
 	for len(text) > 0 {
-		end, words := 0, 0
-		for end < len(text) {
-			t := text[end]
-			words += min(1, len(t.words()))
-			end++
-			if end == len(text) || t.stops() && text[end].starts() {
-				break
-			}
-		}
+		end, words := sentence(text)
 		if words > longest {
 			c.report(text[0].line, Sentence, fmt.Sprintf("%d words", words),
 				fmt.Sprintf("split %q, at most %d words", opening(text[:end]), longest))
 		}
 		text = text[end:]
 	}
+}
+
+// sentence is where the first sentence of a text ends, and how many words it has.
+func sentence(text []token) (end, words int) {
+	for end < len(text) {
+		t := text[end]
+		words += min(1, len(t.words()))
+		end++
+		if end == len(text) || t.stops() && text[end].starts() {
+			break
+		}
+	}
+	return end, words
 }
 
 // opening is how a sentence begins.

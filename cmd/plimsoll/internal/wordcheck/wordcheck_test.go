@@ -126,3 +126,54 @@ func TestBadInputIsRefused(t *testing.T) {
 		t.Errorf("a file that is no Go: got %v", err)
 	}
 }
+
+func TestLinksLead(t *testing.T) {
+	fsys := fstest.MapFS{
+		glossaryFile:   {Data: []byte(glossary)},
+		"README.md":    {Data: []byte("[a](docs/a.md#two-words) [b](docs/b.md) [c](docs/a.md#none) [d](#here) <https://e.example> [f](https://f.example/x)\n\n# Here\n")},
+		"docs/a.md":    {Data: []byte("# A `code`, and (more)\n\n## Two words\n\n## Two words\n\n[up](../README.md#here) [twice](#two-words-1) [code](#a-code-and-more)\n\n```\n# No heading\n[no](link.md)\n```\n\n`[no](link.md)` [none](#no-heading)\n")},
+		"docs/pic.png": {},
+		"docs/c.md":    {Data: []byte("![a picture](pic.png) ![none](none.png)\n")},
+	}
+	var got []string
+	for _, f := range must.Get(Check(fsys))(t) {
+		if f.Rule == Link {
+			got = append(got, f.String())
+		}
+	}
+	want := []string{
+		`README.md:1: link: "docs/b.md": there is no file docs/b.md`,
+		`README.md:1: link: "docs/a.md#none": there is no such heading in docs/a.md`,
+		`docs/a.md:14: link: "#no-heading": there is no such heading in docs/a.md`,
+		`docs/c.md:1: link: "none.png": there is no file docs/none.png`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestGrades(t *testing.T) {
+	easy := grade("# A heading of many words that does not count\n\nThe cat sat. It ate `a long piece of code`.\n\n| a | table |\n|---|---|\n\n- The dog ran.\n")
+	if easy.Words != 9 || easy.Median != 3 || easy.Level > 1 {
+		t.Errorf("easy text has %+v", easy)
+	}
+	hard := grade("Notwithstanding considerable organisational complications, administrators ultimately accomplished comprehensive documentation.\n")
+	if hard.Words != 9 || hard.Level < 20 {
+		t.Errorf("hard text has %+v", hard)
+	}
+	if g := grade("# Only a heading\n"); g != (Grade{}) {
+		t.Errorf("no text has %+v", g)
+	}
+}
+
+// Pages are for people who read English as a second language.
+func TestPagesAreEasyToRead(t *testing.T) {
+	for _, g := range must.Get(Grades(os.DirFS(root)))(t) {
+		if strings.HasPrefix(g.Path, "docs/decisions/") { // they are not edited once accepted
+			continue
+		}
+		if g.Level > 10 || g.Median > 18 {
+			t.Errorf("%s: must be of grade 10 at most with a median sentence of 18 words at most, was %.1f and %d: split its sentences", g.Path, g.Level, g.Median)
+		}
+	}
+}
