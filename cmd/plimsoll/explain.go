@@ -19,11 +19,12 @@ func newExplainCommand(env *cli.Env) *cobra.Command {
 	var (
 		file   string
 		reason string
+		follow bool
 		format output
 		ask    = standingQuestion{format: &format}
 	)
 	cmd := &cobra.Command{
-		Use:   "explain WORKLOAD | last|N|ID | --reason CODE",
+		Use:   "explain WORKLOAD | last|N|ID | --reason CODE | --follow",
 		Short: "Explain a workload, a decision or a reason code",
 		Long: `Explain a workload, a decision or a reason code.
 
@@ -34,6 +35,8 @@ A decision is read from a journal, a file with one record a line. plimsoll run w
 configuration names a file, and plimsoll demo -o json prints one. last is the last record that changed
 something.
 
+With --follow, print every decision as it is appended to the journal.
+
 With --reason, print what a code means and what to do about it.`,
 		Example: "  plimsoll explain web -n shop\n" +
 			"  plimsoll explain --reason PoolAtMax\n" +
@@ -43,6 +46,9 @@ With --reason, print what a code means and what to do about it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("reason") {
 				return explainReason(cmd, env, reason, args, format)
+			}
+			if follow {
+				return explainFollow(cmd, env, args, file, format)
 			}
 			if len(args) != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
@@ -61,6 +67,7 @@ With --reason, print what a code means and what to do about it.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each decision as it is appended to the journal")
 	addReason(cmd, &reason)
 	addNamespace(cmd, &ask.namespace, "the workload's namespace")
 	addKubeconfig(cmd, &ask.kube)

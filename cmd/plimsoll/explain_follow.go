@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+// explainFollow prints the decisions that come, until the program is interrupted. Of a file those
+// that are appended, of standard input all.
+func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string, format output) error {
+	if len(args) > 0 {
+		return cli.SeeHelp(cmd, cli.Misused("--follow: must be given without a workload or a decision, was given %q", args[0]))
+	}
+	if file == "" {
+		file = env.Getenv(journalVariable)
+	}
+	print := func(s *loop.Step) error {
+		if !s.Decided() {
+			return nil
+		}
+		return format.print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
+	}
+	switch file {
+	case "":
+		return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journalVariable))
+	case "-":
+		return loop.Read(env.Stdin, print)
+	}
+	err := followFile(cmd.Context(), file, print)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// followFile calls f with the records that are appended to a journal from now on, also when it is
+// put aside, until the context is done.
+func followFile(ctx context.Context, name string, f func(*loop.Step) error) error {
+	for whence := io.SeekEnd; ctx.Err() == nil; whence = io.SeekStart {
+		file, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("--journal: %w", err)
+		}
+		if _, err = file.Seek(0, whence); err == nil {
+			err = loop.Read(&growing{ctx: ctx, file: file}, f)
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return ctx.Err()
+}
