@@ -31,7 +31,7 @@ type Contrast struct {
 var contrasted = []string{"requests", "goodFraction", "p50Ms", "p90Ms", "p99Ms", "costUnits", "podMinutes", "vmHours", "orders", "returns", "decisions"}
 
 // servedP90 is what of p90Ms is left without what the machine added that a world by the clock ran
-// on. It is of sources of which one tells that.
+// on. It is of sources of which one says that.
 const servedP90 = "servedP90Ms"
 
 // mostOff is how far the first source should be off at most: a world that predicts another does it

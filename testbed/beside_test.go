@@ -62,7 +62,7 @@ func TestSourcesAreHeldAgainstTheFirst(t *testing.T) {
 	}
 }
 
-// A world by the clock tells what answers took without what its machine added, and the other, which
+// A world by the clock says what answers took without what its machine added, and the other, which
 // has no clock, all that they took.
 func TestWhatAMachineAddedIsToldApart(t *testing.T) {
 	sim := measured("sim", Trial{Policy: "a", Users: 10, P90Ms: 90}, Trial{Policy: "a", Users: 40, P90Ms: 90})

@@ -42,7 +42,7 @@ func (r *Trial) Follow(e *Experiment, courses []Course, told *Telling, length ti
 	r.Path, r.Machines = all, told.counts(length)
 }
 
-// changesIn counts the changes of replicas, and the machines that were ordered or given back, in a
+// changesIn counts the changes of replicas, and the machines that were ordered or returned, in a
 // span.
 func changesIn(span *Range, courses []Course, machines []time.Duration) int {
 	n := 0

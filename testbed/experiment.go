@@ -273,7 +273,7 @@ type PodPolicy struct {
 type NodePolicy struct {
 	Policy string `json:"policy" strict:"required"`
 	// ScaledBy is who decides on machines: Plimsoll, if omitted, or ClusterAutoscaler, which orders
-	// them from Plimsoll over gRPC. In the simulated world the policy unneeded stands for it.
+	// them from Plimsoll over gRPC. In the simulated world the policy unneeded plays it.
 	ScaledBy ScaledBy     `json:"scaledBy,omitempty"`
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
@@ -292,7 +292,7 @@ const (
 )
 
 // Upstream reports whether upstream's cluster-autoscaler decides on the row's machines, or what
-// stands for it.
+// plays it.
 func (p *Policy) Upstream() bool {
 	return p.Nodes != nil && p.Nodes.ScaledBy == ScaledByClusterAutoscaler
 }
@@ -343,7 +343,7 @@ type Fault struct {
 	Left Share `json:"left,omitempty"`
 }
 
-// Claim is what a publication says of its policies. One rule tells what of which measures is
+// Claim is what a publication says of its policies. One rule says what of which measures is
 // claimed. Whether it comes out is reported, and fails nothing.
 type Claim struct {
 	Name     string   `json:"name" strict:"required"`

@@ -24,7 +24,7 @@ func TestPredictiveIsInTimeForARamp(t *testing.T) {
 	}
 }
 
-// While nobody knows what comes, a load that falls shrinks nothing.
+// While no one knows what comes, a load that falls shrinks nothing.
 func TestPredictiveShrinksNothingWithoutMetrics(t *testing.T) {
 	const from, to = 17 * time.Minute, 27 * time.Minute
 	e := profiledExperiment(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // Profiling measures what the pods of an experiment's workload serve: for each number of pods the
-// highest open load, which comes whatever becomes of the requests before, at which the objective's
+// highest open load, which comes regardless of the requests before, at which the objective's
 // part of all requests is still answered within its target. It is measured in the simulated world,
 // by halving what lies between a load that holds and one that does not.
 type Profiling struct {
@@ -127,7 +127,7 @@ func (p Profiling) most(ctx context.Context, e *Experiment, pods int, guess floa
 	return low, nil
 }
 
-// holds makes a run, in which nobody decides anything, and says whether the objective was kept.
+// holds makes a run, in which no one decides anything, and says whether the objective was kept.
 func (p Profiling) holds(ctx context.Context, e *Experiment, pods int, rate float64, out *Profiled) (bool, error) {
 	w, err := p.world(e, pods, rate)
 	if err != nil {

@@ -51,7 +51,7 @@ type Trial struct {
 
 	Requests     int    `json:"requests"`     // that were answered or failed
 	Failed       int    `json:"failed"`       // of them
-	Unfinished   Number `json:"unfinished"`   // sent beside them, and not answered by the end; unknown where nobody counts them
+	Unfinished   Number `json:"unfinished"`   // sent beside them, and not answered by the end; unknown where no one counts them
 	GoodFraction Number `json:"goodFraction"` // of Requests, answered within the objective's target
 	// LateShare is the part of the requests that was answered after the target, or not by the end
 	// although that was over; FailedShare is the part that failed.
@@ -90,7 +90,7 @@ type Trial struct {
 	// SpanReplicaMinutes is the time of all replicas that were asked for in the experiment's span;
 	// unknown if it has none.
 	SpanReplicaMinutes Number `json:"spanReplicaMinutes"`
-	// SpanChanges counts the changes of replicas, and the machines ordered and given back, in the
+	// SpanChanges counts the changes of replicas, and the machines ordered and returned, in the
 	// span.
 	SpanChanges Number `json:"spanChanges"`
 	// RateMax is the most that the machines cost an hour at any time.

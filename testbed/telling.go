@@ -14,7 +14,7 @@ import (
 type Telling struct {
 	// Decisions counts the changes of replicas that were decided.
 	Decisions int
-	// Machines is when machines were ordered or given back, since the start.
+	// Machines is when machines were ordered or returned, since the start.
 	Machines []time.Duration
 	// Counts is how many machines there were or were on their way, spares omitted, whenever that
 	// changed.

@@ -9,7 +9,7 @@ import (
 )
 
 // In the simulated world a row whose machines cluster-autoscaler decides on is played by what
-// stands for it, and comes out as the same row without that word.
+// plays it, and comes out as the same row without that word.
 func TestUnneededStandsForClusterAutoscaler(t *testing.T) {
 	e := must.Get(Parse(read(t, "experiments/upstream.yaml")))(t)
 	o := Options{Users: []int{40}, Trials: 1}

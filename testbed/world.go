@@ -345,7 +345,7 @@ func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule, j
 	return e.score(j, &c, w, &t), nil
 }
 
-// broken says what in a step must not happen in any world, whatever its faults: a plan that
+// broken says what in a step must not happen in any world, regardless of its faults: a plan that
 // breaks the rules, or books that cannot be kept. A number that came of it would be worth
 // nothing.
 func broken(s *loop.Step) error {

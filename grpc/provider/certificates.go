@@ -15,7 +15,7 @@ import (
 
 // Certificates are a set of certificates that trust each other, in PEM.
 type Certificates struct {
-	CA                []byte // of both; its key is thrown away, so that nobody can add to the set
+	CA                []byte // of both; its key is thrown away, so that no one can add to the set
 	Server, ServerKey []byte
 	Client, ClientKey []byte
 	NotAfter          time.Time

@@ -145,7 +145,7 @@ func TestNobodyIsServedWithoutNames(t *testing.T) {
 	}
 }
 
-// An operator finds out why cluster-autoscaler is not let in, and nobody fills the log by trying.
+// An operator finds out why cluster-autoscaler is not let in, and no one fills the log by trying.
 func TestRefusedClientsAreNamedOnceAMinute(t *testing.T) {
 	authority := newShared(t)
 	var mu sync.Mutex

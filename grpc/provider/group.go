@@ -24,7 +24,7 @@ const (
 // Pool is a pool that cluster-autoscaler may scale.
 type Pool struct {
 	nodescaler.Pool
-	// Options are what cluster-autoscaler is told to do otherwise than its flags say; nil for
+	// Options are what cluster-autoscaler is asked to do otherwise than its flags say; nil for
 	// nothing.
 	Options *Options
 }

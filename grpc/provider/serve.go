@@ -171,7 +171,7 @@ func (s *Server) metrics(to prometheus.Registerer) (grpc.UnaryServerInterceptor,
 	return count, err
 }
 
-// newMetrics counts and times every call, by name and outcome, and tells whether the machines are
+// newMetrics counts and times every call, by name and outcome, and says whether the machines are
 // seen.
 func (s *Server) newMetrics(to prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{

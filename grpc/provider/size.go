@@ -53,7 +53,7 @@ func (s *sizing) hasParted(g *group, n *externalgrpc.ExternalGrpcNode) bool {
 	return was && p.group == g.id && (n.GetName() == p.name || n.GetName() == n.GetProviderID())
 }
 
-// change is a change of a group's size: the view of it, and the group. One that nobody waits for
+// change is a change of a group's size: the view of it, and the group. One that no one waits for
 // any more is taken for lost by who asked, and asked again.
 func (s *Server) change(ctx context.Context, id string) (*view, *group, error) {
 	if err := ctx.Err(); err != nil {
@@ -208,7 +208,7 @@ func (s *Server) going(v *view, g *group, nodes []*externalgrpc.ExternalGrpcNode
 			sound++
 		}
 	}
-	// Failed machines may go whatever the minimum: they are no capacity.
+	// Failed machines may go regardless of the minimum: they are no capacity.
 	if least, _ := v.limits(g); sound > 0 && v.target(g)-len(going) < least {
 		return nil, status.Errorf(codes.FailedPrecondition, "nodes: the group %s must keep %d machines, %d of %d were to go", g.id, least, len(going), v.target(g))
 	}

@@ -30,7 +30,7 @@ func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpc.
 // defaultPodSlots is how many pods Kubernetes lets a node take unless it is told otherwise.
 const defaultPodSlots = 110
 
-// node is a node of the group as it is when it has just joined. Static pods cannot be told of, so
+// node is a node of the group as it is when it has just joined. Static pods cannot be known of, so
 // they are in what is reserved, with what the system keeps.
 func (g *group) node() *corev1.Node {
 	slots := g.pool.PodSlots

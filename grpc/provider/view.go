@@ -43,7 +43,7 @@ type memory struct {
 	fresh    time.Duration
 	rooms    func(*view) map[*group]int
 
-	// reading is held by the one who reads the machines, so that views follow one another. Nobody
+	// reading is held by the one who reads the machines, so that views follow one another. No one
 	// who has a view to answer from waits for it.
 	reading sync.Mutex
 	mu      sync.Mutex
@@ -57,7 +57,7 @@ type memory struct {
 	err    error // of the last reading
 }
 
-// look returns the view, read anew if it is older than fresh and nobody is reading. If it cannot be
+// look returns the view, read anew if it is older than fresh and no one is reading. If it cannot be
 // read, the last one stands: an empty list would tell cluster-autoscaler that its nodes are gone.
 func (m *memory) look(ctx context.Context) *view {
 	v, due := m.last()
@@ -111,7 +111,7 @@ func (m *memory) last() (v *view, due bool) {
 	return m.view, m.view == nil || m.now().Sub(m.read) >= m.fresh
 }
 
-// readAnew reads the machines; the caller holds reading. While nobody was told of the groups, they
+// readAnew reads the machines; the caller holds reading. While no one was told of the groups, they
 // may come and go at any time.
 func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 	m.mu.Lock()

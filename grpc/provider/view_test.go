@@ -41,7 +41,7 @@ func TestNobodyWaitsForWhoReads(t *testing.T) {
 	read := make(chan int32)
 	go func() { read <- target(t, s, id) }()
 	<-machines.asked
-	p.set(nodescaler.Deleting, nil) // which nobody has seen yet
+	p.set(nodescaler.Deleting, nil) // which no one has seen yet
 	for range 3 {
 		if got := target(t, s, id); got != 2 {
 			t.Errorf("target %d, want the 2 of before", got)

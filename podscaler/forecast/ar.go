@@ -3,7 +3,7 @@ package forecast
 import "cmp"
 
 // AR expects a weighted sum of the last values. The weights are those that would have served
-// best so far, by least squares, and are mended with every value; what is older than the memory
+// best so far, by least squares, and are fixed with every value; what is older than the memory
 // counts for little. It needs as many values as it has lags twice over, and is good after some
 // hundreds.
 //

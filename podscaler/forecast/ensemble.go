@@ -9,7 +9,7 @@ import (
 // much worse than the best a member was of late, by the pinball loss of its quantile at the horizon
 // that decisions are made for, where too low costs more than too high, and by how far it was off.
 // Members that are much worse have no vote, and those that do not know are passed over. It needs
-// what its first member needs, and some periods to tell them apart.
+// what its first member needs, and some periods to distinguish them.
 //
 // It is close to the best of its members on every load, whichever that is, and changes its mind
 // within hours rather than minutes. It loses to the best member by what it takes to find out, and
@@ -170,7 +170,7 @@ func (e *Ensemble) limit(v float64) float64 {
 // loss is what a forecast loses by a value that has come: the pinball loss of its quantile, and
 // that of the mean as a median. The quantile alone would forgive a model that is always half as
 // much too high, for its errors would pull it down; and it is the mean that is passed on. Where
-// there were too few errors to make a quantile of, the mean stands for it.
+// there were too few errors to make a quantile of, the mean replaces it.
 func (f *follower) loss(v float64) (loss float64, ok bool) {
 	p := f.due()
 	if !p.known || gap(v) {
@@ -244,7 +244,7 @@ func (m *member) before(n *member) bool {
 
 func (m *member) loss() float64 { return m.lost / max(m.judged, 1) }
 
-// weight is that of a member beside the best. Where nobody was judged yet all weigh the same;
+// weight is that of a member beside the best. Where no one was judged yet all weigh the same;
 // whoever is alone in not being judged has to wait.
 func (e *Ensemble) weight(m, best *member) float64 {
 	switch {

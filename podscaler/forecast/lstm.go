@@ -69,7 +69,7 @@ func (c *LSTM) complete() {
 }
 
 // lookbacks is how many times the look-back a history has to be, so that there are windows to
-// learn from and some to tell what they are worth.
+// learn from and some to say what they are worth.
 const lookbacks = 8
 
 func (c *LSTM) check() error {

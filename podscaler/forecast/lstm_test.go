@@ -62,7 +62,7 @@ func TestLSTMIsNotLostOutsideTheRangeOfItsHistory(t *testing.T) {
 	}
 }
 
-// One that nobody trains waits for a day's values, here 120, and is being taught for some periods
+// One that no one trains waits for a day's values, here 120, and is being taught for some periods
 // more. What it says then it has learnt.
 func TestLSTMTeachesItself(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

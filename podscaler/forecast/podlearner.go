@@ -193,7 +193,7 @@ func (m *podLearner) Observe(v float64) {
 	case m.pod == 0:
 		m.warmUp(v)
 	case gap(v):
-		// The pods that were wanted are there, and nobody knows what for.
+		// The pods that were wanted are there, and no one knows what for.
 		m.pods, m.next = m.moved(m.pods, m.next), stay
 		m.age = min(m.age+1, stale)
 	default:
@@ -212,7 +212,7 @@ func (m *podLearner) warmUp(v float64) {
 func (m *podLearner) follow(v float64) {
 	m.pods = m.moved(m.pods, m.next)
 	if m.age >= stale {
-		m.pods = int(math.Round(m.need(v))) // there were none, or they have served nobody knows what
+		m.pods = int(math.Round(m.need(v))) // there were none, or they have served no one knows what
 	}
 	state := m.stateOf(v, m.pods)
 	if m.age == 0 {

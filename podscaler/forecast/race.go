@@ -8,7 +8,7 @@ import (
 
 // Race takes the forecast of the entrant that was best over the last few periods, as HPA+ does:
 // by the mean relative percentage difference (Eq. 15 of the paper), which is the difference over
-// the mean of forecast and value. Where even the best is above a threshold nobody is believed, and
+// the mean of forecast and value. Where even the best is above a threshold no one is believed, and
 // whoever asks has to scale by what is measured. It needs as many periods as its window has.
 //
 // It is here to be compared with, and to show who leads when and why. It loses to an Ensemble:
@@ -22,7 +22,7 @@ type RaceSettings struct {
 	Entrants []Spec `json:"entrants,omitempty" yaml:"entrants,omitempty"`
 	// Window is over how many periods they are compared; 5, unless set.
 	Window int `json:"window,omitempty" yaml:"window,omitempty"`
-	// Threshold is the difference above which nobody is believed; 0.3, unless set.
+	// Threshold is the difference above which no one is believed; 0.3, unless set.
 	Threshold float64 `json:"threshold,omitempty" yaml:"threshold,omitempty"`
 	// Horizon is how many periods ahead the forecasts are compared; 1, unless set.
 	Horizon int `json:"horizon,omitempty" yaml:"horizon,omitempty"`
@@ -37,13 +37,13 @@ type Entrant struct {
 // The codes of a verdict's reason.
 const (
 	BestOfWindow  = "BestOfWindow"  // the leader had the least difference, and not too much of it
-	TooFewSamples = "TooFewSamples" // nobody has forecast a whole window yet
+	TooFewSamples = "TooFewSamples" // no one has forecast a whole window yet
 	NobodyClose   = "NobodyClose"   // even the best differed by more than the threshold
 )
 
-// Verdict says who leads a race and why, or why nobody is believed.
+// Verdict says who leads a race and why, or why no one is believed.
 type Verdict struct {
-	Leader  string  // "" for nobody
+	Leader  string  // "" for no one
 	Reason  string  // a code
 	Message string  // a sentence with the numbers
 	Places  []Place // the entrants in their order
@@ -56,7 +56,7 @@ type Place struct {
 	Difference float64 // the mean over them; it counts when there is a whole window of them
 }
 
-// Race is a Model that speaks for its leader, and does not know where nobody leads.
+// Race is a Model that speaks for its leader, and does not know where no one leads.
 type Race struct {
 	entrants  []runner
 	window    int
@@ -160,7 +160,7 @@ func (r *Race) Observe(v float64) {
 	r.decide()
 }
 
-// observe judges the forecast for this period. A gap judges nobody; whoever had no forecast for a
+// observe judges the forecast for this period. A gap judges no one; whoever had no forecast for a
 // value has to run a whole window again.
 func (e *runner) observe(v float64, t, window, horizon int) {
 	slot := &e.ahead[t%len(e.ahead)]

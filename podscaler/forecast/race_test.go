@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 )
 
-// script is a model that foretells what it is told to, value by value; NaN for nothing.
+// script is a model that foretells what it is asked to, value by value; NaN for nothing.
 type script struct {
 	says []float64
 	t    int

@@ -7,7 +7,7 @@ import (
 
 // Ridge expects a weighted sum of the last values, their means over longer spans, what there was
 // a season ago, and the time in the season, as a few sines. Its weights are drawn towards none,
-// and are learnt and mended as those of AR are. It needs a season, and as many values as it has
+// and are learnt and fixed as those of AR are. It needs a season, and as many values as it has
 // lags besides; before that it says nothing.
 //
 // It sees a day's climb before it begins, which AR cannot. It loses where the season is not

@@ -91,7 +91,7 @@ func meanAndDeviation(series []float64) (mean, deviation float64) {
 }
 
 // walk trains a model and returns its forecasts of the test day, one period ahead, and how long
-// the training took. Where a race believes nobody, the last value is in: that is what is
+// the training took. Where a race believes no one, the last value is in: that is what is
 // scaled by then.
 func (w *window) walk(t testing.TB, s forecast.Spec) (forecasts []float64, m forecast.Model, training time.Duration) {
 	m = model(t, s)

@@ -247,8 +247,8 @@ func ffmra(capacity amounts, claims []claim) []amounts {
 	return shares
 }
 
-// split adds to each share its part of a pool, in proportion to what it counts. If nobody counts,
-// nobody gets it.
+// split adds to each share its part of a pool, in proportion to what it counts. If no one counts,
+// no one gets it.
 func split(pool *big.Rat, counts []*big.Rat, share func(i int) *big.Rat) {
 	sum := new(big.Rat)
 	for _, c := range counts {

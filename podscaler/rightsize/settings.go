@@ -106,11 +106,11 @@ func refuse(fine bool, key, rule string, was any) error {
 
 // Policy is what is allowed for a container.
 type Policy struct {
-	// Container is its name; * stands for all that have no policy of their own.
+	// Container is its name; * means all that have no policy of their own.
 	Container string
 	// Off leaves the container alone. Then it does not share in the floor, either.
 	Off bool
-	// Controls are the resources that are recommended; none stands for both.
+	// Controls are the resources that are recommended; none means both.
 	Controls []Resource
 	// Min and Max bound what is recommended; 0 is no bound.
 	Min, Max pricing.Resources

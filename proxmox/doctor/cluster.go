@@ -89,7 +89,7 @@ func (e *examination) examineNamed(key string, hosts []string) {
 	}
 }
 
-// examineMaintenance tells which hosts are in maintenance.
+// examineMaintenance says which hosts are in maintenance.
 func (e *examination) examineMaintenance() {
 	e.look()
 	for _, r := range e.resources {

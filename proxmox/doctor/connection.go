@@ -41,7 +41,7 @@ func (e *connectionExam) examineConnection() {
 	e.examineVersions(probes)
 }
 
-// examineEndpoint tells how an endpoint is. One that is down while others answer is no fault: they
+// examineEndpoint says how an endpoint is. One that is down while others answer is no fault: they
 // are asked instead.
 func (e *connectionExam) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 	var failed *pveapi.Error

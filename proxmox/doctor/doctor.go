@@ -27,7 +27,7 @@ const (
 	Skipped Status = "skipped" // something else must be fixed first
 )
 
-// Check is one thing that was looked at. Its id is stable, and stands for the same question always;
+// Check is one thing that was looked at. Its id is stable, and means the same question always;
 // id and subject together are there once.
 type Check struct {
 	ID      string `json:"id"` // group and question: storage.room
@@ -85,7 +85,7 @@ type Doctor struct {
 	// groups.
 	Known []Check
 	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark
-	// before its end, and would be told to be a stranger.
+	// before its end, and would be asked to be a stranger.
 	Making []int
 	// Cluster is the UID of the Kubernetes cluster; empty is unknown, and the site's own name for
 	// it counts.

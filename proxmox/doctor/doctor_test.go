@@ -129,7 +129,7 @@ func (k *clinic) plain(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// complaints are the checks that are not well, as lines, with what mends them.
+// complaints are the checks that are not well, as lines, with what fixes them.
 func (k *clinic) complaints(d *doctor.Diagnosis, statuses ...doctor.Status) string {
 	var b strings.Builder
 	for _, c := range d.Checks {
@@ -144,7 +144,7 @@ func (k *clinic) complaints(d *doctor.Diagnosis, statuses ...doctor.Status) stri
 	return b.String()
 }
 
-// mend runs what mends the complaints, as far as it is pveum and pvesh.
+// fix runs what fixes the complaints, as far as it is pveum and pvesh.
 func (k *clinic) mend(d *doctor.Diagnosis) {
 	k.t.Helper()
 	for _, c := range d.Checks {
@@ -177,7 +177,7 @@ type disease struct {
 	name    string
 	cluster func(c *pvesim.Config) // before it is made
 	infect  func(k *clinic)        // after it was set up
-	healed  bool                   // whether running the commands that mend it leaves nothing
+	healed  bool                   // whether running the commands that fix it leaves nothing
 	says    []string               // what must be among the complaints, whatever else is
 }
 

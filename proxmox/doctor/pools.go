@@ -38,7 +38,7 @@ func (e *poolsExam) examinePools() {
 	}
 }
 
-// examineHosts tells which hosts can carry a pool's machines, after all that was seen.
+// examineHosts says which hosts can carry a pool's machines, after all that was seen.
 func (e *poolsExam) examineHosts(i int, p *settings.Pool) {
 	able := slices.DeleteFunc(e.examineShapes(i, p), func(h string) bool {
 		return slices.Contains(e.blocked[p.Name], h) || slices.Contains(p.Placement.Maintenance, h)
@@ -159,7 +159,7 @@ func (e *poolsExam) leftovers() (pve.Report, error) {
 	return e.left, e.blind
 }
 
-// examineMachines tells how many machines are proved to be ours, and of what needs a person.
+// examineMachines says how many machines are proved to be ours, and of what needs a person.
 func (e *poolsExam) examineMachines() {
 	left, err := e.leftovers()
 	if err != nil {

@@ -187,7 +187,7 @@ func (e *rightsExam) examineMonitor() {
 	}
 }
 
-// examineExcess tells if the token may do things everywhere.
+// examineExcess says if the token may do things everywhere.
 func (e *rightsExam) examineExcess() {
 	var excess []string
 	for privilege, below := range e.have["/"] {

@@ -103,7 +103,7 @@ func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
 }
 
 // lives makes two machines: one that joins, and one that never does and is asked why. Then both are
-// given back. It returns what kept it from that, if anything did.
+// returned. It returns what kept it from that, if anything did.
 func lives(t testing.TB, c *pvesim.Cluster, site *settings.Site, token string) error {
 	nodes := &joined{}
 	c.OnBoot(nodes.boot)
@@ -202,7 +202,7 @@ func (j *joined) boot(b pvesim.Boot) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !strings.Contains(string(b.UserData), "K10join") {
-		return // nobody told it how
+		return // no one told it how
 	}
 	if b.Name != "web-"+deafOrder {
 		j.all = append(j.all, pve.Node{Name: b.Name, ProviderID: "k3s://" + b.Name, SystemUUID: b.UUID, Ready: true, JoinedAt: b.At})

@@ -47,7 +47,7 @@ func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	return able
 }
 
-// examineShape tells which hosts a shape fits.
+// examineShape says which hosts a shape fits.
 func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placement.Ground, empty, now []string) {
 	s := p.Shapes[j]
 	subject := s.Name + " of pool " + p.Name

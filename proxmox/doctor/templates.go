@@ -183,7 +183,7 @@ func (e *examination) placed(p *settings.Pool) []string {
 	return e.candidates(&settings.Pool{Placement: p.Placement})
 }
 
-// unreached says why a machine cannot be cloned to a host, and what mends it.
+// unreached says why a machine cannot be cloned to a host, and what fixes it.
 func (e *examination) unreached(i int, p *settings.Pool, host string) (why string, mend []string) {
 	id := p.Template.On(host)
 	if id == 0 {

@@ -65,7 +65,7 @@ func hidden[T ~string](s T) words { return words(fmt.Sprintf("%d hidden bytes", 
 func oneOf[T ~string](f *faults, path string, v T, known ...T) bool {
 	var names []string
 	for _, k := range known {
-		if k != "" { // which stands for being absent
+		if k != "" { // which means being absent
 			names = append(names, string(k))
 		}
 	}

@@ -185,7 +185,7 @@ func read(template, flag, id string) (map[string]string, bool) {
 	return values, true
 }
 
-// SchemeOf tells which scheme a provider id looks like, if it is one that is known.
+// SchemeOf says which scheme a provider id looks like, if it is one that is known.
 func SchemeOf(id string) (Scheme, bool) {
 	for _, s := range []Scheme{SchemeProxmox, SchemeUUID, SchemeRKE2, SchemeK3s} {
 		if _, ok := read(ProviderID{Scheme: s}.template(), "", id); ok {

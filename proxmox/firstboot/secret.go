@@ -29,7 +29,7 @@ func (s Secret) String() string {
 	return "(hidden)"
 }
 
-// Format prints what String says, whatever the verb: %x and %d would show the text.
+// Format prints what String says, regardless of the verb: %x and %d would show the text.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText keeps the text out of JSON and YAML.
@@ -66,7 +66,7 @@ func (f Files) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Format prints what String says, whatever the verb.
+// Format prints what String says, regardless of the verb.
 func (f Files) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.String()) }
 
 // MarshalText keeps the files out of JSON and YAML.

@@ -195,7 +195,7 @@ func (p *Profile) checkGuest(f *faults) {
 }
 
 // sshKey reports whether a line is a public key whose body is of the type that it says. Proxmox
-// VE refuses others, and a guest would let nobody in.
+// VE refuses others, and a guest would let no one in.
 func sshKey(line string) bool {
 	if !printable(line) {
 		return false

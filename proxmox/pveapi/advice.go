@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// advice is what mends an error of a class, with the command where there is one. Words in capitals
+// advice is what fixes an error of a class, with the command where there is one. Words in capitals
 // are filled in by the reader, and those in braces by the error.
 var advice = map[Class]string{
 	Unauthorized: "the server does not accept the token: see whether it is there and has not expired (pveum user token list {user}), " +
@@ -33,7 +33,7 @@ var advice = map[Class]string{
 	Unsupported:     "this server, storage or machine cannot do that, as the text says",
 }
 
-// Advice returns one plain sentence on what mends it; empty where nobody knows, or nothing is to be
+// Advice returns one plain sentence on what fixes it; empty where no one knows, or nothing is to be
 // done but to look again.
 func (e *Error) Advice() string {
 	class := e.Class()

@@ -89,7 +89,7 @@ func classify(e *Error) Class {
 	}
 }
 
-// classifyParameters tells what is raised as a wrong parameter and says something else.
+// classifyParameters says what is raised as a wrong parameter and says something else.
 func classifyParameters(errs map[string]string) Class {
 	if len(errs) == 1 {
 		switch {

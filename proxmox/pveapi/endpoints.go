@@ -110,7 +110,7 @@ func (e *endpoints) believe(p *endpoint) {
 	p.doubts = 0
 }
 
-// why says why nobody can be asked: for their certificates, if it is nothing else.
+// why says why no one can be asked: for their certificates, if it is nothing else.
 func (e *endpoints) why() (Class, string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

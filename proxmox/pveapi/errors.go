@@ -15,10 +15,10 @@ type Class string
 
 // The classes. What is said of a write holds for everything but GET.
 const (
-	// Unknown is what nobody has told us the meaning of: do nothing, and say so.
+	// Unknown is what no one has told us the meaning of: do nothing, and say so.
 	Unknown Class = "Unknown"
 
-	// Nobody did anything, for the client or the server's door was in the way.
+	// No one did anything, for the client or the server's door was in the way.
 	Invalid      Class = "Invalid"      // the call makes no sense and was not sent
 	Canceled     Class = "Canceled"     // the caller's context ended before the request left
 	NoEndpoint   Class = "NoEndpoint"   // no endpoint could be connected to
@@ -129,7 +129,7 @@ func (e *Error) Text() string {
 	return text
 }
 
-// Error tells what was being done and what the server said.
+// Error says what was being done and what the server said.
 func (e *Error) Error() string {
 	var what string
 	switch {
@@ -150,8 +150,8 @@ func (e *Error) Error() string {
 	return what + ": " + text
 }
 
-// Retryable reports whether the same call may do later what it did not do now, although nobody
-// has mended anything. A write of unknown outcome is not: it is looked up first.
+// Retryable reports whether the same call may do later what it did not do now, although no one
+// has fixed anything. A write of unknown outcome is not: it is looked up first.
 func (e *Error) Retryable() bool {
 	switch e.Class() {
 	case Locked, LockTimeout, StorageLock, NoQuorum, HostUnreachable, NoEndpoint, AgentSilent:

@@ -26,7 +26,7 @@ func tokenID(token string) (string, error) {
 		return "", errors.New("must be user@realm!id=secret, was empty")
 	}
 	// A header cannot hold these, and a request that cannot be made looks like a host that is not
-	// there. Nor is one the user's whose name has a letter in it that nobody sees.
+	// there. Nor is one the user's whose name has a letter in it that no one sees.
 	control := strings.ContainsFunc(token, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
 	if m := tokenForm.FindStringSubmatch(token); m != nil && !control {
 		return m[1], nil

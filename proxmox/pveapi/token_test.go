@@ -233,7 +233,7 @@ func TestAnAnswerToTheTokenOfBeforeDoesNotPardonTheNewOne(t *testing.T) {
 	}
 }
 
-// A try that reached nobody has said nothing about the token.
+// A try that reached no one has said nothing about the token.
 func TestATrialThatReachesNobodyIsRepeated(t *testing.T) {
 	answers := []reply{{status: 401, reason: "No ticket"}, refuseDial, goodVersion}
 	var n atomic.Int32

@@ -16,7 +16,7 @@ import (
 )
 
 // Each test here shows a trap of go-proxmox as it is, and that our client does not fall into it.
-// The first half of each fails when the library is mended; then the second half is all that is
+// The first half of each fails when the library is fixed; then the second half is all that is
 // needed, and perhaps some of our code is not.
 
 const upidClone = "UPID:pve1:0000018A:0002E506:6B00A8B8:qmclone:9000:auto@pve!t1:"

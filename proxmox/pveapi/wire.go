@@ -50,7 +50,7 @@ func newWire(c *Connection) *wire {
 	}
 	if c.Transport == nil {
 		// A write has a connection of its own. One that was idle may be closed by the server in the
-		// moment it is used, and then nobody knows whether the order arrived.
+		// moment it is used, and then no one knows whether the order arrived.
 		reads, writes := network(c), network(c)
 		writes.DisableKeepAlives = true
 		w.reads, w.writes, w.traced = reads, writes, true
@@ -378,7 +378,7 @@ func newError(res *http.Response, body []byte) *Error {
 	return e
 }
 
-// What is told of an answer that nobody can have meant to be read.
+// What is told of an answer that no one can have meant to be read.
 const (
 	maxText   = 2000
 	maxErrors = 100

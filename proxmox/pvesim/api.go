@@ -49,7 +49,7 @@ type call struct {
 	in      params.Values     // parameters, verified; those of the path among them
 	empty   bool              // a parameter was given without a value, and counts as absent
 	file    []byte            // that was uploaded
-	byToken bool              // a token was in the header, though nobody may have looked at it
+	byToken bool              // a token was in the header, though no one may have looked at it
 	total   *int              // set by lists that say how long they are
 
 	asked  time.Time

@@ -157,7 +157,7 @@ type host struct {
 	pids        int
 	since       time.Time      // it is up
 	tells       time.Time      // it tells about itself next
-	returns     time.Time      // it starts again; zero if nobody has asked for that
+	returns     time.Time      // it starts again; zero if no one has asked for that
 	follows     time.Time      // its manager of high availability does what was decided; zero is never
 	starting    bool           // it has started, and not what is to run on it
 	zone        string         // its time zone; empty is UTC

@@ -186,7 +186,7 @@ var measured = regexp.MustCompile(`(^|\.)(` + strings.Join([]string{
 	`cpu|mem|memhost|disk|diskread|diskwrite|netin|netout|uptime|pressure\w+|loadavg|idle|wait`, // load
 	`avail|available|free|used|used_fraction|rootfs\.total|swap\.total|memory\.total`,           // room
 	`pid|pstart|starttime|endtime|time|ctime|snaptime`,                                          // when, and by whom
-	`total`, // how long a list is whose beginning nobody recorded
+	`total`, // how long a list is whose beginning no one recorded
 	`cpuinfo\.\w+|current-kernel\.\w+|kversion|boot-info\.\w+|ksm\.shared`, // the machine
 }, "|") + `)$`)
 
@@ -351,7 +351,7 @@ func kindsOf(list []any) map[string]string {
 	return all
 }
 
-// patterns are parts of texts that are drawn, counted or measured, and what stands for them.
+// patterns are parts of texts that are drawn, counted or measured, and what replaces them.
 var patterns = []struct {
 	of *regexp.Regexp
 	as string

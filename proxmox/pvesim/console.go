@@ -122,7 +122,7 @@ func (k *Console) command(words []string) error {
 	return fmt.Errorf("console: no such command here: %s", strings.Join(words, " "))
 }
 
-// matchWords holds words against a form, and returns what stands for the words in capitals.
+// matchWords holds words against a form, and returns what replaces the words in capitals.
 func matchWords(form, words []string) (map[string]string, bool) {
 	if len(form) != len(words) {
 		return nil, false

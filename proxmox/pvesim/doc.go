@@ -4,7 +4,7 @@
 // without hardware runs on.
 //
 // Everything that takes time is a process: code that reads from top to bottom and sleeps in the
-// emulated cluster's own time. That time either follows the wall clock, as fast as it is told to,
+// emulated cluster's own time. That time either follows the wall clock, as fast as it is asked to,
 // or passes only while somebody waits, so that an hour of trouble takes milliseconds and repeats
 // exactly.
 package pvesim

@@ -37,7 +37,7 @@ func (c *Cluster) Inject(f faults.Fault) error {
 	return err
 }
 
-// Heal ends all faults: locks are released, links are mended, and hosts that were down start. What
+// Heal ends all faults: locks are released, links are fixed, and hosts that were down start. What
 // they have spoiled stays spoiled.
 func (c *Cluster) Heal() {
 	c.with(func() {

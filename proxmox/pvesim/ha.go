@@ -187,7 +187,7 @@ func (a *ha) goOn() {
 	})
 }
 
-// round is what the manager does when it looks around. Without quorum nobody is the manager.
+// round is what the manager does when it looks around. Without quorum no one is the manager.
 func (a *ha) round() {
 	i := slices.IndexFunc(a.c.hosts, a.c.quorate)
 	if i < 0 {

@@ -49,7 +49,7 @@ func (c *Cluster) since(release string) bool {
 	return true
 }
 
-// nextID is the lowest free number, which is kept for nobody; or whether one is free.
+// nextID is the lowest free number, which is kept for no one; or whether one is free.
 func nextID(k *call) (any, error) {
 	if k.in.Has("vmid") {
 		id := k.in.Int("vmid", 0)

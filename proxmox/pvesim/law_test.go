@@ -92,7 +92,7 @@ func (r *rig) anyMove(rt *rapid.T) string {
 	).Replace(first)
 }
 
-// leftOver is what tasks say of volumes that they could not remove, and so leave to nobody.
+// leftOver is what tasks say of volumes that they could not remove, and so leave to no one.
 var leftOver = regexp.MustCompile(`^(?:Could not remove disk|base volume .* is still in use by linked clones|can't lock file '.*pve-storage|cfs-lock|received interrupt)`)
 
 // leaks reports whether a task has said that it leaves something, or could not even say so.
@@ -108,7 +108,7 @@ func (c *Cluster) leaks() bool {
 }
 
 // Whatever is asked of the cluster, and whenever: no volume is without its machine, none that a
-// machine names is missing, and no lock is held when nobody is at work.
+// machine names is missing, and no lock is held when no one is at work.
 func TestNoCallsBreakTheLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var made []string

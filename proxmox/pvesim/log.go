@@ -11,7 +11,7 @@ type Call struct {
 	At     time.Time     `json:"at"` // it came
 	Took   time.Duration `json:"took"`
 	Host   string        `json:"host"` // that was asked
-	User   string        `json:"user"` // with the token, if it came with one; empty if nobody is known
+	User   string        `json:"user"` // with the token, if it came with one; empty if no one is known
 	Method string        `json:"method"`
 	Path   string        `json:"path"` // without /api2/json and query
 	Query  string        `json:"query,omitempty"`

@@ -103,7 +103,7 @@ func (k exchange) daemonOf(h *host) *worker {
 }
 
 // queue waits until pveproxy has a connection to the worker for the call. Its processes share their
-// calls out unevenly, so that nobody knows who comes next.
+// calls out unevenly, so that no one knows who comes next.
 func (k exchange) queue(w *worker) {
 	if len(w.line) == 0 && w.underway < workerConnections {
 		return

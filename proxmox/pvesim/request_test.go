@@ -90,7 +90,7 @@ func drawn(t *rapid.T, all []*endpoint) *http.Request {
 // Whatever is asked is answered: in bounded time, with a status that the server has, and in JSON.
 func TestEveryRequestIsAnswered(t *testing.T) {
 	all := slices.DeleteFunc(declaredEndpoints(), func(e *endpoint) bool {
-		return e.path == "/nodes/{node}/status" && e.method == "POST" // after which nobody answers
+		return e.path == "/nodes/{node}/status" && e.method == "POST" // after which no one answers
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		c, credentials := busy(t)

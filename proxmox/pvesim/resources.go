@@ -64,7 +64,7 @@ func (rs *reports) begin() {
 	}
 }
 
-// goOn starts what goes on on a host by itself: pvestatd, which tells how it is doing.
+// goOn starts what goes on on a host by itself: pvestatd, which says how it is doing.
 func (rs *reports) goOn(h *host) {
 	rs.c.start(func(p *process) {
 		for {

@@ -197,7 +197,7 @@ func discsOf(conf map[string]string) []string {
 	return all
 }
 
-// wrongsAtRest are what must not be when no task is at work: volumes that nobody owns, and locks
+// wrongsAtRest are what must not be when no task is at work: volumes that no one owns, and locks
 // that somebody holds.
 func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 	for _, h := range c.hosts {

@@ -421,7 +421,7 @@ func (p *player) said(line string) string { return string(p.ask("root@pam!t1", l
 
 // crowd makes many calls at once, and compares how many of them ended how, and what that did to
 // others: calls that pveproxy answers itself are as quick as ever, and those of pvedaemon wait in
-// one line with the crowd, where nobody knows when they come to their turn.
+// one line with the crowd, where no one knows when they come to their turn.
 func (p *player) crowd(d *differences, r *reference.Record) {
 	const vm = "GET /nodes/pve1/qemu/8301/"
 	lines := []string{vm + "config", "GET /version", vm + "status/current"}

@@ -13,7 +13,7 @@ import (
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
 const shownFinished = 25
 
-// How a task is ended: it is told to, looked at once a second, and killed if it does not listen.
+// How a task is ended: it is asked to, looked at once a second, and killed if it does not listen.
 const (
 	endLooks  = time.Second
 	endLimits = 5

@@ -108,7 +108,7 @@ func (j *job) launch(m *vm) error {
 	if resumed {
 		m.wakeUp()
 	}
-	j.doze(startTakes) // QEMU runs by now, whatever becomes of the task
+	j.doze(startTakes) // QEMU runs by now, regardless of the task
 	return nil
 }
 

@@ -133,7 +133,7 @@ func multipartParams(raw string, params map[string]any) {
 	}
 }
 
-// curlParams reads what curl was told to send.
+// curlParams reads what curl was asked to send.
 func curlParams(raw string, params map[string]any) {
 	for arg := range strings.SplitSeq(raw, "-d ") {
 		if key, value, ok := strings.Cut(strings.TrimSpace(arg), "="); ok {

@@ -35,7 +35,7 @@ type Method struct {
 }
 
 // Property is one property: of a call, of an answer, or of a property string. A name that ends in
-// [n] stands for numbered ones.
+// [n] means numbered ones.
 type Property struct {
 	Type       string
 	Optional   Flag
@@ -162,7 +162,7 @@ func (p *Property) compile() (err error) {
 var perlisms = strings.NewReplacer(`(?^:`, `(?:`, `(?^i:`, `(?i:`, `(?^u:`, `(?:`, `(?>`, `(?:`, `{,`, `{0,`, `{0,4096}`, `*`)
 
 // perl compiles a regular expression of Perl. Atomic groups lose their atomicity, which makes
-// matching slower and not different as long as nothing follows that could be given back; and a
+// matching slower and not different as long as nothing follows that could be returned; and a
 // length beyond what Go counts to is not counted.
 func perl(re string) (*regexp.Regexp, error) { return regexp.Compile(perlisms.Replace(re)) }
 

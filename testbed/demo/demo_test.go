@@ -34,7 +34,7 @@ func until(t testing.TB, s *Session, at time.Duration) []Event {
 	return must.Get(s.Advance(context.Background(), at-s.Elapsed()))(t)
 }
 
-// wholeDay is a day that nobody disturbs.
+// wholeDay is a day that no one disturbs.
 var wholeDay = sync.OnceValues(func() (*Session, []Event) {
 	s, err := New(Config{Seed: 1, Length: 24 * time.Hour})
 	if err != nil {

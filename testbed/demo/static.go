@@ -16,7 +16,7 @@ import (
 
 // static is the fleet that one would have to keep all day without an autoscaler: the cheapest
 // machines that hold the fewest pods with which the objective is held through the day's busiest
-// minutes. Nobody knows these numbers beforehand, so that this is the best such fleet, and what
+// minutes. No one knows these numbers beforehand, so that this is the best such fleet, and what
 // is saved against it is what is saved at least.
 type static struct {
 	pods     int

@@ -68,7 +68,7 @@ func (w *watch) step(s *loop.Step) []Event {
 	return append(events, decided...)
 }
 
-// hosts tells which hosts went away and came back.
+// hosts says which hosts went away and came back.
 func (w *watch) hosts(s *loop.Step) (events []Event) {
 	if w.away == nil {
 		w.away = map[string]bool{}
@@ -86,7 +86,7 @@ func (w *watch) hosts(s *loop.Step) (events []Event) {
 	return events
 }
 
-// progress tells which machines joined and which failed.
+// progress says which machines joined and which failed.
 func (w *watch) progress(s *loop.Step) (events []Event) {
 	if s.Observed.Machines == nil { // they could not be read: nothing is known to have happened
 		return nil
@@ -129,7 +129,7 @@ func (w *watch) failures(s *loop.Step) (events []Event) {
 		}
 	}
 	if w.problems[loop.CodeSignalsUnknown] && !now[loop.CodeSignalsUnknown] {
-		// Between two runs of a policy nobody reads its signals: only a run shows that they
+		// Between two runs of a policy no one reads its signals: only a run shows that they
 		// are back.
 		if ran(s) {
 			events = append(events, Event{Kind: Relief, Text: "metrics are back"})
@@ -145,7 +145,7 @@ func ran(s *loop.Step) bool {
 	return slices.ContainsFunc(s.Workloads, func(w loop.WorkloadStep) bool { return w.Decision != nil })
 }
 
-// scaled tells which workloads got more replicas or fewer.
+// scaled says which workloads got more replicas or fewer.
 func scaled(s *loop.Step) (events []Event) {
 	for i := range s.Workloads {
 		d := s.Workloads[i].Decision
@@ -166,7 +166,7 @@ func scaled(s *loop.Step) (events []Event) {
 	return events
 }
 
-// planned tells what the plan did. Pods that were moved off one node are one event.
+// planned says what the plan did. Pods that were moved off one node are one event.
 func (w *watch) planned(s *loop.Step) (events []Event) {
 	moved := map[string]int{} // by node: the place of its event among events
 	pods := map[string]int{}

@@ -47,7 +47,7 @@ type Kind string
 const (
 	Sleep Kind = "sleep" // request, wait for the answer, sleep
 	Pace  Kind = "pace"  // one request every Think, or as fast as answers allow
-	Open  Kind = "open"  // requests at a rate, whatever becomes of the earlier ones
+	Open  Kind = "open"  // requests at a rate, regardless of the earlier ones
 )
 
 // Load is who sends requests to an application, and how.

@@ -41,7 +41,7 @@ var (
 // caller's name in the headers that the ConfigMap kube-system/extension-apiserver-authentication
 // names, and with a certificate by which they can be believed.
 //
-// The way leads through a Service that stands for the name localhost: Endpoints must not have
+// The way leads through a Service for the name localhost: Endpoints must not have
 // loopback addresses, and without kube-proxy a cluster address leads nowhere.
 func (l *Lab) Serve(ctx context.Context, api AggregatedAPI) error {
 	client, err := dynamic.NewForConfig(l.REST())

@@ -21,7 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// BenchmarkWorld tells how long worlds take to come to life, and what memory that costs:
+// BenchmarkWorld says how long worlds take to come to life, and what memory that costs:
 //
 //	go test -tags lab -run '^$' -bench World -benchtime 1x -timeout 30m ./testbed/lab
 func BenchmarkWorld(b *testing.B) {

@@ -91,7 +91,7 @@ func (k *KWOK) Start(ctx context.Context, l *Lab) (*Running, error) {
 	return p.Start(ctx, l, KWOKPart)
 }
 
-// stages are what KWOK is told to do.
+// stages are what KWOK is asked to do.
 func (k *KWOK) stages() ([]byte, error) {
 	type millis struct{ Min, Max int64 }
 	in := func(r timing.Range) millis { return millis{r.Min.Milliseconds(), r.Max.Milliseconds()} }

@@ -154,7 +154,7 @@ func (l *Lab) build(ctx context.Context, p Part) error {
 }
 
 // Down stops all parts in reverse order and returns when nothing is left of them but the folder.
-// It stops all it can and tells what would not stop. A second Down does nothing.
+// It stops all it can and says what would not stop. A second Down does nothing.
 func (l *Lab) Down() error {
 	l.turn.Lock()
 	defer l.turn.Unlock()

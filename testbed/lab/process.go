@@ -120,7 +120,7 @@ func (c *Child) Terminate() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// wait waits until the process is gone, and tells so if it was not asked to go.
+// wait waits until the process is gone, and says so if it was not asked to go.
 func (c *Child) wait() {
 	err := c.cmd.Wait()
 	endGroup(c.PID())

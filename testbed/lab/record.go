@@ -48,7 +48,7 @@ func (l *Lab) record() error {
 	return replaceFile(filepath.Join(l.data, recordFile), text)
 }
 
-// Look tells what can be seen of the lab in a folder.
+// Look says what can be seen of the lab in a folder.
 func Look(data string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(data, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func TakeDown(ctx context.Context, data string) (*Report, error) {
 	}
 }
 
-// replaceFile puts a file in place as a whole, so that nobody reads half of it.
+// replaceFile puts a file in place as a whole, so that no one reads half of it.
 func replaceFile(name string, text []byte) error {
 	part, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {

@@ -55,7 +55,7 @@ func (l *lock) sign() error {
 // release lets go.
 func (l *lock) release() error { return l.file.Close() }
 
-// lockIsFree reports whether nobody holds the lock.
+// lockIsFree reports whether no one holds the lock.
 func lockIsFree(name string) (bool, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// errSystem is what a lab says where nobody has taught it how to hold locks and end processes.
+// errSystem is what a lab says where no one has taught it how to hold locks and end processes.
 var errSystem = errors.New("a lab runs on Linux and macOS")
 
 var errTaken = errors.New("the lock is held")

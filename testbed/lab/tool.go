@@ -120,7 +120,7 @@ func (b Toolbox) built(ctx context.Context, t Tool) (string, error) {
 	return file, clear(folder, time.Now())
 }
 
-// CacheFolder is where what is built, and labs that nobody named a folder for, are kept: the folder
+// CacheFolder is where what is built, and labs that no one named a folder for, are kept: the folder
 // that is named, or CacheVariable's, or one for this user.
 func CacheFolder(named string) (string, error) {
 	if folder := cmp.Or(named, os.Getenv(CacheVariable)); folder != "" {
@@ -149,7 +149,7 @@ func present(file string) bool {
 	return os.Chtimes(file, now, now) == nil
 }
 
-// keep is how long a tool is kept that nobody has used.
+// keep is how long a tool is kept that no one has used.
 const keep = 30 * 24 * time.Hour
 
 // clear removes what has not been used for long: a version takes 50 to 140 MB.
@@ -312,7 +312,7 @@ func (v *version) goes(ctx context.Context) (string, error) {
 	return strings.Join(strings.Fields(string(out)), " "), nil
 }
 
-// arguments are what go is told to build the tool.
+// arguments are what go is asked to build the tool.
 func (v *version) arguments(into string) []string {
 	link := "-s -w"
 	for _, n := range v.names {

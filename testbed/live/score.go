@@ -33,7 +33,7 @@ type tally struct {
 	decided  int
 	telling  testbed.Telling
 	peak     pricing.Rate // the most that a step saw
-	// seen are machines that have been there, and going those that were given back, by name.
+	// seen are machines that have been there, and going those that were returned, by name.
 	seen, going map[string]bool
 	came, went  int               // how many, in the trial
 	acted       []nodescaler.Kind // what Plimsoll itself did about machines in the trial

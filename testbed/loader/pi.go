@@ -17,7 +17,7 @@ func pi(decimals int) []byte {
 	return s.digits[1 : wanted+1] // before the 3 comes the 0 that it began with
 }
 
-// next takes one digit out of the rests; 10 stands for a carry.
+// next takes one digit out of the rests; 10 means a carry.
 func next(rests []uint32) uint32 {
 	var carry uint32
 	for i := uint32(len(rests)) - 1; i > 0; i-- {

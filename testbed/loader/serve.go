@@ -27,7 +27,7 @@ const (
 	mostDepth   = 32
 )
 
-// statusGone is what is counted where the client went away before its answer; nobody sees it.
+// statusGone is what is counted where the client went away before its answer; no one sees it.
 const statusGone = 499
 
 // fault is an answer that is not the one that was asked for.
@@ -43,7 +43,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	digits, err := s.answer(r)
 	took := time.Since(began)
-	// What it took here, so that a client can tell that from what the way takes.
+	// What it took here, so that a client can say that from what the way takes.
 	w.Header().Set("Server-Timing", fmt.Sprintf("loader;dur=%.3f", float64(took)/float64(time.Millisecond)))
 	status := http.StatusOK
 	if err != nil {

@@ -58,7 +58,7 @@ const (
 	mostDigits  = 50_000
 )
 
-// bench tells what work takes. It is a clock for work, so that the search can be tried without one.
+// bench says what work takes. It is a clock for work, so that the search can be tried without one.
 type bench func(Work) time.Duration
 
 // Calibrate finds how many decimals take a time on one core, beside what the memory takes. It goes

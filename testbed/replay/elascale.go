@@ -8,7 +8,7 @@ import (
 
 // Elascale (Khazaei et al., 2017) is the threshold rule that most of the early scalers have: when
 // its score is at the upper bound or above it a replica is added, below the lower bound one is
-// taken away, and between the two nothing happens. The idea is that nobody is hurt by one replica.
+// taken away, and between the two nothing happens. The idea is that no one is hurt by one replica.
 //
 // The score is a weighted sum of the use of CPU, memory and network. In this world pods have one
 // use, the part of their capacity that is taken, so all three weights are its. The bounds are left

@@ -164,7 +164,7 @@ func (f *fuzzy) holds(p capacity.Period) (holds [fuzzyRules]float64) {
 	return holds
 }
 
-// response stands for how long answers took, by the objective: the work there was, by what the pods
+// response is how long answers took, by the objective: the work there was, by what the pods
 // are to do. Of no pods it is the worst.
 func (f *fuzzy) response(p capacity.Period) float64 {
 	able := f.setting.Profile.Total(float64(p.Pods)) * f.setting.Excess

@@ -25,7 +25,7 @@ type hpaPlus struct {
 	why      string
 }
 
-// fallbackName is who leads where nobody is believed.
+// fallbackName is who leads where no one is believed.
 const fallbackName = "hpa"
 
 func newHPAPlus(s Setting) (Scaler, error) {

@@ -23,7 +23,7 @@ type Warmed interface{ Warm(arrivals []float64) }
 type Explains interface{ Active() (leader, why string) }
 
 // Foresees is a Scaler that is told the arrivals of the next period before it sets the pods for
-// them. Nobody can be; it is what others are measured by.
+// them. No one can be; it is what others are measured by.
 type Foresees interface{ Foresee(arrivals float64) }
 
 // Sized is a Scaler that knows the bytes of memory it holds.

@@ -9,7 +9,7 @@ func init() {
 	})
 }
 
-// oracle is what nobody can better at the same excess, and nobody can be.
+// oracle is what no one can better at the same excess, and no one can be.
 type oracle struct {
 	setting Setting
 	next    float64

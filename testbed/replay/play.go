@@ -14,7 +14,7 @@ import (
 // begins it with the replicas it would have had. A tenth of the training is the most.
 const runIn = 60
 
-// Lead is who decided for which part of the time. Nobody has a name of "": that is the first minute
+// Lead is who decided for which part of the time. No one has a name of "": that is the first minute
 // of a run without any before it.
 type Lead struct {
 	Name string
@@ -137,7 +137,7 @@ func warm(players []*Player, counts []float64) error {
 	return nil
 }
 
-// clear leaves nobody waiting: who does as the test begins belongs to minutes that do not count.
+// clear leaves no one waiting: who does as the test begins belongs to minutes that do not count.
 func (p *Player) clear() (err error) {
 	p.last.InSystem, p.last.Left = p.last.Served, 0
 	p.line, err = capacity.NewLoss(p.setting.Profile, p.setting.Timeout)

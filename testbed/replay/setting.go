@@ -37,7 +37,7 @@ type Setting struct {
 	Season int
 	// Seed is what those who learn by chance begin with.
 	Seed uint64
-	// Clock tells how long training takes; nil leaves it unknown.
+	// Clock says how long training takes; nil leaves it unknown.
 	Clock func() time.Duration
 	// Models, if set, makes the forecasters of scalers, such as from what was forecast before. One
 	// that it returns nil for is made anew.

@@ -156,7 +156,7 @@ func (b *Bench) drive(ctx context.Context, holds func(loop.MachineState) (bool, 
 	}
 }
 
-// inTheWay tells how far machines are, and what keeps them.
+// inTheWay says how far machines are, and what keeps them.
 func (b *Bench) inTheWay(machines []nodescaler.Machine) error {
 	var all []error
 	for _, m := range machines {

@@ -15,7 +15,7 @@ import (
 )
 
 // Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the
-// site's file, what is wrong, and what mends it. It only reads.
+// site's file, what is wrong, and what fixes it. It only reads.
 func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 	site, err := b.examined()
 	if err != nil {
@@ -109,7 +109,7 @@ func (pm *premises) faults(found *doctor.Diagnosis, awaited bool) Faults {
 			bad = false
 		case "pools.strangers": // there is one VMID for the control plane, and no other will do
 			bad = bad || c.Status == doctor.Warn
-		case "pools.hosts": // told when nothing else tells why
+		case "pools.hosts": // told when nothing else says why
 			bad = bad && len(faults) == 0
 		case "storage.there", "storage.content", "storage.room", "network.bridge", "templates.reach":
 			bad = bad || nowhere && c.Status == doctor.Warn

@@ -66,7 +66,7 @@ func newMutual(now time.Time) (mutual, error) {
 	}, nil
 }
 
-// placeholders stand where nothing is told to a machine yet.
+// placeholders stand where nothing is asked to a machine yet.
 func placeholders() *secrets {
 	a := authority{"certificate", "key"}
 	return &secrets{Token: "token", AgentToken: "token", ServerCA: a, ClientCA: a, Admin: a, Provider: mutual{"certificate", a, a}, Proxmox: "token"}
@@ -95,7 +95,7 @@ func newSecrets(now time.Time) (*secrets, error) {
 	return s, err
 }
 
-// randomWord is a text that nobody guesses.
+// randomWord is a text that no one guesses.
 func randomWord() string {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -54,7 +54,7 @@ func (b *Bench) upSteps() []step {
 // nothingToDo is for steps that are done by looking.
 func nothingToDo(context.Context) error { return nil }
 
-// sound is done when nothing is at fault: nothing but people can mend what is.
+// sound is done when nothing is at fault: nothing but people can fix what is.
 func (b *Bench) sound(ctx context.Context) (bool, error) {
 	faults, err := b.Preflight(ctx)
 	if len(faults) > 0 {
@@ -321,7 +321,7 @@ func (b *Bench) have(ctx context.Context, pool string, count int) (bool, error) 
 }
 
 // order makes what is missing of a pool's machines, and waits until they are nodes. What failed
-// before is given back first; what fails now is told, for what made it fail would make the next one
+// before is returned first; what fails now is told, for what made it fail would make the next one
 // fail too.
 func (b *Bench) order(ctx context.Context, pool string, count int) error {
 	f, err := b.theFleet()

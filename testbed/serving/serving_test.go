@@ -117,7 +117,7 @@ func servePlainly(arrivals, needs, waits []float64, limit int, quota float64) []
 }
 
 // Queueing theory knows the mean time in a pod: one request at a time is M/M/1 and M/D/1, and
-// processor sharing has E[S]/(1-ρ) whatever the distribution.
+// processor sharing has E[S]/(1-ρ) regardless of the distribution.
 func TestMeanTimesAreThoseOfTheory(t *testing.T) {
 	const mean, load = 0.05, 0.7
 	exponential := func(r *rand.Rand) float64 { return mean * r.ExpFloat64() }

@@ -290,7 +290,7 @@ func (w *World) pick(p *pod) *node {
 	return best
 }
 
-// part is how much of all is left; nothing, where there is none or it is overcommitted.
+// part is how much of all is left; nothing, where none exists or it is overcommitted.
 func part[T pricing.MilliCPU | pricing.Bytes](left, all T) float64 {
 	if left <= 0 || all <= 0 {
 		return 0

@@ -107,7 +107,7 @@ type Kind string
 const (
 	Sleep Kind = "sleep" // request, wait for the answer, sleep: k6's sleep() in a loop
 	Pace  Kind = "pace"  // one request every Think, or as fast as answers allow
-	Open  Kind = "open"  // requests arrive whatever becomes of the earlier ones
+	Open  Kind = "open"  // requests arrive regardless of the earlier ones
 )
 
 // findings are the rules that a configuration breaks.

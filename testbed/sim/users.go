@@ -149,7 +149,7 @@ func (c *closed) answered(now time.Duration, user int32) {
 	}
 }
 
-// open sends requests at a rate, whatever becomes of them.
+// open sends requests at a rate, regardless of them.
 type open struct {
 	svc  *service
 	load Load

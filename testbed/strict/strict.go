@@ -63,7 +63,7 @@ func (b Block) Decode(into any) error {
 	return decode(b.node, b.path, into)
 }
 
-// Has reports whether the document is a mapping with the key, which may tell what the rest of it is
+// Has reports whether the document is a mapping with the key, which may say what the rest of it is
 // to be decoded into. A document that cannot be read has none.
 func Has(data []byte, key string) bool {
 	root, err := parse(data)
@@ -362,7 +362,7 @@ func unknown(key string, known []field) string {
 	return Unknown(key, keys)
 }
 
-// Unknown says of a key that it is none of those that there are, and which was probably meant.
+// Unknown says of a key that it is not one of those that there are, and which was probably meant.
 func Unknown(key string, keys []string) string {
 	if near, ok := Nearest(key, keys); ok {
 		return fmt.Sprintf("unknown key, did you mean %s?", near)

@@ -127,7 +127,7 @@ func (c *autoscaler) delete(group string, nodes ...*externalgrpc.ExternalGrpcNod
 	return err
 }
 
-// groupOf is the group that a node is in, empty if it is none of ours.
+// groupOf is the group that a node is in, empty if it is not one of ours.
 func (c *autoscaler) groupOf(n *externalgrpc.ExternalGrpcNode) string {
 	c.t.Helper()
 	answer := must.Get(c.NodeGroupForNode(c.t.Context(), &externalgrpc.NodeGroupForNodeRequest{Node: n}))(c.t)

@@ -99,7 +99,7 @@ type player struct {
 	fails  map[string]int // how many of a group's next machines fail
 	sticks map[string]int // or never join
 	full   bool           // they fail for lack of room
-	away   bool           // nobody answers at the cluster
+	away   bool           // no one answers at the cluster
 	extra  string         // the id of the order that was put in beside
 	resume func()         // ends a hang
 }
@@ -278,7 +278,7 @@ func (p *player) toggle(on bool, fault string) {
 	p.run(20 * time.Second) // lists of storages are some seconds old
 }
 
-// leave lets nobody answer at the cluster, until they do again.
+// leave lets no one answer at the cluster, until they do again.
 func (p *player) leave(away bool) {
 	p.away = away
 	if away {
@@ -402,7 +402,7 @@ func (p *player) end() {
 	}
 }
 
-// takeOut takes back the order that was put in and that nobody has taken back: its group had no
+// takeOut takes back the order that was put in and that no one has taken back: its group had no
 // other machine, and there the recorded cluster-autoscaler never did.
 func (p *player) takeOut() {
 	for _, group := range []string{"small", "big"} {

@@ -171,7 +171,7 @@ func TestDeathInAScaleUp(t *testing.T) {
 	})
 }
 
-// A provider that dies at any moment of a scale-down deletes the machines that it was told to, and
+// A provider that dies at any moment of a scale-down deletes the machines that it was asked to, and
 // no other.
 func TestDeathInAScaleDown(t *testing.T) {
 	everyMoment(t, func(t *testing.T, m moment) bool {

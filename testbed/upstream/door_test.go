@@ -18,7 +18,7 @@ type door struct {
 
 	mu     sync.Mutex
 	shut   chan struct{} // closed when it opens; nil while it is open
-	gone   bool          // nobody is behind it: connections break
+	gone   bool          // no one is behind it: connections break
 	orders int           // calls that were to change something
 }
 

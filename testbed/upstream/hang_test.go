@@ -89,7 +89,7 @@ func BenchmarkHangingCluster(b *testing.B) {
 	}
 }
 
-// load makes calls of every kind evenly, 500 a second for five seconds, whatever becomes of earlier
+// load makes calls of every kind evenly, 500 a second for five seconds, regardless of earlier
 // ones, and returns how long they took, by name.
 func (w *world) load(b *testing.B) map[string][]time.Duration {
 	b.Helper()

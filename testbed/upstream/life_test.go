@@ -22,7 +22,7 @@ const (
 
 	before side = "before" // nothing of it was done
 	torn   side = "half"   // half of it was
-	after  side = "after"  // it was done, and nobody was told
+	after  side = "after"  // it was done, and no one was told
 )
 
 type side string

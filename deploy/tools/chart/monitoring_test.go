@@ -124,7 +124,7 @@ func alerts(t *testing.T) []rule {
 	return all
 }
 
-// An alert that asks for a series which nobody exports never fires.
+// An alert that asks for a series which no one exports never fires.
 func TestAlertsAskForWhatIsExported(t *testing.T) {
 	series := catalogue(t)
 	for _, a := range alerts(t) {
@@ -257,7 +257,7 @@ func dashboards(t *testing.T) []dashboard {
 // variable is what Grafana puts in for a name.
 var variable = regexp.MustCompile(`\$(\w+)`)
 
-// A panel that asks for a series which nobody exports stays empty, and nobody knows why.
+// A panel that asks for a series which no one exports stays empty, and no one knows why.
 func TestPanelsAskForWhatIsExported(t *testing.T) {
 	series := catalogue(t)
 	for _, d := range dashboards(t) {

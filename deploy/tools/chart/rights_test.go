@@ -178,7 +178,7 @@ func TestRightsFollowComponents(t *testing.T) {
 	}
 }
 
-// Placeholders take rights that nobody has who does not ask for them, and a class that gives way
+// Placeholders take rights that no one has who does not ask for them, and a class that gives way
 // and is named in the configuration.
 func TestPlaceholdersAreAskedFor(t *testing.T) {
 	forEach(t, func(t *testing.T, r *rendered) {

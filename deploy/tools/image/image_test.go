@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// The image of this machine's architecture, by the recipe: it runs as nobody, needs nothing of a
+// The image of this machine's architecture, by the recipe: it runs as no one, needs nothing of a
 // system but what is in it, and trusts whom browsers trust.
 func TestImageRunsAsNobodyAndNeedsNothing(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "image.tar")

@@ -150,7 +150,7 @@ func (p pki) write(file, kind string, block []byte) error {
 	return writeFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: block}))
 }
 
-// writeFile puts a file in place as a whole, so that nobody reads half of it, for its owner alone.
+// writeFile puts a file in place as a whole, so that no one reads half of it, for its owner alone.
 func writeFile(name string, text []byte) error {
 	part := name + ".part"
 	if err := os.WriteFile(part, text, 0o600); err != nil {

@@ -70,7 +70,7 @@ func (w *world) movedClock() (set func(off time.Duration)) {
 	w.env = append(w.env, "PLIMSOLL_CLOCK="+clock)
 	set = func(off time.Duration) {
 		w.Helper()
-		// Renamed, so that nobody reads half of it.
+		// Renamed, so that no one reads half of it.
 		if err := os.WriteFile(clock+".new", []byte(off.String()), 0o600); err != nil {
 			w.Fatal(err)
 		}

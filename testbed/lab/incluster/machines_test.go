@@ -12,7 +12,7 @@ const (
 	prices     = `{apiVersion: plimsoll.dev/v1alpha1, kind: PriceBook, metadata: {name: default}, spec: {currency: EUR, pricePerVCPUHour: "0.01", pricePerGiBHour: "0.002"}}`
 )
 
-// A Deployment that does not fit gets machines, and they go again when nobody needs them.
+// A Deployment that does not fit gets machines, and they go again when no one needs them.
 func TestPodsThatDoNotFitGetMachinesThatGoAgain(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)

@@ -53,7 +53,7 @@ func TestOutagesTakeNothingAwayAndEnd(t *testing.T) {
 	w.until("it goes on", func() bool { return w.running() == 8 && len(w.vms()) == 4 })
 }
 
-// An API server that is killed while machines are made, and while they are given back, leaves
+// An API server that is killed while machines are made, and while they are returned, leaves
 // everything as it was wanted: no machine is lost, none is made twice, and nothing shrinks that
 // should not.
 func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("the API server is started", func() bool { return w.answers() })
-		w.again(lab.KWOKPart) // it stands for kubelets, and may stop hearing of pods when the API server goes under it
+		w.again(lab.KWOKPart) // it plays kubelets, and may stop hearing of pods when the API server goes under it
 		w.until("there are the pods and the machines that are wanted", func() bool {
 			most = max(most, len(w.vms()))
 			return w.running() == replicas && len(w.vms()) == need && len(w.nodes()) == need

@@ -127,7 +127,7 @@ func (w *world) settled() int64 {
 	return n
 }
 
-// busy has so many clients ask a workload all the time, until it is told to stop.
+// busy has so many clients ask a workload all the time, until it is asked to stop.
 func (w *world) busy(workload string, clients int) (quiet func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())

@@ -58,7 +58,7 @@ func (w *world) asks(app string) map[string]int {
 	return all
 }
 
-// resizable plays what KWOK leaves of a kubelet: to tell what containers have. The API server takes
+// resizable plays what KWOK leaves of a kubelet: to say what containers have. The API server takes
 // a node that does not for one that cannot resize.
 func (w *world) resizable() {
 	w.Helper()

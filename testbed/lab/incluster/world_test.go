@@ -111,7 +111,7 @@ func (w *world) tellObjects() {
 	w.tellCluster(ctx)
 }
 
-// tellCluster tells how nodes and pods were.
+// tellCluster says how nodes and pods were.
 func (w *world) tellCluster(ctx context.Context) {
 	nodes, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -226,7 +226,7 @@ type child struct {
 	ended   chan error
 }
 
-// quick are settings under which nodes are given back within seconds.
+// quick are settings under which nodes are returned within seconds.
 const quick = `
 mode: Active
 interval: 1s
@@ -367,7 +367,7 @@ func (c *child) get(w *world, page string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// until waits until something is so, and tells how long after the beginning it was.
+// until waits until something is so, and says how long after the beginning it was.
 func (w *world) until(what string, so func() bool) time.Duration {
 	w.Helper()
 	end := time.Now().Add(15 * time.Minute) // for a machine that is busy with other things

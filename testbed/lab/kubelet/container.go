@@ -250,7 +250,7 @@ func (c *container) log(number int32) string {
 	return filepath.Join(c.pod.folder, "logs", c.spec.Name, strconv.Itoa(int(number))+".log")
 }
 
-// lastWill is the file that stands for the path to which the container writes why it ends.
+// lastWill is the file for the path to which the container writes why it ends.
 func (c *container) lastWill() string {
 	return filepath.Join(c.pod.folder, "termination-"+c.spec.Name)
 }
@@ -294,7 +294,7 @@ func (c *container) end(t *corev1.ContainerStateTerminated) {
 	c.change(func() { c.ready, c.state = false, corev1.ContainerState{Terminated: t} })
 }
 
-// wait tells why the container does not run.
+// wait says why the container does not run.
 func (c *container) wait(reason, message string) {
 	c.change(func() {
 		if c.state.Terminated != nil {

@@ -43,5 +43,5 @@
 //
 // Init containers, hooks, probes other than httpGet, envFrom, resourceFieldRef, and other volumes
 // than configMap, secret, emptyDir, projected and downwardAPI are refused with
-// CreateContainerConfigError. Limits and security contexts hold nobody back.
+// CreateContainerConfigError. Limits and security contexts hold no one back.
 package kubelet

@@ -560,7 +560,7 @@ func TestOnlyTheAPIServerReadsLogs(t *testing.T) {
 }
 
 // TestK6RunsAsAJob runs the lab's k6 with scripts of a ConfigMap, one of which reads the other,
-// through a proxy that stands for a cluster's Services, and reads its summary from its log.
+// through a proxy in place of a cluster's Services, and reads its summary from its log.
 func TestK6RunsAsAJob(t *testing.T) {
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

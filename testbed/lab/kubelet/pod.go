@@ -53,7 +53,7 @@ func (p *pod) stir() {
 	}
 }
 
-// farewell is how long processes have that nobody waits for: of pods that were deleted by force,
+// farewell is how long processes have that no one waits for: of pods that were deleted by force,
 // and when the part stops.
 const farewell = 2 * time.Second
 

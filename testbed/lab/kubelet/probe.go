@@ -63,7 +63,7 @@ func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, tell
 	}
 }
 
-// client asks as kubelets do: whose certificate it is does not matter, and nobody is between.
+// client asks as kubelets do: whose certificate it is does not matter, and no one is between.
 var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 
 // ask asks once.

@@ -57,7 +57,7 @@ func (c *container) process() (p *lab.Process, reason string, err error) {
 	return p, "", nil
 }
 
-// refused tells what is asked for that is not done here.
+// refused says what is asked for that is not done here.
 func refused(o *corev1.Pod, c *corev1.Container) error {
 	switch {
 	case len(o.Spec.InitContainers) > 0:

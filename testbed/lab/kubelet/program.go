@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Program is a program of this machine that stands for an image, or for a command in one.
+// Program is a program of this machine in place of an image, or of a command in one.
 type Program struct {
 	Path string
 	Args []string // before the container's own

@@ -67,7 +67,7 @@ func TestPlaceholdersGiveWayToPods(t *testing.T) {
 	see("two have a place", 1, 2)
 	w.until("the third waits", func(ctx context.Context) error { return w.waiting(ctx, 1) })
 
-	// A pod that is made finds a place at once: nobody waits for the placeholder to end by itself.
+	// A pod that is made finds a place at once: no one waits for the placeholder to end by itself.
 	began := time.Now()
 	if err := c.SetReplicas(t.Context(), "shop/web", 3); err != nil {
 		t.Fatal(err)

@@ -6,5 +6,5 @@
 // stops the node falls silent until it runs again.
 //
 // [Part] is a Proxmox VE of its own; [Joining] does the same for one that another client has made,
-// whose machines may be told to be servers as well.
+// whose machines may be asked to be servers as well.
 package machines

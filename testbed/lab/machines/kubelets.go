@@ -238,7 +238,7 @@ func (k *kubelets) wake(ctx context.Context, n *corev1.Node) error {
 	return k.mark(ctx, n.Name, n.Labels, nil)
 }
 
-// fallSilent is the end of a machine's kubelet: nobody tells of its node any more, and Kubernetes
+// fallSilent is the end of a machine's kubelet: no one tells of its node any more, and Kubernetes
 // finds that out by itself.
 func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 	n, err := k.nodeOf(ctx, h.UUID)

@@ -62,7 +62,7 @@ func (p *Part) speed() float64 {
 }
 
 // Cluster is the emulated cluster, to put faults into or to look at. It is another one after each
-// start, and nil while there is none.
+// start, and nil while none exists.
 func (p *Part) Cluster() *pvesim.Cluster { return p.emulated }
 
 // SiteFile is the configuration for plimsoll run; empty before the first start.

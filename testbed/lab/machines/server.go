@@ -23,8 +23,8 @@ import (
 )
 
 // Joining is a part that lets the machines of an emulated Proxmox VE, which another client has made
-// and furnished, become nodes of the lab. A machine that is told to be a server of RKE2 or k3s
-// stands for the lab's control plane: agents join with its token, and the manifests that it is
+// and furnished, become nodes of the lab. A machine that is asked to be a server of RKE2 or k3s
+// represents the lab's control plane: agents join with its token, and the manifests that it is
 // given are applied.
 type Joining struct {
 	Cluster *pvesim.Cluster

@@ -17,7 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// standing is the emulated cluster of a part, in time that only passes when it is told to.
+// standing is the emulated cluster of a part, in time that only passes when it is asked to.
 func standing(t *testing.T, p *Part) *pvesim.Cluster {
 	t.Helper()
 	cfg := p.cluster()

@@ -204,7 +204,7 @@ func (w *world) nodeIs(name string, want bool) func(context.Context) error {
 }
 
 // TestMachinesBecomeNodesThatCarryPods follows one machine: ordered by the client that Plimsoll
-// uses, joined as its disc says, serving, stopped by a person, started again, given back.
+// uses, joined as its disc says, serving, stopped by a person, started again, returned.
 func TestMachinesBecomeNodesThatCarryPods(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -45,14 +45,14 @@ type collector struct {
 	gateway bool
 }
 
-// Describe tells what there is.
+// Describe says what there is.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{requestsDesc, durationDesc, cpuDesc, lateDesc} {
 		to <- d
 	}
 }
 
-// Collect tells how it stands.
+// Collect says how it stands.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, m := range c.collect() {
 		to <- m

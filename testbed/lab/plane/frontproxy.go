@@ -42,7 +42,7 @@ func readFrontProxy(ctx context.Context, client kubernetes.Interface) (*frontPro
 	return f, nil
 }
 
-// listener lets nobody in but the front proxy.
+// listener lets no one in but the front proxy.
 func (f *frontProxy) listener(on net.Listener, certificate tls.Certificate) net.Listener {
 	return tls.NewListener(on, &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"},

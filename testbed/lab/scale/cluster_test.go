@@ -99,7 +99,7 @@ func newWorld(b *testing.B) *world {
 	}
 	parts := []lab.Part{
 		// A kubelet that has nothing to say tells its node's status every five minutes, and that it
-		// lives by a lease, which nobody but the controllers reads.
+		// lives by a lease, which no one but the controllers reads.
 		&lab.KWOK{PodStart: between(time.Second, 3*time.Second), PodStop: between(0, time.Second), Heartbeat: between(4*time.Minute, 5*time.Minute)},
 		&lab.Prometheus{}, w.machines, &plane.Part{Seed: 1, Gateway: true}, plimsoll,
 	}
@@ -124,7 +124,7 @@ const podsPerNode = 110
 
 func between(least, most time.Duration) timing.Range { return timing.Range{Min: least, Max: most} }
 
-// say tells how far it is.
+// say says how far it is.
 func (w *world) say(line string) {
 	fmt.Fprintf(os.Stderr, "%6.0fs  %s\n", time.Since(w.began).Seconds(), line)
 }

@@ -114,7 +114,7 @@ func (r *run) end(ctx context.Context) error {
 }
 
 // begin brings a lab up as the experiment begins: with its machines joined, its pods ready and
-// nobody who sends requests.
+// no one who sends requests.
 func (w *World) begin(ctx context.Context, e *testbed.Experiment, j *testbed.Job) (*run, error) {
 	r := &run{Experiment: e, job: j, program: w.Program}
 	r.folder = filepath.Join(w.Folder, fmt.Sprintf("%s-%d-%d", j.Policy.Name, j.Level.Users, j.Trial))

@@ -123,7 +123,7 @@ func (c *Client) Begin(ctx context.Context) error {
 	return c.listAll(ctx, groups)
 }
 
-// End says that nobody will ask any more.
+// End says that no one will ask any more.
 func (c *Client) End(ctx context.Context) error {
 	_, err := call(ctx, c.cfg.Provider.Cleanup, &externalgrpc.CleanupRequest{})
 	return err

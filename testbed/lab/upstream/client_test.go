@@ -24,7 +24,7 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // world is a provider and a cluster at once: what is ordered is there at once as an instance, and
-// joins when it is told to.
+// joins when it is asked to.
 type world struct {
 	externalgrpc.CloudProviderClient
 	now       time.Time

@@ -32,7 +32,7 @@ type Part struct {
 	client *Client
 }
 
-// Flags are cluster-autoscaler's, as far as the policy that stands for it has them.
+// Flags are cluster-autoscaler's, as far as the policy that plays it has them.
 type Flags = nodepolicy.Unneeded
 
 // DefaultFlags are its defaults.
@@ -41,7 +41,7 @@ func DefaultFlags() Flags { return nodepolicy.DefaultUnneeded() }
 // Scans is how many scans came to their end.
 func (p *Part) Scans() int { return int(p.client.scans.Load()) }
 
-// Evictions is how many pods were told to go.
+// Evictions is how many pods were asked to go.
 func (p *Part) Evictions() int { return int(p.client.evictions.Load()) }
 
 // PartName is the part's name.

@@ -18,7 +18,7 @@ var (
 type sweeps map[key][]replay.Result
 
 // equal compares the rows at the pod-minutes that another takes at the case's excess: every knob is
-// turned until it takes as many, by looking, as nobody could beforehand, at the days that are
+// turned until it takes as many, by looking, as no one could beforehand, at the days that are
 // judged.
 func (s *stage) equal(c Case, swept sweeps) error {
 	l, setting, err := s.at(c)

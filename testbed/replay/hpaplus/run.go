@@ -24,7 +24,7 @@ type Options struct {
 	// Parallel is how many traces are worked on at a time; 0 is one a processor.
 	Parallel int
 	Version  string
-	// Clock tells how long training takes; nil leaves it unknown.
+	// Clock says how long training takes; nil leaves it unknown.
 	Clock func() time.Duration
 	// Progress hears of every trace that is done with, one call at a time.
 	Progress func(testbed.Progress)

@@ -57,7 +57,7 @@ type message struct {
 	} `json:"error"`
 }
 
-// start starts a browser that knows nobody and calls nobody.
+// start starts a browser that knows no one and calls no one.
 func start(t *testing.T) *browser {
 	t.Helper()
 	path := program(t)
@@ -86,7 +86,7 @@ func start(t *testing.T) *browser {
 		if b.call(ctx, "", "Browser.close", nil, nil) != nil {
 			_ = cmd.Process.Kill()
 		}
-		_ = cmd.Wait() // it has been told to end, or was killed
+		_ = cmd.Wait() // it has been asked to end, or was killed
 		closed(t, in)
 		closed(t, out)
 	})

@@ -124,7 +124,7 @@ func (c *Cluster) removeAll(ctx context.Context, list client.ObjectList, namespa
 	return found, nil
 }
 
-// ruin is an error that no waiting mends.
+// ruin is an error that no waiting fixes.
 type ruin struct{ error }
 
 func (r ruin) Unwrap() error { return r.error }

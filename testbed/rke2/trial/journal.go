@@ -26,7 +26,7 @@ type journal struct {
 	mu    sync.Mutex
 	steps []*loop.Step
 	lines bytes.Buffer // as they were printed
-	err   error        // what cannot be mended
+	err   error        // what cannot be fixed
 	cut   []byte       // the beginning of a record that something was printed into
 	since int          // lines since then
 }

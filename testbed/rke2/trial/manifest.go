@@ -309,7 +309,7 @@ const lingering = 5 * time.Second
 func linger(w *testbed.Workload) time.Duration { return min(lingering, w.Grace/2) }
 
 // containers are those of a pod: the loader, and what asks for the CPU that a mesh's proxy would,
-// where there is none.
+// where none exists.
 func (r *manifests) containers() []corev1.Container {
 	w := &r.Workloads[0]
 	probe := func(path string) *corev1.Probe {

@@ -232,7 +232,7 @@ func TestAClusterAutoscalerThatBeginsAnewRuinsTheRun(t *testing.T) {
 			}
 		}()
 		_, err := b.run(t.Context(), upstreamRow(t))
-		time.Sleep(time.Minute) // who prints logs finds out that nobody reads them
+		time.Sleep(time.Minute) // who prints logs finds out that no one reads them
 		if want := "cluster-autoscaler has begun anew: it ended with 255 Error"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

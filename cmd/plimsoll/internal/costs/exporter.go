@@ -179,7 +179,7 @@ func (s sink) groups(by string, lines []allocation.Line, cost, avoidable *promet
 			continue // what it costs is not known
 		case l.Name == allocation.Nobody:
 			s.parts(cost, l, labels(Nobody)...)
-			continue // nothing is saved if nobody is gone
+			continue // nothing is saved if no one is gone
 		}
 		s.parts(cost, l, labels(l.Name)...)
 		s.put(avoidable, l.Avoidable.Units(), labels(l.Name)...)

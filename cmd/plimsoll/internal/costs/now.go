@@ -110,7 +110,7 @@ func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[
 			facts.Spare = verdicts[node.Name]
 			n.Spare = facts.Spare != nil && facts.Spare.Kept == nil
 		}
-		if m.Phase == nodescaler.Spare { // its disk is all that it costs, and nobody uses it
+		if m.Phase == nodescaler.Spare { // its disk is all that it costs, and no one uses it
 			n.Price = &allocation.Price{Parts: pricing.Parts{Memory: x.SpareRate(m.Shape)}, Saving: pricing.Saving{Alone: x.SpareRate(m.Shape)}}
 			f.Hosts[m.Host] = x.Book().HostRate(m.Host, x.Now)
 			c.Facts[n.Name] = facts

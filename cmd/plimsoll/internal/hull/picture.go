@@ -113,7 +113,7 @@ func (f *Frame) latency() row {
 	return row{{Plain, name}, {Good, fmt.Sprintf("%.0f ms ✓", 1000*v)}, {Plain, limit}}
 }
 
-// money says what it costs, against the fleet that nobody scales.
+// money says what it costs, against the fleet that no one scales.
 func (f *Frame) money() row {
 	r := row{{Strong, f.Rate.Display(f.Unit)}}
 	if f.Dear {

@@ -432,7 +432,7 @@ func (h *history) add(e told) {
 }
 
 // Whatever order the requests of several writers come in, and whichever answers are lost: what a
-// writer was told is kept is there, and nobody is told so after another has claimed.
+// writer was told is kept is there, and no one is told so after another has claimed.
 func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
 	var s *server
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
@@ -484,7 +484,7 @@ func write(ctx context.Context, h *history, maps typedv1.ConfigMapInterface, w i
 }
 
 // check holds what is there against what was told: by order, the sure writes of the highest epoch
-// that has any, the last of them, or a later one of which nobody knows.
+// that has any, the last of them, or a later one of which no one knows.
 func (h *history) check(t *rapid.T, last *Map) {
 	slices.SortStableFunc(h.log, func(a, b told) int { return int(a.epoch - b.epoch) })
 	might := map[string][]int{} // what an order's intent may say now; 0 is that there is none

@@ -89,7 +89,7 @@ func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// receiver keeps what is posted to it, and answers as it is told to.
+// receiver keeps what is posted to it, and answers as it is asked to.
 type receiver struct {
 	mu     sync.Mutex
 	bodies []string
@@ -182,7 +182,7 @@ func TestNobodyWaitsForAReceiver(t *testing.T) {
 	s := NewSender([]Receiver{{Name: "ops", URL: "http://hook", All: true}}, http.DefaultClient, slog.New(slog.DiscardHandler))
 	dropped := 0
 	s.Done = func(string, bool) { dropped++ }
-	for range waiting + 5 { // nobody runs it
+	for range waiting + 5 { // no one runs it
 		s.Tell(nil, about("Conflicted", 0, true).Notice)
 	}
 	if dropped != 5 {

@@ -153,7 +153,7 @@ func structs(files []*ast.File) map[string]*ast.StructType {
 	return found
 }
 
-// addSettings gives the API a type for settings where nobody wrote one for it: one written by hand
+// addSettings gives the API a type for settings where no one wrote one for it: one written by hand
 // has rules that say more than Go types do.
 func addSettings(policies []policy, folder string) error {
 	files, err := parse(folder)
