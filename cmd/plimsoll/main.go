@@ -32,6 +32,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newPlanCommand,
 		newPriceCommand,
 		newResumeCommand,
+		newRolloutCommand,
 		newRunCommand,
 		newSimulateCommand,
 		newTemplateCommand,
