@@ -21,7 +21,7 @@ type Rollout struct {
 	Surge *NodeCount `json:"surge,omitempty"`
 	// Paused has no further machine replaced.
 	Paused bool `json:"paused,omitempty"`
-	// Canary are the machines that are replaced first, and watched; the zero value is none.
+	// Canary are the machines that are replaced first, and watched; not set, there are none.
 	Canary Canary `json:"canary,omitzero"`
 	// MaxFailures is how many new machines fail before it stops; 0 is DefaultRolloutFailures.
 	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
@@ -65,13 +65,16 @@ type RolloutPhase string
 
 // The phases of a rollout.
 const (
-	PhaseComplete    RolloutPhase = "Complete"    // every machine is what the pool would make now
+	PhaseComplete    RolloutPhase = "Complete"    // every machine is what the pool makes now
 	PhaseCanary      RolloutPhase = "Canary"      // the first machines are replaced, or watched
 	PhaseProgressing RolloutPhase = "Progressing" // machines are replaced
 	PhasePaused      RolloutPhase = "Paused"      // none is for now
-	PhaseStopped     RolloutPhase = "Stopped"     // none is until the template changes or a person resumes it
-	PhaseRollingBack RolloutPhase = "RollingBack" // machines are replaced by such as were there before
-	PhaseRolledBack  RolloutPhase = "RolledBack"  // they all are, and the pool's settings say otherwise
+	// None is until the template changes or a person resumes it.
+	PhaseStopped RolloutPhase = "Stopped"
+	// Machines are replaced by such as were there before.
+	PhaseRollingBack RolloutPhase = "RollingBack"
+	// They all are, and the pool's settings say otherwise.
+	PhaseRolledBack RolloutPhase = "RolledBack"
 )
 
 // Rolled is how far a pool's rollout is. Its status has it, and the next step goes by that.

@@ -296,8 +296,8 @@ func TestACanaryWhosePodsAreNotReady(t *testing.T) {
 	}
 }
 
-// Whatever people change, and whenever the process starts anew: budgets, surge, canary and pauses
-// are kept in every plan, and in the end all machines are of the pool's revision, or of the last
+// People change what they like, and the process starts anew: budgets, surge, canary and pauses are
+// kept in every plan, and in the end all machines are of the pool's revision, or of the last
 // good one if its machines fail.
 func TestRolloutsKeepTheirLimits(t *testing.T) {
 	for _, name := range []string{"unneeded", "joint"} {

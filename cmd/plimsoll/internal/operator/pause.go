@@ -108,7 +108,7 @@ func resumedAt(o metav1.Object) time.Time {
 	return annotatedTime(o, v1alpha1.AnnotationResumed)
 }
 
-// annotatedTime is a time that a person wrote on an object. What cannot be understood is none.
+// annotatedTime is a time that a person wrote on an object; zero if it cannot be understood.
 func annotatedTime(o metav1.Object, key string) time.Time {
 	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[key])
 	if err != nil {

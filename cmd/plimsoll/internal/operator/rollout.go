@@ -66,8 +66,8 @@ func asGood(p *v1alpha1.VMPool, good string) (*v1alpha1.VMPool, error) {
 	return was, json.Unmarshal(text, &was.Spec)
 }
 
-// layRollout has the pool's machines made by the last good revision where its rollout goes back. A
-// revision that cannot be read any more, or is not what its digest says, is none to go back to.
+// layRollout has the pool's machines made by the last good revision where its rollout goes back.
+// There is no way back to one that cannot be read any more, or is not what its digest says.
 func (c *Config) layRollout(p *pool, earlier *readings) {
 	by := &p.pve.Disruption
 	if by.Drift != nodescaler.DriftReplace {
@@ -123,7 +123,8 @@ func (p *pool) rollout(c conditions, st *v1alpha1.VMPoolStatus, s *loop.Step) {
 		return
 	}
 	to := &v1alpha1.RolloutStatus{
-		Revision: now.Revision, Phase: string(now.Phase), Updated: int32(now.Updated), Total: int32(now.Total), //nolint:gosec // there are few
+		Revision: now.Revision, Phase: string(now.Phase),
+		Updated: int32(now.Updated), Total: int32(now.Total), //nolint:gosec // there are few
 		Began: metav1.NewTime(now.Began), Since: metav1.NewTime(now.Since), CanaryPassed: now.Proven, Failed: now.Failed, Reason: now.Why.Code, Message: now.Why.Text,
 	}
 	if before := st.Rollout; before != nil {

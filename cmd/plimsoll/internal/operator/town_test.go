@@ -35,7 +35,7 @@ type town struct {
 	rng      *rand.Rand
 	links    *Links
 	reserved pricing.Resources
-	breaks   func(config map[string]string) bool // machines that never become nodes; nil is none
+	breaks   func(config map[string]string) bool // says which machines never become nodes
 
 	mu          sync.Mutex // statuses are written several at once
 	autoscalers map[string]*v1alpha1.WorkloadAutoscaler
