@@ -23,6 +23,8 @@ type Disruption struct {
 	Consolidation Consolidation `json:"consolidation,omitzero"`
 	// Repair is which nodes are broken.
 	Repair Repair `json:"repair,omitzero"`
+	// Rollout is how machines are replaced that drifted; nil leaves that to the budgets.
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// Budgets limit how many machines go at once. Of those that apply the lowest counts; without
 	// any it is DefaultNodeBudget.
 	Budgets []NodeBudget `json:"budgets,omitempty"`

@@ -121,3 +121,16 @@ const (
 	NodeBudgetSpent    = "NodeBudgetSpent"    // as many machines of the pool go as may
 	NodePinned         = "NodePinned"         // an annotation of the node keeps it
 )
+
+// How far a rollout is, and why it lets no machine go.
+const (
+	RolloutComplete    = "RolloutComplete"    // each machine is what the pool would make now
+	RolloutCanary      = "RolloutCanary"      // the first new machines are made, or watched
+	RolloutProgressing = "RolloutProgressing" // machines are replaced
+	RolloutPaused      = "RolloutPaused"      // a person paused it
+	RolloutFailed      = "RolloutFailed"      // new machines failed, or objectives are missed
+	RolloutRollingBack = "RolloutRollingBack" // machines are made as before, and new ones replaced
+	RolloutRolledBack  = "RolloutRolledBack"  // all machines are as before
+	RolloutHeld        = "RolloutHeld"        // the rollout lets no machine of the pool go now
+	RolloutSurge       = "RolloutSurge"       // as many machines are beside others as may be
+)

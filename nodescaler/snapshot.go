@@ -73,6 +73,8 @@ type Pool struct {
 	Taints []Taint
 	// Disruption is what may end machines that work.
 	Disruption Disruption `json:",omitzero"`
+	// Rolling is what its rollout goes by, and how far it is.
+	Rolling Rolling `json:",omitzero"`
 }
 
 // Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each

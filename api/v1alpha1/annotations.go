@@ -15,6 +15,10 @@ const (
 	// were held before then because too many would have gone undrained are let go.
 	AnnotationResumed = "plimsoll.dev/resumed"
 
+	// AnnotationRolloutResumed is when a person last had a rollout tried anew that had stopped or
+	// was rolled back: 2026-03-01T12:00:00Z. It has no effect on one that stops later.
+	AnnotationRolloutResumed = "plimsoll.dev/rollout-resumed"
+
 	// PauseUp and PauseDown, as the value of AnnotationPaused, pause one direction: no replica or
 	// machine more, or none less.
 	PauseUp   = "up"

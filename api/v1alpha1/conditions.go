@@ -41,6 +41,10 @@ const (
 	// ConditionMachinesOutdated is True while machines are not what their pool would make now, or
 	// older than it lets them become. It names them, and says whether they are replaced.
 	ConditionMachinesOutdated = "MachinesOutdated" // VMPool
+	// ConditionRolledOut is True while each machine is what its pool would make now. Its reason is
+	// how far that is, and whether it failed. Pools that do not replace drifted machines have it
+	// not.
+	ConditionRolledOut = "RolledOut" // VMPool
 	// ConditionRepairHalted is True while too many of the pool's nodes are unhealthy or not ready
 	// for any of them to be replaced for that. Pools without repair have it not.
 	ConditionRepairHalted = "RepairHalted" // VMPool

@@ -598,6 +598,8 @@ type ISO struct {
 
 // Disruption is what may end a pool's machines although nothing forces it to. A machine's
 // replacement is ready before its pods are evicted.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || has(self.drift) && self.drift == 'Replace'",fieldPath=".rollout",message="must not be set unless drift is Replace"
 type Disruption struct {
 	// What becomes of machines that are not what the pool would make now, since its template, join
 	// profile, hardware, network or labels changed. Keep leaves them, Replace replaces them. Not
@@ -617,6 +619,10 @@ type Disruption struct {
 	// Which nodes are broken, so that their machines are replaced. Not set, none.
 	// +optional
 	Repair *Repair `json:"repair,omitempty"`
+	// How machines are replaced that drifted: how many at once, which first, and when it stops. Not
+	// set, as budgets allow.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// How many machines may be on their way out at once, those included that are not needed. Of the
 	// budgets that apply the lowest counts. Not set, 10%.
 	// +optional
@@ -733,8 +739,12 @@ type VMPoolStatus struct {
 	// The last plan that had something to do for the pool.
 	// +optional
 	LastPlan *PlanStatus `json:"lastPlan,omitempty"`
+	// How far the machines are replaced by such as the pool would make now, with disruption.drift
+	// Replace.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 	// What holds of the object: Ready, Conflicted, Paused, Braked, CapacityPending, PodsUnplaced,
-	// MachinesHeld, MachinesOutdated, RepairHalted, DisruptionHalted and SparesAdvised.
+	// MachinesHeld, MachinesOutdated, RolledOut, RepairHalted, DisruptionHalted and SparesAdvised.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -127,29 +127,36 @@ func (k *kubeAPI) ours(path string) *unstructured.Unstructured {
 	return nil
 }
 
-// single shows an object, or changes its annotations.
+// single shows an object, or merges a change into it.
 func (k *kubeAPI) single(w http.ResponseWriter, r *http.Request, o *unstructured.Unstructured) {
-	var change struct {
-		Metadata struct{ Annotations map[string]*string }
-	}
+	var change map[string]any
 	switch {
 	case r.Method == http.MethodGet:
 	case r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/merge-patch+json" || json.NewDecoder(r.Body).Decode(&change) != nil:
 		status(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, r.Method+" was not expected")
 		return
 	}
-	said := o.GetAnnotations()
-	if said == nil {
-		said = map[string]string{}
-	}
-	for key, value := range change.Metadata.Annotations {
-		delete(said, key)
-		if value != nil {
-			said[key] = *value
+	merge(o.Object, change)
+	_ = json.NewEncoder(w).Encode(o.Object)
+}
+
+// merge merges a change into an object, as RFC 7386 has it.
+func merge(into, change map[string]any) {
+	for key, value := range change {
+		inner, nested := value.(map[string]any)
+		switch there, is := into[key].(map[string]any); {
+		case value == nil:
+			delete(into, key)
+		case nested && is:
+			merge(there, inner)
+		case nested:
+			there = map[string]any{}
+			merge(there, inner)
+			into[key] = there
+		default:
+			into[key] = value
 		}
 	}
-	o.SetAnnotations(said)
-	_ = json.NewEncoder(w).Encode(o.Object)
 }
 
 func (k *kubeAPI) list(w http.ResponseWriter, r *http.Request, all []unstructured.Unstructured) {

@@ -33,6 +33,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newPriceCommand,
 		newReplayCommand,
 		newResumeCommand,
+		newRolloutCommand,
 		newRunCommand,
 		newSimulateCommand,
 		newTemplateCommand,

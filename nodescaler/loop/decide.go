@@ -165,6 +165,7 @@ func (d *decider) index() {
 // machines decides on machines, for the pods that were just decided on.
 func (d *decider) machines() {
 	if d.Nodes != nil && d.machinesKnown && !d.newMachines && !d.newCluster {
+		d.rollouts()
 		d.step.Plan = d.refuse(d.Nodes.Decide(d.x))
 		d.step.Plan.Unplaced = d.unoffered(d.step.Plan.Unplaced)
 		d.unplanned()

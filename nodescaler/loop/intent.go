@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -49,6 +50,8 @@ type Workload struct {
 	Held *nodescaler.Reason
 	// Pause fixes its replicas, or keeps them from going one way.
 	Pause podscaler.Pause
+	// Missed is since when its objective has been missed; zero while it is not.
+	Missed time.Time
 	// ScaledToZero says that its status records replicas of 0 as our own doing. A scaler goes by
 	// it at its first look, and by its memory after that.
 	ScaledToZero bool

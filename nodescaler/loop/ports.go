@@ -74,6 +74,8 @@ type MachineState struct {
 	// Refused is what orders would be refused now with any room of the hosts, by pool, as far as
 	// that is known.
 	Refused map[string][]nodescaler.RefusedOrder
+	// Revisions are those of the pools that machines were compared with, to say which drifted.
+	Revisions map[string]string
 	// Soon are the pools that can be ordered from in a moment, and why they cannot now.
 	Soon map[string]nodescaler.Reason
 }

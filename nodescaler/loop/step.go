@@ -19,6 +19,8 @@ type Step struct {
 	Observed  Observed        `json:"observed"`
 	Workloads []WorkloadStep  `json:"workloads,omitempty"`
 	Plan      nodescaler.Plan `json:"plan"`
+	// how far the rollouts of pools are, by pool
+	Rollouts map[string]nodescaler.Rolled `json:"rollouts,omitempty"`
 	// what was made known to whoever orders machines
 	Expected []Expectation       `json:"expected,omitempty"`
 	Outcomes []Outcome           `json:"outcomes,omitempty"`

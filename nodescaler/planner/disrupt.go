@@ -74,6 +74,7 @@ type disrupter struct {
 	*turn
 	grower  *grower
 	drainer *drainer
+	roller  *roller
 	kept    findings
 	closed  map[string]func()             // reopens a candidate's node
 	repairs map[string]*nodescaler.Reason // why none is repaired, by pool
@@ -115,7 +116,13 @@ func (t *disrupter) run() bool {
 	}
 	before := t.Bought
 	for i := range list {
-		t.end(&list[i])
+		c := &list[i]
+		_, waiting := was[c.Name]
+		if why := t.roller.holds(c, waiting); why != nil {
+			t.kept.add(why.Code, "%s, but stays: %s", c.why.Text, why.Text)
+			continue
+		}
+		t.roller.goes(c, waiting, t.end)
 	}
 	(&swapper{t}).run()
 	for _, name := range slices.Sorted(maps.Keys(t.closed)) {
@@ -148,6 +155,9 @@ func (t *disrupter) candidates() (list []ending) {
 		if keeps == nil {
 			keeps = t.broken(end{n.VM.Pool, cause})
 		}
+		if keeps == nil && cause == nodescaler.Drifted {
+			keeps = p.RollsNone()
+		}
 		if keeps != nil {
 			t.kept.add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
 			continue
@@ -168,8 +178,6 @@ func (t *disrupter) halted(p *nodescaler.PoolSize) *nodescaler.Reason {
 	}
 	return why
 }
-
-func (t *disrupter) begun(node string) bool { _, is := t.drains[node]; return is }
 
 // keeps says why a machine stays that is to go, or nil. Of one whose node is lost an annotation
 // counts no more: nothing on it works.
@@ -293,9 +301,14 @@ func (t *disrupter) refill(c *ending) {
 		}
 	}
 	may := slices.DeleteFunc(slices.Clone(t.grower.all), func(o packing.Offer) bool { return o.Pool != pool || !t.grower.mayBuy(o) })
+	if why := t.roller.full(c, 1); why != nil {
+		t.block(c, why.Code, why.Text)
+		return
+	}
 	if len(may) > 0 {
 		o := Least(may, func(o packing.Offer) int64 { return int64(o.Rate) })
 		if o.Host = t.grower.spread(o, nil); t.grower.mayBuy(o) && t.Affords(o.Shape, o.Host) {
+			t.roller.ordered[pool]++
 			t.Buy(pool, o.Shape, o.Host, Because(nodescaler.ReplacementOrdered, "it replaces %s, without which pool %s has fewer than its minimum", c.Name, pool), c.why)
 			t.await(c, "a machine that is ordered for it is ready")
 			return
@@ -314,8 +327,9 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 		wants[i] = want{item: p.Name, pod: p, expected: true}
 		t.places.domains.Put(p, c.Node, -1)
 	}
-	narrowed := t.narrow(wants, t.grower.all, t.grower.arrivals.due())
-	r := t.grower.solve(t.grower.problem(narrowed, t.grower.all))
+	offers := t.roller.offers(c, t.grower.all)
+	narrowed := t.narrow(wants, offers, t.grower.arrivals.due())
+	r := t.grower.solve(t.grower.problem(narrowed, offers))
 	for _, p := range moving {
 		t.places.domains.Put(p, c.Node, 1)
 	}
@@ -345,6 +359,10 @@ func (t *disrupter) hold(r packing.Result, e end) {
 
 // order orders what the packing has.
 func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
+	if why := t.roller.full(c, len(r.Purchases)); why != nil {
+		t.block(c, why.Code, why.Text)
+		return
+	}
 	before, bought := len(t.Plan.Actions), t.Bought
 	t.hold(r, c.end())
 	t.grower.settle(wants, r, nil)
@@ -352,6 +370,7 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 		t.block(c, nodescaler.ReplacementBlocked, "no machine can be ordered for its pods now")
 		return
 	}
+	t.roller.ordered[c.VM.Pool] += t.Bought - bought
 	for i := before; i < len(t.Plan.Actions); i++ {
 		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
 			a.For = nil // no namespace asked for it, and no quota counts it

@@ -20,6 +20,7 @@ type catalogue struct {
 	given   []settings.Pool // as they were taken last; what they point at does not change
 	pools   map[string]*settings.Pool
 	recipe  map[string]string    // digest of a pool's configuration
+	revises map[string]string    // its revision
 	made    map[string]string    // and of what of it makes machines, by pool and template
 	dropped map[string]time.Time // pools that are not configured any more, and since when
 	prices  *pricing.Book
@@ -38,11 +39,11 @@ func (c *catalogue) setPools(pools []settings.Pool) bool {
 	}
 	was := c.recipe
 	c.given = slices.Clone(pools)
-	c.pools, c.recipe, c.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
+	c.pools, c.recipe, c.revises, c.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()
 		c.pools[p.Name] = &p
-		c.recipe[p.Name] = p.Recipe()
+		c.recipe[p.Name], c.revises[p.Name] = p.Recipe(), p.Revision()
 		delete(c.dropped, p.Name)
 	}
 	for name := range was {

@@ -258,6 +258,7 @@ func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	}
 	return loop.MachineState{
 		Hosts: slices.Clone(f.records.listed.Hosts), Machines: slices.Clone(f.records.listed.Machines), Refused: f.intake.withExhausted(f.records.listed.Refused),
+		Revisions: f.records.listed.Revisions,
 	}, nil
 }
 

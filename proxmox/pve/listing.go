@@ -37,7 +37,7 @@ func (li *listing) state() loop.MachineState {
 	}
 	slices.SortFunc(there, func(a, b *tracked) int { return cmp.Compare(a.Name, b.Name) })
 	g := li.intake.ground()
-	state := loop.MachineState{Hosts: li.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: li.intake.refusals(g)}
+	state := loop.MachineState{Hosts: li.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: li.intake.refusals(g), Revisions: li.catalogue.revises}
 	for i, m := range there {
 		state.Machines[i] = li.machine(m)
 	}

@@ -33,10 +33,24 @@ const madeBy = "2"
 func (p *Pool) Made(host string) string {
 	own := *p
 	own.Template = placement.Template{VMID: p.Template.On(host)}
+	own.Join.Install.Version = ""
+	return own.digest()
+}
+
+// Revision is a digest of what of the pool's configuration makes machines drift once it changes, on
+// any host.
+func (p *Pool) Revision() string {
+	own := p.Complete()
+	_, text, _ := strings.Cut(own.digest(), ":")
+	return text
+}
+
+// digest is that of what makes machines what they are.
+func (p *Pool) digest() string {
+	own := *p
 	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, placement.VMIDs{}, placement.Rules{}, ISO{}
 	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
 	own.Reserved, own.PodSlots, own.Resources, own.Tags, own.Disruption = pricing.Resources{}, 0, nil, nil, nodescaler.Disruption{}
-	own.Join.Install.Version = ""
 	data, err := json.Marshal(&own)
 	if err != nil { // a pool holds nothing that has no JSON
 		panic(err)

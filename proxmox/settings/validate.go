@@ -283,6 +283,7 @@ func checkDisruption(d *nodescaler.Disruption, f Faults) {
 		at.Must(slices.Contains([]string{"True", "False", "Unknown"}, a.Status), "status", "be True, False or Unknown", a.Status)
 		at.Must(a.For >= nodescaler.Duration(time.Minute), "for", "be at least 1m", a.For)
 	}
+	checkRollout(d, f.at("rollout"))
 	for i := range d.Budgets {
 		b, at := &d.Budgets[i], f.index("budgets", i)
 		for j, r := range b.Reasons {
@@ -294,6 +295,21 @@ func checkDisruption(d *nodescaler.Disruption, f Faults) {
 			continue
 		}
 		at.Must(b.Duration > 0, "duration", "be there beside schedule, above 0", b.Duration)
+	}
+}
+
+func checkRollout(d *nodescaler.Disruption, f Faults) {
+	r := d.Rollout
+	if r == nil {
+		return
+	}
+	f.Must(d.Drift == nodescaler.DriftReplace, "", "not be set unless drift is Replace", string(d.Drift))
+	f.Must(r.MaxFailures >= 0, "maxFailures", "be ≥ 1, or nothing", r.MaxFailures)
+	f.Must(r.MissedFor >= 0, "missedFor", "be above 0, or nothing", r.MissedFor)
+	f.Must(slices.Contains([]nodescaler.RolloutFailure{"", nodescaler.RolloutRollback, nodescaler.RolloutStop}, r.OnFailure), "onFailure", "be Rollback or Stop", string(r.OnFailure))
+	if c := r.Canary; c != (nodescaler.Canary{}) {
+		f.Must(c.Machines > 0, "canary.machines", "be ≥ 1", c.Machines)
+		f.Must(c.For > 0, "canary.for", "be above 0", c.For)
 	}
 }
 

@@ -71,7 +71,8 @@ type pool struct {
 	conflict error // with another pool
 	pause    pause
 	held     *nodescaler.Reason
-	offered  bool // to cluster-autoscaler
+	offered  bool                // to cluster-autoscaler
+	rolling  *nodescaler.Rolling // nil of a pool that does not replace drifted machines
 }
 
 // ours reports whether Plimsoll decides how many machines the pool has.
@@ -135,6 +136,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		p.pve, p.invalid = earlier.pool(object, c.ReadFile)
 		p.pve.Resumed = resumedAt(object)
 		if p.invalid == nil {
+			c.layRollout(p, earlier)
 			valid = append(valid, p.pve)
 		}
 		d.pools = append(d.pools, p)
@@ -144,6 +146,9 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		if p.invalid == nil {
 			p.conflict = bad[p.object.Name]
 			p.words = p.pve.Words()
+			if p.rolling != nil {
+				p.words.Rolling = *p.rolling
+			}
 		}
 		p.held = c.holdPool(p, d)
 		if !p.ours() && p.usable() {
@@ -275,7 +280,7 @@ func (c *Config) intent(d *desk) loop.Intent {
 	for _, w := range d.workloads {
 		wants := loop.Workload{
 			Workload: w.words, Held: w.held, Paused: w.held != nil && w.held.Code == v1alpha1.ReasonPaused,
-			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(),
+			Missed: missedSince(w.object), ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(),
 		}
 		if w.invalid != nil {
 			wants.Workload = podscaler.Workload{Name: w.name}

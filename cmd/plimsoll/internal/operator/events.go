@@ -67,7 +67,7 @@ func decisive(written []v1alpha1.Reason) podscaler.Reason {
 // events are what there is to tell of a pool: what was done or would be, and conditions that
 // turned.
 func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
-	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionPodsUnplaced)
+	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionPodsUnplaced, v1alpha1.ConditionRolledOut)
 	if p.pve.Join.Token.JoinsServers() {
 		all = append(all, kube.Event{
 			About: reasonServerToken, Key: p.pve.Join.TokenFile, Warning: true, Reason: reasonServerToken,
@@ -153,6 +153,8 @@ func bad(c *metav1.Condition) bool {
 	switch c.Type {
 	case v1alpha1.ConditionMachinesHeld:
 		return c.Status == metav1.ConditionTrue && !wanted(c.Reason)
+	case v1alpha1.ConditionRolledOut:
+		return c.Status == metav1.ConditionFalse && slices.Contains(rolloutFailed, c.Reason)
 	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionAbleToScale:
 		return c.Status == metav1.ConditionFalse
 	}

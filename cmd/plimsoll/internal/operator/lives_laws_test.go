@@ -358,6 +358,7 @@ func (l *life) inOrder() {
 		l.fault("at the end the machines are not known: %v", err)
 		return
 	}
+	l.rolled()
 	listed, unborn := map[string]bool{}, map[string]bool{} // unborn machines still need their discs
 	for i := range state.Machines {
 		m := &state.Machines[i]

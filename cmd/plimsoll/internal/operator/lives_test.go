@@ -107,6 +107,9 @@ func eventsOf(seed uint64) (all []event) {
 	if viaProvider(seed) {
 		all = append(all, moreEventsOf(seed, 8, providerHappenings)...)
 	}
+	if rollsOut(seed) {
+		all = append(all, moreEventsOf(seed, 10, rolloutHappenings)...)
+	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
 }
@@ -249,6 +252,7 @@ func (l *life) calm() {
 	for _, p := range l.pools {
 		l.resume(p)
 		p.Spec.Mode = v1alpha1.ModePoolActive
+		l.calmRollout(p)
 	}
 	for _, n := range l.nodes {
 		n.Cordoned = n.Draining || n.marked

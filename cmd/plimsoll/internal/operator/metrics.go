@@ -46,6 +46,7 @@ type Metrics struct {
 	poolLimits    *prometheus.GaugeVec
 	heldPools     *prometheus.GaugeVec
 	heldMachines  *prometheus.GaugeVec
+	rollouts      *prometheus.GaugeVec
 	orphans       *prometheus.GaugeVec
 	costRate      *prometheus.GaugeVec
 	costLimit     *prometheus.GaugeVec
@@ -130,6 +131,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
 		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
 		heldMachines:  gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason"),
+		rollouts:      gauge("rollout_machines", "Machines of pools that replace drifted ones, by the phase of the rollout and whether they are of its revision: updated or outdated.", "pool", "phase", "machines"),
 		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
 		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
 		costLimit:     gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency"),
@@ -173,7 +175,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
-		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit, m.conditions,
+		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory,
 	} {
 		v.Reset()
@@ -333,6 +335,10 @@ func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
 		m.poolLimits.WithLabelValues(name, "max").Set(float64(p.object.Spec.Max))
 		if p.held != nil {
 			m.heldPools.WithLabelValues(name, p.held.Code).Set(1)
+		}
+		if r, is := s.Rollouts[name]; is {
+			m.rollouts.WithLabelValues(name, string(r.Phase), "updated").Set(float64(r.Updated))
+			m.rollouts.WithLabelValues(name, string(r.Phase), "outdated").Set(float64(r.Total - r.Updated))
 		}
 		if s.Observed.Machines != nil {
 			m.poolsMachines(name, machines.heldOf(name))

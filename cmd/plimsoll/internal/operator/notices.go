@@ -27,7 +27,7 @@ var (
 		v1alpha1.ConditionAbleToScale, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionSLOAtRisk,
 		v1alpha1.ConditionErrorBudgetBurning, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback, v1alpha1.ConditionRegistrationMismatch,
 	}
-	toldOfPools = []string{v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMachinesHeld}
+	toldOfPools = []string{v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMachinesHeld, v1alpha1.ConditionRolledOut}
 )
 
 // ToldOf are the conditions that people may be told of, sorted.

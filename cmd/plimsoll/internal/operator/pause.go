@@ -95,17 +95,22 @@ func (p pause) ending(said map[string]string, now time.Time) pause {
 }
 
 // notResumed says what is wrong with what a person wrote to resume a pool.
-func notResumed(o metav1.Object) string {
-	value, there := o.GetAnnotations()[v1alpha1.AnnotationResumed]
-	if !there || !resumedAt(o).IsZero() {
+func notResumed(o metav1.Object, key string) string {
+	value, there := o.GetAnnotations()[key]
+	if !there || !annotatedTime(o, key).IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; annotation %s must be a time such as 2026-03-01T12:00:00Z, was %q", v1alpha1.AnnotationResumed, value)
+	return fmt.Sprintf("; annotation %s must be a time such as 2026-03-01T12:00:00Z, was %q", key, value)
 }
 
 // resumedAt is when a person last resumed a pool. What cannot be understood resumes nothing.
 func resumedAt(o metav1.Object) time.Time {
-	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[v1alpha1.AnnotationResumed])
+	return annotatedTime(o, v1alpha1.AnnotationResumed)
+}
+
+// annotatedTime is a time that a person wrote on an object; zero if it cannot be understood.
+func annotatedTime(o metav1.Object, key string) time.Time {
+	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[key])
 	if err != nil {
 		return time.Time{}
 	}

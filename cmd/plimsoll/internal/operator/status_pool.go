@@ -54,10 +54,11 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 			c.unplaced(s)
 			c.spares(s, p.object.Name)
 			p.disrupts(c, s)
+			p.rollout(c, &st, s)
 		}
 	}
 	if r, is := f.braked[p.object.Name]; is {
-		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object))
+		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object, v1alpha1.AnnotationResumed))
 	} else if f.known {
 		c.set(v1alpha1.ConditionBraked, metav1.ConditionFalse, reasonNotBraked, "no machine waits that is to go without a drain")
 	}

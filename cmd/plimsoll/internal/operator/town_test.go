@@ -35,6 +35,7 @@ type town struct {
 	rng      *rand.Rand
 	links    *Links
 	reserved pricing.Resources
+	breaks   func(config map[string]string) bool // says which machines never become nodes
 
 	mu          sync.Mutex // statuses are written several at once
 	autoscalers map[string]*v1alpha1.WorkloadAutoscaler
@@ -103,6 +104,9 @@ func (n *townNode) isReady(now time.Time, running map[string]bool) bool {
 
 // booted makes a machine a node that was given what it joins with, or has its kubelet start again.
 func (w *town) booted(b pvesim.Boot) {
+	if w.breaks != nil && w.breaks(b.Config) {
+		return
+	}
 	ready := b.At.Add(5*time.Second + time.Duration(w.rng.IntN(15))*time.Second)
 	for _, n := range w.nodes {
 		if n.SystemUUID == b.UUID {
