@@ -3,6 +3,7 @@ package nodescaler
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -130,6 +131,8 @@ func (c *checker) action(a *Action) {
 		c.mark(a)
 	case Evict:
 		c.evict(a)
+	case DeletePod:
+		c.deletePod(a)
 	case Return:
 		c.giveBack(a)
 	case Stash:
@@ -137,7 +140,7 @@ func (c *checker) action(a *Action) {
 	case Wake:
 		c.wake(a)
 	default:
-		c.fault(UnknownKind, "%q is not one of Buy, Cordon, Uncordon, Evict, Return, Stash, Wake", a.Kind)
+		c.fault(UnknownKind, "%q is not one of Buy, Cordon, Uncordon, Evict, DeletePod, Return, Stash, Wake", a.Kind)
 	}
 }
 
@@ -239,6 +242,26 @@ func (c *checker) evict(a *Action) {
 	}
 	if c.budgets[p.Workload]--; left < 1 {
 		c.fault(BudgetOverdrawn, "no more pods of %s may be evicted now", p.Workload)
+	}
+}
+
+// deletePod complains of a pod that its pool does not say may be deleted.
+func (c *checker) deletePod(a *Action) {
+	n := c.ours(a)
+	if n == nil {
+		return
+	}
+	p := c.pod(a.Pod)
+	if p == nil || p.Node != n.Name {
+		c.fault(NotThere, "pod %q is not on node %s", a.Pod, a.Node)
+		return
+	}
+	c.once("eviction", a.Pod)
+	c.emptied(n)
+	c.notHeld(n.VM)
+	pool := c.x.Pool(n.Pool)
+	if p.Daemon || p.Finished() || !n.Ready || pool == nil || pool.Disruption.TerminationGracePeriod == 0 || a.Grace < Duration(time.Second) {
+		c.fault(PodNotMovable, "pod %s is a daemon, finished, on a node that is not ready or of a pool without terminationGracePeriod, or has no time to end", a.Pod)
 	}
 }
 

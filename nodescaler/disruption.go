@@ -19,6 +19,9 @@ type Disruption struct {
 	Drift Drift `json:"drift,omitempty"`
 	// ExpireAfter is how old machines become; 0 is no limit.
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// TerminationGracePeriod is how long the drain of a machine may take that is unhealthy, expired
+	// or drifted: its pods end by then, whatever keeps them. 0 is no end, and such pods keep it.
+	TerminationGracePeriod Duration `json:"terminationGracePeriod,omitempty"`
 	// Consolidation is which machines go because less would do.
 	Consolidation Consolidation `json:"consolidation,omitzero"`
 	// Repair is which nodes are broken.
@@ -133,7 +136,7 @@ func (c *NodeCount) UnmarshalText(text []byte) error {
 
 // IsZero reports whether nothing was asked for: machines come and go by need alone.
 func (d *Disruption) IsZero() bool {
-	return d.Drift == "" && d.ExpireAfter == 0 && d.Consolidation == (Consolidation{}) && len(d.Repair.Conditions) == 0 && len(d.Budgets) == 0
+	return d.Drift == "" && d.ExpireAfter == 0 && d.TerminationGracePeriod == 0 && d.Consolidation == (Consolidation{}) && len(d.Repair.Conditions) == 0 && len(d.Budgets) == 0
 }
 
 // Limit is how many of a pool's machines may be on their way out at once for a cause, and by which

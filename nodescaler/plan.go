@@ -29,6 +29,8 @@ type Plan struct {
 	Advice map[string]Reason `json:"advice,omitempty"`
 	// Halted is for which reasons no machine of a pool is replaced for now, by pool.
 	Halted map[string]Reason `json:"halted,omitempty"`
+	// Headroom is how much of each headroom there is, in the order of the snapshot.
+	Headroom []HeadroomState `json:"headroom,omitempty"`
 	// LookAgain is the latest time of the next decision; zero for the next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
 }
@@ -95,9 +97,11 @@ const (
 	Cordon   Kind = "Cordon"   // keep new pods off Node and mark it as draining
 	Uncordon Kind = "Uncordon" // take that mark back
 	Evict    Kind = "Evict"    // move Pod off Node, within its budget
-	Return   Kind = "Return"   // delete Machine, and its Node if it has one
-	Stash    Kind = "Stash"    // shut down Machine and keep it, and its Node, as a spare
-	Wake     Kind = "Wake"     // make the spare Machine capacity: start it, and open its node
+	// DeletePod deletes Pod, whatever keeps it, with Grace: the time of its node's drain is over.
+	DeletePod Kind = "DeletePod"
+	Return    Kind = "Return" // delete Machine, and its Node if it has one
+	Stash     Kind = "Stash"  // shut down Machine and keep it, and its Node, as a spare
+	Wake      Kind = "Wake"   // make the spare Machine capacity: start it, and open its node
 )
 
 // Grows reports whether the action adds capacity to its pool; all others remove some, or prepare
@@ -114,6 +118,8 @@ type Action struct {
 	Machine string         `json:"machine,omitempty"`
 	Node    string         `json:"node,omitempty"`
 	Pod     string         `json:"pod,omitempty"`
+	// Grace is how long the processes of a pod that is deleted have to end.
+	Grace Duration `json:"grace,omitempty"`
 	// Keep orders a machine that becomes a spare.
 	Keep bool `json:"keep,omitempty"`
 	// For names the namespaces that a machine is ordered or woken for, of those that have a quota.

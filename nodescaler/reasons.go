@@ -24,6 +24,8 @@ const (
 const (
 	PodsPending      = "PodsPending"      // a machine is ordered for pods without a node
 	PodsExpected     = "PodsExpected"     // a machine is ordered for expected replicas
+	HeadroomWanted   = "HeadroomWanted"   // a machine is ordered for room that is kept free
+	HeadroomShort    = "HeadroomShort"    // there is less free room than is to be kept
 	PodsFitExisting  = "PodsFitExisting"  // nodes or machines in flight have room for the pods
 	PodTooBig        = "PodTooBig"        // the pod is larger than any machine
 	PodExpendable    = "PodExpendable"    // the pod's priority is too low for an order
@@ -98,6 +100,8 @@ const (
 	BudgetExhausted   = "BudgetExhausted"   // a disruption budget allows no eviction now
 	NoPlaceElsewhere  = "NoPlaceElsewhere"  // a pod on the node would fit nowhere else
 	DrainCalledOff    = "DrainCalledOff"    // another client uncordoned the node during the drain
+	DrainEnds         = "DrainEnds"         // the pod is deleted: the time of the drain is over
+	VolumesAttached   = "VolumesAttached"   // volumes of pods that left are still attached
 	DrainTimedOut     = "DrainTimedOut"     // the node could not be emptied in time
 	CoolingDown       = "CoolingDown"       // too little time since the last change or failure
 	HostOffline       = "HostOffline"       // the machine's host is offline, its state unknown

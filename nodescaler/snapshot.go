@@ -1,6 +1,7 @@
 package nodescaler
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type Snapshot struct {
 	// Future are replicas already decided on that do not exist as pods yet.
 	Future  []Future
 	Budgets []Budget
+	// Headroom is room that is to be kept free, by name.
+	Headroom []Headroom `json:",omitempty"`
 	// Prices is the price book; nil is pricing.DefaultBook.
 	Prices *pricing.Book
 	// Limit is what all machines together may cost an hour; 0 is no limit.
@@ -187,6 +190,8 @@ type Node struct {
 	Joined   time.Time
 	// Conditions are those by which it says more than that all is well.
 	Conditions []NodeCondition `json:",omitempty"`
+	// Attached are the volumes that are attached to it, but for those of its daemons.
+	Attached []string `json:",omitempty"`
 	// Pinned is why the node's machine is not to go while it works: an annotation of its owner.
 	Pinned string `json:",omitempty"`
 }
@@ -255,7 +260,15 @@ type Pod struct {
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string
+	// Grace is how long its processes have to end; 0 is DefaultGrace.
+	Grace time.Duration `json:",omitempty"`
 }
+
+// DefaultGrace is how long the processes of a pod have to end that says nothing else.
+const DefaultGrace = 30 * time.Second
+
+// GracePeriod is how long the pod's processes have to end.
+func (p *Pod) GracePeriod() time.Duration { return cmp.Or(p.Grace, DefaultGrace) }
 
 // Claims is what the claims of a pod ask of its node: what their volumes and devices require, and
 // how much besides CPU and memory the pod asks for with them. Selector has SelectNowhere where no

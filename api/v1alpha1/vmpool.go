@@ -612,6 +612,12 @@ type Disruption struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1h')",message="must be at least 1h"
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
+	// How long the drain of a machine may take that is unhealthy, expired or drifted, at least 1m:
+	// 1h. Pods that must not be evicted, or whose budgets allow none, keep it until then. They are
+	// deleted so early that their own grace periods fit. Not set, they keep it for ever.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1m')",message="must be at least 1m"
+	TerminationGracePeriod Duration `json:"terminationGracePeriod,omitempty"`
 	// Which machines go because less would do. Not set, those that the node policy finds not
 	// needed.
 	// +optional
@@ -789,7 +795,7 @@ type PlanStatus struct {
 
 // PlanAction is one thing to do.
 type PlanAction struct {
-	// Buy, Cordon, Uncordon, Evict or Return.
+	// Buy, Cordon, Uncordon, Evict, DeletePod or Return.
 	Kind string `json:"kind"`
 	// What it is done to: a machine, node or pod, or the shape that is bought.
 	// +optional

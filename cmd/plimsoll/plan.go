@@ -137,7 +137,7 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 
 // look reads the cluster, once.
 func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *operator.Config, seen *planned, now time.Time) error {
-	how := kube.Config{REST: reach, Log: slog.New(slog.DiscardHandler)}
+	how := kube.Config{REST: reach, Buffers: seen.site.CapacityBuffers, Log: slog.New(slog.DiscardHandler)}
 	var err error
 	if how.Usage, err = usage(reach); err != nil {
 		return cli.WithCode(cli.ExitConfig, err)
@@ -178,6 +178,8 @@ type planAnswer struct {
 	Stay     []planMachine  `json:"stay"`
 	// Unplaced is what waits and has no place in the plan.
 	Unplaced []nodescaler.Unplaced `json:"unplaced,omitempty"`
+	// Headroom is how much of the room that is to be kept free there would be.
+	Headroom []nodescaler.HeadroomState `json:"headroom,omitempty"`
 	// Why is what keeps the plan from doing more.
 	Why   []nodescaler.Reason `json:"why,omitempty"`
 	Notes []string            `json:"notes,omitempty"`
@@ -318,7 +320,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	}
 	a.Now, a.Then = costOfAll(out.Prices, are, now), costOfAll(out.Prices, will, now)
 	a.Saved = saved(out.Prices, s.Machines, gone, now)
-	a.Unplaced = out.Step.Plan.Unplaced
+	a.Unplaced, a.Headroom = out.Step.Plan.Unplaced, out.Step.Plan.Headroom
 	for _, r := range out.Step.Plan.Reasons {
 		ofNode := r.Code == nodescaler.PoolUnknown && strings.HasSuffix(r.Text, "left alone")
 		if !ofNode && !slices.Contains(ofReturns, r.Code) {
@@ -467,6 +469,17 @@ func (a *planAnswer) table(w io.Writer) {
 	for i := range a.Unplaced {
 		u := &a.Unplaced[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\n", u.Who(), u.Why.Code, u.Text())
+	}
+	if len(a.Headroom) > 0 {
+		fmt.Fprintf(w, "\nHEADROOM\tPODS\tREADY\tTO COME\tCOST\tWHY\n")
+	}
+	for i := range a.Headroom {
+		h := &a.Headroom[i]
+		why := ""
+		if h.Why != nil {
+			why = h.Why.Text
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", h.Name, h.Wanted, h.Ready, h.Coming, h.Rate.Display(a.Currency), why)
 	}
 	fmt.Fprintln(w)
 	for _, r := range a.Why {

@@ -71,6 +71,8 @@ type clusterSettings struct {
 	// place; without it by CapacityBuffers where cluster-autoscaler is served and nodescaler does
 	// not run, and else not at all.
 	HandOff *handOffSettings `json:"handoff,omitempty"`
+	// CapacityBuffers has the room kept free that CapacityBuffers in the cluster ask for.
+	CapacityBuffers bool `json:"capacityBuffers,omitempty"`
 	// Notifications are who is told of what happens, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
@@ -289,6 +291,8 @@ func (s *siteFile) checkCluster() []error {
 	faults = append(faults, s.Quotas.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "omitted without podscaler, which knows what is expected", "there")
 	faults = append(faults, s.HandOff.check()...)
+	must(s.examining || !s.CapacityBuffers || slices.Contains(s.parts, partNodeScaler), "capacityBuffers", "omitted without nodescaler, which keeps the room", "true")
+	must(!s.CapacityBuffers || s.Nodes == nil || s.Nodes.Policy != "pending", "capacityBuffers", "omitted beside the policy pending, which keeps loadHeadroom", "true")
 	if s.Dashboard != "" {
 		_, _, ok := splitAddress(s.Dashboard)
 		must(ok, "dashboard", "host:port", quoted(s.Dashboard))
@@ -342,7 +346,7 @@ func (s *siteFile) clusterKeys() []string {
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "logLevel": s.LogLevel != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
-		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
+		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil, "capacityBuffers": s.CapacityBuffers,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {

@@ -169,7 +169,7 @@ func (r *clusterRun) connect() error {
 		mode = kube.Active
 	}
 	cfg := kube.Config{
-		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, HandOff: r.handOff(),
+		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, HandOff: r.handOff(), Buffers: r.CapacityBuffers,
 		Log: r.logger(),
 	}
 	if r.makesMachines() {

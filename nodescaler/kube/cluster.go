@@ -66,6 +66,8 @@ type Config struct {
 	Namespace, Lease string
 	// HandOff is how expected replicas are published; only Expect needs it.
 	HandOff HandOff
+	// Buffers has the room that CapacityBuffers ask for observed, and their statuses written.
+	Buffers bool
 	// Usage measures pods' CPU; nil leaves it unknown.
 	Usage Usage
 	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil
@@ -107,7 +109,10 @@ type Cluster struct {
 	meter    *meter
 }
 
-var _ loop.Cluster = (*Cluster)(nil)
+var (
+	_ loop.Cluster    = (*Cluster)(nil)
+	_ loop.PodDeleter = (*Cluster)(nil)
+)
 
 // patience is the timeout of a call. An API server that accepts calls and answers none would
 // otherwise block the caller.
@@ -191,7 +196,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 		})
 	}
 	for i := range numberOfCopies {
-		if watchedKinds[i].added {
+		if watchedKinds[i].forBuffers && !c.cfg.Buffers {
+			c.held[i].absent.Store(true)
+		} else if watchedKinds[i].added {
 			part(func() error { return c.startAdded(ctx, i) })
 		} else if err := c.start(ctx, i); err != nil {
 			cancel(err)

@@ -43,6 +43,7 @@ const (
 	claims
 	classes
 	attachables
+	attachments
 	deviceClaims
 	deviceTemplates
 	publications
@@ -50,6 +51,9 @@ const (
 	deployments
 	statefulSets
 	daemonSets
+	podTemplates
+	buffers
+	oldBuffers
 	hpas
 	scaledObjects
 	verticals
@@ -71,6 +75,9 @@ type watchedKind struct {
 	// foreign kinds may be removed from a cluster while we watch them. A broken watch of them makes
 	// no copy stale.
 	foreign bool
+	// forBuffers are the kinds that are watched where CapacityBuffers are served, and not at all
+	// elsewhere.
+	forBuffers bool
 }
 
 var watchedKinds = [numberOfCopies]watchedKind{
@@ -85,6 +92,7 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	claims:      {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
 	classes:     {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},
 	attachables: {group: "storage.k8s.io", version: "v1", kind: "CSINode", resource: "csinodes", clusterWide: true, object: &storagev1.CSINode{}, keep: keepAttachable},
+	attachments: {group: "storage.k8s.io", version: "v1", kind: "VolumeAttachment", resource: "volumeattachments", clusterWide: true, object: &storagev1.VolumeAttachment{}, keep: keepAttachment},
 	deviceClaims: {
 		group: "resource.k8s.io", version: "v1", kind: "ResourceClaim", resource: "resourceclaims",
 		object: &resourcev1.ResourceClaim{}, keep: keepDeviceClaim, added: true, foreign: true,
@@ -102,6 +110,17 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},
 	statefulSets: {group: "apps", version: "v1", kind: "StatefulSet", resource: "statefulsets", object: &appsv1.StatefulSet{}, keep: keepScaled},
 	daemonSets:   {group: "apps", version: "v1", kind: "DaemonSet", resource: "daemonsets", object: &appsv1.DaemonSet{}, keep: keepDaemonSet},
+	podTemplates: {
+		version: "v1", kind: "PodTemplate", resource: "podtemplates", object: &corev1.PodTemplate{}, keep: keepTemplate, forBuffers: true,
+	},
+	buffers: {
+		group: bufferGroup, version: bufferVersions[0], kind: "CapacityBuffer", resource: bufferResource,
+		object: &unstructured.Unstructured{}, keep: keepBuffer, added: true, foreign: true, forBuffers: true,
+	},
+	oldBuffers: { // where the newer version is not served
+		group: bufferGroup, version: bufferVersions[1], kind: "CapacityBuffer", resource: bufferResource,
+		object: &unstructured.Unstructured{}, keep: keepBuffer, added: true, foreign: true, forBuffers: true,
+	},
 	hpas: {
 		group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", resource: "horizontalpodautoscalers",
 		object: &autoscalingv2.HorizontalPodAutoscaler{}, keep: keepRival,
@@ -187,7 +206,7 @@ func (c *Cluster) newCache(cfg *rest.Config) (cache.Cache, error) {
 	how := map[client.Object]cache.ByObject{}
 	for i := range watchedKinds {
 		k := &watchedKinds[i]
-		how[k.ask()] = cache.ByObject{Transform: k.keep, Field: k.fields}
+		how[k.ask()] = cache.ByObject{Transform: c.keepOf(copies(i)), Field: k.fields}
 	}
 	return cache.New(cfg, cache.Options{
 		HTTPClient: c.http, Scheme: known, Mapper: names(), ByObject: how,
@@ -195,6 +214,14 @@ func (c *Cluster) newCache(cfg *rest.Config) (cache.Cache, error) {
 			c.log.Warn("watch interrupted", "resource", r.TypeDescription(), "err", err)
 		},
 	})
+}
+
+// keepOf is the transform of the copies of a kind.
+func (c *Cluster) keepOf(i copies) toolscache.TransformFunc {
+	if c.cfg.Buffers && (i == deployments || i == statefulSets) {
+		return keepForm
+	}
+	return watchedKinds[i].keep
 }
 
 // held are the copies of one kind. They are there once start has run.
@@ -241,7 +268,7 @@ func (c *Cluster) startAdded(ctx context.Context, i copies) error {
 		asking, cancel := context.WithTimeout(ctx, patience)
 		list, err := c.scales.list(asking, k.gvk().GroupVersion().String())
 		cancel()
-		there := err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource })
+		there := err == nil && !c.superseded(ctx, i) && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource })
 		if there {
 			return c.start(ctx, i)
 		}
@@ -255,6 +282,17 @@ func (c *Cluster) startAdded(ctx context.Context, i copies) error {
 		case <-time.After(every):
 		}
 	}
+}
+
+// superseded reports whether a newer version of CapacityBuffers is watched instead.
+func (c *Cluster) superseded(ctx context.Context, i copies) bool {
+	if i != oldBuffers {
+		return false
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	newest, served, err := c.scales.buffers(asking)
+	return err != nil || served && newest.Version == watchedKinds[buffers].version
 }
 
 // kept returns the copies of a kind, sorted by namespace and name. They are only to be read.

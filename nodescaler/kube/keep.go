@@ -28,6 +28,7 @@ type scaled struct {
 	writer   writer
 	rollout  podscaler.Rollout
 	failing  string // why its pods cannot be created; empty if they can, or if that is not known
+	like     *pod   // one of its pods; only kept where CapacityBuffers are served
 }
 
 // keepScaled is the transform of their copies.
@@ -46,6 +47,22 @@ func keepScaled(o any) (any, error) {
 		return kept, nil
 	}
 	return o, nil
+}
+
+// keepForm is that of their copies with the form of their pods.
+func keepForm(o any) (any, error) {
+	short, err := keepScaled(o)
+	kept, ok := short.(*scaled)
+	if err != nil || !ok {
+		return short, err
+	}
+	switch d := o.(type) {
+	case *appsv1.Deployment:
+		kept.like = shortForm(d.Namespace, &d.Spec.Template)
+	case *appsv1.StatefulSet:
+		kept.like = shortForm(d.Namespace, &d.Spec.Template)
+	}
+	return kept, nil
 }
 
 // maxFailing is how much is kept of what a controller says of a failure: webhooks answer pages.

@@ -54,7 +54,7 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	for i := range numberOfCopies {
 		// These kinds only forbid writes, and Look writes nothing.
-		if i == hpas || i == scaledObjects || i == verticals {
+		if i == hpas || i == scaledObjects || i == verticals || watchedKinds[i].forBuffers && !cfg.Buffers {
 			continue
 		}
 		switch err := c.copyOnce(ctx, from, i, p.note); {
@@ -85,7 +85,7 @@ func (c *Cluster) copyOnce(ctx context.Context, from client.Client, i copies, no
 	held := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, k.ask(), 0, nil)
 	err := k.each(ctx, from, func(o runtime.Object) error {
 		note(o)
-		short, err := k.keep(o)
+		short, err := c.keepOf(i)(o)
 		if err != nil {
 			return err
 		}

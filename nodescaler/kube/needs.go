@@ -25,7 +25,9 @@ func Needs(m Mode) []Need {
 		}
 	}
 	for i := range watchedKinds {
-		add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
+		if !watchedKinds[i].forBuffers {
+			add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
+		}
 	}
 	add("", "namespaces", false, "get") // the UID of kube-system alone
 	add("*", "*/scale", false, "get")   // of any kind that an autoscaler may name
@@ -41,7 +43,22 @@ func Needs(m Mode) []Need {
 		add("", "nodes", false, "get", "patch", "delete")
 		add("", "pods", false, "patch") // their deletion cost
 		add("", "pods/eviction", false, "create")
+		add("", "pods", false, "delete") // at the end of a drain that has one
 		add("", "pods/resize", false, "patch")
+	}
+	sortNeeds(all)
+	return all
+}
+
+// BufferNeeds returns what the API server must allow besides to serve CapacityBuffers, sorted. Only
+// in mode Active their statuses are written.
+func BufferNeeds(m Mode) []Need {
+	var all []Need
+	for _, verb := range []string{"list", "watch"} {
+		all = append(all, Need{Group: bufferGroup, Resource: bufferResource, Verb: verb}, Need{Resource: "podtemplates", Verb: verb})
+	}
+	if m.allows(Active) {
+		all = append(all, Need{Group: bufferGroup, Resource: bufferResource + "/status", Verb: "patch"})
 	}
 	sortNeeds(all)
 	return all

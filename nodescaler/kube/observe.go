@@ -23,6 +23,8 @@ type sight struct {
 	of map[string][]*pod
 	// nodes are those that were there, by name.
 	nodes map[string]types.UID
+	// buffers are the CapacityBuffers that are served.
+	buffers []*bufferAsked
 }
 
 func (s *sight) target(workload string) (*Target, bool) {
@@ -82,7 +84,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	}
 	claimed := newDevices(unsorted[*deviceClaim](c, deviceClaims), unsorted[*deviceClaim](c, deviceTemplates), unsorted[*published](c, publications), seen.pods)
 	rests := newStorage(kept[*volume](c, volumes), unsorted[*claim](c, claims), unsorted[*class](c, classes), unsorted[*attachable](c, attachables), claimed, seen.pods)
-	state := loop.ClusterState{Nodes: c.nodes(all, rests), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
+	state := loop.ClusterState{Nodes: c.nodes(all, rests, seen), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
 			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout
@@ -92,8 +94,9 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 		}
 	}
 	sets := kept[*daemonSet](c, daemonSets)
-	marks, keep := newMarker(seen.pods, sets, unsorted[*metav1.PartialObjectMetadata](c, namespaces)), newKeepers(sets, seen.nodes)
+	marks, keep := newMarker(slices.Concat(seen.pods, c.bufferForms()), sets, unsorted[*metav1.PartialObjectMetadata](c, namespaces)), newKeepers(sets, seen.nodes)
 	state.Pods = c.pods(seen, usage, rests, marks, keep)
+	state.Headroom = c.headroom(seen, state.Pods, marks)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
@@ -112,11 +115,13 @@ func (s *sight) same(name string, is types.UID) error {
 }
 
 // nodes completes what nodes say with whose they are.
-func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {
+func (c *Cluster) nodes(all []*node, rests *storage, seen *sight) []nodescaler.Node {
 	said := make([]nodescaler.Node, len(all))
+	attached := c.attached(seen)
 	on := newDisks(all, unsorted[*claim](c, claims))
 	for i, n := range all {
 		said[i] = n.said
+		said[i].Attached = attached[n.Name]
 		said[i].Extra, said[i].Devices = n.said.Extra.Plus(rests.takes(n.Name)), rests.devices.on[n.Name]
 		if said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub()); said[i].Machine != "" {
 			on.machines[said[i].Machine] = n

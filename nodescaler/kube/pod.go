@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +77,9 @@ func shortPod(p *corev1.Pod) *pod {
 	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
 		kept.said.Nominated = text(name)
 		kept.said.Pinned = "the scheduler makes room for it there"
+	}
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second != nodescaler.DefaultGrace {
+		kept.said.Grace = time.Duration(max(*s, 1)) * time.Second
 	}
 	if p.Spec.Priority != nil {
 		kept.said.Priority = int(*p.Spec.Priority)

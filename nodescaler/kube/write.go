@@ -200,6 +200,26 @@ func (c *Cluster) Evict(ctx context.Context, name string) error {
 	})
 }
 
+// DeletePod deletes the pod that was observed under this name, past any budget. One that is gone, or
+// another one, is no error.
+func (c *Cluster) DeletePod(ctx context.Context, name string, grace time.Duration) error {
+	what := "delete pod " + name
+	p, ok := c.observed.Load().pod(name)
+	if !ok {
+		return fmt.Errorf("%s: no such pod was observed", what)
+	}
+	return c.write(ctx, Active, what, func(ctx context.Context) error {
+		seconds := max(int64(grace/time.Second), 1)
+		err := c.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &p.UID},
+		})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		return err
+	})
+}
+
 // evicted reads the answer to an eviction. Too many requests is the word for a budget as well as
 // for a server that is busy: only the first names it as the cause.
 func evicted(err error) error {

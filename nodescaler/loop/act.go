@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -104,12 +105,23 @@ func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error 
 		return p.Cluster.SetDraining(ctx, a.Node, a.Kind == nodescaler.Cordon)
 	case nodescaler.Evict:
 		return p.Cluster.Evict(ctx, a.Pod)
+	case nodescaler.DeletePod:
+		return p.deletePod(ctx, a)
 	case nodescaler.Return:
 		return p.Machines.Delete(ctx, a.Machine)
 	case nodescaler.Stash, nodescaler.Wake:
 		return p.keep(ctx, a)
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
+}
+
+// deletePod deletes a pod whose drain is at its end.
+func (p *Ports) deletePod(ctx context.Context, a *nodescaler.Action) error {
+	d, can := p.Cluster.(PodDeleter)
+	if !can {
+		return errors.New("pods cannot be deleted here")
+	}
+	return d.DeletePod(ctx, a.Pod, time.Duration(a.Grace))
 }
 
 // keep stops a machine that was emptied, or starts one and lets its node take pods again. The node

@@ -82,7 +82,7 @@ func (d *decider) see() {
 	d.newCluster, m.looked = !m.looked, true
 	d.snap = nodescaler.Snapshot{
 		Now: o.Time, Jumped: m.Jumped, Pools: withDaemons(in.planned(), cs.Daemons), Prices: m.prices, Limit: in.Limit, Quotas: in.Quotas,
-		Nodes: nodescaler.WithDevices(cs.Nodes, slices.Concat(in.Pools, in.Offered)), Pods: cs.Pods, Budgets: cs.Budgets,
+		Nodes: nodescaler.WithDevices(cs.Nodes, slices.Concat(in.Pools, in.Offered)), Pods: cs.Pods, Budgets: cs.Budgets, Headroom: cs.Headroom,
 	}
 	if o.MachinesErr != nil {
 		d.step.problem(CodeMachinesUnknown, o.MachinesErr.Error())

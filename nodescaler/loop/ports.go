@@ -28,6 +28,13 @@ type Chooser interface {
 	Choose(ctx context.Context, workload string, pods []string) error
 }
 
+// PodDeleter is a Cluster that deletes pods past their disruption budgets, for drains that have an
+// end.
+type PodDeleter interface {
+	// DeletePod has a pod end within a time.
+	DeletePod(ctx context.Context, pod string, grace time.Duration) error
+}
+
 // ClusterState is the cluster at one moment.
 type ClusterState struct {
 	Nodes    []nodescaler.Node
@@ -39,6 +46,8 @@ type ClusterState struct {
 	// cluster need not know.
 	Failing map[string]string
 	Budgets []nodescaler.Budget
+	// Headroom is room that is to be kept free, by name.
+	Headroom []nodescaler.Headroom
 	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places
 	// of replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int

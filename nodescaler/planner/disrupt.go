@@ -162,6 +162,7 @@ func (t *disrupter) candidates() (list []ending) {
 			t.kept.add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
 			continue
 		}
+		t.ending[n.Name] = *why
 		list = append(list, ending{NodeLoad: n, cause: cause, why: *why, cost: cost(n)})
 	}
 	return list
@@ -219,7 +220,7 @@ func (t *disrupter) end(c *ending) {
 		t.lose(c)
 		return
 	}
-	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
+	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil && t.grace(c.NodeLoad) == 0 {
 		t.kept.add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
 		return
 	}
@@ -280,7 +281,7 @@ func (t *disrupter) drain(c *ending, to []string) {
 	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
 	t.drainer.leaving(c.NodeLoad, 1)
 	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeDraining, "%s is to be emptied: %s", c.Name, where))
-	t.Evict(c.NodeLoad)
+	t.drainer.evict(c.NodeLoad, t.X.Now)
 }
 
 // await keeps a candidate until what replaces it is ready, and that for it.
@@ -380,13 +381,15 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	t.await(c, "what is ordered for its pods is ready")
 }
 
-// crowd moves the pods onto other candidates, where nothing can be made for them.
+// crowd moves the pods onto other candidates and into headroom, where nothing can be made for them.
 func (t *disrupter) crowd(c *ending, why string) {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.closed)), func(name string) bool { return name == c.Name })
 	for _, name := range others {
 		t.closed[name]()
 	}
-	to, blocked := t.drainer.leave(c.NodeLoad)
+	var to []string
+	var blocked *nodescaler.Reason
+	t.yielding(c.Name, func() { to, blocked = t.drainer.leave(c.NodeLoad) })
 	for _, name := range others {
 		t.closed[name] = t.places.close(t.X.Node(name).Node)
 	}

@@ -23,6 +23,7 @@ type Draft struct {
 	woken   map[string]bool // machines that the plan wakes
 	stashed map[string]int  // that it stashes, by pool
 	let     map[string]bool // that it returns
+	forced  map[string]bool // pods that it deletes
 	next    int
 	Bought  int
 	Tenants *nodescaler.Tenants         // nil without quotas
@@ -38,7 +39,7 @@ type Draft struct {
 func NewDraft(x *nodescaler.Index) *Draft {
 	d := &Draft{
 		X: x, Free: map[string]pricing.Resources{}, Room: map[string]int{}, Spare: map[string]int{},
-		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{}, woken: map[string]bool{}, stashed: map[string]int{}, let: map[string]bool{},
+		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{}, woken: map[string]bool{}, stashed: map[string]int{}, let: map[string]bool{}, forced: map[string]bool{},
 	}
 	for _, h := range x.Hosts {
 		d.Free[h.Name] = h.Free
@@ -251,13 +252,16 @@ const critical = 2_000_000_000
 // is left and why. What is critical to the cluster leaves once the other pods are gone; daemons go
 // with the node. The node is cordoned before.
 func (d *Draft) Evict(n *nodescaler.NodeLoad) {
-	var waiting, leaving, last []string
+	var waiting, leaving, last, pinned []string
 	held := n.Held()
 	others := slices.ContainsFunc(held, func(p *nodescaler.Pod) bool { return p.Priority < critical })
 	for _, p := range held {
 		switch {
+		case d.forced[p.Name]:
 		case p.Terminating:
 			leaving = append(leaving, p.Name)
+		case p.Pinned != "":
+			pinned = append(pinned, p.Name)
 		case others && p.Priority >= critical:
 			last = append(last, p.Name)
 		case !d.allows(p):
@@ -274,6 +278,9 @@ func (d *Draft) Evict(n *nodescaler.NodeLoad) {
 	}
 	if len(waiting) > 0 {
 		d.Note(nodescaler.BudgetExhausted, "%s holds %s that no disruption budget lets go now", n.Name, Some("pod", waiting))
+	}
+	if len(pinned) > 0 {
+		d.Note(nodescaler.PodPinned, "%s keeps %s, which must not be evicted, until its drain ends", n.Name, Some("pod", pinned))
 	}
 	if len(last) > 0 {
 		d.Note(nodescaler.PodLeaving, "%s keeps %s, critical to the cluster, until the others are gone", n.Name, Some("pod", last))

@@ -89,11 +89,12 @@ func (t *drainer) carryOn() {
 			t.takeBack(n, Because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, Some("pod", PodNames(n.Held())), t.X.Now.Sub(begun)))
 		default:
 			t.Note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.X.Now.Sub(begun))
-			t.Evict(n)
+			t.evict(n, begun)
 		}
 	}
 	t.drains = drains
 	maps.DeleteFunc(t.ends, func(node string, _ nodescaler.Reason) bool { _, on := drains[node]; return !on })
+	maps.DeleteFunc(t.emptied, func(node string, _ time.Time) bool { _, on := drains[node]; return !on })
 	maps.DeleteFunc(t.unended, func(_ string, at time.Time) bool { return t.X.Now.Sub(at) > endAgain })
 }
 
@@ -150,6 +151,9 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		t.Note(nodescaler.NodeDraining, "%s is empty and was cordoned %s ago, less than %s", n.Name, passed, t.rules.NodeDeleteDelayAfterTaint)
 		return
 	}
+	if t.detaches(n) {
+		return
+	}
 	t.deleted = t.X.Now
 	switch why, ends := t.ends[n.Name]; {
 	case t.silent(n):
@@ -172,6 +176,9 @@ func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 	if _, ends := t.ends[n.Name]; ends {
 		limit = max(limit, endWithin)
 	}
+	if grace := t.grace(n); grace > 0 {
+		limit = max(limit, grace+forcedWithin)
+	}
 	told := !slices.ContainsFunc(n.Held(), func(p *nodescaler.Pod) bool { return !p.Terminating })
 	if told {
 		limit += time.Duration(t.rules.MaxGracefulTermination)
@@ -182,7 +189,11 @@ func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 // leave moves the node's pods elsewhere in the simulation and returns where to, or the reason
 // for which one of them must stay or has no place.
 func (t *drainer) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
-	to, blocked := t.places.leave(n.Node, n.Held(), t.toMove(n))
+	held := n.Held()
+	if t.grace(n) > 0 { // none of them keeps it for ever
+		held = nil
+	}
+	to, blocked := t.places.leave(n.Node, held, t.toMove(n))
 	return nodesOf(to), blocked
 }
 
@@ -195,9 +206,11 @@ type candidate struct {
 	to    []string      // where its pods would go
 }
 
-// toMove returns the pods that have to find another place before the node can go.
+// toMove returns the pods that have to find another place before the node can go, and headroom that
+// is kept there.
 func (t *drainer) toMove(n *nodescaler.NodeLoad) []*nodescaler.Pod {
-	return slices.DeleteFunc(n.Held(), func(p *nodescaler.Pod) bool { return p.Terminating || t.rules.expendable(p) })
+	moving := slices.DeleteFunc(n.Held(), func(p *nodescaler.Pod) bool { return p.Terminating || t.rules.expendable(p) })
+	return append(moving, t.headroom[n.Name]...)
 }
 
 // judge finds the nodes that are unneeded now, in the order in which to take them, and starts
@@ -208,7 +221,7 @@ func (t *drainer) judge() []candidate {
 	var unneeded []candidate
 	idle := since{}
 	for _, c := range t.candidates(kept) {
-		if t.places.taken[c.Name] > 0 {
+		if t.takesPods(c.Name) {
 			kept.add(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", c.Name)
 			continue
 		}

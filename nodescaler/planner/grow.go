@@ -22,6 +22,7 @@ type grower struct {
 	likings  *preferring
 	awaited  map[string]bool // nodes and machines that pods were placed on
 	all      []packing.Offer // that may be ordered in this scan
+	wants    []want
 }
 
 // grow places the pods that wait, and orders the cheapest machines for those that no node can
@@ -31,12 +32,13 @@ func (t *grower) grow() bool {
 	t.posed, t.posing = t.posing, nil
 	offers := t.offers()
 	t.all = offers
+	t.fills = t.fills || len(t.X.Headroom) > 0 // it has what pods on machines that are coming leave
 	if len(wants) > 0 {
 		t.NoteRefused()
 		wants = t.narrow(wants, offers, t.arrivals.due())
 		t.serve(wants, offers)
 	}
-	t.remind(wants)
+	t.wants = wants
 	t.NoteHeld()
 	t.NoteUnplaced(t.X.Pools, t.shut)
 	if t.rules.EnforceNodeGroupMinSize {
@@ -65,11 +67,11 @@ func (t *grower) cancel() {
 }
 
 // remind notes for the next scan which machines were ordered or woken for which pods.
-func (t *grower) remind(wants []want) {
+func (t *grower) remind() {
 	was := t.meant
 	t.meant = map[string]string{}
-	for i := range wants {
-		if name := wants[i].name(); was[name] != "" {
+	for i := range t.wants {
+		if name := t.wants[i].name(); was[name] != "" {
 			t.meant[name] = was[name]
 		}
 	}
@@ -267,9 +269,12 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
 		left[o.Pool]--
 		if !alone.allows(t.Draft, &o, b) {
+			b.short(nodescaler.NamespaceQuota, "its namespace is at its quota")
 			continue
 		}
+		capacity := t.X.Pool(o.Pool).Capacity(o.Shape)
 		if t.spares.wakes(o, p.Items, len(b.asked) > 0) {
+			b.ordered(o.Rate, capacity)
 			t.arrivals.boughtFor(&o, b)
 			continue
 		}
@@ -279,6 +284,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 			if t.spares.makeWay(o) {
 				continue
 			}
+			b.short(nodescaler.HeadroomShort, "no %s is ordered on %s now: its pool, the host or the cost limit has no room for it", o.Shape.Name, o.Host)
 			for _, pod := range b.asked {
 				t.Strand([]*nodescaler.Pod{pod}, "", nil)
 			}
@@ -298,6 +304,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)
 		t.arrivals.boughtFor(&o, b)
+		b.ordered(o.Rate, capacity)
 	}
 	t.conclude(full, "machine")
 }
@@ -313,6 +320,7 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 		case p.Bin != "":
 			fit = append(fit, p.Item)
 			t.awaited[p.Bin] = true
+			t.hasRoom(w, p.Bin)
 			t.places.take(p.Bin, w.pod)
 			t.arrivals.fill(p.Bin, w.pod)
 			for range w.with { // each takes a slot more
@@ -322,6 +330,9 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 		case p.Purchase < 0:
 			if !w.expected {
 				t.Strand(w.all(), "", packed(p))
+			}
+			if w.room != nil {
+				w.room.Why = new(Because(string(p.Why), "%s", p.Text))
 			}
 			nowhere.add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
 		default:

@@ -16,7 +16,11 @@ type turn struct {
 	busy   int                   // nodes and machines on their way out
 	// fills has the places on machines that are coming kept for those that were planned onto them.
 	fills bool
-	going map[string]*going // by pool; nil until it is asked for
+	// headroom is what is kept free on nodes.
+	headroom map[string][]*nodescaler.Pod
+	// ending is why machines are to go whose drains have not begun, by node.
+	ending map[string]nodescaler.Reason
+	going  map[string]*going // by pool; nil until it is asked for
 }
 
 // memory is since when things are as they are. All of it may be forgotten: every clock then starts
@@ -45,6 +49,7 @@ type memory struct {
 	ends map[string]nodescaler.Reason
 	// unended is when the drains of such nodes failed.
 	unended map[string]time.Time
+	emptied since // nodes: without pods, and with volumes attached
 	// replacing are the nodes that wait for what replaces them, and the machines that they wait
 	// for.
 	replacing map[string]end

@@ -22,7 +22,7 @@ type Planner struct {
 
 // New is one that has seen nothing yet. At its first scan it only looks and orders.
 func New(r Rules) *Planner {
-	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, unended: map[string]time.Time{}}}
+	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, unended: map[string]time.Time{}, emptied: since{}}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
 	}
@@ -59,7 +59,7 @@ type scan struct {
 }
 
 func newScan(p *Planner, x *nodescaler.Index) *scan {
-	u := &turn{Draft: NewDraft(x), memory: &p.memory, rules: &p.rules}
+	u := &turn{Draft: NewDraft(x), memory: &p.memory, rules: &p.rules, headroom: map[string][]*nodescaler.Pod{}, ending: map[string]nodescaler.Reason{}}
 	m := &market{u}
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
@@ -84,10 +84,12 @@ func (t *scan) run() {
 	if ordered {
 		t.grew = t.X.Now
 	}
+	t.drainer.carryOn()
+	ordered = t.grower.keepRoom() || ordered
+	t.grower.remind()
 	if t.rules.Cancel != nil && !ordered {
 		t.grower.cancel()
 	}
-	t.drainer.carryOn()
 	if !ordered && !t.first {
 		ordered = t.disrupt.run()
 	}

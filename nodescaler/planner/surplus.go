@@ -61,10 +61,23 @@ func NewSurplus(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Surpl
 	}
 	t := s.trial(nil)
 	t.seat(x.Pending)
+	t.seat(headroomOf(x))
 	s.list = t.run(s.candidates(nil))
 	s.settle(t)
 	slices.SortFunc(s.list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
 	return s
+}
+
+// headroomOf is the pods that room is kept for.
+func headroomOf(x *nodescaler.Index) (pods []*nodescaler.Pod) {
+	for i := range x.Headroom {
+		h := &x.Headroom[i]
+		for range min(h.Count, x.Most(&h.Like)) {
+			like := h.Like
+			pods = append(pods, &like)
+		}
+	}
+	return pods
 }
 
 // List returns what can be said of each node that may rules not out, by name.

@@ -143,7 +143,7 @@ func (t *swapper) eligible() (list []costly) {
 		e := end{n.VM.Pool, nodescaler.Underutilized}
 		switch {
 		case n.VM.Phase != nodescaler.Joined || n.VM.Kept() || n.Draining || t.begun(n.Name) || t.closed[n.Name] != nil:
-		case t.places.taken[n.Name] > 0: // by pods that wait
+		case t.takesPods(n.Name): // by pods that wait
 		case len(moving) == 0 || t.keeps(n, false) != nil || t.broken(e) != nil || t.drainer.unbudgeted(n) != nil || pinnedOn(n):
 		default:
 			c := costly{NodeLoad: n, rate: t.X.Rate(n.VM.Shape, n.VM.Host)}

@@ -20,6 +20,8 @@ type want struct {
 	expected bool // and no more than that
 	// with are pods that share a node with it, and its item.
 	with []*nodescaler.Pod
+	// room is the headroom that it is of; nil for a pod that waits or is expected.
+	room *nodescaler.HeadroomState
 }
 
 // name is that of the pod, or of the item where there is no pod yet.
@@ -42,6 +44,7 @@ type bundle struct {
 	names []string          // of all pods, those included that share a node with one of them
 	asked []*nodescaler.Pod // those of them that are more than expected
 	used  nodescaler.Used
+	rooms []*want // those that are headroom
 }
 
 func (b *bundle) add(w *want) {
@@ -52,15 +55,21 @@ func (b *bundle) add(w *want) {
 	} else {
 		b.names = append(b.names, PodNames(w.all())...)
 	}
+	if w.room != nil {
+		b.rooms = append(b.rooms, w)
+	}
 	if !w.expected {
 		b.asked = append(b.asked, w.all()...)
 	}
 }
 
-// code says whether anything of it waits or is decided on, or all is only expected.
+// code says whether anything of it waits or is decided on, or all is only expected, or headroom.
 func (b *bundle) code() string {
-	if len(b.asked) > 0 {
+	switch {
+	case len(b.asked) > 0:
 		return nodescaler.PodsPending
+	case len(b.rooms) > 0:
+		return nodescaler.HeadroomWanted
 	}
 	return nodescaler.PodsExpected
 }

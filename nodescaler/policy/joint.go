@@ -92,6 +92,7 @@ type joint struct {
 	planner  *planner.Planner
 	last     time.Time
 	unplaced []nodescaler.Unplaced // by the last scan
+	headroom []nodescaler.HeadroomState
 
 	coming map[string]time.Time // machines that are no nodes yet, by when they were ordered
 	leads  nodescaler.Recent    // from order to node
@@ -124,11 +125,11 @@ func (j *joint) Decide(x *nodescaler.Index) nodescaler.Plan {
 	s := x.Snapshot
 	j.see(s)
 	j.planner.See(s, j.lead())
-	plan := nodescaler.Plan{Unplaced: j.unplaced}
+	plan := nodescaler.Plan{Unplaced: j.unplaced, Headroom: j.headroom}
 	if !s.Now.Equal(j.last) {
 		was := j.planner.Idle()
 		plan = j.planner.Scan(x)
-		j.last, j.unplaced = s.Now, plan.Unplaced
+		j.last, j.unplaced, j.headroom = s.Now, plan.Unplaced, plan.Headroom
 		j.learn(x, was, &plan)
 	}
 	plan.LookAgain = s.Now.Add(1) // the next step
@@ -173,7 +174,7 @@ func (j *joint) learn(x *nodescaler.Index, was map[string]time.Time, p *nodescal
 				j.idles.Add(x.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
-		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
+		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
 		}
 	}
 	if extra := len(j.gone) - nodescaler.RecentKept; extra > 0 {

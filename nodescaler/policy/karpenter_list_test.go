@@ -6,7 +6,6 @@ const (
 	noMetrics  = "the metrics have other names; an outcome is in the scenario beside it"
 	noStatic   = "there are no static pools: min equal to max is one"
 	noTTL      = "a set of machines is looked at again at every step, and given up if anything about it changes"
-	noTGP      = "a pool has no terminationGracePeriod for replacements: what blocks a drain keeps the machine"
 	noDuration = "annotations have no durations: true keeps, anything else does not"
 	noMirror   = "static pods are daemons here: they hold no node back"
 	noClaims   = "a machine and its node are one thing, found by the provider ID"
@@ -101,7 +100,7 @@ var karpenters = []struct {
 		{name: "should consolidate a node through deletion when ignoring preferences", world: "pool under; node a large; node b; pod p a 7000; pod q b 300", want: "Cordon b"},
 		{name: "should consolidate a node through replacement when ignoring preferences", world: "pool under; node a large; pod p a 1500", want: "Buy small"},
 		{name: "should not consolidate a node by relaxing min values when policy is set to BestEffort", differs: noTypes},
-		{name: "should not empty-consolidate a node with only buffer pods", differs: "buffers are placeholders or CapacityBuffers of cluster-autoscaler: see handing off"},
+		{name: "should not empty-consolidate a node with only buffer pods", world: "pool empty; node a; room r 1 900"},
 	}},
 	{"drift", []scenario{
 		{name: "should correctly report eligible drifted nodes", differs: noMetrics},
@@ -114,7 +113,7 @@ var karpenters = []struct {
 		{name: "should ignore nodes with the karpenter.sh/do-not-disrupt annotation set to true", world: "pool drift; node a drifted pinned; pod p a 900"},
 		{name: "should delete drifted nodes with the karpenter.sh/do-not-disrupt annotation set to false", world: "pool drift; node a drifted", want: "Cordon a"},
 		{name: "should not create replacements for drifted nodes that have pods with the karpenter.sh/do-not-disrupt annotation set to true", world: "pool drift; node a drifted; pod p a 900 pinned"},
-		{name: "should not create replacements for drifted nodes that have pods with the karpenter.sh/do-not-disrupt annotation set to true when the NodePool's TerminationGracePeriod is not nil", differs: noTGP},
+		{name: "should not create replacements for drifted nodes that have pods with the karpenter.sh/do-not-disrupt annotation set to true when the NodePool's TerminationGracePeriod is not nil", world: "pool drift grace=5m; node a drifted; pod p a 900 pinned", want: "Buy small", differs: "a place is made for pods that stay until the end of the drain, too"},
 		{name: "should not create replacements for drifted nodes that have pods with the blocking PDBs when the NodePool's TerminationGracePeriod is not nil", world: "pool drift; node a drifted; pod p a 900; pdb ns/app 0"},
 		{name: "should not drift nodes with pods that have a duration-based do-not-disrupt annotation that is still active", differs: noDuration},
 		{name: "should drift nodes with pods that have an invalid do-not-disrupt annotation format", world: "pool drift; node a drifted; pod p a 900", want: "Buy small"},
@@ -160,14 +159,14 @@ var karpenters = []struct {
 		{name: "will not consider a node with a terminating StatefulSet pod as empty", world: "pool empty; node a; pod p a 900 leaving"},
 		{name: "should wait for the node TTL for empty nodes before consolidating", world: "pool empty after=20m; node a"},
 		{name: "should not consolidate static NodePool nodes", world: "pool empty min=2 max=2; pool x max=0; node a; node b"},
-		{name: "should not disrupt a node that hosts virtual buffer pods", differs: "buffers are placeholders or CapacityBuffers of cluster-autoscaler: see handing off"},
+		{name: "should not disrupt a node that hosts virtual buffer pods", world: "pool empty; node a; room r 2 900"},
 		{name: "should not consider a node with real pods AND buffer pods as empty", world: "pool empty; node a; pod p a 900; pod q a 100"},
 	}},
 	{"disruption", []scenario{
-		{name: "should allow pods on deleting nodes to reschedule to uninitialized nodes", differs: "a machine on its way is awaited: its pods leave once it is ready"},
+		{name: "should allow pods on deleting nodes to reschedule to uninitialized nodes", world: "pool drift; node a drifted; node b phase=Booting notready age=1m; pod p a 1500", differs: "a machine on its way is awaited: its pods leave once it is ready"},
 		{name: "should allow multiple replace operations to happen successively", world: "pool drift budget=2; node a drifted; node b drifted; pod p a 1500; pod q b 1500", want: "Buy small"},
-		{name: "can replace node with a local PV (ignoring hostname affinity)", differs: "a claim on the node's own disk holds the machine: its data would go with it"},
-		{name: "should ensure that we do not duplicate capacity for disrupted nodes with provisioning", differs: "what waits is placed before anything is replaced, in one plan"},
+		{name: "can replace node with a local PV (ignoring hostname affinity)", world: "pool drift; node a drifted local; pod p a 900", differs: "a claim on the node's own disk holds the machine: its data would go with it"},
+		{name: "should ensure that we do not duplicate capacity for disrupted nodes with provisioning", world: "pool drift; node a drifted; pod p a 1500; pod q - 1500", want: "Buy small", differs: "what waits is placed before anything is replaced, in one plan"},
 		{name: "should remove taints from NodeClaims that were left tainted from a previous disruption action", world: "pool w; node a draining; pod p a 900", want: "Uncordon a"},
 		{name: "should add and remove taints from NodeClaims that fail to disrupt", differs: "a drain that fails is taken back: a test of its own"},
 		{name: "should not consider nodes that are not managed as part of disruption count", world: "pool drift budget=50%; node a drifted; node f foreign; node g foreign", want: "Cordon a"},
@@ -182,14 +181,14 @@ var karpenters = []struct {
 		{name: "should not consider candidates that have do-not-disrupt pods scheduled and no terminationGracePeriod", world: "pool drift; node a drifted; pod p a 900 pinned"},
 		{name: "should not consider candidates that have do-not-disrupt mirror pods scheduled", differs: noMirror},
 		{name: "should not consider candidates that have do-not-disrupt daemonset pods scheduled", world: "pool drift; node a drifted; pod d a 100 daemon pinned", want: "Cordon a", differs: "a daemon goes with its node whatever its annotations"},
-		{name: "should consider candidates that have do-not-disrupt pods scheduled with a terminationGracePeriod set for eventual disruption", differs: noTGP},
-		{name: "should consider candidates that have PDB-blocked pods scheduled with a terminationGracePeriod set for eventual disruption", differs: noTGP},
+		{name: "should consider candidates that have do-not-disrupt pods scheduled with a terminationGracePeriod set for eventual disruption", world: "pool drift grace=5m; node a drifted; node b; pod p a 900 pinned", want: "Cordon a"},
+		{name: "should consider candidates that have PDB-blocked pods scheduled with a terminationGracePeriod set for eventual disruption", world: "pool drift grace=5m; node a drifted; node b; pod p a 900; pdb ns/app 0", want: "Cordon a"},
 		{name: "should not consider candidates that have do-not-disrupt pods scheduled with a terminationGracePeriod set for graceful disruption", world: "pool under; node a large; pod p a 900 pinned"},
 		{name: "should not consider candidates that have PDB-blocked pods scheduled with a terminationGracePeriod set for graceful disruption", world: "pool under; node a large; pod p a 900; pdb ns/app 0"},
 		{name: "should not consider candidates that have do-not-disrupt pods scheduled without a terminationGracePeriod set for eventual disruption", world: "pool drift; node a drifted; pod p a 900 pinned; pod q a 100"},
 		{name: "should not consider candidates that have PDB-blocked pods scheduled without a terminationGracePeriod set for eventual disruption", world: "pool drift; node a drifted; pod p a 900; pod q a 100 own=ns/kept; pdb ns/kept 0"},
 		{name: "should consider candidates that have do-not-disrupt terminating pods", world: "pool drift; node a drifted; pod p a 900 pinned leaving", want: "Cordon a"},
-		{name: "should consider candidates that have do-not-disrupt terminal pods", differs: "pods that have ended are not observed"},
+		{name: "should consider candidates that have do-not-disrupt terminal pods", world: "pool drift; node a drifted; pod p a 900 pinned done", want: "Cordon a"},
 		{name: "should not consider candidates that have do-not-disrupt on nodes", world: "pool drift; node a drifted pinned"},
 		{name: "should not consider candidates that have multiple PDBs on the same pod", world: "pool drift; node a drifted; pod p a 900; pdb ns/app 1; pdb ns/app 0"},
 		{name: "should not consider candidates that have fully blocking PDBs", world: "pool drift; node a drifted; pod p a 900; pdb ns/app 0"},
@@ -219,8 +218,8 @@ var karpenters = []struct {
 		{name: "should not evict pods that tolerate karpenter disruption taint with equal operator", differs: "nodes are cordoned, with no taint of ours that a pod could tolerate"},
 		{name: "should evict pods that tolerate the node.kubernetes.io/unschedulable taint", differs: "every pod but a daemon's is evicted, with any tolerations; a test of its own"},
 		{name: "should delete nodes that have pods without an ownerRef", differs: "a bare pod would not come back: it keeps its node, as with cluster-autoscaler"},
-		{name: "should delete nodes with terminal pods", differs: "pods that have ended are not observed"},
-		{name: "should fail to evict pods that violate a PDB", differs: "a drain that begins only evicts what budgets let go: a law of its own"},
+		{name: "should delete nodes with terminal pods", world: "pool drift; node a drifted; pod p a 900 done", want: "Cordon a"},
+		{name: "should fail to evict pods that violate a PDB", world: "pool drift; node a drifted; pod p a 900; pdb ns/app 0", differs: "a drain that begins only evicts what budgets let go: a law of its own"},
 		{name: "should evict pods in order and wait until pods are fully deleted", differs: "pods leave in two groups, those critical to the cluster last; a test of its own"},
 		{name: "should evict non-critical pods first", differs: "a test of its own"},
 		{name: "should not evict static pods", world: "pool drift; node a drifted; pod s a 100 daemon", want: "Cordon a"},

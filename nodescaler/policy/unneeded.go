@@ -127,6 +127,7 @@ type unneeded struct {
 	decided  map[string]int  // replicas that were decided on and did not exist then, by workload
 	ordered  []string        // the orders that it made
 	unplaced []nodescaler.Unplaced
+	headroom []nodescaler.HeadroomState
 }
 
 // Decide scans when the interval is over, or when something waits that cannot wait so long.
@@ -144,14 +145,14 @@ func (u *unneeded) Decide(x *nodescaler.Index) nodescaler.Plan {
 	plan := u.planner.Scan(x)
 	u.remember(x, plan)
 	plan.LookAgain = x.Now.Add(interval)
-	u.unplaced = plan.Unplaced
+	u.unplaced, u.headroom = plan.Unplaced, plan.Headroom
 	return plan
 }
 
 // between is the plan between two scans: what waits does so for the reasons that the last one
 // found.
 func (u *unneeded) between(interval time.Duration) nodescaler.Plan {
-	return nodescaler.Plan{LookAgain: u.last.Add(interval), Unplaced: u.unplaced}
+	return nodescaler.Plan{LookAgain: u.last.Add(interval), Unplaced: u.unplaced, Headroom: u.headroom}
 }
 
 // early reports whether something waits that the last scan did nothing for: pods and replicas that

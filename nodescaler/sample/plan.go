@@ -82,8 +82,8 @@ func Lines(p nodescaler.Plan) []string {
 				line += " to keep"
 			}
 			out = append(out, line)
-		case nodescaler.Evict:
-			out = append(out, "Evict "+a.Pod)
+		case nodescaler.Evict, nodescaler.DeletePod:
+			out = append(out, string(a.Kind)+" "+a.Pod)
 		case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
 			out = append(out, string(a.Kind)+" "+a.Machine)
 		default:

@@ -272,6 +272,7 @@ func checkPlacement(p *placement.Rules, f Faults) {
 func checkDisruption(d *nodescaler.Disruption, f Faults) {
 	f.Must(slices.Contains([]nodescaler.Drift{"", nodescaler.DriftKeep, nodescaler.DriftReplace}, d.Drift), "drift", "be Keep or Replace", string(d.Drift))
 	f.Must(d.ExpireAfter == 0 || d.ExpireAfter >= minExpireAfter, "expireAfter", "be at least "+minExpireAfter.String()+", or nothing", d.ExpireAfter)
+	f.Must(d.TerminationGracePeriod == 0 || d.TerminationGracePeriod >= nodescaler.Duration(time.Minute), "terminationGracePeriod", "be at least 1m, or nothing", d.TerminationGracePeriod)
 	c, at := d.Consolidation, f.at("consolidation")
 	at.Must(slices.Contains([]nodescaler.ConsolidationPolicy{"", nodescaler.WhenEmpty, nodescaler.WhenEmptyOrUnderutilized}, c.Policy), "policy", "be WhenEmpty or WhenEmptyOrUnderutilized", string(c.Policy))
 	at.Must(c.After >= 0, "after", "be ≥ 0", c.After)

@@ -125,7 +125,7 @@ func (t *tally) count(s *loop.Step) {
 			t.orders++
 		case nodescaler.Return:
 			t.returns++
-		case nodescaler.Evict:
+		case nodescaler.Evict, nodescaler.DeletePod:
 			t.moves++
 		case nodescaler.Wake:
 			t.wakes++

@@ -46,6 +46,7 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Cordon, "node", "to be emptied"},
 		{nodescaler.Uncordon, "node", "kept after all"},
 		{nodescaler.Evict, "pod", "moved"},
+		{nodescaler.DeletePod, "pod", "deleted"},
 		{nodescaler.Return, "machine", "reclaimed"},
 		{nodescaler.Stash, "machine", "kept as a spare"},
 		{nodescaler.Wake, "spare", "woken"},

@@ -130,7 +130,7 @@ func What(a *nodescaler.Action) string {
 			text += fmt.Sprintf(": %s, %s vCPU and %s", a.Shape.Name, a.Shape.CPU.Cores(), a.Shape.Memory)
 		}
 		return text + ", on " + a.Host
-	case nodescaler.Evict:
+	case nodescaler.Evict, nodescaler.DeletePod:
 		return a.Pod + " off " + a.Node
 	case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
 		return a.Machine

@@ -81,8 +81,8 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
-		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread // it is done in a moment
-		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && !soon {              // of evictions there are many, and the pod's own events tell
+		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread                      // it is done in a moment
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod && !soon { // of evictions there are many, and the pod's own events tell
 			all = append(all, actionEvent(s, a, o))
 		}
 	}

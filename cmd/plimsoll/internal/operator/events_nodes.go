@@ -46,6 +46,12 @@ func (t *term) eventsOfActions(s *loop.Step) {
 			}) {
 				sent++
 			}
+		case nodescaler.DeletePod:
+			if sent < podEventsPerStep && t.Cluster.AboutPod(a.Pod, a.Node, kube.Event{
+				About: reasonScaleDown, Action: string(a.Kind), Reason: nodescaler.DrainEnds, Note: "deleted, to empty node " + a.Node + whyOf(a), Warning: true,
+			}) {
+				sent++
+			}
 		case nodescaler.Return:
 			t.Cluster.AboutNode(a.Node, kube.Event{
 				About: reasonScaleDown, Action: string(a.Kind), Reason: reasonScaleDown, Note: "the node's machine is returned" + whyOf(a),

@@ -240,7 +240,7 @@ func (l *life) Append(s *loop.Step) error {
 			l.bought = l.sim.Now()
 		case nodescaler.Return:
 			l.returned = l.sim.Now()
-		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Stash, nodescaler.Wake:
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake:
 		}
 	}
 	for _, ws := range s.Workloads {
@@ -291,6 +291,9 @@ func (l *life) explained(s *loop.Step) {
 			l.ends[a.Machine] = true
 		case nodescaler.Evict:
 			said["evict "+a.Pod] = true
+		case nodescaler.DeletePod:
+			said["delete pod "+a.Pod] = true
+			l.mayDelete(a)
 		case nodescaler.Cordon:
 			said["cordon "+a.Node] = true
 		case nodescaler.Uncordon, nodescaler.Wake:
@@ -303,6 +306,14 @@ func (l *life) explained(s *loop.Step) {
 		}
 	}
 	l.did = nil
+}
+
+// mayDelete checks that a pod is deleted for no other reason than that the drain of its node ends.
+func (l *life) mayDelete(a *nodescaler.Action) {
+	d := l.pools["aa"].Spec.Disruption
+	if d == nil || d.TerminationGracePeriod == "" || a.Grace < nodescaler.Duration(time.Second) || a.Reasons[0].Code != nodescaler.DrainEnds {
+		l.fault("%s is deleted with %s to end: %s", a.Pod, a.Grace, a.Reasons[0])
+	}
 }
 
 // ordered notes an order, which must not exceed the quotas.

@@ -55,13 +55,15 @@ type Metrics struct {
 	sizedCPU      *prometheus.GaugeVec
 	sizedMemory   *prometheus.GaugeVec
 	resizes       *prometheus.CounterVec
+	roomPods      *prometheus.GaugeVec
+	roomRate      *prometheus.GaugeVec
 
 	known map[string]*workload // those that had series at the last step
 }
 
 var (
 	phases      = []nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed}
-	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash, nodescaler.Wake}
+	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Wake}
 	orphanKinds = []pve.OrphanKind{
 		pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.DiscWithoutMachine, pve.IntentWithout, pve.UnprovedMachine, pve.UnseenMachine,
 	}
@@ -139,6 +141,8 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		sizedCPU:      gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
 		sizedMemory:   gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
 		resizes:       counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result"),
+		roomPods:      gauge("headroom_pods", "Pods for which room is to be kept free, and for which there is room or machines are coming.", "namespace", "name", "state"),
+		roomRate:      gauge("headroom_cost_per_hour", "The part of what machines cost an hour that is headroom's, by its requests.", "namespace", "name", "currency"),
 		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
 	}
 	m.start()
@@ -176,7 +180,7 @@ func (m *Metrics) Leading(leads bool) {
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
 		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit, m.conditions,
-		m.sizedCPU, m.sizedMemory,
+		m.sizedCPU, m.sizedMemory, m.roomPods, m.roomRate,
 	} {
 		v.Reset()
 	}

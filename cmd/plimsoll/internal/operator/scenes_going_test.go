@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 )
 
@@ -230,6 +231,37 @@ var lifecycleScenes = []scene{
 		},
 		acts: []act{{at: 10 * time.Minute, do: func(l *setting) { l.service("shop/web").replicas = 0 }}, after(string(nodescaler.Return), func(*setting) {})},
 		says: []string{nodescaler.MachineCostly, reasonDisrupting},
+	},
+	{
+		name: "room is kept free", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 12 * time.Minute,
+		before: func(l *setting) {
+			like := nodescaler.Pod{Workload: "shop/CapacityBuffer/room", Requests: pricing.Resources{CPU: 1500, Memory: 256 * pricing.MiB}}
+			l.headroom = []nodescaler.Headroom{{Name: "shop/room", Like: like, Count: 1}}
+		},
+		acts: []act{{at: 6 * time.Minute, do: func(l *setting) { l.headroom[0].Count = 50 }}},
+		says: []string{nodescaler.HeadroomWanted, nodescaler.HeadroomShort},
+	},
+	{
+		name: "the drain of a drifted machine ends", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 30 * time.Minute,
+		before: disrupts(4, v1alpha1.Disruption{Drift: "Replace", TerminationGracePeriod: "2m"}),
+		acts: []act{
+			{at: 7 * time.Minute, do: func(l *setting) {
+				for _, p := range l.pods {
+					p.pinned = "annotated"
+				}
+			}},
+			changed(8 * time.Minute), after(nodescaler.DrainEnds, func(*setting) {}), after(string(nodescaler.Return), func(*setting) {}),
+		},
+		says: []string{nodescaler.DrainEnds, string(nodescaler.DeletePod)},
+	},
+	{
+		name: "volumes are detached before a machine goes", services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 30 * time.Minute,
+		before: func(l *setting) {
+			disrupts(4, v1alpha1.Disruption{Drift: "Replace"})(l)
+			l.service("shop/web").volumes = true
+		},
+		acts: []act{changed(8 * time.Minute), after(string(nodescaler.Return), func(*setting) {})},
+		says: []string{nodescaler.VolumesAttached},
 	},
 	{
 		name: "machines go only when they are empty", services: []*service{deployment("web", 1, 500, halfGiB)}, long: 15 * time.Minute,

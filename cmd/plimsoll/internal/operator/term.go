@@ -163,7 +163,9 @@ func (t *term) ports() *loop.Ports {
 func (t *term) report(ctx context.Context, d *desk, o *loop.Observation, s *loop.Step) error {
 	machines := &counted{state: o.Machines, err: o.MachinesErr, held: nodescaler.Holds(o.Machines.Machines, o.Cluster.Nodes), nodes: o.Cluster.Nodes}
 	err := t.publish(context.WithoutCancel(ctx), d, s, machines)
+	t.reportHeadroom(context.WithoutCancel(ctx), s)
 	t.sweep(ctx, d, o.Time)
+	t.Metrics.headroom(s)
 	t.Metrics.objects(d, s, machines)
 	t.Metrics.said(d, t.said)
 	t.Metrics.sizes(d, s)

@@ -46,7 +46,8 @@ type town struct {
 	pods     []*townPod
 	nodes    []*townNode
 	running  map[string]bool // system UUIDs of the machines that run
-	made     int             // pods
+	headroom []nodescaler.Headroom
+	made     int // pods
 
 	there  pvesim.Inventory         // as of the last pass
 	did    []string                 // to the cluster, in this step
@@ -69,6 +70,7 @@ type service struct {
 	replicas   int
 	asks       pricing.Resources
 	apart      bool
+	volumes    bool          // its pods have one each
 	available  int           // at least, by its disruption budget
 	cores      float64       // what all its pods use
 	memory     pricing.Bytes // what each of them uses
@@ -85,6 +87,7 @@ type townPod struct {
 	refused         bool      // by the scheduler
 	asks            pricing.Resources
 	version         int
+	pinned          string                // why it must not be evicted
 	infeasible      bool                  // what it was to be resized to
 	odd             func(*nodescaler.Pod) // what it asks for that the scheduler finds nowhere
 }
@@ -96,6 +99,8 @@ type townNode struct {
 	off    bool      // its machine was stopped, and has not booted since
 	lost   time.Time // since when it is not ready; zero if it is
 	marked bool      // by cluster-autoscaler, which is about to delete it
+	// until when volumes are attached whose pods are gone
+	detaching map[string]time.Time
 }
 
 func (n *townNode) isReady(now time.Time, running map[string]bool) bool {
@@ -169,7 +174,14 @@ func (w *town) pass() {
 		case p.node == "":
 			return true
 		}
-		return n.Ready && !now.Before(p.ends)
+		gone := n.Ready && !now.Before(p.ends)
+		if gone && p.of.volumes {
+			if n.detaching == nil {
+				n.detaching = map[string]time.Time{}
+			}
+			n.detaching["pv-of-"+p.name] = now.Add(20 * time.Second)
+		}
+		return gone
 	})
 	for _, s := range w.services {
 		w.control(s, now)
@@ -319,6 +331,7 @@ func (w *town) picture() loop.ClusterState {
 		if n.marked {
 			node.Taints = []nodescaler.Taint{{Key: taintOfAutoscaler, Effect: "NoSchedule"}}
 		}
+		node.Attached = w.attached(n, now)
 		s.Nodes = append(s.Nodes, node)
 	}
 	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -329,6 +342,7 @@ func (w *town) picture() loop.ClusterState {
 		}
 		s.Budgets = append(s.Budgets, nodescaler.Budget{Workload: o.name, Allowed: max(0, w.ready(o)-o.available)})
 	}
+	s.Headroom = w.headroom
 	for _, p := range w.pods {
 		s.Pods = append(s.Pods, w.shown(p, now))
 	}
@@ -336,11 +350,27 @@ func (w *town) picture() loop.ClusterState {
 	return s
 }
 
+// attached are the volumes of pods that are on a node, or were a moment ago.
+func (w *town) attached(n *townNode, now time.Time) (all []string) {
+	for _, p := range w.pods {
+		if p.node == n.Name && p.of.volumes {
+			all = append(all, "pv-of-"+p.name)
+		}
+	}
+	for v, until := range n.detaching {
+		if now.Before(until) {
+			all = append(all, v)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // shown is a pod as it is read.
 func (w *town) shown(p *townPod, now time.Time) nodescaler.Pod {
 	out := nodescaler.Pod{
 		Pod: podscaler.Pod{Name: p.name, Phase: podscaler.Pending, Terminating: !p.ends.IsZero()}, Workload: p.of.name, Node: p.node,
-		Requests: p.asks, Created: p.created, Unschedulable: p.refused,
+		Requests: p.asks, Created: p.created, Unschedulable: p.refused, Pinned: p.pinned,
 	}
 	if p.odd != nil {
 		out.Workload = ""
@@ -435,6 +465,20 @@ func (w *town) Evict(ctx context.Context, pod string) error {
 		w.did = append(w.did, "evict "+pod)
 	}
 	return err
+}
+
+// DeletePod has a pod go past any budget.
+func (w *town) DeletePod(ctx context.Context, pod string, grace time.Duration) error {
+	if err := w.write(ctx, "delete pod"); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod }); i >= 0 {
+		if ends := w.sim.Now().Add(grace); w.pods[i].ends.IsZero() || ends.Before(w.pods[i].ends) {
+			w.pods[i].ends = ends
+		}
+		w.did = append(w.did, "delete pod "+pod)
+	}
+	return nil
 }
 
 // taintOfAutoscaler is what cluster-autoscaler marks nodes with that it is about to delete.

@@ -1,0 +1,62 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// The end of a drain. A pool with a terminationGracePeriod bounds the drains of machines that are
+// unhealthy, expired or drifted: annotations and disruption budgets keep pods there until then, and
+// no longer. Each is deleted so early that its own grace period fits, and its process ends as at any
+// eviction. The machine goes once its pods are gone, as after any drain. Those that keep a machine,
+// such as a hold or an annotation of the node, keep it as before.
+
+// forcedWithin is how much longer a drain may take to be observed as done.
+const forcedWithin = 2 * time.Minute
+
+// forced are the causes for which a drain has an end.
+var forced = []string{nodescaler.MachineUnhealthy, nodescaler.MachineExpired, nodescaler.MachineDrifted}
+
+// grace is the pool's bound on the drain of a node that goes or is to go; 0 is none.
+func (t *turn) grace(n *nodescaler.NodeLoad) time.Duration {
+	why, ends := t.ends[n.Name]
+	if !ends {
+		why, ends = t.ending[n.Name]
+	}
+	p := t.X.Pool(n.VM.Pool)
+	if !ends || p == nil || !n.Ready || !slices.Contains(forced, why.Code) {
+		return 0
+	}
+	return time.Duration(p.Disruption.TerminationGracePeriod)
+}
+
+// evict moves what may be moved off a node that is being emptied, and deletes what is out of time.
+func (t *drainer) evict(n *nodescaler.NodeLoad, begun time.Time) {
+	if grace := t.grace(n); grace > 0 {
+		t.force(n, begun.Add(grace))
+	}
+	t.Evict(n)
+}
+
+// force deletes the pods whose grace periods end with the drain. One that was evicted with more time
+// than is left is deleted anew.
+func (t *drainer) force(n *nodescaler.NodeLoad, by time.Time) {
+	const least = time.Second // with none, the pod would be gone before its process is
+	left := by.Sub(t.X.Now)
+	for _, p := range n.Held() {
+		grace := p.GracePeriod()
+		if p.Terminating && left > 0 || left > grace {
+			continue
+		}
+		grace = min(grace, max(left, least))
+		t.forced[p.Name] = true
+		t.act(nodescaler.Action{
+			Kind: nodescaler.DeletePod, Pod: p.Name, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Grace: nodescaler.Duration(grace),
+			Reasons: []nodescaler.Reason{Because(nodescaler.DrainEnds, "the drain of %s ends at %s by pool %s's terminationGracePeriod: the pod has %s to end",
+				n.Name, by.UTC().Format(time.RFC3339), n.VM.Pool, pricing.Short(grace))},
+		})
+	}
+}
