@@ -52,7 +52,7 @@ type ClusterState struct {
 	// of replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int
 	// Daemons is what DaemonSets and static pods take of a new node of the pool; nil is nothing.
-	Daemons func(p *nodescaler.Pool) nodescaler.Daemons
+	Daemons func(p *nodescaler.Pool) nodescaler.Daemons `json:"-"`
 }
 
 // Machines is the virtualisation side. No call waits for the machine: an order is accepted or
