@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -12,13 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/discovery"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
@@ -59,7 +55,7 @@ type clusterRun struct {
 // runInCluster runs the parts that are decided on by objects in the cluster, until the context is
 // done.
 func (s *running) runInCluster(ctx context.Context, file string) (err error) {
-	logTo(s.env.Stderr, s.logLevel())
+	kube.LogTo(s.logger())
 	r := &clusterRun{running: s, links: &operator.Links{}, registry: newRegistry(), identity: identity(s.env)}
 	defer func() {
 		for _, end := range slices.Backward(r.closers) {
@@ -111,13 +107,6 @@ func (c *clusterSettings) logLevel() slog.Level {
 // logger is where what runs in a cluster logs to.
 func (s *running) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.env.Stderr, &slog.HandlerOptions{Level: s.logLevel()}))
-}
-
-// logTo has the libraries log as we do. They have one place for all of a process.
-func logTo(w io.Writer, level slog.Level) {
-	handler := slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
-	klog.SetSlogLogger(slog.New(handler))
-	ctrllog.SetLogger(logr.FromSlogHandler(handler))
 }
 
 // run runs the operator and the pages beside each other; with one of them the other ends.
