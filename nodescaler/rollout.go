@@ -142,13 +142,13 @@ func (r *Rolling) stale() bool {
 	return r.Compared != r.Revision
 }
 
-// fleet are the machines of a pool as a rollout counts them.
-type fleet struct {
+// poolFleet are the machines of a pool as a rollout counts them.
+type poolFleet struct {
 	joined, outdated int
 	fresh            []*NodeLoad // of machines that are what the pool would make now
 }
 
-func (x *Index) fleet(p *Pool) (f fleet) {
+func (x *Index) fleetOf(p *Pool) (f poolFleet) {
 	for _, m := range x.Machines {
 		if m.Pool != p.Name || m.Phase != Joined {
 			continue
@@ -166,7 +166,7 @@ func (x *Index) fleet(p *Pool) (f fleet) {
 // Roll decides how far a pool's rollout is.
 func (x *Index) Roll(p *Pool, missed []Missed) Rolled {
 	r := &p.Rolling
-	f := x.fleet(p)
+	f := x.fleetOf(p)
 	s := r.Was
 	changed := s.Revision != r.Revision
 	compared := !r.stale()
@@ -198,7 +198,7 @@ func (x *Index) Roll(p *Pool, missed []Missed) Rolled {
 }
 
 // next is the phase that follows.
-func (s *Rolled) next(x *Index, p *Pool, f *fleet, missed []Missed) (RolloutPhase, *Reason) {
+func (s *Rolled) next(x *Index, p *Pool, f *poolFleet, missed []Missed) (RolloutPhase, *Reason) {
 	by := p.Disruption.Rollout
 	ready := 0
 	for _, n := range f.fresh {
@@ -246,7 +246,7 @@ func (s *Rolled) because(by *Rollout) string {
 
 // fail notes the new machines that failed, each once. That there is no room for one says nothing of
 // what it is made from.
-func (s *Rolled) fail(x *Index, p *Pool, f *fleet) {
+func (s *Rolled) fail(x *Index, p *Pool, f *poolFleet) {
 	note := func(name string) {
 		if !slices.Contains(s.Failed, name) && len(s.Failed) < rolloutNamed {
 			s.Failed = append(slices.Clone(s.Failed), name)
@@ -265,7 +265,7 @@ func (s *Rolled) fail(x *Index, p *Pool, f *fleet) {
 }
 
 // fault is why the rollout must not go on, or nil.
-func (s *Rolled) fault(x *Index, by *Rollout, f *fleet, missed []Missed) *Reason {
+func (s *Rolled) fault(x *Index, by *Rollout, f *poolFleet, missed []Missed) *Reason {
 	if by == nil {
 		return nil
 	}
@@ -281,7 +281,7 @@ func (s *Rolled) fault(x *Index, by *Rollout, f *fleet, missed []Missed) *Reason
 
 // misses is which workload with pods on new machines has missed its objective for too long, or nil.
 // One that missed it before does not count.
-func (s *Rolled) misses(x *Index, by *Rollout, f *fleet, missed []Missed) *Reason {
+func (s *Rolled) misses(x *Index, by *Rollout, f *poolFleet, missed []Missed) *Reason {
 	patience := cmp.Or(time.Duration(by.MissedFor), DefaultMissedFor)
 	for _, m := range missed {
 		if m.Since.Before(s.Began) || x.Now.Sub(m.Since) < patience {
@@ -298,7 +298,7 @@ func (s *Rolled) misses(x *Index, by *Rollout, f *fleet, missed []Missed) *Reaso
 
 // proven reports whether so many new machines have worked for so long as the canary says, and their
 // pods are ready.
-func (s *Rolled) proven(x *Index, by *Rollout, f *fleet) bool {
+func (s *Rolled) proven(x *Index, by *Rollout, f *poolFleet) bool {
 	if s.Proven || by == nil || by.Canary.Machines == 0 {
 		return true
 	}
@@ -313,7 +313,7 @@ func (s *Rolled) proven(x *Index, by *Rollout, f *fleet) bool {
 }
 
 // sick is why a canary fails, or nil: its time is long over, and a pod on it is not ready.
-func (s *Rolled) sick(x *Index, by *Rollout, f *fleet) *Reason {
+func (s *Rolled) sick(x *Index, by *Rollout, f *poolFleet) *Reason {
 	if s.Proven || by.Canary.Machines == 0 {
 		return nil
 	}

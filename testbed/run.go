@@ -246,7 +246,7 @@ func (e *Experiment) runAll(ctx context.Context, jobs []Job, o Options) (runs []
 	return c.runs, c.done, nil
 }
 
-// do makes one run, and tells of it.
+// do makes one run, and reports it.
 func (c *crew) do(ctx context.Context, i int) error {
 	run, err := c.world.Run(ctx, c.In(c.jobs[i].Level), &c.jobs[i])
 	if err != nil {

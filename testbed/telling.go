@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// Telling is what a run's steps tell of it.
+// Telling is what a run's steps say of it.
 type Telling struct {
 	// Decisions counts the changes of replicas that were decided.
 	Decisions int

@@ -32,7 +32,7 @@ func (h Host) holds(s pricing.Shape) bool {
 }
 
 // validateRoom wants hosts to have room for every shape, and for all machines that a trial starts
-// with. Faults of hosts and pools are told before, and would be told again.
+// with. Faults of hosts and pools are reported before, and would be reported again.
 func (e checker) validateRoom() {
 	before := len(*e.f)
 	for i := range e.Pools {

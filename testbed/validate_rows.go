@@ -15,7 +15,7 @@ import (
 )
 
 // validatePolicies holds policies against the workloads too, if those are sound: otherwise
-// every policy would tell the workloads' faults again.
+// every policy would report the workloads' faults again.
 func (e checker) validatePolicies(sound bool) {
 	e.f.Must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
 	names(e.f, "policies", e.Policies, func(p *Policy) string { return p.Name })
@@ -101,7 +101,7 @@ func (e checker) validateLimit(path string, p *Policy) {
 	}
 	places, err := e.placesOf(p)
 	if err != nil || e.Prices.Validate() != nil {
-		return // said where it stands
+		return // said where it is
 	}
 	machines := make([]pricing.Placed, len(places))
 	for i, at := range places {
@@ -194,7 +194,7 @@ func (p *Policy) validateNodes(f *Faults, path string) {
 			"may be there only with policy "+block.key, p.Nodes.Policy)
 	}
 	if p.Nodes.decode() != nil {
-		return // Parse tells it
+		return // Parse reports it
 	}
 	_, err := nodepolicy.New(p.Nodes.spec)
 	f.Under(path, err)

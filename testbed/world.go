@@ -28,7 +28,7 @@ type World interface {
 	Check(e *Experiment) error
 	// Run makes one run and scores it.
 	Run(ctx context.Context, e *Experiment, j *Job) (Trial, error)
-	// Parallel is how many runs it makes at a time unless it is told otherwise.
+	// Parallel is how many runs it makes at a time by default.
 	Parallel() int
 }
 

@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Rollout is how machines are replaced once they drift, beside what budgets allow.
 type Rollout struct {
 	// How many machines may exist beside those that they replace: 2, or a part of the pool's,
-	// rounded up: 20%. With 0, machines go only while their pods have room elsewhere. Not set, as many as
-	// budgets let go.
+	// rounded up: 20%. With 0, machines go only while their pods have room elsewhere. Not set, as
+	// many as budgets let go.
 	// +optional
 	Surge NodeCount `json:"surge,omitempty"`
 	// Replaces no further machine, as plimsoll rollout pause does.

@@ -30,7 +30,7 @@ with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the 
 WatermarkPodAutoscaler with marks of CPU.
 
 The output is in mode Recommend and changes nothing. Keys that cannot be converted are listed with their reason, on
-standard error and in comments of the output. Other kinds in the file are skipped.
+standard error and in comments of the output. Objects of other kinds are skipped.
 
 It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
 holds no such manifest.`,
@@ -90,7 +90,7 @@ func printConverted(env *cli.Env, file string, data []byte, o convert.Options) e
 	}
 	printNotes(env, results)
 	for _, other := range others {
-		fmt.Fprintf(env.Stderr, "note: %s is omitted: it is no autoscaler that is known\n", other)
+		fmt.Fprintf(env.Stderr, "note: skipped %s: its kind is not supported\n", other)
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d %s could not be carried over", lost, plural(lost, "key", "keys"))

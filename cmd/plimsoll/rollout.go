@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -28,7 +27,6 @@ func newRolloutCommand(env *cli.Env) *cobra.Command {
 		Long: `A pool with disruption.drift Replace replaces its machines once what they are made from has changed, such as its
 template. These verbs say how far that is, pause it, go on with it, and go back to the last revision that was rolled out
 whole. They write the VMPool's spec.disruption.rollout, which kubectl can write as well.`,
-		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(
 		rolloutVerb(env, "status", "Show how far the rollout of a pool is", nil),
@@ -36,7 +34,7 @@ whole. They write the VMPool's spec.disruption.rollout, which kubectl can write 
 		rolloutVerb(env, "resume", "Go on with a rollout that is paused, or try anew what has stopped or was rolled back", resumeRollout),
 		rolloutVerb(env, "undo", "Make a pool's machines by the last good revision, until its template changes", undoRollout),
 	)
-	return cmd
+	return cli.VerbsOnly(cmd)
 }
 
 // rolloutChange is what a verb writes on a pool, or why it cannot.
@@ -46,8 +44,11 @@ func rolloutVerb(env *cli.Env, name, short string, change rolloutChange) *cobra.
 	var kube kubeAccess
 	var format output
 	cmd := &cobra.Command{
-		Use: name + " POOL", Short: short, Example: "  plimsoll rollout " + name + " workers", Args: cobra.ExactArgs(1),
+		Use: name + " POOL", Short: short, Example: "  plimsoll rollout " + name + " workers",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.SeeHelp(cmd, cli.Misused("pool: one must be given, was given %d", len(args)))
+			}
 			if _, err := readName(args[0]); err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("pool: %v", err))
 			}
@@ -78,7 +79,7 @@ func roll(ctx context.Context, env *cli.Env, client dynamic.Interface, name stri
 	if err != nil {
 		return nil, answered(err)
 	}
-	p, err := poolOf(o)
+	p, err := poolRead(o)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +101,16 @@ func roll(ctx context.Context, env *cli.Env, client dynamic.Interface, name stri
 	if err != nil {
 		return nil, answered(err)
 	}
-	return poolOf(after)
+	return poolRead(after)
 }
 
-func poolOf(o *unstructured.Unstructured) (*v1alpha1.VMPool, error) {
+func poolRead(o *unstructured.Unstructured) (*v1alpha1.VMPool, error) {
 	p := &v1alpha1.VMPool{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, p); err != nil {
+	text, err := o.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(text, p)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("VMPool %s: %w", o.GetName(), err)
 	}
 	return p, nil

@@ -6,5 +6,5 @@
 //
 // A group's target size is not kept anywhere: it is how many machines of the group were ordered and
 // not reclaimed, and the port remembers those. So target, instances and machines cannot drift
-// apart, whatever dies when.
+// apart, regardless of what dies when.
 package provider

@@ -150,7 +150,7 @@ const (
 )
 
 // count is a quantity in whole units, rounded up, from 0 to as many as can be counted. Quantity's
-// own ways of telling them wrap around.
+// own ways of encoding them wrap around.
 func count(text string, unit resource.Scale) (int64, error) {
 	if text == "" {
 		return 0, nil

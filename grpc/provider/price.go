@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// rate is what a machine of the group costs per hour, wherever it will stand: a template node has
+// rate is what a machine of the group costs per hour, wherever it will be: a template node has
 // no host, and a real one of the same group must cost the same.
 func (pr *pricer) rate(g *group, at time.Time) pricing.Rate { return pr.prices().Rate(g.shape, "", at) }
 

@@ -127,7 +127,7 @@ func stop(server *grpc.Server) {
 	server.GracefulStop()
 }
 
-// tellHealth tells the health service how it goes. The process itself, known by the empty name, is
+// tellHealth reports to the health service. The process itself, known by the empty name, is
 // healthy while it runs; the provider's service is while the machines can be seen.
 func (s *Server) tellHealth(ctx context.Context, alive *health.Server) {
 	state := healthpb.HealthCheckResponse_SERVING

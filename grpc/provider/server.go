@@ -179,7 +179,7 @@ func (s *Server) NodeGroupNodes(ctx context.Context, r *externalgrpc.NodeGroupNo
 	return answer, nil
 }
 
-// lostInstance tells of an id that no machine has any more: it goes, so no one waits for its node.
+// lostInstance reports an id that no machine has any more: it goes, so no one waits for its node.
 func lostInstance(id string) *externalgrpc.Instance {
 	return &externalgrpc.Instance{Id: id, Status: &externalgrpc.InstanceStatus{InstanceState: externalgrpc.InstanceStatus_instanceDeleting}}
 }

@@ -96,7 +96,7 @@ func (s *Server) NodeGroupIncreaseSize(ctx context.Context, r *externalgrpc.Node
 // moment is the time that new orders are named by: one that none was named by before. An order with
 // the name of another would be taken for that one, asked for again.
 func (s *Server) moment(v *view) time.Time {
-	at := s.cfg.Now().Truncate(time.Millisecond) // as much of it as a name tells
+	at := s.cfg.Now().Truncate(time.Millisecond) // as much of it as a name has
 	if !at.After(s.size.last) {
 		at = s.size.last.Add(time.Millisecond)
 	}

@@ -27,7 +27,7 @@ func (s *Server) NodeGroupTemplateNodeInfo(ctx context.Context, r *externalgrpc.
 	return &externalgrpc.NodeGroupTemplateNodeInfoResponse{NodeInfo: text, NodeBytes: text}, nil
 }
 
-// defaultPodSlots is how many pods Kubernetes lets a node take unless it is told otherwise.
+// defaultPodSlots is how many pods Kubernetes lets a node take by default.
 const defaultPodSlots = 110
 
 // node is a node of the group as it is when it has just joined. Static pods cannot be known of, so

@@ -19,12 +19,12 @@ type view struct {
 	groups   []*group
 	byID     map[string]*group
 	machines map[*group][]*nodescaler.Machine
-	pool     map[string]int    // machines of each pool that are not going, whether their group is told of or not
+	pool     map[string]int    // machines of each pool that are not going, whether their group is listed or not
 	kept     map[string]int    // and its spares, which belong to no group
-	at       map[string]*seen  // by the id that they are told of by
+	at       map[string]*seen  // by the id that they are listed by
 	named    map[string]*seen  // by name
 	orders   map[string]bool   // that machines were made for
-	lost     map[string]*group // provider ids that were told and that no machine will have
+	lost     map[string]*group // provider ids that were listed and that no machine will have
 	known    bool              // the machines were seen at least once
 	state    loop.MachineState
 	room     map[*group]int // how many more the hard limit allows; nil without one
@@ -48,7 +48,7 @@ type memory struct {
 	reading sync.Mutex
 	mu      sync.Mutex
 	pools   []*group // the groups of what the pools make now
-	// groups are those that are told of, retired ones among them. They stay as they are from one
+	// groups are those that are listed, retired ones among them. They stay as they are from one
 	// refresh to the next: clients keep the list, and fall over an id that came or went meanwhile.
 	groups []*group
 	told   bool // the list was asked for
@@ -58,7 +58,7 @@ type memory struct {
 }
 
 // look returns the view, read anew if it is older than fresh and no one is reading. If it cannot be
-// read, the last one stands: an empty list would tell cluster-autoscaler that its nodes are gone.
+// read, the last one counts: an empty list would tell cluster-autoscaler that its nodes are gone.
 func (m *memory) look(ctx context.Context) *view {
 	v, due := m.last()
 	if v != nil && (!due || !m.reading.TryLock()) {
@@ -186,7 +186,7 @@ func newView(groups []*group, machines []nodescaler.Machine) *view {
 }
 
 // homeOf finds a machine's group. It is nil for machines of pools that are not ours to scale, and
-// of groups that are not told of yet.
+// of groups that are not listed yet.
 func homeOf(groups []*group, m *nodescaler.Machine) *group {
 	for _, g := range groups {
 		if g.made(m) {
@@ -260,7 +260,7 @@ func (v *view) offered(g *group) (least, most int) {
 	return min(least, most), most
 }
 
-// find returns the machine that a node stands for. A name counts only while one of the two has no
+// find returns the machine that a node belongs to. A name counts only while one of the two has no
 // provider id: a node with another one is another owner's.
 func (v *view) find(providerID, name string) *seen {
 	if s := v.at[providerID]; s != nil {

@@ -296,9 +296,9 @@ func TestACanaryWhosePodsAreNotReady(t *testing.T) {
 	}
 }
 
-// People change what they like, and the process starts anew: budgets, surge, canary and pauses are
-// kept in every plan, and in the end all machines are of the pool's revision, or of the last
-// good one if its machines fail.
+// People change what they like, and the process starts anew. Budgets, surge, canary and pauses are
+// kept in every plan. In the end all machines are of the pool's revision, or of the last good one
+// if its machines fail.
 func TestRolloutsKeepTheirLimits(t *testing.T) {
 	for _, name := range []string{"unneeded", "joint"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {

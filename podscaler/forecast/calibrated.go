@@ -116,7 +116,7 @@ func (d *Calibrated) Forecast(h int) Distribution {
 	return Distribution{}
 }
 
-// Size is the memory of the model, if it tells, and of the errors.
+// Size is the memory of the model, if it reports it, and of the errors.
 func (d *Calibrated) Size() int {
 	bytes, _ := Size(d.model)
 	for i := range d.horizons {
@@ -144,7 +144,7 @@ type pending struct {
 	known  bool
 	mean   float64
 	unit   float64   // by which its error will be measured
-	values []float64 // the quantiles that were told
+	values []float64 // the quantiles that were returned
 	told   bool
 }
 
@@ -201,7 +201,7 @@ func score(miss, unit float64) float64 {
 	return min(max(miss/unit, -far), far)
 }
 
-// adapt moves the levels by what the value did to the quantiles that were told.
+// adapt moves the levels by what the value did to the quantiles that were returned.
 func (f *follower) adapt(v float64, told []float64) {
 	for i, p := range f.cover {
 		over := 0.0

@@ -32,7 +32,7 @@ type EnsembleSettings struct {
 	// Memory is after how many periods a loss has fallen to a third (1/e); 240, unless set:
 	// on recorded days more was slower to leave a member that a shock had thrown.
 	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
-	// Rate is how sharply losses tell members apart; 0.1, unless set.
+	// Rate is how sharply losses distinguish members; 0.1, unless set.
 	Rate float64 `json:"rate,omitempty" yaml:"rate,omitempty"`
 }
 
@@ -286,7 +286,7 @@ func (e *Ensemble) Train(history []float64) {
 	}
 }
 
-// Size is the memory of the members that tell, and of their errors.
+// Size is the memory of the members that report it, and of their errors.
 func (e *Ensemble) Size() int {
 	bytes := 12 * wordBytes
 	for i := range e.members {

@@ -9,7 +9,7 @@ import (
 
 // HTM expects what came after the same situation in the same context: a Hierarchical Temporal
 // Memory, after the published algorithm. A situation becomes a few active columns (htm_spatial.go),
-// of which those cells are active that stand for the sequence they are reached by
+// of which those cells are active that represent the sequence they are reached by
 // (htm_temporal.go); and a softmax regression says what comes of it, at each of a few horizons
 // (htm_classifier.go). All of it learns from every value as it comes. It needs 64 values above 0 to
 // choose the scale that it reads the series by, or a history to train on, and is good after a day

@@ -10,14 +10,14 @@ import (
 // where it is.
 type ruler struct {
 	unit float64 // what is usual
-	step float64 // the smallest difference that is told from none
+	step float64 // the smallest difference that counts
 }
 
 const (
 	// tellApart is how much of the usual change from one value to the next is told from none.
 	// With finer steps no two situations are alike; with coarser ones all of them are.
 	tellApart = 0.2
-	// finest is the least step, for a series that stands still most of the time.
+	// finest is the least step, for a series that does not move most of the time.
 	finest = 0.002
 	// farthest is how many units a value is taken for at most.
 	farthest = 1e6

@@ -165,7 +165,7 @@ func (m *temporal) punish() {
 }
 
 // adapt changes the synapses of a segment: those from active cells by one step, the rest by
-// another. Whatever falls to 0 is gone.
+// another. What falls to 0 is gone.
 func (m *temporal) adapt(s int32, active, rest float32) {
 	for i := s * int32(m.synapses); i < (s+1)*int32(m.synapses); i++ {
 		switch {

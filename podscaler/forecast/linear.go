@@ -4,7 +4,7 @@ import "math"
 
 // linear is what AR and Ridge share: the change from one value to the next as a weighted sum
 // of what is known before, with weights that are learnt as the values come. The weights are
-// drawn towards 0, which is the forecast of Last, so that what stands still stays exactly where
+// drawn towards 0, which is the forecast of Last, so that what does not move stays exactly where
 // it is, and what is known too little is not believed too much.
 type linear struct {
 	lags int // values in a row that are needed, real ones

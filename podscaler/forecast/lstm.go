@@ -22,7 +22,7 @@ import (
 //
 // On request rates by the minute it is as good as AR, for fifty times as long a training, and
 // better where there are spikes, for it does not take them for more than they are. It loses where
-// AR does, and to AR wherever somebody has to understand it.
+// AR does, and to AR wherever a person has to understand it.
 
 // LSTM is the settings of the LSTM forecaster.
 type LSTM struct {

@@ -142,7 +142,7 @@ func timeParts(history []float64) (parts [][]float64) {
 }
 
 // replay is the world of the training: a part of the history, with any number of pods at first.
-// Its load comes whatever the pods are.
+// Its load comes regardless of the pods.
 type replay struct {
 	m      *podLearner
 	values []float64

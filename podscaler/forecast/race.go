@@ -239,7 +239,7 @@ func (r *Race) Train(history []float64) {
 	}
 }
 
-// Size is the memory of the entrants that tell.
+// Size is the memory of the entrants that report it.
 func (r *Race) Size() int {
 	bytes := 20 * wordBytes
 	for i := range r.entrants {

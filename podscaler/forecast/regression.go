@@ -7,7 +7,7 @@ import "math"
 //
 // It keeps the triangular factor of the rows and turns each new row into it by rotations. That
 // is as exact as a fit of all rows at once. The usual recursion on the inverse loses its
-// symmetry by rounding, and blows up when a series stands still and the old rows fade; here a
+// symmetry by rounding, and blows up when a series does not move and the old rows fade; here a
 // part of the penalty is put back with every row, so that something always holds on.
 type regression struct {
 	n       int

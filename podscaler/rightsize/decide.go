@@ -15,7 +15,7 @@ import (
 type Mode string
 
 // The modes. None of them evicts a pod: the Vertical Pod Autoscaler's mode Auto is deprecated, and
-// what it stood for, Recreate, is no longer called for where pods can be resized in place.
+// what it meant, Recreate, is no longer called for where pods can be resized in place.
 const (
 	// Off shows recommendations and does nothing. It is the default.
 	Off Mode = "Off"

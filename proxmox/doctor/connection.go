@@ -68,7 +68,7 @@ func (e *connectionExam) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 	}
 }
 
-// examineCertificate tells of a certificate that is not trusted, and the line that trusts it.
+// examineCertificate reports a certificate that is not trusted, and the line that trusts it.
 // Whether it should be, the cluster can say if another endpoint is trusted, and else only the host
 // itself.
 func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Error, others bool) {
@@ -100,7 +100,7 @@ func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Erro
 // renewed is how long before its end a certificate may be renewed.
 const renewed = 30 * 24 * time.Hour
 
-// examineExpiry tells until when a certificate that is trusted holds. A renewed one has another
+// examineExpiry reports until when a certificate that is trusted holds. A renewed one has another
 // fingerprint.
 func (e *connectionExam) examineExpiry(endpoint string) {
 	if e.connection.Transport != nil {

@@ -22,7 +22,7 @@ type Status string
 // What checks come to.
 const (
 	OK      Status = "ok"
-	Warn    Status = "warn"    // it works, and somebody should know
+	Warn    Status = "warn"    // it works, and a person should know
 	Fail    Status = "fail"    // machines cannot be made, or not where they should
 	Skipped Status = "skipped" // something else must be fixed first
 )
@@ -44,7 +44,7 @@ func (c *Check) Group() string {
 	return group
 }
 
-// The groups of checks, in the order in which they are made and told.
+// The groups of checks, in the order in which they are made and reported.
 const (
 	GroupConnection = "connection"
 	GroupCluster    = "cluster"
@@ -168,7 +168,7 @@ type storesOn struct {
 }
 
 // block notes that a host cannot carry a pool's machines. That is a fault where the configuration
-// names the host, and else it is told.
+// names the host, and else it is reported.
 func (e *examination) block(host string, pools ...string) Status {
 	status := Warn
 	for i := range e.site.Pools {

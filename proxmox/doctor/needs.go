@@ -34,7 +34,7 @@ func ParseRelease(version string) (Release, error) {
 	return 0, fmt.Errorf("must be %d or %d, was %q", Release8, Release9, version)
 }
 
-// agentPrivilege lets somebody ask a guest agent how its guest is. Proxmox VE 9 knows VM.Monitor no
+// agentPrivilege lets a client ask a guest agent how its guest is. Proxmox VE 9 knows VM.Monitor no
 // more: roles lost it in the upgrade, and a new role that names it is refused.
 func (r Release) agentPrivilege() string {
 	if r == Release8 {

@@ -169,7 +169,7 @@ func (e *poolsExam) examineMachines() {
 	e.examineFound(e.fleet)
 	for _, o := range left.Orphans {
 		if e.locked(o.VMID) || o.Kind == pve.UnseenMachine {
-			continue // it may be in the making; of VMIDs that are taken the pools tell
+			continue // it may be in the making; of VMIDs that are taken the pools report
 		}
 		e.add(Warn, "machines."+orphanIDs[o.Kind], o.Name, orphanMends(o), "%s is left over: %s", o.Name, o.Text)
 	}
@@ -203,7 +203,7 @@ func (e *poolsExam) examineFound(fleet *pve.Fleet) {
 	}
 }
 
-// orphanIDs are the checks that tell of what is left over.
+// orphanIDs are the checks that report orphans.
 var orphanIDs = map[pve.OrphanKind]string{
 	pve.MachineWithoutNode: "withoutNode", pve.NodeWithoutMachine: "withoutMachine", pve.DiscWithoutMachine: "disc",
 	pve.IntentWithout: "intent", pve.UnprovedMachine: "unproved",
@@ -231,7 +231,7 @@ func (v *inventory) locked(id int) bool {
 	return slices.ContainsFunc(v.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
 }
 
-// examineLocks tells of locked machines in our ranges. A clone that was killed keeps its lock, and
+// examineLocks reports locked machines in our ranges. A clone that was killed keeps its lock, and
 // then the machine can be neither used nor deleted.
 func (e *poolsExam) examineLocks() {
 	for _, r := range e.resources {

@@ -78,7 +78,7 @@ func (e *rightsExam) permissions() (pveapi.Permissions, error) {
 	return have, nil
 }
 
-// examinePaths tells of each path what the token lacks there, and the lines that grant it.
+// examinePaths reports for each path what the token lacks, and the lines that grant it.
 func (e *rightsExam) examinePaths() {
 	var paths []string
 	for _, n := range slices.Concat(e.needs, e.missing) {

@@ -74,7 +74,7 @@ func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placeme
 }
 
 // grounds are the hosts with what runs there, our own machines omitted, and the hosts whose size is
-// not told.
+// not reported.
 func (e *poolsExam) grounds(hosts []string) (g *placement.Ground, unsized []string) {
 	g = &placement.Ground{Sight: &placement.Sight{Guests: map[int]*placement.Guest{}}}
 	unsized = slices.Clone(hosts)

@@ -137,7 +137,7 @@ func (e *storageExam) examineStorage() {
 	}
 }
 
-// skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it
+// skipHostless reports a pool none of whose hosts is there to be looked at, and reports whether it
 // is one.
 func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	none := len(e.candidates(p)) == 0
@@ -147,7 +147,7 @@ func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	return none
 }
 
-// skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a
+// skipUnplaced reports a pool of which it cannot be known where its disks lie: that says a
 // template, which cannot be read.
 func (e *storageExam) skipUnplaced(p *settings.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
@@ -206,7 +206,7 @@ func (v *inventory) nowhere(name string) bool {
 	})
 }
 
-// examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so
+// examineMissing reports once a storage that is on no host at all: no host can be let reach it, so
 // it must be made, or another be named.
 func (e *storageExam) examineMissing(p *place, what string) {
 	e.block(p.host, p.pools...)
@@ -247,7 +247,7 @@ func poolsOf(names []string) string {
 	return "pools " + strings.Join(names, " and ")
 }
 
-// nearlyFull is the part of a storage that is in use when somebody should know: thin disks grow
+// nearlyFull is the part of a storage that is in use when a person should know: thin disks grow
 // into what is left.
 const nearlyFull = 0.9
 

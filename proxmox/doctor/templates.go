@@ -75,7 +75,7 @@ func (e *examination) examineFit(i int, p *settings.Pool, t *templateFound) {
 	e.examineTraits(p, t)
 }
 
-// examineSeed looks for the drive that machines are told by at their first boot.
+// examineSeed looks for the drive that machines read at their first boot.
 func (e *examination) examineSeed(p *settings.Pool, t *templateFound) {
 	drive, subject := "", about(p, t.vmid)
 	for _, key := range slices.Sorted(maps.Keys(t.config.Disks)) {

@@ -41,7 +41,7 @@ func (p *Profile) isAgent() bool {
 	return ok
 }
 
-// server is the one that a machine is told, by its name: when one is down, the machines of
+// server is the one that a machine joins through, by its name: when one is down, the machines of
 // other names still join, and so does the one that is ordered in place of one that did not.
 func (p *Profile) server(name string) string {
 	if len(p.Servers) == 0 {

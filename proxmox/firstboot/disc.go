@@ -11,7 +11,7 @@ import (
 	"unicode/utf16"
 )
 
-// What a disc may hold: far more than anybody tells a machine, and little enough that a mistake
+// What a disc may hold: far more than a machine needs, and little enough that a mistake
 // does not fill a storage.
 const (
 	MaxFile  = 1 << 20 // bytes of one file

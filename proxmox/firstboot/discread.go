@@ -262,7 +262,7 @@ func isoName(rec record) (string, error) {
 	return strings.ToLower(strings.TrimSuffix(name, ".")), nil
 }
 
-// files reads the files among the records, whatever else there is.
+// files reads the files among the records, and ignores the rest.
 func (r *discReader) files(records []record, name func(record) (string, error)) (Files, error) {
 	files := Files{}
 	for _, rec := range records[2:] {

@@ -45,7 +45,7 @@ func show(v any) string {
 	return fmt.Sprint(v)
 }
 
-// words stand for a value that is more, or less, than one in a file.
+// words name a value that is more, or less, than one in a file.
 type words string
 
 const absent words = "absent"

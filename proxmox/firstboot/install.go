@@ -49,7 +49,7 @@ var (
 func (in *Install) check(f *faults, kind Kind) {
 	agent, ok := agents[kind]
 	if !ok {
-		return // told already that it is not meant
+		return // reported already that it is not meant
 	}
 	if !oneOf(f, "install.from", in.From, "", fromTemplate, fromScript) {
 		return

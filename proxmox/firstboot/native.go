@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Native returns what a machine is told in Proxmox VE's own cloud-init keys: its user, SSH keys
+// Native returns what a machine gets in Proxmox VE's own cloud-init keys: its user, SSH keys
 // and network. It is for templates that join by themselves, and an error for every other
 // profile. Labels and taints are such a template's own business. There is never a password.
 func (p *Profile) Native(m Machine) (map[string]string, error) {

@@ -34,7 +34,7 @@ const (
 type Profile struct {
 	Kind Kind `json:"kind"`
 	// Servers are what agents join through: the address of a load balancer or of the servers.
-	// Each machine is told one of them, chosen by its name; agents learn the others from it. An
+	// Each machine gets one of them, chosen by its name; agents learn the others from it. An
 	// address is written https://HOST:PORT; omitted, the scheme is https, and the port is 9345
 	// for RKE2 and 6443 for k3s.
 	Servers []string `json:"servers,omitempty"`
@@ -111,7 +111,7 @@ type Machine struct {
 	NICs []NIC
 }
 
-// HasUserData reports whether machines are told how to join, which takes a disc. The others
+// HasUserData reports whether machines get instructions to join, which takes a disc. The others
 // take Native.
 func (p *Profile) HasUserData() bool {
 	return p.Kind != Custom || p.UserDataFile != "" || p.UserDataTemplate != ""
@@ -158,7 +158,7 @@ func (p *Profile) Read(read func(path string) ([]byte, error)) error {
 	return errors.Join(errs...)
 }
 
-// UserData returns the files that tell a machine how to join: user-data, meta-data and, where
+// UserData returns the files by which a machine joins: user-data, meta-data and, where
 // its interfaces are planned, network-config. They hold the join token.
 func (p *Profile) UserData(m Machine) (Files, error) {
 	var f faults

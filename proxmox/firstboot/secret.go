@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Secret is a text that must not be seen: whatever it is printed, logged or encoded with shows
+// Secret is a text that must not be seen: all that prints, logs or encodes it shows
 // only that it is there. string(s) is the text.
 type Secret string
 
@@ -21,7 +21,7 @@ var serverToken = regexp.MustCompile(`^K10[^:]*::server:`)
 // that is only a password it cannot be known.
 func (s Secret) JoinsServers() bool { return serverToken.MatchString(string(s)) }
 
-// String says that there is a secret, or that there is none.
+// String says that there is a secret, or that it is empty.
 func (s Secret) String() string {
 	if s == "" {
 		return "(none)"

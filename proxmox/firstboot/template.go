@@ -7,7 +7,7 @@ import (
 	"text/template"
 )
 
-// fields are what a user-data template is filled with; Profile.UserDataFile tells operators.
+// fields are what a user-data template is filled with; Profile.UserDataFile documents them.
 type fields struct {
 	Name, Host, Region, UUID string
 	VMID                     int
@@ -30,7 +30,7 @@ func (p *Profile) render(m *Machine, id string) (string, error) {
 }
 
 // filled is the template filled in; missing says what becomes of labels that are not there. What
-// is wrong is told without the secrets that may be in it.
+// is wrong is reported without the secrets that may be in it.
 func (p *Profile) filled(f *faults, m *Machine, id, missing string) string {
 	t, err := template.New(UserData).Funcs(functions).Option("missingkey=" + missing).Parse(string(p.UserDataTemplate))
 	var s string
@@ -73,7 +73,7 @@ func (p *Profile) unfit(s, name string) string {
 }
 
 // What Talos' configuration is looked through for. Its documents are not parsed: they are the
-// operator's, of whatever version of Talos, and Talos judges them itself.
+// operator's, of any version of Talos, and Talos judges them itself.
 var (
 	comments       = regexp.MustCompile(`(?m)^\s*#.*$`)
 	autoHostname   = regexp.MustCompile(`(?m)^\s*auto:\s*["']?stable\b`)

@@ -17,7 +17,7 @@ func Classify(text string) Class {
 	return Unknown
 }
 
-// texts are what the server says, the more telling ones first: a clone that fails for lack of
+// texts are what the server says, the more specific ones first: a clone that fails for lack of
 // quorum says "clone failed: cfs-lock 'storage-x' error: no quorum!".
 var texts = []struct {
 	class Class

@@ -32,7 +32,7 @@ type Connection struct {
 	// Fingerprint is the SHA-256 of the host's certificate, or of one for each host, separated by
 	// commas. It is in place of an authority.
 	Fingerprint string
-	// Insecure accepts any certificate, and is told through Warn.
+	// Insecure accepts any certificate, and is reported through Warn.
 	Insecure bool
 
 	// Transport is in place of the network, for tests and virtual worlds; the endpoint is the
@@ -43,9 +43,9 @@ type Connection struct {
 	Now func() time.Time
 	// Wait lets time pass between two looks at a task; nil really waits.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Warn is told what a person should know; nil drops it.
+	// Warn is called with what a person should know; nil drops it.
 	Warn func(text string)
-	// Observer is told of every request that was tried; nil drops it. It is called from many
+	// Observer is called for every request that was tried; nil drops it. It is called from many
 	// goroutines at a time.
 	Observer func(Call)
 	// Timeout is how long one request may take; 0 is 40 s, because the server itself gives up on

@@ -29,7 +29,7 @@ type endpoints struct {
 const (
 	firstRest = time.Second
 	maxRest   = 30 * time.Second
-	// trialRest keeps a second request from trying an endpoint that somebody is trying.
+	// trialRest keeps a second request from trying an endpoint that another request is trying.
 	trialRest = connectTimeout
 )
 

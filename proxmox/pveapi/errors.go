@@ -57,7 +57,7 @@ const (
 	// The path to the host that does it failed.
 	HostUnreachable Class = "HostUnreachable" // the host was not reached (595): nothing was done there
 	Unanswered      Class = "Unanswered"      // no answer to what was sent: a write may have been done
-	Garbled         Class = "Garbled"         // a read's answer is none that can be understood
+	Garbled         Class = "Garbled"         // a read's answer cannot be understood
 )
 
 // Error is a call that failed, or a task that did.

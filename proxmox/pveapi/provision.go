@@ -90,7 +90,7 @@ func (c *Client) TokenExists(ctx context.Context, who Account) (bool, error) {
 }
 
 // MakeToken makes a token that may nothing until it is granted something, and returns it whole, as
-// it is in a token's file. The server tells its secret this once.
+// it is in a token's file. The server returns its secret this once.
 func (c *Client) MakeToken(ctx context.Context, who Account, comment string) (string, error) {
 	path, err := accountPath(http.MethodPost, who, "/"+who.Token)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Client) Grant(ctx context.Context, path, role string, who Account, belo
 	return err
 }
 
-// Grant is a role that somebody has on a path.
+// Grant is a role of a user or token on a path.
 type Grant struct {
 	Path, Role string
 	Who        string // a user, group or token

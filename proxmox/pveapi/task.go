@@ -77,7 +77,7 @@ func (c *Client) Task(ctx context.Context, upid UPID) (TaskStatus, error) {
 	}
 }
 
-// StopTask tells a task to end, and has it killed when it does not. Whoever began it may: others
+// StopTask asks a task to end, and has it killed when it does not. Whoever began it may: others
 // need Sys.Modify on its host. One that has ended is left as it is.
 func (c *Client) StopTask(ctx context.Context, upid UPID) error {
 	path, err := onTask(http.MethodDelete, upid, "")

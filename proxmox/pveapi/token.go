@@ -31,7 +31,7 @@ func tokenID(token string) (string, error) {
 	if m := tokenForm.FindStringSubmatch(token); m != nil && !control {
 		return m[1], nil
 	}
-	// What is wrong is told by what is missing: the thing itself may be a secret.
+	// What is wrong is reported by what is missing: the thing itself may be a secret.
 	rule := fmt.Sprintf("must be user@realm!id=secret, and what was given (%d characters, not repeated here) ", len(token))
 	head, secret, found := strings.Cut(token, "=")
 	switch {
@@ -66,7 +66,7 @@ type gate struct {
 	refused  [sha256.Size]byte // the token that was refused, if refusals > 0
 	refusals int
 	until    time.Time // when it may be tried again
-	trying   bool      // somebody is trying it
+	trying   bool      // a request is trying it
 	reason   string
 }
 

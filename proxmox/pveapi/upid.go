@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// UPID names a task: where it runs, since when, what it does and for whom.
+// UPID names a task: where it runs, since when, what it does and which user began it.
 type UPID string
 
 var upidForm = regexp.MustCompile(`^UPID:([a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):([0-9A-Fa-f]{8}):([^:\s/]+):([^:\s]*):([^:\s]+):$`)

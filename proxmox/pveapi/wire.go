@@ -32,7 +32,7 @@ const (
 type wire struct {
 	reads   http.RoundTripper
 	writes  http.RoundTripper
-	traced  bool // the two tell when they have a connection
+	traced  bool // the two report when they have a connection
 	hosts   *endpoints
 	gate    *gate
 	limits  limits
@@ -378,7 +378,7 @@ func newError(res *http.Response, body []byte) *Error {
 	return e
 }
 
-// What is told of an answer that no one can have meant to be read.
+// What is reported of an answer that no one can have meant to be read.
 const (
 	maxText   = 2000
 	maxErrors = 100

@@ -15,7 +15,7 @@ const (
 	farewell = 20 * time.Second
 )
 
-// Status tells of every part, the control plane first.
+// Status reports every part, the control plane first.
 func (l *Lab) Status() []Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

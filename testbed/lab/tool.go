@@ -230,7 +230,7 @@ func (b Toolbox) build(ctx context.Context, t Tool, v *version, file string) err
 	return nil
 }
 
-// follow tells every few seconds how far a build is.
+// follow reports every few seconds how far a build is.
 func (b Toolbox) follow(t Tool, compiled *packages, begun time.Time, done <-chan struct{}) {
 	tick := time.NewTicker(10 * time.Second)
 	defer tick.Stop()
@@ -363,7 +363,7 @@ const (
 )
 
 // ErrNoCheckout says that there is no source tree to build tools from.
-var ErrNoCheckout = errors.New("the lab's tools are built from a checkout of " + ourModule + ", and there is none")
+var ErrNoCheckout = errors.New("the lab's tools are built from a checkout of " + ourModule + ", which was not found")
 
 // findCheckout returns the root of our source tree: the one named, or the nearest one upwards.
 func findCheckout(named string) (string, error) {

@@ -208,7 +208,7 @@ func (t *tally) spent() (float64, error) {
 	return until(t.last, t.to) - until(t.before, t.from), nil
 }
 
-// put fills in what the journal tells of a run.
+// put fills in what the journal says of a run.
 func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) error {
 	cost, err := t.spent()
 	if err != nil {
@@ -253,7 +253,7 @@ func Score(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job, journal S
 	return scoreLoad(into, load, e.Workloads[0].SLO.Target)
 }
 
-// scoreLoad fills in what k6 tells of a run.
+// scoreLoad fills in what k6 says of a run.
 func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 	good, any := s.GoodFraction()
 	if !any {

@@ -124,7 +124,7 @@ func (s *Service) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// prepare finds the work, if it was not told.
+// prepare finds the work, if it was not given.
 func (s *Service) prepare(ctx context.Context) (Calibration, error) {
 	c := Calibration{Work: s.config.Work}
 	if s.config.Calibrate != 0 {
@@ -144,7 +144,7 @@ var ErrUnfinished = errors.New("requests were cut off, for they were not finishe
 
 // Run serves until the context is done, and then finishes what it has: it goes on for the linger
 // time, not ready any more, takes nothing new, and waits for what is left for the grace time. It
-// tells ready what the work is when requests are taken.
+// passes ready what the work is when requests are taken.
 func (s *Service) Run(ctx context.Context, l net.Listener, ready func(Calibration) error) error {
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)

@@ -4,7 +4,7 @@ package loader
 // which takes nothing but divisions of small numbers, so that the work grows with the square of the
 // decimals and takes memory of ten thirds of them. What a request asks for is exactly repeatable.
 func pi(decimals int) []byte {
-	const spare = 10 // the last digits are only right if more are worked out than are told
+	const spare = 10 // the last digits are only right if more are worked out than are returned
 	wanted := decimals + 1
 	rests := make([]uint32, (wanted+spare)*10/3+1)
 	for i := range rests {

@@ -46,7 +46,7 @@ func (w Work) spread(more float64) Work {
 type Calibration struct {
 	Work
 	// Demand is what the work takes of a core on this machine: half of the trials took less. It is
-	// 0 where the work was told and not looked for.
+	// 0 where the work was given and not looked for.
 	Demand time.Duration
 }
 

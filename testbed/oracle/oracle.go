@@ -63,7 +63,7 @@ func Plan(cfg sim.Config, maxReplicas int, length time.Duration) (*Schedule, err
 	if pool.Max < 1 || maxReplicas < 1 {
 		return nil, fmt.Errorf("machines and replicas: must be at least 1 at most, was %d and %d", pool.Max, maxReplicas)
 	}
-	most := min(pool.Max, (maxReplicas+s.slots-1)/s.slots) // more would stand empty
+	most := min(pool.Max, (maxReplicas+s.slots-1)/s.slots) // more would be empty
 	need, err := s.capacities(cfg, most)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ type Warmed interface{ Warm(arrivals []float64) }
 // Explains is a Scaler that can say who of several decided last, and why.
 type Explains interface{ Active() (leader, why string) }
 
-// Foresees is a Scaler that is told the arrivals of the next period before it sets the pods for
+// Foresees is a Scaler that gets the arrivals of the next period before it sets the pods for
 // them. No one can be; it is what others are measured by.
 type Foresees interface{ Foresee(arrivals float64) }
 

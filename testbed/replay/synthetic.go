@@ -9,7 +9,7 @@ import (
 )
 
 // Synthetic is a load that is made up: for those who have recorded none, and for as many runs of
-// the same kind of day as it takes to tell chance from effect.
+// the same kind of day as it takes to distinguish chance from effect.
 type Synthetic struct {
 	Name  string
 	Title string // a sentence that may follow the name

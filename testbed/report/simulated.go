@@ -331,7 +331,7 @@ func leaders(d *Day) *figure.Chart {
 	c := &figure.Chart{
 		ID: "leaders-" + d.Kind, Title: "Who decided, of " + d.Kind,
 		X: figure.Axis{Title: "hour of the day"}, Y: figure.Axis{Title: "part of the hour", Unit: "%"},
-		Desc: fmt.Sprintf("Of each hour of the day, the part in which each of those among whom %s chooses decided.", d.Kind),
+		Desc: fmt.Sprintf("Of each hour of the day, the share in which each scaler that %s chooses among decided.", d.Kind),
 	}
 	names, hours := d.led()
 	for _, name := range names {

@@ -24,7 +24,7 @@ type Config struct {
 	// Wait lets time pass.
 	Wait func(ctx context.Context, d time.Duration) error
 	Rand *rand.Rand
-	// Report is told how it goes, a line at a time.
+	// Report gets the progress, a line at a time.
 	Report func(line string)
 }
 
@@ -177,7 +177,7 @@ func (b *Bench) take(ctx context.Context, s *step, r *StepRecord) error {
 	return nil
 }
 
-// record puts a step in place of what is told of it.
+// record puts a step in place of what is recorded of it.
 func (s *state) record(r StepRecord) {
 	for i := range s.Steps {
 		if s.Steps[i].Verb == r.Verb && s.Steps[i].Name == r.Name {

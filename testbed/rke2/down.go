@@ -83,7 +83,7 @@ func (b *Bench) among(all []nodescaler.Machine, first int) []nodescaler.Machine 
 const unprovedFor = 15 * time.Minute
 
 // remove gives all machines of a range back, and waits until they are gone. What is not proved to
-// be ours is never touched, and told.
+// be ours is never touched, and is reported.
 func (b *Bench) remove(ctx context.Context, first, last int) error {
 	f, err := b.theFleet()
 	if err != nil {

@@ -45,7 +45,7 @@ func imitate(sim *pvesim.Cluster) *imitation {
 // joins is how long a machine that has booted takes to become a node.
 const joins = 20 * time.Second
 
-// booted lets a machine do what it was told.
+// booted lets a machine do what its disc says.
 func (i *imitation) booted(b pvesim.Boot) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -54,7 +54,7 @@ func (i *imitation) booted(b pvesim.Boot) {
 	}
 }
 
-// join reads what a machine was told and makes the node of it.
+// join reads a machine's disc and makes the node of it.
 func (i *imitation) join(b *pvesim.Boot) error {
 	doc, err := readCloudConfig(b.UserData)
 	if err != nil {

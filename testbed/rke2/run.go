@@ -43,7 +43,7 @@ type PrometheusAt struct {
 	InCluster string `json:"inCluster,omitempty"`
 }
 
-// Signals are whose metrics tell of the application's requests.
+// Signals are whose metrics measure the application's requests.
 type Signals struct {
 	// Preset is OTel, the loader's own metrics, or Istio, its proxy's.
 	Preset v1alpha1.Preset `json:"preset,omitempty"`

@@ -133,7 +133,7 @@ func (f *Fault) Path() string { return f.Field }
 // Faults are what is at fault with where a site is to be built.
 type Faults []Fault
 
-// Error tells all of them, each on a line.
+// Error lists all of them, each on a line.
 func (f Faults) Error() string {
 	var lines []string
 	for i := range f {

@@ -19,7 +19,7 @@ func (pm *premises) makes(vmid int) bool {
 type templateSeen struct {
 	there   bool
 	host    string
-	making  bool // somebody works on it
+	making  bool // another client works on it
 	strange bool // and it is another owner's
 	done    bool
 }

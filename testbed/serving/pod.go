@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pod is the serving side of a pod. Times are since whatever beginning its owner chose, and must
+// Pod is the serving side of a pod. Times are since a beginning that its owner chose, and must
 // not go back. T is what the owner remembers of a request.
 //
 // All requests in service progress at one rate, so a virtual clock that counts CPU seconds per

@@ -56,7 +56,7 @@ func (h *histogram) window(now, window time.Duration) []uint64 {
 }
 
 // bucketQuantile is histogram_quantile: a straight line within the bucket that the rank
-// falls into, and the highest edge for whatever lies beyond it. It is unknown without counts.
+// falls into, and the highest edge for what lies beyond it. It is unknown without counts.
 func bucketQuantile(q float64, edges []time.Duration, counts []uint64) (float64, bool) {
 	total := uint64(0)
 	for _, c := range counts {

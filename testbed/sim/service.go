@@ -28,7 +28,7 @@ type sender interface {
 	next() time.Duration
 	// act lets it do what is due.
 	act(now time.Duration)
-	// answered tells it that a user's request has come back, well or not.
+	// answered informs it that a user's request has come back, well or not.
 	answered(now time.Duration, user int32)
 	// level sets how many users there are, or how many requests a second.
 	level(now time.Duration, l float64)

@@ -13,7 +13,7 @@
 //
 //	strict:"required"      the key must be there, unless the whole has a method Optional(path string)
 //	                       bool that says it need not be
-//	strict:"nonzero"       the key must not be there with a zero, which stands for its default
+//	strict:"nonzero"       the key must not be there with a zero, which would mean its default
 //	strict:"oneof=memory"  of the keys with the same name after oneof=, exactly one must be there
 package strict
 
@@ -45,7 +45,7 @@ func Unmarshal(data []byte, into any) error {
 	return decode(root, "", into)
 }
 
-// Block is a part of a document that is decoded later, when what is beside it has told
+// Block is a part of a document that is decoded later, when what is beside it has shown
 // what it should be. As a field it takes any value; the zero Block is an empty mapping.
 type Block struct {
 	node *yaml.Node
@@ -313,7 +313,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key, item *yaml.No
 		default:
 			lines[key.Value] = key.Line
 			if item.Kind != yaml.ScalarNode {
-				item.Line = key.Line // people look for a block where its name stands
+				item.Line = key.Line // people look for a block where its name is
 			}
 			visit(key, item)
 		}

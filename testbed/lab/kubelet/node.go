@@ -19,7 +19,7 @@ func ours(o *metav1.ListOptions) { o.LabelSelector = Label + "=" + LabelValue }
 // seconds.
 const heartbeat = 10 * time.Second
 
-// keepNodes tells of the nodes that have not been told of for long, and returns all that are ours.
+// keepNodes reports the nodes that have not been reported for long, and returns all that are ours.
 func (k *kubelet) keepNodes(ctx context.Context) map[string]bool {
 	mine := map[string]bool{}
 	for _, o := range k.nodes.Core().V1().Nodes().Informer().GetStore().List() {

@@ -100,7 +100,7 @@ type kubelet struct {
 
 	nodes, objects informers.SharedInformerFactory
 	version        string
-	beats          map[string]time.Time // when nodes were last told of
+	beats          map[string]time.Time // when nodes were last reported
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod // that are or were run

@@ -33,7 +33,7 @@ func (c *container) probe(ctx context.Context) <-chan struct{} {
 	return unfit
 }
 
-// asking tells whenever what the answers come to changes.
+// asking reports whenever what the answers come to changes.
 func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, tell func(bool)) {
 	or := func(n, otherwise int32) int { return int(max(n, otherwise)) }
 	period := time.Duration(or(p.PeriodSeconds, 1)) * time.Second

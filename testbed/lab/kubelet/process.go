@@ -144,7 +144,7 @@ func (p *pod) referred(o *corev1.Pod, from *corev1.EnvVarSource) (string, bool, 
 	return string(value), true, err
 }
 
-// field is what the downward API tells.
+// field is what the downward API provides.
 func (p *pod) field(o *corev1.Pod, path string) (string, error) {
 	switch path {
 	case "metadata.name":
@@ -201,7 +201,7 @@ func expand(text string, env []corev1.EnvVar) string {
 	}
 }
 
-// paths are the folders that stand for paths in a container, the longest paths first.
+// paths are the folders that replace paths in a container, the longest paths first.
 type paths []struct{ path, folder string }
 
 // paths are those of the container.

@@ -20,7 +20,7 @@ type Program struct {
 	File func(p Pod, path string, data []byte) ([]byte, error)
 }
 
-// Pod is what a process may be told of its pod.
+// Pod is what a process may know of its pod.
 type Pod struct {
 	Namespace, Name string
 	IP              string // on which no other client listens

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// write tells the API server how the pod is, unless it knows, and reports whether it does.
+// write reports the pod's status to the API server, unless it knows, and reports whether it does.
 func (p *pod) write(ctx context.Context, now *corev1.Pod, ended bool) bool {
 	phase := now.Status.Phase
 	if phase == corev1.PodSucceeded || phase == corev1.PodFailed {

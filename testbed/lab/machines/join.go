@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// agent is what a machine was told of joining a cluster.
+// agent is what a machine was given to join a cluster.
 type agent struct {
 	kind       string // rke2 or k3s
 	name       string
@@ -169,7 +169,7 @@ func parseTaint(text string) (corev1.Taint, error) {
 	return corev1.Taint{}, fmt.Errorf("must be KEY=VALUE:EFFECT, with one of %v, was %q", known, text)
 }
 
-// evictedBelow is how much memory a kubelet keeps free by eviction if it is not told otherwise.
+// evictedBelow is how much memory a kubelet keeps free by eviction by default.
 var evictedBelow = resource.MustParse("100Mi")
 
 // readKubelet reads those of the kubelet's arguments that its node shows.

@@ -26,7 +26,7 @@ import (
 // it.
 type kubelets struct {
 	client  kubernetes.Interface
-	token   string // that machines must have been told
+	token   string // that machines must have been given
 	version string // of the API server, and so of the kubelets
 	log     *log.Logger
 	// processes says which nodes have their pods run as processes; the others are KWOK's, and all
@@ -112,7 +112,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // act does what an event asks for once, and returns the node that has come back, if one has. An
-// error is the API server's; what is wrong with a machine is told in the log and is no error.
+// error is the API server's; what is wrong with a machine is in the log and is no error.
 func (k *kubelets) act(ctx context.Context, e event) (name string, back bool, err error) {
 	if e.halt != nil {
 		return "", false, k.fallSilent(ctx, e.halt)
@@ -238,7 +238,7 @@ func (k *kubelets) wake(ctx context.Context, n *corev1.Node) error {
 	return k.mark(ctx, n.Name, n.Labels, nil)
 }
 
-// fallSilent is the end of a machine's kubelet: no one tells of its node any more, and Kubernetes
+// fallSilent is the end of a machine's kubelet: no one reports its node any more, and Kubernetes
 // finds that out by itself.
 func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 	n, err := k.nodeOf(ctx, h.UUID)

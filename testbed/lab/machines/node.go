@@ -60,12 +60,12 @@ func (a *agent) status(b *pvesim.Boot, version string) (*corev1.NodeStatus, erro
 	}, nil
 }
 
-// bootID tells one boot of a machine from the next.
+// bootID distinguishes one boot of a machine from the next.
 func bootID(b *pvesim.Boot) string { return b.UUID + "-" + strconv.FormatInt(b.At.UnixMilli(), 36) }
 
 func printed(q resource.Quantity) string { return q.String() }
 
-// pods is how many of them a kubelet takes if it is not told otherwise.
+// pods is how many of them a kubelet takes by default.
 const pods = 110
 
 // capacityOf is what a virtual machine of a configuration has.

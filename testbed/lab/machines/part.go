@@ -26,7 +26,7 @@ import (
 // Part is the Proxmox VE of a lab. Its endpoints are its hosts, by name, and "site": the
 // configuration to run Plimsoll with, which it leaves in its folder with all that it names.
 //
-// While it is stopped its API does not answer and its time stands still, but the machines that run
+// While it is stopped its API does not answer and its time does not pass, but the machines that run
 // are not lost.
 type Part struct {
 	Hosts int     // how many there are; 3 if zero
@@ -284,7 +284,7 @@ type door struct {
 	open map[net.Conn]bool // nil once it has hung up
 }
 
-// Accept lets somebody in.
+// Accept lets a client in.
 func (d *door) Accept() (net.Conn, error) {
 	conn, err := d.Listener.Accept()
 	if err != nil {

@@ -52,7 +52,7 @@ type behavior struct {
 	edges       []float64 // of its histograms, in milliseconds
 }
 
-// readBehavior reads it from a pod. Every fault is told, by annotation, rule and value.
+// readBehavior reads it from a pod. Every fault is reported, by annotation, rule and value.
 func readBehavior(p *corev1.Pod) (behavior, error) {
 	r := reader{annotations: p.Annotations}
 	b := behavior{edges: r.edges()}

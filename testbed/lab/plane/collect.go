@@ -37,11 +37,11 @@ var (
 		"How much later than the law of pods has it answers were given. Where this is no small part of the latencies, the machine is too slow for the load.", nil, nil)
 )
 
-// collector tells Prometheus of a plane, or of one pod of it as its proxy would.
+// collector describes a plane to Prometheus, or of one pod of it as its proxy would.
 type collector struct {
 	plane *Plane
 	only  string // a pod, by namespace and name; empty is all
-	// gateway leaves out what pods' proxies and containers tell.
+	// gateway omits what pods' proxies and containers report.
 	gateway bool
 }
 
@@ -80,7 +80,7 @@ func (c collector) collect() []prometheus.Metric {
 	return append(all, prometheus.MustNewConstHistogram(lateDesc, n, p.late.sum, upTo))
 }
 
-// proxies are what pods' proxies and containers tell.
+// proxies are what pods' proxies and containers report.
 func (c collector) proxies(now time.Duration) []prometheus.Metric {
 	var all []prometheus.Metric
 	seen := map[string]bool{} // of two pods of one name the later counts

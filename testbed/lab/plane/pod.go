@@ -75,7 +75,7 @@ func (p *Plane) add(o *observed, now time.Duration) *pod {
 	return new
 }
 
-// removed is told of a pod that the API server has no more.
+// removed is called for a pod that the API server has no more.
 func (p *Plane) removed(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func (p *Plane) watch(ctx context.Context, client kubernetes.Interface, s *servi
 		func(pod *corev1.Pod) { p.removed(pod.Namespace + "/" + pod.Name) })
 }
 
-// follow tells of the objects of a resource that are there, whenever they change, and when they go.
+// follow reports the objects of a resource that are there, whenever they change, and when they go.
 func follow[T any, P interface {
 	*T
 	runtime.Object

@@ -45,7 +45,7 @@ func Example(part *machines.Part, prometheus string) ([]byte, error) {
 // ExampleFile is where a lab's example is, in the folder of the lab.
 func ExampleFile(data string) string { return filepath.Join(data, PartName, "example.yaml") }
 
-// showExample writes the example to where people are told that it is.
+// showExample writes the example to where the documentation says that it is.
 func (p *Part) showExample(l *lab.Lab) error {
 	if p.PVE == nil || p.Name() != PartName {
 		return nil

@@ -57,7 +57,7 @@ type Config struct {
 	Unneeded nodepolicy.Unneeded
 	Expander Expander // empty is least-waste, as it is with cluster-autoscaler
 	Now      func() time.Time
-	// Log takes a line about whatever is done, and about what cannot be; nil drops it.
+	// Log takes a line about all that is done, and about what cannot be; nil drops it.
 	Log func(format string, args ...any)
 }
 

@@ -16,7 +16,7 @@ import (
 //	lostChange(row=hpa-plus, pods=5, excess=0.9) <= -15
 //	lost(row=hpa-plus, trace=mmpp) < 0.9 * lost(row=hpa, trace=mmpp)
 //
-// A measure stands for its median over the traces, or for its mean over the trials on the one that
+// A measure is its median over the traces, or for its mean over the trials on the one that
 // is named. It must hold in every case that both sides leave open.
 type Assertion struct {
 	text        string

@@ -36,10 +36,10 @@ func (e *Experiment) Tables(r *Results) []testbed.Table {
 // few is of how many traces a median says nothing.
 const few = 2
 
-// Few reports whether the traces are so few that each is told of by itself.
+// Few reports whether the traces are so few that each is listed by itself.
 func Few(r *Results) bool { return len(r.Traces) <= few }
 
-// principal are the measures that are also told trace by trace.
+// principal are the measures that are also listed trace by trace.
 func (e *Experiment) principal() []string {
 	switch e.Replay.Compare {
 	case Equal:

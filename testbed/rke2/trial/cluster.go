@@ -65,7 +65,7 @@ const (
 	glance = time.Second
 )
 
-// put brings an object about, whatever was in its place.
+// put brings an object about, regardless of what was in its place.
 func (c *Cluster) put(ctx context.Context, o client.Object) error {
 	return c.insist(ctx, fmt.Sprintf("put %s %s", kindOf(c.Scheme(), o), client.ObjectKeyFromObject(o)), func(ctx context.Context) error {
 		there := &unstructured.Unstructured{}

@@ -71,7 +71,7 @@ func (r *run) steps() []step {
 	}
 }
 
-// make makes the run, from the first step on, whatever there is.
+// make makes the run, from the first step on, regardless of what there is.
 func (r *run) make(ctx context.Context) (testbed.Trial, error) {
 	defer r.stopListening()
 	steps := r.steps()
@@ -426,7 +426,7 @@ func (r *run) printed(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(log)
 }
 
-// collect reads what k6 and Plimsoll tell of the trial, to its end.
+// collect reads what k6 and Plimsoll say of the trial, to its end.
 func (r *run) collect(ctx context.Context) error {
 	err := await(ctx, "k6's summary", outage, func(ctx context.Context) error {
 		text, err := r.printed(ctx)

@@ -25,7 +25,7 @@ type World struct {
 	// them.
 	Keep     func(run string) rke2.Store
 	Identity Identity
-	// Report is told how it goes, a line at a time.
+	// Report gets the progress, a line at a time.
 	Report func(line string)
 
 	cleared bool

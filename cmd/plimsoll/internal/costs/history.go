@@ -151,7 +151,7 @@ func (h *History) moments() []bool { return make([]bool, h.points()) }
 
 func (h *History) points() int { return int((h.To.Sub(h.From) + h.Step - 1) / h.Step) }
 
-// stretch is the time that a moment stands for; the last one may be shorter.
+// stretch is the time that a moment is about; the last one may be shorter.
 func (h *History) stretch(i int) (from, to time.Time) {
 	from = h.From.Add(time.Duration(i) * h.Step)
 	if to = from.Add(h.Step); to.After(h.To) {

@@ -14,7 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/allocation"
 )
 
-// Costs is what a cluster costs per hour at one moment, and whom.
+// Costs is what a cluster costs per hour at one moment, and who pays it.
 type Costs struct {
 	Currency string
 	At       time.Time

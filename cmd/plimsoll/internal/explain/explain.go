@@ -1,4 +1,4 @@
-// Package explain tells people why a step of the loop did what it did: from the step's record
+// Package explain shows why a step of the loop did what it did: from the step's record
 // alone, as a tree from the trigger over the inputs, the proposal and its limits to the result.
 package explain
 
@@ -187,7 +187,7 @@ var guards = map[string]bool{
 	podscaler.ReasonCooldown:            true,
 }
 
-// split tells the policy's reasons from those of the guards.
+// split separates the policy's reasons from those of the guards.
 func split(all []podscaler.Reason) (policy, limits []podscaler.Reason) {
 	for _, r := range all {
 		if guards[r.Code] {

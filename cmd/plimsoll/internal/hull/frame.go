@@ -3,7 +3,7 @@
 // hull, ⊖, is the line up to which it may be loaded: what the host may promise to machines.
 //
 // A picture is a function of a Frame and the size of the screen. No meaning is in the colours
-// alone: whatever is red also says so.
+// alone: all that is red also says so.
 package hull
 
 import (

@@ -30,7 +30,7 @@ import (
 )
 
 // ErrFenced is what a writer gets, now and ever after, when another has claimed the ConfigMap or
-// somebody has deleted it.
+// a client has deleted it.
 var ErrFenced = errors.New("another has the intents now")
 
 // The annotations that say whose the ConfigMap is.
@@ -57,13 +57,13 @@ const (
 	grown = 900
 )
 
-// Config says which ConfigMap it is, and for whom.
+// Config says which ConfigMap it is, and who uses it.
 type Config struct {
 	Maps typedv1.ConfigMapInterface
 	Name string
 	// Holder names who claims it, for people who look. Two claims by the same are two.
 	Holder string
-	// Fenced is told once that nothing will be kept any more: whoever works by the intents must
+	// Fenced is called once nothing will be kept any more: whoever works by the intents must
 	// stop. It must not call the Map. Nil tells no one.
 	Fenced func(error)
 }

@@ -3,10 +3,10 @@ package notify
 import "time"
 
 // quiet is how long a condition must have been over before that is told. One that comes and goes
-// is told once.
+// is reported once.
 const quiet = 5 * time.Minute
 
-// Alerts keeps account of what has been told. It is for one goroutine.
+// Alerts keeps account of what has been reported. It is for one goroutine.
 type Alerts struct {
 	open map[alertKey]*alert
 }
@@ -20,9 +20,9 @@ type alert struct {
 // Statement is what is known of a condition of an object.
 type Statement struct {
 	Notice      // Status is filled in by Alerts
-	Bad    bool // somebody should see to it
+	Bad    bool // it needs attention
 	// WasBad says that the object's own status, which outlives the process, had it so before: then
-	// it has been told already.
+	// it has been reported already.
 	WasBad bool
 }
 

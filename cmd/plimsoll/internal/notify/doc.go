@@ -1,6 +1,6 @@
-// Package notify tells people over HTTP what happens to the objects that Plimsoll works by.
+// Package notify reports over HTTP what happens to the objects that Plimsoll works by.
 //
-// There is one notice when something becomes true that somebody should see to, and one when it has
+// There is one notice when something becomes true that needs attention, and one when it has
 // been over for a while, however often it is stated in between: Alerts keeps account of that, and
 // forgets nothing that matters when it starts anew. A Sender brings notices to receivers and never
 // makes anybody wait: a receiver that does not answer is tried again a few times, and then given up
@@ -14,12 +14,12 @@ type Status string
 
 // What has become of a condition, or what was done.
 const (
-	Firing   Status = "Firing"   // somebody should see to it
+	Firing   Status = "Firing"   // it needs attention
 	Resolved Status = "Resolved" // it is over
 	Scaled   Status = "Scaled"   // replicas were changed
 )
 
-// Notice is one thing that somebody is told.
+// Notice is one thing that a receiver gets.
 type Notice struct {
 	Status    Status    `json:"status"`
 	Kind      string    `json:"kind"`                // WorkloadAutoscaler or VMPool

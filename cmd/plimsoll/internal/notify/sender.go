@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Receiver is somebody who is told.
+// Receiver is an address that gets notices.
 type Receiver struct {
 	Name string
 	// URL is where notices are posted to. It is a secret as a rule, and never logged.
@@ -25,9 +25,9 @@ type Receiver struct {
 	Token string
 	// Format is how notices are written; empty is JSON.
 	Format Format
-	// All is told of every object, others only of those that name them.
+	// All gets notices of every object, others only of those that name them.
 	All bool
-	// Conditions are those that it is told of, and Scaled for changes of replicas; nil is all.
+	// Conditions are those that it gets notices of, and Scaled for changes of replicas; nil is all.
 	Conditions []string
 }
 
@@ -51,7 +51,7 @@ type Sender struct {
 	receivers []*queue
 	client    *http.Client
 	log       *slog.Logger
-	// Done is told of every notice that arrived, or was given up.
+	// Done is called for every notice that arrived, or was given up.
 	Done func(receiver string, arrived bool)
 }
 
@@ -159,7 +159,7 @@ type refusal struct{ status string }
 
 func (r refusal) Error() string { return "refused with " + r.status }
 
-// post sends a notice once. The error does not tell the address.
+// post sends a notice once. The error does not contain the address.
 func (s *Sender) post(ctx context.Context, r *Receiver, n *Notice) error {
 	body, err := r.body(n)
 	if err != nil {

@@ -113,7 +113,8 @@ func rolled(st *v1alpha1.RolloutStatus) (r nodescaler.Rolled) {
 func (p *pool) rollout(c conditions, st *v1alpha1.VMPoolStatus, s *loop.Step) {
 	kind := v1alpha1.ConditionRolledOut
 	if p.rolling == nil {
-		if st.Rollout = nil; meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
+		st.Rollout = nil
+		if meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
 			meta.RemoveStatusCondition(c.list, kind)
 		}
 		return

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -113,4 +116,35 @@ func shellWords(line string) []string {
 		words = append(words, word.String())
 	}
 	return words
+}
+
+var manifest = regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$")
+
+// Every manifest of ours on a page has keys that its kind has.
+func TestManifestsOfThePagesAreRead(t *testing.T) {
+	kinds := map[string]func() any{
+		"WorkloadAutoscaler": func() any { return new(v1alpha1.WorkloadAutoscaler) },
+		"VMPool":             func() any { return new(v1alpha1.VMPool) },
+		"PriceBook":          func() any { return new(v1alpha1.PriceBook) },
+	}
+	read := 0
+	for _, name := range pagesOfTheTree(t) {
+		page := string(must.Get(os.ReadFile(name))(t))
+		for _, m := range manifest.FindAllStringSubmatch(page, -1) {
+			text := regexp.MustCompile("(?m)^"+m[1]).ReplaceAllString(m[2], "")
+			for document := range strings.SplitSeq(text, "\n---\n") {
+				var head struct{ Kind string }
+				if err := yaml.Unmarshal([]byte(document), &head); err != nil || kinds[head.Kind] == nil {
+					continue
+				}
+				read++
+				if err := yaml.UnmarshalStrict([]byte(document), kinds[head.Kind]()); err != nil {
+					t.Errorf("%s: %v\n%s", name, err, document)
+				}
+			}
+		}
+	}
+	if read < 10 {
+		t.Errorf("only %d manifests were found", read)
+	}
 }
