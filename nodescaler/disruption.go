@@ -20,7 +20,7 @@ type Disruption struct {
 	// ExpireAfter is how old machines become; 0 is no limit.
 	ExpireAfter Duration `json:"expireAfter,omitempty"`
 	// TerminationGracePeriod is how long the drain of a machine may take that is unhealthy, expired
-	// or drifted: its pods end by then, whatever keeps them. 0 is no end, and such pods keep it.
+	// or drifted: all its pods end by then. 0 is no end, and pods that must not be evicted keep it.
 	TerminationGracePeriod Duration `json:"terminationGracePeriod,omitempty"`
 	// Consolidation is which machines go because less would do.
 	Consolidation Consolidation `json:"consolidation,omitzero"`

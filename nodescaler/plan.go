@@ -97,7 +97,7 @@ const (
 	Cordon   Kind = "Cordon"   // keep new pods off Node and mark it as draining
 	Uncordon Kind = "Uncordon" // take that mark back
 	Evict    Kind = "Evict"    // move Pod off Node, within its budget
-	// DeletePod deletes Pod, whatever keeps it, with Grace: the time of its node's drain is over.
+	// DeletePod deletes Pod with Grace, past budgets and annotations: the drain of its node ends.
 	DeletePod Kind = "DeletePod"
 	Return    Kind = "Return" // delete Machine, and its Node if it has one
 	Stash     Kind = "Stash"  // shut down Machine and keep it, and its Node, as a spare

@@ -200,8 +200,8 @@ func (c *Cluster) Evict(ctx context.Context, name string) error {
 	})
 }
 
-// DeletePod deletes the pod that was observed under this name, past any budget. One that is gone, or
-// another one, is no error.
+// DeletePod deletes the pod that was observed under this name, past any budget. One that is gone,
+// or another one, is no error.
 func (c *Cluster) DeletePod(ctx context.Context, name string, grace time.Duration) error {
 	what := "delete pod " + name
 	p, ok := c.observed.Load().pod(name)

@@ -10,9 +10,9 @@ import (
 
 // The end of a drain. A pool with a terminationGracePeriod bounds the drains of machines that are
 // unhealthy, expired or drifted: annotations and disruption budgets keep pods there until then, and
-// no longer. Each is deleted so early that its own grace period fits, and its process ends as at any
-// eviction. The machine goes once its pods are gone, as after any drain. Those that keep a machine,
-// such as a hold or an annotation of the node, keep it as before.
+// no longer. Each is deleted so early that its own grace period fits. The machine goes once its
+// pods are gone, as after any drain. What keeps a machine, such as a hold or an annotation of the
+// node, keeps it as before.
 
 // forcedWithin is how much longer a drain may take to be observed as done.
 const forcedWithin = 2 * time.Minute
@@ -20,7 +20,7 @@ const forcedWithin = 2 * time.Minute
 // forced are the causes for which a drain has an end.
 var forced = []string{nodescaler.MachineUnhealthy, nodescaler.MachineExpired, nodescaler.MachineDrifted}
 
-// grace is the pool's bound on the drain of a node that goes or is to go; 0 is none.
+// grace is the pool's bound on the drain of a node that goes or is to go; 0 is no bound.
 func (t *turn) grace(n *nodescaler.NodeLoad) time.Duration {
 	why, ends := t.ends[n.Name]
 	if !ends {
@@ -41,8 +41,8 @@ func (t *drainer) evict(n *nodescaler.NodeLoad, begun time.Time) {
 	t.Evict(n)
 }
 
-// force deletes the pods whose grace periods end with the drain. One that was evicted with more time
-// than is left is deleted anew.
+// force deletes the pods whose grace periods end with the drain. One that was evicted with more
+// time than is left is deleted anew.
 func (t *drainer) force(n *nodescaler.NodeLoad, by time.Time) {
 	const least = time.Second // with none, the pod would be gone before its process is
 	left := by.Sub(t.X.Now)

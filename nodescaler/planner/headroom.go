@@ -11,11 +11,12 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Headroom is planned for after all pods that wait and all that leave nodes which are being emptied,
-// so that these have the room first. What it takes of nodes is free for nothing else: no pod of a
-// node that is to go is planned into it, and a node goes only if its headroom has a place elsewhere,
-// as pods have. Only machines that are to go for another reason than their price, and whose pods can
-// have no other place, have it yield. Nothing of it is remembered: each scan places it anew.
+// Headroom is planned for after all pods that wait and all that leave nodes which are being
+// emptied, so that these have the room first. What it takes of nodes is free for nothing else: no
+// pod of a node that is to go is planned into it, and a node goes only if its headroom has a place
+// elsewhere, as pods have. Only machines that are to go for another reason than their price, and
+// whose pods have no other place, have it yield. Nothing of it is remembered: each scan places it
+// anew.
 
 // keepRoom keeps headroom free, and orders machines for what has no place. It reports whether it
 // ordered any.
@@ -142,7 +143,7 @@ func (b *bundle) short(code, format string, args ...any) {
 }
 
 // takesPods reports whether the node takes in pods that wait or leave other nodes. Headroom that is
-// kept there is none of those.
+// kept there does not count.
 func (t *turn) takesPods(node string) bool { return t.places.taken[node] > len(t.headroom[node]) }
 
 // yielding does something as if no headroom were kept, for a node that is closed. What has a place

@@ -26,8 +26,8 @@ func blocked(change ...func(*nodescaler.Pod)) *sample.World {
 		Change(replaces()).Change(drifted("w-1"))
 }
 
-// playDrain plays a drain of w-1, of which only the cordon is done, and returns what is planned of it
-// and its pod, by when.
+// playDrain plays a drain of w-1, of which only the cordon is done, and returns what is planned of
+// it and its pod, by when.
 func playDrain(t *testing.T, w *sample.World, until time.Duration) map[string]time.Duration {
 	p := build(t, Spec{Policy: "joint"})
 	first := map[string]time.Duration{}
@@ -83,8 +83,8 @@ func TestDrainsEnd(t *testing.T) {
 	}
 }
 
-// Only what is wrong with a machine ends its drain: one that is only dear, or not needed, is kept by
-// its pods. So is one whose owner keeps the node.
+// Only what is wrong with a machine ends its drain: one that is dear, or not needed, is kept by its
+// pods. So is one whose owner keeps the node.
 func TestDrainsEndForACause(t *testing.T) {
 	for name, w := range map[string]*sample.World{
 		"not needed": sample.New().Node("w-1", "pve1").Pod("p", "w-1", 100, 100, kept).Node("w-2", "pve2").Pod("q", "w-2", 900, 100).Change(ends(time.Minute)),

@@ -9,7 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// headroomReporter is a Cluster that writes what became of headroom into the objects that ask for it.
+// headroomReporter is a Cluster that writes what became of headroom into the objects that ask for
+// it.
 type headroomReporter interface {
 	ReportHeadroom(ctx context.Context, states []nodescaler.HeadroomState) error
 }
