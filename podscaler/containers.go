@@ -76,9 +76,9 @@ func (a *Asks) Of(pod, resource, container string) (thousandths int64, why strin
 	return thousandths, ""
 }
 
-// Used is what a pod, or one container of it, was measured to use of a resource, in thousandths that
-// are rounded up container by container, as Kubernetes reads its metrics. What is not measured of
-// one container is not known of the pod.
+// Used is what a pod, or one container of it, was measured to use of a resource, in thousandths
+// that are rounded up container by container, as Kubernetes reads its metrics. What is not
+// measured of one container is not known of the pod.
 func (p *Pod) Used(resource, container string) (thousandths float64, of Sample, ok bool) {
 	for i := range p.Uses {
 		c := &p.Uses[i]

@@ -10,15 +10,15 @@ import (
 // Idle is how few replicas a workload has while nothing calls for it, below its minimum.
 type Idle struct {
 	Replicas int
-	// After is how long nothing must have called for it. With it known for less, as after a restart,
-	// the workload keeps its minimum.
+	// After is how long nothing must have called for it. With it known for less, as after a
+	// restart, the workload keeps its minimum.
 	After time.Duration
 }
 
 // Waker is a Policy that can say of a workload without pods whether something calls for it.
 type Waker interface {
 	Policy
-	// Calls reports what calls for the workload, or that nothing does. What it cannot tell is not
+	// Calls reports what calls for the workload, or that nothing does. What it does not know is not
 	// Known, and puts no workload to rest. It neither depends on nor changes anything else.
 	Calls(v *View) Call
 }
@@ -30,8 +30,8 @@ type Call struct {
 }
 
 // rest decides on a workload that may be idle, and reports whether that is all there is to decide:
-// it is idle and stays so, is woken, or has not been called for long enough. An open schedule's floor
-// calls for it, too.
+// it is idle and stays so, is woken, or has not been called for long enough. An open schedule's
+// floor calls for it, too.
 func (s *Scaler) rest(v *View, b bounds, d *Decision) bool {
 	idle, waker := s.workload.Idle, s.waker()
 	if idle == nil || waker == nil {

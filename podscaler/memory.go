@@ -24,8 +24,8 @@ type memory struct {
 	// traffic is what came in lately, and suspicion what it made us think of the callers.
 	traffic   []traffic
 	suspicion suspicion
-	// quietSince is since when nothing has called for a workload that may be idle; zero if something
-	// does, or may.
+	// quietSince is since when nothing has called for a workload that may be idle; zero if
+	// something does, or may.
 	quietSince time.Time
 	// scaledToZero says that replicas are 0 because we made them so.
 	scaledToZero bool

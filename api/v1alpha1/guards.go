@@ -53,8 +53,8 @@ type Schedule struct {
 	Ramp Duration `json:"ramp,omitempty"`
 }
 
-// Idle is how few replicas there are while nothing calls for a workload: no metric of type Object or
-// External is above its activation, and no schedule with minReplicas is open.
+// Idle is how few replicas there are while nothing calls for a workload: no metric of type Object
+// or External is above its activation, and no schedule with minReplicas is open.
 type Idle struct {
 	// How many, below minReplicas. Default: 0.
 	// +optional

@@ -146,8 +146,8 @@ type WorkloadAutoscalerSpec struct {
 	// are.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
-	// How few replicas there are while nothing calls for the workload, with policy HPA and a metric of
-	// type Object or External. By default there are always minReplicas.
+	// How few replicas there are while nothing calls for the workload, with policy HPA and a
+	// metric of type Object or External. By default there are always minReplicas.
 	// +optional
 	Idle *Idle `json:"idle,omitempty"`
 	// When a pod counts, and how many must be ready before anything is changed.

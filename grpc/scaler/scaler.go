@@ -69,8 +69,8 @@ func (s *Server) Append(step *loop.Step) error {
 	return nil
 }
 
-// Serve serves until the context is done. It can be called again then, and knows nothing of what was
-// decided before: another process may have led meanwhile.
+// Serve serves until the context is done. It can be called again then, and knows nothing of what
+// was decided before: another process may have led meanwhile.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	s.last = map[string]decided{}
@@ -91,7 +91,8 @@ type question struct {
 	target   float64
 }
 
-// read reads a trigger's metadata. A ScaledObject sees the WorkloadAutoscalers of its own namespace.
+// read reads a trigger's metadata. A ScaledObject sees the WorkloadAutoscalers of its own
+// namespace.
 func read(ref *externalscaler.ScaledObjectRef) (question, error) {
 	said := ref.GetScalerMetadata()
 	q := question{workload: ref.GetNamespace() + "/" + ref.GetName(), metric: Replicas, target: 1}

@@ -145,8 +145,8 @@ func (kept *pod) requests(p *corev1.Pod) {
 }
 
 // asks is what the controller of a HorizontalPodAutoscaler counts: the containers and the init
-// containers that are restarted, neither other init containers nor overhead; or what is requested for
-// the pod as a whole.
+// containers that are restarted, neither other init containers nor overhead; or what is requested
+// for the pod as a whole.
 func asks(p *corev1.Pod) (a podscaler.Asks) {
 	add := func(c *corev1.Container) {
 		a.Containers = append(a.Containers, podscaler.ContainerAsks{Name: text(c.Name), Requests: thousandths(c.Resources.Requests)})

@@ -143,8 +143,8 @@ spec: {tolerations: [{key: a, operator: Exists, effect: NoSchedule}, {key: b, va
 	}
 }
 
-// What a HorizontalPodAutoscaler's metrics are in percent of: containers and sidecars by themselves,
-// neither other init containers nor overhead; or what the pod requests as a whole.
+// What a HorizontalPodAutoscaler's metrics are in percent of: containers and sidecars by
+// themselves, neither other init containers nor overhead; or what the pod requests as a whole.
 func TestAsksAreAsAHorizontalPodAutoscalerCountsThem(t *testing.T) {
 	got := keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}
 spec:

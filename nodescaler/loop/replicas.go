@@ -192,8 +192,8 @@ func (d *decider) answer(a *asked) WorkloadStep {
 	return a.WorkloadStep
 }
 
-// podsOf are a workload's pods as its policy sees them: with what their containers use, if it goes by
-// that.
+// podsOf are a workload's pods as its policy sees them: with what their containers use, if it goes
+// by that.
 func (d *decider) podsOf(workload string, byContainer bool) []podscaler.Pod {
 	from := len(d.seen)
 	for _, j := range d.byWorkload[workload] {

@@ -54,8 +54,8 @@ type Metric struct {
 	AverageValue Quantity `json:"averageValue,omitempty" yaml:"averageValue,omitempty"`
 	// Value is for the whole; for Object and External.
 	Value Quantity `json:"value,omitempty" yaml:"value,omitempty"`
-	// Activation is what the whole must be above to call for a workload that is idle; for Object and
-	// External. Unset is 0.
+	// Activation is what the whole must be above to call for a workload that is idle; for Object
+	// and External. Unset is 0.
 	Activation Quantity `json:"activation,omitempty" yaml:"activation,omitempty"`
 }
 
@@ -67,8 +67,8 @@ const (
 	Resource          MetricType = "Resource"          // what each pod uses of a resource
 	ContainerResource MetricType = "ContainerResource" // what one container of each pod uses of it
 	Pods              MetricType = "Pods"              // a series with a value for each pod
-	Object            MetricType = "Object"            // a series with one value, of something in the cluster
-	External          MetricType = "External"          // a series with one value, of something outside
+	Object            MetricType = "Object"            // a series with one value, in the cluster
+	External          MetricType = "External"          // a series with one value, from outside
 )
 
 // ofResource reports whether it is what pods use of a resource, which the metrics API measures.

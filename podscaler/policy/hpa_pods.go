@@ -55,8 +55,8 @@ func (h *hpa) byPod(v *podscaler.View, m *Metric, of samples) (int, podscaler.Re
 }
 
 // sums adds up the pods by what their samples are worth. Those without one have what they count as
-// on the way down. Where the target is a part of what pods request and one of them requests nothing,
-// nothing is known of all of them, as the controller has it.
+// on the way down. Where the target is a part of what pods request and one of them requests
+// nothing, nothing is known of all of them, as the controller has it.
 func (h *hpa) sums(v *podscaler.View, m *Metric, of samples) (by [worths]sum, why string) {
 	rules := h.startup.over(v.Workload.Readiness)
 	for i := range v.Pods {
@@ -91,8 +91,8 @@ func (m *Metric) asked(w *podscaler.Workload, p *podscaler.Pod) (thousandths flo
 	return float64(n), ""
 }
 
-// requestOf is what each of a workload's pods requests of a resource, in thousandths, if it is known
-// here.
+// requestOf is what each of a workload's pods requests of a resource, in thousandths, if it is
+// known here.
 func requestOf(w *podscaler.Workload, resource string) (thousandths int64, known bool) {
 	switch resource {
 	case podscaler.ResourceCPU:
@@ -119,9 +119,9 @@ func (m *Metric) target() float64 {
 	return float64(m.AverageValue)
 }
 
-// usage is the mean in whole percent or thousandths. The controller cuts off what is below one, too;
-// keeping it would act at 66.8 % where an HPA sees 66. It divides whole numbers, which floats would
-// round where they are large, as those of bytes are.
+// usage is the mean in whole percent or thousandths. The controller cuts off what is below one,
+// too; keeping it would act at 66.8 % where an HPA sees 66. It divides whole numbers, which floats
+// would round where they are large, as those of bytes are.
 func (m *Metric) usage(s sum) float64 {
 	const most = math.MaxInt64 / 100 >> 1
 	switch {

@@ -45,8 +45,8 @@ type samples struct {
 	filter bool
 }
 
-// of returns a pod's sample, in whole thousandths, and when it began. A series does not say when: it
-// is taken to be of this moment.
+// of returns a pod's sample, in whole thousandths, and when it began. A series does not say when:
+// it is taken to be of this moment.
 func (s samples) of(p *podscaler.Pod, now time.Time) (value float64, since time.Time, ok bool) {
 	if s.series == nil {
 		value, sample, ok := p.Used(s.resource, s.container)

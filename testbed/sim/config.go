@@ -76,8 +76,8 @@ type Workload struct {
 // Demand is the CPU time of one request, and how long it waits besides.
 type Demand = serving.Demand
 
-// Memory is what a pod has in use: at rest, and for each request that it serves or that waits in it.
-// None is not measured.
+// Memory is what a pod has in use: at rest, and for each request that it serves or that waits in
+// it. None is not measured.
 type Memory struct{ Base, PerRequest pricing.Bytes }
 
 // Balance is how a request finds its pod.

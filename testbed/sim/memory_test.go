@@ -24,9 +24,9 @@ func TestAnHPAFollowsThePodsMemory(t *testing.T) {
 		memory Memory
 		want   int
 	}{
-		{Memory{Base: 50 * pricing.MB}, 1},                              // 20 % of what is requested
-		{Memory{Base: 50 * pricing.MB, PerRequest: 20 * pricing.MB}, 2}, // and about ten requests in a pod
-		{Memory{}, 1}, // is not measured
+		{Memory{Base: 50 * pricing.MB}, 1},                              // a fifth of the request
+		{Memory{Base: 50 * pricing.MB, PerRequest: 20 * pricing.MB}, 2}, // ten requests are in a pod
+		{Memory{}, 1}, // not measured
 	} {
 		cfg := small(30)
 		cfg.Workloads[0].Memory = c.memory

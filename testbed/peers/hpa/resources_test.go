@@ -40,8 +40,8 @@ func computeReplicasForMetrics(c *podautoscaler.HorizontalController, ctx contex
 //go:linkname enqueueHPA k8s.io/kubernetes/pkg/controller/podautoscaler.(*HorizontalController).enqueueHPA
 func enqueueHPA(c *podautoscaler.HorizontalController, o any)
 
-// peer is the whole controller, with what it reads in memory. Of the resource metrics API it has the
-// controller's own client.
+// peer is the whole controller, with what it reads in memory. Of the resource metrics API it has
+// the controller's own client.
 type peer struct {
 	*podautoscaler.HorizontalController
 	metrics.MetricsClient

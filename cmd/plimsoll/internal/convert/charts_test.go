@@ -247,8 +247,8 @@ func TestWatermarkPodAutoscalersOfTenCharts(t *testing.T) {
 	}, nil)
 }
 
-// sameReplicas plays a load to the WorkloadAutoscaler and to the rules of the HorizontalPodAutoscaler,
-// as its own types read them.
+// sameReplicas plays a load to the WorkloadAutoscaler and to the rules of the
+// HorizontalPodAutoscaler, as its own types read them.
 func sameReplicas(t *testing.T, text string, to *v1alpha1.WorkloadAutoscaler) {
 	var hpa autoscaling.HorizontalPodAutoscaler
 	if err := yaml.UnmarshalStrict([]byte(text), &hpa); err != nil {

@@ -86,7 +86,8 @@ func authenticate(p *v1alpha1.Prometheus, t tree) {
 	}
 }
 
-// secretOf is the Secret that a trigger's credentials are in, or why Plimsoll cannot read them there.
+// secretOf is the Secret that a trigger's credentials are in, or why Plimsoll cannot read them
+// there.
 func secretOf(ref tree, namespace string) (secret, why string) {
 	const wanted = "signals.prometheus.secretName names one Secret of the workload's namespace, with token, or username and password, and ca.crt, tls.crt and tls.key"
 	name, kind := ref.at("name").needed(), ref.at("kind").text()

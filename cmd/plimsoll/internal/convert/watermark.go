@@ -14,8 +14,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of resources
-// are carried over; the queries behind other marks are in a metrics adapter, as an HPA's do.
+// fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of
+// resources are carried over; the queries behind other marks are in a metrics adapter, as an HPA's
+// do.
 func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	if r := s.at("recommender"); r.there() {
