@@ -24,6 +24,9 @@ type memory struct {
 	// traffic is what came in lately, and suspicion what it made us think of the callers.
 	traffic   []traffic
 	suspicion suspicion
+	// quietSince is since when nothing has called for a workload that may be idle; zero if
+	// something does, or may.
+	quietSince time.Time
 	// scaledToZero says that replicas are 0 because we made them so.
 	scaledToZero bool
 }
@@ -92,6 +95,16 @@ func (m *memory) heard(at time.Time, known bool) {
 		m.unknownSince = time.Time{}
 	case m.unknownSince.IsZero():
 		m.unknownSince = at
+	}
+}
+
+// called keeps account of whether something calls for a workload.
+func (m *memory) called(at time.Time, maybe bool) {
+	switch {
+	case maybe:
+		m.quietSince = time.Time{}
+	case m.quietSince.IsZero():
+		m.quietSince = at
 	}
 }
 

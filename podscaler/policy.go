@@ -1,5 +1,7 @@
 package podscaler
 
+import "time"
+
 // Policy is the pod half of an autoscaling policy. Desired depends on nothing but the view and
 // the policy's own memory and does not modify the view. Memory must be safe to forget: a
 // policy restarted between two calls may be slower to shrink, never faster.
@@ -24,7 +26,28 @@ type Recommendation struct {
 	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now
 	// carries some; 0, or anything below what is decided on, is no expectation.
 	Ahead int
+	// Forecast is the load that is expected by when a new replica is ready, if one is.
+	Forecast Forecast
 }
+
+// Forecast is a load that is expected.
+type Forecast struct {
+	Load   float64
+	Unit   LoadUnit // empty is no forecast
+	Within time.Duration
+}
+
+// Known reports whether there is one.
+func (f *Forecast) Known() bool { return f.Unit != "" && finite(f.Load) }
+
+// LoadUnit is what a load is counted in.
+type LoadUnit string
+
+// The units of loads.
+const (
+	RequestsPerSecond LoadUnit = "requests_per_second"
+	Cores             LoadUnit = "cores" // of CPU that the requests need
+)
 
 // Reason is why something was decided: a stable code to match on, and a sentence with the
 // numbers that led to it.

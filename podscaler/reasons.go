@@ -36,6 +36,10 @@ const (
 	ReasonSchedulesClash = "SchedulesClash"
 	// ReasonFallback: the policy had no answer for so long that the fallback counts.
 	ReasonFallback = "Fallback"
+	// ReasonIdle: nothing calls for the workload, which has as few replicas as it may then.
+	ReasonIdle = "Idle"
+	// ReasonActivated: something calls for a workload that was idle.
+	ReasonActivated = "Activated"
 	// ReasonTooFewAvailable: too few replicas are ready to decide anything by them.
 	ReasonTooFewAvailable = "TooFewAvailable"
 	// ReasonRollout: the pods are being replaced, during which nothing is shrunk.
@@ -53,10 +57,11 @@ const (
 	// ReasonValidMetricFound: a metric was read, and this many replicas follow from it.
 	ReasonValidMetricFound = "ValidMetricFound"
 	// ReasonFailedGetResourceMetric and its like: a metric is unknown, by its source.
-	ReasonFailedGetResourceMetric = "FailedGetResourceMetric"
-	ReasonFailedGetPodsMetric     = "FailedGetPodsMetric"
-	ReasonFailedGetObjectMetric   = "FailedGetObjectMetric"
-	ReasonFailedGetExternalMetric = "FailedGetExternalMetric"
+	ReasonFailedGetResourceMetric  = "FailedGetResourceMetric"
+	ReasonFailedGetContainerMetric = "FailedGetContainerResourceMetric"
+	ReasonFailedGetPodsMetric      = "FailedGetPodsMetric"
+	ReasonFailedGetObjectMetric    = "FailedGetObjectMetric"
+	ReasonFailedGetExternalMetric  = "FailedGetExternalMetric"
 	// ReasonMetricsIncomplete: the known metrics would shrink the workload, but the unknown
 	// ones might not.
 	ReasonMetricsIncomplete = "MetricsIncomplete"

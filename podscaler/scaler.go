@@ -21,6 +21,8 @@ type Decision struct {
 	// carries some, within the bounds; 0 is no expectation.
 	Ahead   int      `json:"ahead,omitempty"`
 	Reasons []Reason `json:"reasons"`
+	// Forecast is the load that the policy expects. A record has it in the policy's reasons.
+	Forecast Forecast `json:"-"`
 }
 
 func (d *Decision) because(code, format string, args ...any) {
@@ -82,6 +84,7 @@ func (s *Scaler) Decide(v *View) Decision {
 	case fixed != nil:
 		d.To = max(0, *fixed)
 		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
+	case s.rest(v, b, &d):
 	case v.Replicas == 0 && !s.memory.scaledToZero:
 		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
 	case v.Replicas < b.low:
@@ -111,6 +114,7 @@ func (s *Scaler) ask(v *View, b bounds, d *Decision) {
 	s.watch(v)
 	s.memory.heard(v.Now, r.Known)
 	want, ok := r.Replicas, r.Known
+	d.Forecast = r.Forecast
 	if d.Known = ok; ok {
 		d.Proposed, d.Ahead = want, min(r.Ahead, b.high)
 	} else if want, ok = s.fallBack(v, d); !ok {

@@ -39,6 +39,9 @@ func (w *Workload) Validate() error {
 	if w.Fallback != nil {
 		w.Fallback.validate(&f, w)
 	}
+	if w.Idle != nil {
+		w.Idle.validate(&f, w)
+	}
 	names := map[string]bool{}
 	for i := range w.Schedules {
 		key, s := fmt.Sprintf("schedules[%d]", i), &w.Schedules[i]

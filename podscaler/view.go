@@ -25,7 +25,9 @@ type Workload struct {
 	// and the lowest ceiling count, and of the two the floor.
 	Schedules []Schedule
 	// Fallback is for when the policy has no answer for long; nil leaves the replicas as they are.
-	Fallback  *Fallback
+	Fallback *Fallback
+	// Idle is for when nothing calls for the workload; nil keeps its minimum.
+	Idle      *Idle
 	Readiness Readiness
 	Upstream  Upstream
 	// Pod is what one replica asks for.
@@ -133,13 +135,11 @@ type Pod struct {
 	Started, ReadyChanged time.Time
 	// CPU is the pod's CPU use in cores, Memory what it has in use, in bytes.
 	CPU, Memory Sample
-}
-
-// ContainerUse is what a container of a pod was measured to use: cores on average over the sample's
-// span, and bytes at its time.
-type ContainerUse struct {
-	Name        string
-	CPU, Memory Sample
+	// Asks is what the pod requests, container by container; nil where that is not known, and each
+	// requests what its workload's Pod says.
+	Asks *Asks `json:"-"`
+	// Uses is what each of its containers uses; nil where that was not looked at.
+	Uses []ContainerUse `json:"-"`
 }
 
 // Sample is a measured mean of a pod's metric over [At-Span, At].

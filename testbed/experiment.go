@@ -134,6 +134,7 @@ type Workload struct {
 	Quota       pricing.MilliCPU            `json:"quota" strict:"required"`
 	Concurrency int                         `json:"concurrency" strict:"required"`
 	Demand      Demand                      `json:"demand" strict:"required"`
+	Memory      *PodMemory                  `json:"memory,omitempty"`
 	Balance     sim.Balance                 `json:"balance" strict:"required"`
 	Replicas    Replicas                    `json:"replicas" strict:"required"`
 	// Unavailable is how many pods may be evicted at a time; 0 for any number.
@@ -166,6 +167,13 @@ type Demand struct {
 	Spread Share         `json:"spread" strict:"required"`
 	Tail   float64       `json:"tail,omitempty"`
 	Wait   time.Duration `json:"wait,omitempty"`
+}
+
+// PodMemory is what a pod has in use: at rest, and for each request that is in it. Policies that go
+// by memory need it.
+type PodMemory struct {
+	Base       pricing.Bytes `json:"base" strict:"required"`
+	PerRequest pricing.Bytes `json:"perRequest,omitempty"`
 }
 
 // Replicas bound a workload, and say how many it starts with.

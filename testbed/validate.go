@@ -204,6 +204,10 @@ func (w *Workload) validate(f *Faults, path string) {
 	f.Must(w.Quota > 0, path+".quota", "must be more than 0", w.Quota)
 	f.Must(w.Concurrency > 0, path+".concurrency", "must be at least 1", w.Concurrency)
 	w.Demand.validate(f, path+".demand")
+	if m := w.Memory; m != nil {
+		f.Must(m.Base > 0, path+".memory.base", "must be more than 0", m.Base)
+		f.Must(m.PerRequest >= 0, path+".memory.perRequest", "must not be negative", m.PerRequest)
+	}
 	f.OneOf(path+".balance", string(w.Balance), balances)
 	f.Must(w.Replicas.Min >= 0, path+".replicas.min", "must not be negative", w.Replicas.Min)
 	f.Must(w.Replicas.Max >= max(1, w.Replicas.Min), path+".replicas.max",

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
@@ -135,20 +137,30 @@ func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {
 // validateSeries refuses metrics that no world measures. A policy that waits for one would do
 // nothing for the whole of the trial, and its row would look like a result.
 func (p *PodPolicy) validateSeries(f *Faults, path string) {
-	const rule = "must be the pods' cpu, the only metric that experiments measure"
+	const rule = "must be the pods' cpu or memory, the only metrics that experiments measure"
+	must := func(kind podpolicy.MetricType, name, key string) {
+		known := name == podscaler.ResourceCPU || name == podscaler.ResourceMemory
+		f.Must(kind == podpolicy.Resource && known, path+"."+key+".name", rule, name)
+	}
 	if p.HPA != nil {
 		for i, m := range p.HPA.Metrics {
-			f.Must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.hpa.metrics[%d].name", path, i), rule, m.Name)
+			must(m.Type, m.Name, fmt.Sprintf("hpa.metrics[%d]", i))
 		}
 	}
 	if p.Watermark != nil {
 		for i, m := range p.Watermark.Metrics {
-			f.Must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.watermark.metrics[%d].name", path, i), rule, m.Name)
+			must(m.Type, m.Name, fmt.Sprintf("watermark.metrics[%d]", i))
 		}
 	}
 	if p.FastSlow != nil {
-		f.Must(p.FastSlow.Metric == "", path+".fastSlow.metric", rule, p.FastSlow.Metric)
+		f.Must(p.FastSlow.Metric == "", path+".fastSlow.metric", "must be omitted: experiments measure the pods' cpu and no series", p.FastSlow.Metric)
 	}
+}
+
+// byMemory reports whether the policy goes by what pods have in use of it.
+func (p *PodPolicy) byMemory() bool {
+	return p.HPA != nil && slices.ContainsFunc(p.HPA.Metrics, func(m podpolicy.Metric) bool { return m.Name == podscaler.ResourceMemory }) ||
+		p.Watermark != nil && slices.ContainsFunc(p.Watermark.Metrics, func(m podpolicy.WatermarkMetric) bool { return m.Name == podscaler.ResourceMemory })
 }
 
 // validatePair asks a pod policy whether it can work on the workloads.
@@ -159,6 +171,9 @@ func (e checker) validatePair(path string, p *Policy) {
 	}
 	for i := range e.Workloads {
 		w := e.Workloads[i].Scaled(p)
+		if p.Pods.byMemory() && e.Workloads[i].Memory == nil {
+			*e.f = append(*e.f, pricing.NewFault(path, "goes by memory, of which "+w.Name+" has none to measure: set workloads["+strconv.Itoa(i)+"].memory"))
+		}
 		if err := podpolicy.Check(&w, policy); err != nil {
 			rule := "cannot work on " + w.Name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
 			*e.f = append(*e.f, pricing.NewFault(path, rule))

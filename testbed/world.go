@@ -211,6 +211,9 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		Grace: w.Grace, Load: j.Load, Window: w.SLO.Window,
 		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),
 	}
+	if m := w.Memory; m != nil {
+		s.Memory = sim.Memory{Base: m.Base, PerRequest: m.PerRequest}
+	}
 	for _, t := range w.Tolerations {
 		s.Tolerations = append(s.Tolerations, nodescaler.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
 	}

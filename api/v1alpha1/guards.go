@@ -53,6 +53,21 @@ type Schedule struct {
 	Ramp Duration `json:"ramp,omitempty"`
 }
 
+// Idle is how few replicas there are while nothing calls for a workload: no metric of type Object
+// or External is above its activation, and no schedule with minReplicas is open.
+type Idle struct {
+	// How many, below minReplicas. Default: 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Replicas int32 `json:"replicas,omitempty"`
+	// How long nothing must have called for it, at most 24h.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('24h')",message="must be at most 24h"
+	After Duration `json:"after,omitempty"`
+}
+
 // CronTime is a time that comes again and again.
 //
 // +kubebuilder:validation:MaxLength=128

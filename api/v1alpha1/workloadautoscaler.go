@@ -61,13 +61,15 @@ type WorkloadAutoscalerList struct {
 // +kubebuilder:validation:XValidation:rule="self.policy != 'Joint' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Joint, which learns from what is there, was 0"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'Joint' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.latency) || self.signals.preset != 'None')",fieldPath=".policy",message="Joint must have response times to go by, was without signals.preset, signals.queries.latency and signals.scrape.latency"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'HPA' || self.minReplicas != 0 || has(self.hpa) && has(self.hpa.metrics) && self.hpa.metrics.exists(m, m.type in ['Object', 'External'])",fieldPath=".minReplicas",message="must be at least 1 without an Object or External metric, for nothing else can be measured at 0, was 0"
-// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || !has(self.hpa.metrics) || self.hpa.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".hpa.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.hpa.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || !has(self.hpa.metrics) || self.hpa.metrics.all(m, m.type in ['Resource', 'ContainerResource'] || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".hpa.metrics",messageExpression="'must each name a resource, with type Resource or ContainerResource, or a series in signals.metrics, was %s'.format(self.hpa.metrics.filter(m, !(m.type in ['Resource', 'ContainerResource']) && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+// +kubebuilder:validation:XValidation:rule="!has(self.idle) || self.policy == 'HPA' && has(self.hpa) && has(self.hpa.metrics) && self.hpa.metrics.exists(m, m.type in ['Object', 'External'])",fieldPath=".idle",message="must be omitted without policy HPA and a metric of type Object or External, which alone can call for a workload, was there"
+// +kubebuilder:validation:XValidation:rule="!has(self.idle) || (has(self.idle.replicas) ? self.idle.replicas : 0) < self.minReplicas",fieldPath=".idle.replicas",messageExpression="'must be below minReplicas, which is %d, was %d'.format([self.minReplicas, has(self.idle.replicas) ? self.idle.replicas : 0])"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'FastSlow' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy FastSlow, which multiplies what is there, was 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.fastSlow) || !has(self.fastSlow.metric) || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == self.fastSlow.metric)",fieldPath=".fastSlow.metric",messageExpression="'must name a series in signals.metrics, was ' + self.fastSlow.metric"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'Watermark' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Watermark, which multiplies what is there, was 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.minReplicas % self.watermark.multiple == 0",fieldPath=".minReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.minReplicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.maxReplicas % self.watermark.multiple == 0",fieldPath=".maxReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.maxReplicas])"
-// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.metrics) || self.watermark.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".watermark.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.watermark.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.metrics) || self.watermark.metrics.all(m, m.type in ['Resource', 'ContainerResource'] || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".watermark.metrics",messageExpression="'must each name a resource, with type Resource or ContainerResource, or a series in signals.metrics, was %s'.format(self.watermark.metrics.filter(m, !(m.type in ['Resource', 'ContainerResource']) && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'Predictive' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Predictive, which goes by the pods' CPU where nothing else is known, was 0"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'Predictive' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.requests) || has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.arrivals) || self.signals.preset != 'None')",fieldPath=".policy",message="Predictive must have arrivals to go by, was without signals.preset, signals.queries.arrivals, signals.scrape.requests and signals.scrape.latency"
 type WorkloadAutoscalerSpec struct {
@@ -123,7 +125,8 @@ type WorkloadAutoscalerSpec struct {
 	// +optional
 	Cost *CostTarget `json:"cost,omitempty"`
 
-	// Where response times, rates and further series are measured. Pods' CPU needs no entry here.
+	// Where response times, rates and further series are measured. What pods use of CPU, memory and
+	// other resources needs no entry here.
 	// +optional
 	Signals *Signals `json:"signals,omitempty"`
 
@@ -143,6 +146,10 @@ type WorkloadAutoscalerSpec struct {
 	// are.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
+	// How few replicas there are while nothing calls for the workload, with policy HPA and a
+	// metric of type Object or External. By default there are always minReplicas.
+	// +optional
+	Idle *Idle `json:"idle,omitempty"`
 	// When a pod counts, and how many must be ready before anything is changed.
 	// +optional
 	Readiness *Readiness `json:"readiness,omitempty"`
@@ -262,21 +269,30 @@ type HPA struct {
 // HPAMetric is a metric with its one target.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.averageUtilization) ? 1 : 0) + (has(self.averageValue) ? 1 : 0) + (has(self.value) ? 1 : 0) == 1",messageExpression="'must have one target, was ' + (!has(self.averageUtilization) && !has(self.averageValue) && !has(self.value) ? 'without' : 'several') + ' for ' + self.name"
-// +kubebuilder:validation:XValidation:rule="!has(self.averageUtilization) || self.type == 'Resource'",fieldPath=".averageUtilization",messageExpression="'may be there only with type Resource, was ' + self.type"
+// +kubebuilder:validation:XValidation:rule="!has(self.averageUtilization) || self.type in ['Resource', 'ContainerResource']",fieldPath=".averageUtilization",messageExpression="'may be there only with type Resource or ContainerResource, was ' + self.type"
+// +kubebuilder:validation:XValidation:rule="!has(self.activation) || self.type in ['Object', 'External']",fieldPath=".activation",messageExpression="'may be there only with type Object or External, which there are without pods, was ' + self.type"
 // +kubebuilder:validation:XValidation:rule="!has(self.value) || self.type in ['Object', 'External']",fieldPath=".value",messageExpression="'may be there only with type Object or External, was ' + self.type"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
+// +kubebuilder:validation:XValidation:rule="!(self.type in ['Resource', 'ContainerResource']) || self.name.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",fieldPath=".name",messageExpression="'must be the name of a resource, such as cpu or memory, with type ' + self.type + ', was ' + self.name"
+// +kubebuilder:validation:XValidation:rule="has(self.container) == (self.type == 'ContainerResource')",fieldPath=".container",messageExpression="'must be there with type ContainerResource and no other, was ' + (has(self.container) ? self.container + ' with type ' + self.type : 'absent')"
 type HPAMetric struct {
-	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for
-	// each pod, Object and External have one for the whole.
+	// Resource is what each pod uses of a resource, and ContainerResource what one container of it
+	// does. The others are series of signals.metrics: Pods has a value for each pod, Object and
+	// External have one for the whole.
 	// +required
-	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
+	// +kubebuilder:validation:Enum=Resource;ContainerResource;Pods;Object;External
 	Type string `json:"type"`
-	// cpu for a Resource, and the name of a series in signals.metrics for all others.
+	// The resource, cpu, memory or another that the cluster's metrics API serves, for Resource and
+	// ContainerResource; and the name of a series in signals.metrics for all others.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// The target in percent of what the pods request, for type Resource: 80.
+	// The container, for type ContainerResource.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Container string `json:"container,omitempty"`
+	// The target in percent of what is requested, for types Resource and ContainerResource: 80.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
@@ -289,6 +305,10 @@ type HPAMetric struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
 	Value *Quantity `json:"value,omitempty"`
+	// What the whole must be above to call for a workload that is idle, for types Object and
+	// External. Default: 0.
+	// +optional
+	Activation *Quantity `json:"activation,omitempty"`
 }
 
 // FastSlow is the settings of policy FastSlow, which grows at once to what the pods' use needs, and
@@ -455,18 +475,26 @@ type Watermark struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.high) || has(self.low)",messageExpression="'must have a high or a low mark, was without for ' + self.name"
 // +kubebuilder:validation:XValidation:rule="!has(self.high) || !has(self.low) || quantity(string(self.high)).isGreaterThan(quantity(string(self.low)))",fieldPath=".high",messageExpression="'must be above low, which is ' + string(self.low) + ', was ' + string(self.high)"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
+// +kubebuilder:validation:XValidation:rule="!(self.type in ['Resource', 'ContainerResource']) || self.name.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",fieldPath=".name",messageExpression="'must be the name of a resource, such as cpu or memory, with type ' + self.type + ', was ' + self.name"
+// +kubebuilder:validation:XValidation:rule="has(self.container) == (self.type == 'ContainerResource')",fieldPath=".container",messageExpression="'must be there with type ContainerResource and no other, was ' + (has(self.container) ? self.container + ' with type ' + self.type : 'absent')"
 type WatermarkMetric struct {
-	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for
-	// each pod, Object and External have one for the whole.
+	// Resource is what each pod uses of a resource, and ContainerResource what one container of it
+	// does. The others are series of signals.metrics: Pods has a value for each pod, Object and
+	// External have one for the whole.
 	// +required
-	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
+	// +kubebuilder:validation:Enum=Resource;ContainerResource;Pods;Object;External
 	Type string `json:"type"`
-	// cpu for a Resource, and the name of a series in signals.metrics for all others.
+	// The resource, cpu, memory or another that the cluster's metrics API serves, for Resource and
+	// ContainerResource; and the name of a series in signals.metrics for all others.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
+	// The container, for type ContainerResource.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Container string `json:"container,omitempty"`
 	// The mark above which the workload grows.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"

@@ -230,7 +230,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	}
 	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site := must.Get(readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
-	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
+	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", KEDAScaler: "127.0.0.1:8087", Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ func newConvertCommand(env *cli.Env) *cobra.Command {
 		Use:   "convert -f FILE",
 		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers",
 		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler, KEDA's ScaledObject
-with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the paper on SLO and cost, and Datadog's
-WatermarkPodAutoscaler with marks of CPU.
+with triggers of types prometheus, cpu, memory and cron, the CustomPodAutoscaler of the paper on SLO and cost, and
+Datadog's WatermarkPodAutoscaler with marks of resources. KEDA's TriggerAuthentications are read from the same file.
 
 The output is in mode Recommend and changes nothing. Keys that cannot be converted are listed with their reason, on
 standard error and in comments of the output. Objects of other kinds are skipped.
@@ -171,16 +171,17 @@ func comment(out *bytes.Buffer, text string) {
 // writeAutoscaler writes what people write of an object: all but what the API server fills in.
 func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
 	type metadata struct {
-		Namespace string            `json:"namespace,omitempty"`
-		Name      string            `json:"name"`
-		Labels    map[string]string `json:"labels,omitempty"`
+		Namespace   string            `json:"namespace,omitempty"`
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 	text, err := json.Marshal(struct {
 		APIVersion string                          `json:"apiVersion"`
 		Kind       string                          `json:"kind"`
 		Metadata   metadata                        `json:"metadata"`
 		Spec       v1alpha1.WorkloadAutoscalerSpec `json:"spec"`
-	}{a.APIVersion, a.Kind, metadata{a.Namespace, a.Name, a.Labels}, a.Spec})
+	}{a.APIVersion, a.Kind, metadata{a.Namespace, a.Name, a.Labels, a.Annotations}, a.Spec})
 	if err != nil {
 		return err
 	}

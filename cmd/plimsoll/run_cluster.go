@@ -61,6 +61,8 @@ type clusterSettings struct {
 	Recording *recordingSettings `json:"recording,omitempty"`
 	// Dashboard is where the web page of the records is served, host:port; without it, it is not.
 	Dashboard string `json:"dashboard,omitempty"`
+	// KEDAScaler is where KEDA's external scaler is served, host:port; without it, it is not.
+	KEDAScaler string `json:"kedaScaler,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
@@ -297,6 +299,11 @@ func (s *siteFile) checkCluster() []error {
 		_, _, ok := splitAddress(s.Dashboard)
 		must(ok, "dashboard", "host:port", quoted(s.Dashboard))
 	}
+	if s.KEDAScaler != "" {
+		_, _, ok := splitAddress(s.KEDAScaler)
+		must(ok, "kedaScaler", "host:port", quoted(s.KEDAScaler))
+		must(s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")
+	}
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -345,7 +352,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "logLevel": s.LogLevel != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "nodes": s.Nodes != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "kedaScaler": s.KEDAScaler != "", "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil, "capacityBuffers": s.CapacityBuffers,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {

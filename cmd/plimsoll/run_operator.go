@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/discovery"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -23,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/grpc/scaler"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -229,7 +231,34 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	if r.makesMachines() {
 		err = r.makeMachines(cfg)
 	}
+	if r.KEDAScaler != "" {
+		r.serveKEDA(cfg)
+	}
 	return cfg, err
+}
+
+// serveKEDA lets the operator serve KEDA's external scaler while it leads, beside what else it
+// serves then. It is shown the steps as a journal is.
+func (r *clusterRun) serveKEDA(cfg *operator.Config) {
+	keda, beside := scaler.New(r.env.Now), cfg.Serve
+	if cfg.Journal == nil {
+		cfg.Journal = keda
+	} else {
+		cfg.Journal = loop.Journals{cfg.Journal, keda}
+	}
+	cfg.Serve = func(ctx context.Context, f operator.Fleet) error {
+		l, err := r.listen("kedaScaler", r.KEDAScaler)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.env.Stderr, "KEDA's external scaler on %s\n", l.Addr())
+		all, ctx := errgroup.WithContext(ctx)
+		all.Go(func() error { return keda.Serve(ctx, l) })
+		if beside != nil {
+			all.Go(func() error { return beside(ctx, f) })
+		}
+		return all.Wait()
+	}
 }
 
 // makeMachines lets the operator make machines while it leads.

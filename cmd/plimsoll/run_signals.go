@@ -77,7 +77,7 @@ func (w *seenCluster) scaled() []string {
 	return slices.Compact(names) // they are sorted
 }
 
-// sized are the namespaces with a WorkloadAutoscaler that looks at what containers request.
+// sized are the namespaces with a WorkloadAutoscaler that looks at what containers request or use.
 func (w *seenCluster) sized() map[string]bool {
 	all, err := w.Autoscalers()
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *seenCluster) sized() map[string]bool {
 	}
 	sized := map[string]bool{}
 	for _, a := range all {
-		if a.Spec.Rightsize != nil {
+		if a.Spec.Rightsize != nil || resources.ByContainer(&a.Spec.PolicySpec) {
 			sized[a.Namespace] = true
 		}
 	}

@@ -399,7 +399,7 @@ func (ask *testbedRun) lab(env *cli.Env) (testbed.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	logTo(env.Stderr, slog.LevelInfo)
+	kube.LogTo(slog.New(slog.NewTextHandler(env.Stderr, nil)))
 	w := &trial.World{Program: program, Folder: filepath.Join(ask.out, "lab")}
 	if ask.out == "" {
 		if w.Folder, err = env.TempFolder("plimsoll-lab-"); err != nil {

@@ -43,7 +43,7 @@ func (ask *testbedRun) onBench(env *cli.Env, experiment string, file []byte) (te
 	if err != nil {
 		return nil, err
 	}
-	logTo(env.Stderr, slog.LevelInfo)
+	kube.LogTo(slog.New(slog.NewTextHandler(env.Stderr, nil)))
 	cluster, err := rke2trial.Reached(kubeconfig)
 	if err != nil {
 		return nil, err

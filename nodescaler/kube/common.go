@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
@@ -20,6 +21,8 @@ type common struct {
 	owners []metav1.OwnerReference
 	// containers are what the pod's containers ask for, each by itself.
 	containers []rightsize.Container
+	// asks is the same as a HorizontalPodAutoscaler counts it.
+	asks podscaler.Asks
 }
 
 // key is the same for two that are equal.
@@ -49,6 +52,21 @@ func (c *common) key() string {
 		for _, r := range of.Restarts {
 			text(string(r))
 		}
+	}
+	amounts := func(of map[string]int64) {
+		number(int64(len(of)))
+		for _, name := range slices.Sorted(maps.Keys(of)) {
+			text(name)
+			number(of[name])
+		}
+	}
+	number(int64(len(c.asks.Containers)))
+	for _, of := range c.asks.Containers {
+		text(of.Name)
+		amounts(of.Requests)
+	}
+	if c.asks.Whole != nil {
+		amounts(c.asks.Whole)
 	}
 	return string(k)
 }

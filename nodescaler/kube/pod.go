@@ -94,8 +94,9 @@ func shortPod(p *corev1.Pod) *pod {
 	kept.tolerations(p)
 	kept.requests(p)
 	kept.resize = resizeState(p)
-	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p)}).shared()
+	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p), asks(p)}).shared()
 	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
+	kept.said.Asks = &kept.asks
 	kept.constraints(p)
 	kept.meant = nodeMeant(p)
 	return kept
@@ -145,6 +146,39 @@ func (kept *pod) requests(p *corev1.Pod) {
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
 	kept.said.Requests, kept.said.Extra = resources(all), extras(all)
+}
+
+// asks is what the controller of a HorizontalPodAutoscaler counts: the containers and the init
+// containers that are restarted, neither other init containers nor overhead; or what is requested
+// for the pod as a whole.
+func asks(p *corev1.Pod) (a podscaler.Asks) {
+	add := func(c *corev1.Container) {
+		a.Containers = append(a.Containers, podscaler.ContainerAsks{Name: text(c.Name), Requests: thousandths(c.Resources.Requests)})
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	if resource.IsPodLevelRequestsSet(p) {
+		a.Whole = thousandths(resource.PodRequests(p, resource.PodResourcesOptions{}))
+	}
+	return a
+}
+
+// thousandths are the amounts of a list; nil if it is empty.
+func thousandths(list corev1.ResourceList) map[string]int64 {
+	if len(list) == 0 {
+		return nil
+	}
+	all := make(map[string]int64, len(list))
+	for name, amount := range list {
+		all[text(string(name))] = amount.MilliValue()
+	}
+	return all
 }
 
 // constraints keeps what the pod asks of nodes beyond labels, taints and size.

@@ -135,10 +135,45 @@ spec: {tolerations: [{key: a, operator: Exists, effect: NoSchedule}, {key: b, va
 			for _, at := range []*time.Time{&got.Created, &got.Started, &got.ReadyChanged} {
 				*at = at.UTC()
 			}
+			got.Asks = nil // see below
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// What a HorizontalPodAutoscaler's metrics are in percent of: containers and sidecars by
+// themselves, neither other init containers nor overhead; or what the pod requests as a whole.
+func TestAsksAreAsAHorizontalPodAutoscalerCountsThem(t *testing.T) {
+	got := keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}
+spec:
+  overhead: {cpu: 1}
+  initContainers:
+  - {name: setup, resources: {requests: {cpu: 4}}}
+  - {name: sidecar, restartPolicy: Always, resources: {requests: {cpu: 100m}}}
+  containers:
+  - {name: app, resources: {requests: {cpu: 1500u, memory: 1Ki, example.com/tokens: 2}}}
+  - {name: proxy}`).said.Asks
+	want := &podscaler.Asks{Containers: []podscaler.ContainerAsks{
+		{Name: "app", Requests: map[string]int64{"cpu": 2, "memory": 1024_000, "example.com/tokens": 2000}}, {Name: "proxy"},
+		{Name: "sidecar", Requests: map[string]int64{"cpu": 100}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for resource, wanted := range map[string]string{"cpu": "container proxy of pod shop/b requests no cpu"} {
+		if _, why := got.Of("shop/b", resource, ""); why != wanted {
+			t.Errorf("%q, should be %q", why, wanted)
+		}
+	}
+	whole := keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}
+spec: {resources: {requests: {cpu: 2}}, containers: [{name: app, resources: {requests: {cpu: 1, memory: 1Ki}}}]}`).said.Asks
+	if cpu, why := whole.Of("shop/b", "cpu", ""); cpu != 2000 || why != "" {
+		t.Errorf("the whole requests %d: %s", cpu, why)
+	}
+	if cpu, why := whole.Of("shop/b", "cpu", "app"); cpu != 1000 || why != "" {
+		t.Errorf("its container requests %d: %s", cpu, why)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestPodsAreLostWithTheirHostOrTheirNode(t *testing.T) {
 	w.snap.Pods = append(w.snap.Pods, nodescaler.Pod{Pod: podscaler.Pod{Name: "waits"}, Workload: "shop/web"})
 	w.index()
 	var lost []string
-	for _, p := range w.podsOf("shop/web") {
+	for _, p := range w.podsOf("shop/web", false) {
 		if p.Lost {
 			lost = append(lost, p.Name)
 		}

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -27,8 +28,8 @@ type Observation struct {
 	ClusterErr, MachinesErr error
 	// Windows are what was measured of the workloads whose turn it is (Memory.Due), by name.
 	Windows map[string]Measured
-	// Sizes and Uses are what the pods request whose sizes are looked at, and what their containers
-	// use.
+	// Sizes are what the pods request whose sizes are looked at, and Uses what containers use, by
+	// pod: of those namespaces where either sizes or a policy goes by it.
 	Sizes map[string]rightsize.Pod
 	Uses  map[string][]podscaler.ContainerUse
 }
@@ -52,6 +53,10 @@ func (p *Ports) Observe(ctx context.Context, now time.Time) Observation {
 // Measure reads what Decide goes by besides, of the workloads whose turn it is.
 func (p *Ports) Measure(ctx context.Context, o *Observation, in *Intent, m *Memory) {
 	p.weigh(o, in, m)
+	byContainer := func(w Workload) bool { return w.ByContainer }
+	if p.Uses != nil && slices.ContainsFunc(in.Workloads, byContainer) {
+		o.Uses = p.Uses()
+	}
 	due := m.Due(o, in)
 	o.Windows = make(map[string]Measured, len(due))
 	for _, w := range due {

@@ -90,7 +90,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 		d.step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
 		return a
 	}
-	pods := d.podsOf(wl.Name)
+	pods := d.podsOf(wl.Name, in.ByContainer)
 	a.Replicas = replicas
 	for i := range pods {
 		if pods[i].Ready && !pods[i].Terminating {
@@ -192,11 +192,15 @@ func (d *decider) answer(a *asked) WorkloadStep {
 	return a.WorkloadStep
 }
 
-func (d *decider) podsOf(workload string) []podscaler.Pod {
+// podsOf are a workload's pods as its policy sees them: with what their containers use, if it goes
+// by that.
+func (d *decider) podsOf(workload string, byContainer bool) []podscaler.Pod {
 	from := len(d.seen)
 	for _, j := range d.byWorkload[workload] {
 		p := d.snap.Pods[j].Pod
-		p.Lost = d.lost[d.snap.Pods[j].Node]
+		if p.Lost = d.lost[d.snap.Pods[j].Node]; byContainer {
+			p.Uses = d.o.Uses[p.Name]
+		}
 		d.seen = append(d.seen, p)
 	}
 	return d.seen[from:len(d.seen):len(d.seen)]

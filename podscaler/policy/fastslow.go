@@ -127,12 +127,12 @@ func (p *fastSlow) look(v *podscaler.View) (u use, why *podscaler.Reason) {
 		r := failed(kind, p.name(), why)
 		return use{}, &r
 	}
-	kind, of := Pods, samples{}
+	kind := Pods
 	if p.metric == "" {
-		kind, of.filter = Resource, true
+		kind = Resource
 	}
-	series, fault := perPod(v, kind, p.metric)
-	of.series = series
+	of, fault := perPod(v, kind, cmp.Or(p.metric, podscaler.ResourceCPU), "")
+	of.filter = kind == Resource
 	u.goal = 1000 * p.target
 	u.full = u.goal
 	if kind == Resource {

@@ -15,7 +15,8 @@ import (
 // that any metric asks for, by the controller's rules as of Kubernetes 1.37. Those lean to the
 // safe side: a pod whose use is not known counts so as to make the change smaller.
 //
-// It needs each pod's CPU, or series of the view's window by name.
+// It needs what each pod uses of a resource, or its containers, or series of the view's window by
+// name.
 //
 // It loses where the metric saturates: CPU stops at its limit, so that growth is 1/target a run
 // at most, and none if 1/target is within the tolerance. It loses by the time that a machine
@@ -42,14 +43,20 @@ type HPA struct {
 // Metric is a metric and the one target it has.
 type Metric struct {
 	Type MetricType `json:"type" yaml:"type"`
-	// Name is cpu for a Resource, and a series in the view's window for all others.
+	// Name is that of the resource for Resource and ContainerResource, such as cpu or memory, and a
+	// series in the view's window for all others.
 	Name string `json:"name" yaml:"name"`
-	// AverageUtilization is in percent of the pods' requests; for Resource.
+	// Container is the container that is looked at; for ContainerResource.
+	Container string `json:"container,omitempty" yaml:"container,omitempty"`
+	// AverageUtilization is in percent of what is requested; for Resource and ContainerResource.
 	AverageUtilization int `json:"averageUtilization,omitempty" yaml:"averageUtilization,omitempty"`
 	// AverageValue is for each pod; for all types.
 	AverageValue Quantity `json:"averageValue,omitempty" yaml:"averageValue,omitempty"`
 	// Value is for the whole; for Object and External.
 	Value Quantity `json:"value,omitempty" yaml:"value,omitempty"`
+	// Activation is what the whole must be above to call for a workload that is idle; for Object
+	// and External. Unset is 0.
+	Activation Quantity `json:"activation,omitempty" yaml:"activation,omitempty"`
 }
 
 // MetricType is where a metric comes from, in the words of autoscaling/v2.
@@ -57,11 +64,18 @@ type MetricType string
 
 // The types of metric.
 const (
-	Resource MetricType = "Resource" // each pod's CPU
-	Pods     MetricType = "Pods"     // a series with a value for each pod
-	Object   MetricType = "Object"   // a series with one value, of something in the cluster
-	External MetricType = "External" // a series with one value, of something outside
+	Resource          MetricType = "Resource"          // what each pod uses of a resource
+	ContainerResource MetricType = "ContainerResource" // what one container of each pod uses of it
+	Pods              MetricType = "Pods"              // a series with a value for each pod
+	Object            MetricType = "Object"            // a series with one value, in the cluster
+	External          MetricType = "External"          // a series with one value, from outside
 )
+
+// ofResource reports whether it is what pods use of a resource, which the metrics API measures.
+func (t MetricType) ofResource() bool { return t == Resource || t == ContainerResource }
+
+// perPod reports whether there is a value for each pod.
+func (t MetricType) perPod() bool { return t.ofResource() || t == Pods }
 
 func init() {
 	register("HPA", "keeps a metric, such as CPU, at a target, by the rules of Kubernetes' HorizontalPodAutoscaler.", func(s Spec) (podscaler.Policy, error) {
@@ -97,23 +111,47 @@ func newHPA(c HPA) (podscaler.Policy, error) {
 
 // targetsOf are the targets that each type of metric may have.
 var targetsOf = map[MetricType][]string{
-	Resource: {"averageUtilization", "averageValue"},
-	Pods:     {"averageValue"},
-	Object:   {"averageValue", "value"},
-	External: {"averageValue", "value"},
+	Resource:          {"averageUtilization", "averageValue"},
+	ContainerResource: {"averageUtilization", "averageValue"},
+	Pods:              {"averageValue"},
+	Object:            {"averageValue", "value"},
+	External:          {"averageValue", "value"},
+}
+
+// validateType looks at what metrics of both policies are named by, and returns the targets that
+// one of its type may have.
+func validateType(f *faults, key string, t MetricType, name, container string) (allowed []string, known bool) {
+	allowed, known = targetsOf[t]
+	f.unless(known, key+".type", "must be Resource, ContainerResource, Pods, Object or External", strconv.Quote(string(t)))
+	if !known {
+		return nil, false
+	}
+	f.unless(name != "", key+".name", "must not be empty", `""`)
+	f.unless(t != ContainerResource || container != "", key+".container", "must name the container with type ContainerResource", `""`)
+	f.unless(t == ContainerResource || container == "", key+".container", "must be empty but with type ContainerResource", strconv.Quote(container))
+	return allowed, known
+}
+
+// title names the metric in reasons.
+func (m *Metric) title() string { return titleOf(m.Name, m.Container) }
+
+func titleOf(name, container string) string {
+	if container == "" {
+		return name
+	}
+	return name + " of container " + container
 }
 
 func (m *Metric) validate(f *faults, key string) {
-	allowed, known := targetsOf[m.Type]
+	allowed, known := validateType(f, key, m.Type, m.Name, m.Container)
 	if !known {
-		f.unless(false, key+".type", "must be Resource, Pods, Object or External", strconv.Quote(string(m.Type)))
 		return
 	}
-	f.unless(m.Name != "", key+".name", "must not be empty", `""`)
-	f.unless(m.Type != Resource || m.Name == "cpu", key+".name", "must be cpu, the only resource that is measured", strconv.Quote(m.Name))
 	f.unless(m.AverageUtilization >= 0, key+".averageUtilization", "must be above 0", m.AverageUtilization)
 	f.unless(m.AverageValue >= 0, key+".averageValue", "must be above 0", m.AverageValue)
 	f.unless(m.Value >= 0, key+".value", "must be above 0", m.Value)
+	f.unless(m.Activation >= 0, key+".activation", "must be at least 0", m.Activation)
+	f.unless(m.Activation == 0 || !m.Type.perPod(), key+".activation", "may be set only with type Object or External, which there are without pods", m.Activation)
 	set := m.targets()
 	one := len(set) == 1 && slices.Contains(allowed, set[0])
 	rule := fmt.Sprintf("must have one target, which for %s is %s", m.Type, strings.Join(allowed, " or "))
@@ -138,10 +176,12 @@ func (h *hpa) check(w *podscaler.Workload) error {
 	var f faults
 	whole := false
 	for i, m := range h.metrics {
-		whole = whole || m.Type == Object || m.Type == External
-		f.unless(m.AverageUtilization == 0 || w.Pod.CPU > 0, "pod.cpu",
-			fmt.Sprintf("must be above 0 for hpa.metrics[%d], which is in percent of it", i), int64(w.Pod.CPU))
+		whole = whole || !m.Type.perPod()
+		request, known := requestOf(w, m.Name)
+		f.unless(m.AverageUtilization == 0 || m.Container != "" || !known || request > 0, "pod."+m.Name,
+			fmt.Sprintf("must be above 0 for hpa.metrics[%d], which is in percent of it", i), request)
 	}
+	f.unless(w.Idle == nil || whole, "idle", "must be omitted without an Object or External metric, which alone can call for a workload", "there")
 	f.unless(w.Min > 0 || whole, "minReplicas", "must be at least 1 without an Object or External metric, for nothing else can be measured at 0", w.Min)
 	return f.err()
 }
@@ -169,14 +209,36 @@ func (h *hpa) Desired(v *podscaler.View) podscaler.Recommendation {
 	return podscaler.Recommendation{Replicas: most, Known: true, Reasons: reasons}
 }
 
+// Calls reports whether a metric of the whole is above its activation. One that is unknown may be.
+func (h *hpa) Calls(v *podscaler.View) podscaler.Call {
+	var low, unknown []string
+	for i := range h.metrics {
+		m := &h.metrics[i]
+		if m.Type.perPod() {
+			continue
+		}
+		total, why := whole(v, m.Name)
+		switch {
+		case why != "":
+			unknown = append(unknown, fmt.Sprintf("%s is unknown: %s", m.Name, why))
+		case total > float64(m.Activation):
+			return podscaler.Call{Active: true, Known: true, Why: fmt.Sprintf("%s is %s, above its activation of %s", m.Name, amount(total), m.Activation)}
+		default:
+			low = append(low, fmt.Sprintf("%s is %s, not above its activation of %s", m.Name, amount(total), m.Activation))
+		}
+	}
+	return podscaler.Call{Known: len(unknown) == 0, Why: strings.Join(append(unknown, low...), "; ")}
+}
+
 // propose returns what one metric asks for, or -1 if that cannot be known, and why.
 func (h *hpa) propose(v *podscaler.View, m *Metric) (int, podscaler.Reason) {
-	if m.Type == Resource || m.Type == Pods {
-		series, why := perPod(v, m.Type, m.Name)
+	if m.Type.perPod() {
+		of, why := perPod(v, m.Type, m.Name, m.Container)
 		if why != "" {
-			return -1, failed(m.Type, m.Name, why)
+			return -1, failed(m.Type, m.title(), why)
 		}
-		return h.byPod(v, m, samples{series: series, filter: m.Type == Resource})
+		of.filter = m.Name == podscaler.ResourceCPU && of.series == nil
+		return h.byPod(v, m, of)
 	}
 	total, why := whole(v, m.Name)
 	switch {
@@ -191,7 +253,7 @@ func (h *hpa) propose(v *podscaler.View, m *Metric) (int, podscaler.Reason) {
 }
 
 func (m *Metric) found(format string, args ...any) podscaler.Reason {
-	return podscaler.Because(podscaler.ReasonValidMetricFound, "%s is %s", m.Name, fmt.Sprintf(format, args...))
+	return podscaler.Because(podscaler.ReasonValidMetricFound, "%s is %s", m.title(), fmt.Sprintf(format, args...))
 }
 
 // byValue compares the whole with its target, in the ratio of the ready pods. From zero the
@@ -237,78 +299,8 @@ func (h *hpa) byAverage(v *podscaler.View, m *Metric, total float64) (int, podsc
 	return n, m.found("%s, %s a pod with %d pods there, ratio %.4g%s: %d wanted", value, m.AverageValue, there, ratio, band.note(ratio), n)
 }
 
-// byPod compares the mean over the pods with its target. Pods without a sample count as using
-// all they should on the way down and nothing on the way up; pods that are not ready count as
-// using nothing on the way up. What then would turn round, or be within the tolerance, stays.
-func (h *hpa) byPod(v *podscaler.View, m *Metric, of samples) (int, podscaler.Reason) {
-	if m.AverageUtilization > 0 && v.Workload.Pod.CPU <= 0 {
-		return -1, failed(m.Type, m.Name, "the pods request no cpu that it could be in percent of")
-	}
-	t := h.startup.tally(v, of)
-	if t.ready == 0 {
-		return -1, failed(m.Type, m.Name, "no ready pod has a sample")
-	}
-	goal, band, n := goalOf(m, v.Workload), bandOf(v, h.tolerance), t.ready
-	before, unready := goal.ratio(t.total, n), 0
-	switch {
-	case before < 1:
-		t.total += goal.missing * float64(t.missing)
-		n += t.missing
-	case before > 1:
-		unready = t.unready
-		n += t.missing + unready
-	}
-	filled, ratio, note := n > t.ready, goal.ratio(t.total, n), ""
-	want := whole32(ratio * float64(n))
-	turned := (before-1)*(ratio-1) < 0 || filled && (ratio-1)*float64(want-v.Replicas) < 0
-	if turned || band.holds(ratio) {
-		want = v.Replicas
-	}
-	if filled {
-		note = fmt.Sprintf(" (%.4g before counting in %d without a sample and %d not ready)", before, t.missing, unready)
-	}
-	return want, m.found("%s of %s over %d pods, ratio %.4g%s%s: %d wanted",
-		goal.print(goal.usage(t.total, n)), goal.print(goal.target), n, ratio, note, band.note(ratio), want)
-}
-
 // whole32 rounds up as the controller does: floats make 15 of 50 pods at 14 % of 50 %, not 14.
 func whole32(x float64) int { return int(min(max(math.Ceil(x), 0), math.MaxInt32)) }
-
-// goal is a target for each pod: in percent of a request, or in thousandths if request is 0.
-type goal struct {
-	target, request float64
-	missing         float64 // what a pod without a sample counts as on the way down
-}
-
-func goalOf(m *Metric, w *podscaler.Workload) goal {
-	if m.AverageUtilization == 0 {
-		return goal{target: float64(m.AverageValue), missing: float64(m.AverageValue)}
-	}
-	request := float64(w.Pod.CPU)
-	return goal{
-		target:  float64(m.AverageUtilization),
-		request: request,
-		missing: math.Trunc(request * float64(max(100, m.AverageUtilization)) / 100),
-	}
-}
-
-// usage is the mean over n pods in whole thousandths or percent. The controller cuts off what
-// is below one, too; keeping it would act at 66.8 % where an HPA sees 66.
-func (g goal) usage(total float64, n int) float64 {
-	if g.request > 0 {
-		return math.Trunc(100 * total / (g.request * float64(n)))
-	}
-	return math.Trunc(total / float64(n))
-}
-
-func (g goal) ratio(total float64, n int) float64 { return g.usage(total, n) / g.target }
-
-func (g goal) print(usage float64) string {
-	if g.request > 0 {
-		return strconv.FormatFloat(usage, 'f', -1, 64) + "%"
-	}
-	return Quantity(usage).String()
-}
 
 func (b band) holds(ratio float64) bool { return 1-b.down <= ratio && ratio <= 1+b.up }
 

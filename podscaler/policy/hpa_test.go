@@ -313,8 +313,11 @@ func TestHPASettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 		{policy.HPA{Tolerance: new(math.NaN())}, "hpa.tolerance: must be at least 0, was NaN"},
 		{policy.HPA{CPUInitializationPeriod: new(podscaler.Duration(-1))}, "hpa.cpuInitializationPeriod: must be at least 0, was -1ns"},
 		{policy.HPA{InitialReadinessDelay: new(podscaler.Duration(-1))}, "hpa.initialReadinessDelay: must be at least 0, was -1ns"},
-		{policy.HPA{Metrics: []policy.Metric{{Type: "Cpu"}}}, `hpa.metrics[0].type: must be Resource, Pods, Object or External, was "Cpu"`},
-		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Resource, Name: "memory", AverageValue: 1}}}, `hpa.metrics[0].name: must be cpu, the only resource that is measured, was "memory"`},
+		{policy.HPA{Metrics: []policy.Metric{{Type: "Cpu"}}}, `hpa.metrics[0].type: must be Resource, ContainerResource, Pods, Object or External, was "Cpu"`},
+		{policy.HPA{Metrics: []policy.Metric{{Type: policy.ContainerResource, Name: "memory", AverageValue: 1}}}, `hpa.metrics[0].container: must name the container with type ContainerResource, was ""`},
+		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Resource, Name: "memory", Container: "app", AverageValue: 1}}}, `hpa.metrics[0].container: must be empty but with type ContainerResource, was "app"`},
+		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Resource, Name: "cpu", AverageValue: 1, Activation: 5000}}}, "hpa.metrics[0].activation: may be set only with type Object or External, which there are without pods, was 5"},
+		{policy.HPA{Metrics: []policy.Metric{{Type: policy.External, Name: "rps", Value: 5, Activation: -5000}}}, "hpa.metrics[0].activation: must be at least 0, was -5"},
 		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Pods, AverageValue: 1}}}, `hpa.metrics[0].name: must not be empty, was ""`},
 		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Pods, Name: "rps"}}}, "hpa.metrics[0]: must have one target, which for Pods is averageValue, was none"},
 		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Pods, Name: "rps", Value: 5}}}, "hpa.metrics[0]: must have one target, which for Pods is averageValue, was value"},
@@ -336,16 +339,18 @@ func TestHPANeedsOfItsWorkload(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := usual()
-	w.Min, w.Pod = 0, pricing.Resources{}
+	w.Min, w.Pod, w.Idle = 0, pricing.Resources{}, &podscaler.Idle{}
 	err = policy.Check(&w, cpu)
 	for _, fault := range []string{
 		"pod.cpu: must be above 0 for hpa.metrics[0], which is in percent of it, was 0",
 		"minReplicas: must be at least 1 without an Object or External metric",
+		"idle: must be omitted without an Object or External metric, which alone can call for a workload, was there",
 	} {
 		if err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("faults are %v, should have %q", err, fault)
 		}
 	}
+	w.Idle = nil
 	s := podscaler.NewScaler(w, cpu)
 	d := s.Decide(&podscaler.View{Now: now, Workload: s.Workload(), Replicas: 3, Pods: running(3, 0.1)})
 	if d.Known || d.To != 3 || d.Reasons[0].Code != podscaler.ReasonFailedGetResourceMetric {

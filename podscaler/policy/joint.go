@@ -159,6 +159,9 @@ func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 // is paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
+	if s.outlook.known {
+		r.Forecast = podscaler.Forecast{Load: s.outlook.pod, Unit: podscaler.Cores, Within: s.outlook.podLead}
+	}
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.allocator.off.agreed {
 		if n = max(pl.Coming, p.allocator.agreed(v, pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {

@@ -36,22 +36,52 @@ func (s startup) over(r podscaler.Readiness) podscaler.Readiness {
 	return r
 }
 
-// samples are a metric's values of each pod: its CPU, or a series by pod name if there is one.
+// samples are a metric's values of each pod: a series by pod name if there is one, and else what is
+// used of a resource by the pod, or by one container of it.
 type samples struct {
-	series map[string]float64
+	series              map[string]float64
+	resource, container string
 	// filter leaves out pods that are starting.
 	filter bool
 }
 
-// of returns a pod's sample and when it began. A series does not say when: it is taken to be
-// of this moment.
+// of returns a pod's sample, in whole thousandths, and when it began. A series does not say when:
+// it is taken to be of this moment.
 func (s samples) of(p *podscaler.Pod, now time.Time) (value float64, since time.Time, ok bool) {
 	if s.series == nil {
-		value, ok = p.CPU.Number()
-		return value, p.CPU.At.Add(-p.CPU.Span), ok
+		value, sample, ok := p.Used(s.resource, s.container)
+		return value, sample.At.Add(-sample.Span), ok
 	}
 	value, ok = s.series[p.Name]
-	return value, now, ok && podscaler.Known(value).Known
+	return podscaler.Thousandths(value), now, ok && podscaler.Known(value).Known
+}
+
+// worth is what a pod's sample is worth.
+type worth int
+
+const (
+	ignored worth = iota // it is on its way out
+	unready
+	missing
+	ready
+	worths // how many there are
+)
+
+// worth judges a pod's sample.
+func (s samples) worth(p *podscaler.Pod, rules *podscaler.Readiness, now time.Time) (w worth, value float64) {
+	if p.Terminating || p.Phase == podscaler.Failed {
+		return ignored, 0
+	}
+	value, since, ok := s.of(p, now)
+	switch {
+	case p.Phase == podscaler.Pending:
+		return unready, 0
+	case !ok:
+		return missing, 0
+	case s.filter && rules.Starting(p, since, now):
+		return unready, 0
+	}
+	return ready, value
 }
 
 // tally is a workload's pods by what their samples are worth, and the sum over the ready ones.
@@ -63,41 +93,47 @@ type tally struct {
 // tally sorts the pods; those that are on their way out count for nothing.
 func (s startup) tally(v *podscaler.View, of samples) (t tally) {
 	rules := s.over(v.Workload.Readiness)
+	var count [worths]int
 	for i := range v.Pods {
-		p := &v.Pods[i]
-		if p.Terminating || p.Phase == podscaler.Failed {
-			continue
-		}
-		value, since, ok := of.of(p, v.Now)
-		switch {
-		case p.Phase == podscaler.Pending:
-			t.unready++
-		case !ok:
-			t.missing++
-		case of.filter && rules.Starting(p, since, v.Now):
-			t.unready++
-		default:
-			t.ready++
-			t.total += thousandths(value)
-		}
+		w, value := of.worth(&v.Pods[i], &rules, v.Now)
+		count[w]++
+		t.total += value
 	}
+	t.ready, t.unready, t.missing = count[ready], count[unready], count[missing]
 	return t
 }
 
-// perPod returns a metric's values of each pod, or why there are none.
-func perPod(v *podscaler.View, kind MetricType, name string) (series map[string]float64, why string) {
+// perPod returns where a metric's values of each pod come from, or why there are none.
+func perPod(v *podscaler.View, kind MetricType, name, container string) (of samples, why string) {
 	m, measured := v.Window.Metrics[name]
 	switch {
 	case len(v.Pods) == 0:
-		return nil, "the workload has no pods"
+		return of, "the workload has no pods"
+	case kind == ContainerResource:
+		return samples{resource: name, container: container}, ""
 	case kind == Resource:
-		return nil, ""
+		return samples{resource: name}, ""
 	case !measured:
-		return nil, "it was not measured"
+		return of, "it was not measured"
 	case m.PerPod == nil:
-		return nil, cmp.Or(m.Why, "it has no value for each pod")
+		return of, cmp.Or(m.Why, "it has no value for each pod")
 	}
-	return m.PerPod, ""
+	return samples{series: m.PerPod}, ""
+}
+
+// noSample says why no ready pod has a sample of a metric, if more is known of it.
+func noSample(pods []podscaler.Pod, container string) string {
+	lacks := false
+	for i := range pods {
+		if container == "" || pods[i].Has(container) {
+			return "no ready pod has a sample"
+		}
+		lacks = lacks || pods[i].Uses != nil
+	}
+	if !lacks {
+		return "no ready pod has a sample"
+	}
+	return "no pod has a container " + container
 }
 
 // whole returns a metric's one value in thousandths, or why there is none.
@@ -110,15 +146,16 @@ func whole(v *podscaler.View, name string) (total float64, why string) {
 	if !ok {
 		return 0, cmp.Or(m.Why, "it has no value")
 	}
-	return thousandths(total), ""
+	return podscaler.Thousandths(total), ""
 }
 
 // failedCodes are an HPA's words for a metric that is unknown.
 var failedCodes = map[MetricType]string{
-	Resource: podscaler.ReasonFailedGetResourceMetric,
-	Pods:     podscaler.ReasonFailedGetPodsMetric,
-	Object:   podscaler.ReasonFailedGetObjectMetric,
-	External: podscaler.ReasonFailedGetExternalMetric,
+	Resource:          podscaler.ReasonFailedGetResourceMetric,
+	ContainerResource: podscaler.ReasonFailedGetContainerMetric,
+	Pods:              podscaler.ReasonFailedGetPodsMetric,
+	Object:            podscaler.ReasonFailedGetObjectMetric,
+	External:          podscaler.ReasonFailedGetExternalMetric,
 }
 
 func failed(kind MetricType, name, why string) podscaler.Reason {

@@ -270,7 +270,7 @@ func (p *predictive) Desired(v *podscaler.View) podscaler.Recommendation {
 		d.because(podscaler.ReasonTooLittleHistory, "%d wanted, but only %d periods have been seen since the start, and nothing is shrunk before there are %d", d.want, p.seen, warmUp)
 		d.want = v.Replicas
 	}
-	return podscaler.Recommendation{Replicas: d.want, Known: d.known, Reasons: d.reasons}
+	return podscaler.Recommendation{Replicas: d.want, Known: d.known, Reasons: d.reasons, Forecast: d.expects}
 }
 
 // inBrackets puts a reason into a sentence, if there is one.
@@ -377,6 +377,7 @@ func (p *predictive) bySize(d *draft, profile capacity.Profile) (ok bool) {
 		load = e.quantile
 		said += fmt.Sprintf(", with a chance of %.4g no more than %.4g", *p.settings.Quantile, e.quantile)
 	}
+	d.expects = podscaler.Forecast{Load: load, Unit: podscaler.RequestsPerSecond, Within: time.Duration(h) * p.series.length}
 	d.want, d.known = p.pods(d.view, profile, load, e.distribution), true
 	d.because(podscaler.ReasonForecast, "%s within %s by %s: with %.4g of the capacity %s, %d wanted",
 		said, p.within(h), p.foresight.who(), p.excess, p.shape, d.want)

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -63,11 +62,4 @@ func (q Quantity) String() string {
 	}
 	s := fmt.Sprintf("%s%d.%03d", sign, whole, frac)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-}
-
-// thousandths rounds a measurement up to whole thousandths, as Kubernetes does when it reads a
-// metric, and keeps it within what a Quantity can hold.
-func thousandths(v float64) float64 {
-	const most = 1e18
-	return min(max(math.Ceil(v*1000-1e-9), -most), most)
 }

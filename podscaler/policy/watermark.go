@@ -18,7 +18,8 @@ import (
 // to as many as bring it up to that; between them nothing is done. A step goes so many percent
 // and no further, and after each there is a pause.
 //
-// It needs each pod's CPU, or series of the view's window by name. Where a service registry is
+// It needs what each pod uses of a resource, or its containers, or series of the view's window by
+// name. Where a service registry is
 // read, too, pods that it does not send requests to carry none of the load.
 //
 // It loses where the band is narrow. One pod fewer of r carries r/(r−1) of the load, so that
@@ -74,10 +75,13 @@ type Watermark struct {
 // WatermarkMetric is a metric and its marks, of which one is enough.
 type WatermarkMetric struct {
 	Type MetricType `json:"type" yaml:"type"`
-	// Name is cpu for a Resource, and a series in the view's window for all others.
-	Name string   `json:"name" yaml:"name"`
-	High Quantity `json:"high,omitempty" yaml:"high,omitempty"`
-	Low  Quantity `json:"low,omitempty" yaml:"low,omitempty"`
+	// Name is that of the resource for Resource and ContainerResource, such as cpu or memory, and a
+	// series in the view's window for all others.
+	Name string `json:"name" yaml:"name"`
+	// Container is the container that is looked at; for ContainerResource.
+	Container string   `json:"container,omitempty" yaml:"container,omitempty"`
+	High      Quantity `json:"high,omitempty" yaml:"high,omitempty"`
+	Low       Quantity `json:"low,omitempty" yaml:"low,omitempty"`
 }
 
 // ByDirection is a time for growing and one for shrinking.
@@ -201,10 +205,7 @@ func (w *watermark) validateMarks(f *faults, alone bool) {
 		if alone {
 			key = "watermark"
 		}
-		_, known := targetsOf[m.Type]
-		f.unless(known, key+".type", "must be Resource, Pods, Object or External", strconv.Quote(string(m.Type)))
-		f.unless(m.Name != "", key+".name", "must not be empty", `""`)
-		f.unless(m.Type != Resource || m.Name == "cpu", key+".name", "must be cpu, the only resource that is measured", strconv.Quote(m.Name))
+		validateType(f, key, m.Type, m.Name, m.Container)
 		f.unless(m.High >= 0, key+".high", "must be above 0", m.High)
 		f.unless(m.Low >= 0, key+".low", "must be above 0", m.Low)
 		f.unless(m.High == 0 || m.High > m.Low, key+".high", fmt.Sprintf("must be above low, which is %s", m.Low), m.High)
@@ -245,7 +246,7 @@ func (w *watermark) warnings(of *podscaler.Workload) (all []podscaler.Reason) {
 		}
 		all = append(all, podscaler.Because(podscaler.ReasonNarrowBand,
 			"the high watermark of %s is %.4g times the low one, and %d replicas in place of %d carry %.4g times the load each: that shrink %s",
-			w.metrics[i].Name, b.high/b.low, least, from, float64(from)/float64(least), comes))
+			titleOf(w.metrics[i].Name, w.metrics[i].Container), b.high/b.low, least, from, float64(from)/float64(least), comes))
 	}
 	return all
 }
@@ -255,6 +256,7 @@ type draft struct {
 	view    *podscaler.View
 	want    int
 	known   bool // whether want says anything, where a policy keeps account of it
+	expects podscaler.Forecast
 	reasons []podscaler.Reason
 }
 
@@ -402,7 +404,7 @@ func (w *watermark) settle(d *draft, wishes []wish) {
 		}
 		if least := min(w.needed(x.demand/x.high), d.view.Replicas); d.want < least {
 			d.because(podscaler.ReasonWouldOscillate, "%d wanted, with %s at %s then, above its high watermark of %s: %d stay",
-				d.want, x.name, amount(x.demand/float64(d.want)), amount(x.high), least)
+				d.want, x.name, x.print(x.demand/float64(d.want)), x.print(x.high), least)
 			d.want = least
 		}
 	}

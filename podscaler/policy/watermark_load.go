@@ -24,10 +24,12 @@ const (
 type marks struct {
 	high, low float64
 	band      band
+	print     func(thousandths float64) string
 }
 
 func (w *watermark) marksOf(v *podscaler.View, m *WatermarkMetric) marks {
-	b := marks{float64(m.High), float64(m.Low), bandOf(v, w.tolerance)}
+	print := func(thousandths float64) string { return printAmount(m.Type, m.Name, thousandths) }
+	b := marks{float64(m.High), float64(m.Low), bandOf(v, w.tolerance), print}
 	if m.High == 0 && m.Low == 0 {
 		request := float64(v.Workload.Pod.CPU)
 		b.high, b.low = request*defaultHigh/100, request*defaultLow/100
@@ -64,15 +66,15 @@ func (b marks) fill(s side) float64 {
 	return b.low
 }
 
-// print says where a load would be left alone.
-func (b marks) print() string {
+// String says where a load would be left alone.
+func (b marks) String() string {
 	switch {
 	case b.high == 0:
-		return "not below " + amount(b.bottom()).String()
+		return "not below " + b.print(b.bottom())
 	case b.low == 0:
-		return "not above " + amount(b.top()).String()
+		return "not above " + b.print(b.top())
 	}
-	return fmt.Sprintf("within %s and %s", amount(b.bottom()), amount(b.top()))
+	return fmt.Sprintf("within %s and %s", b.print(b.bottom()), b.print(b.top()))
 }
 
 // amount prints thousandths, to the nearest.
@@ -98,9 +100,8 @@ func (w *watermark) load(t tally, registered int) load {
 	return load{t.total / float64(n), t.total, n, "over"}
 }
 
-func (l load) String() string {
-	return fmt.Sprintf("%s %s %d pods", amount(l.value), l.in, l.pods)
-}
+// of says what is measured, of how many pods.
+func (b marks) of(l load) string { return fmt.Sprintf("%s %s %d pods", b.print(l.value), l.in, l.pods) }
 
 // filled counts the pods without a sample as ready ones with that much each.
 func (t tally) filled(each float64) tally {
@@ -109,13 +110,14 @@ func (t tally) filled(each float64) tally {
 
 // measure returns a metric's sum over the pods that count, or why it is unknown.
 func (w *watermark) measure(v *podscaler.View, m *WatermarkMetric) (t tally, why string) {
-	if m.Type == Resource || m.Type == Pods {
-		series, why := perPod(v, m.Type, m.Name)
+	if m.Type.perPod() {
+		of, why := perPod(v, m.Type, m.Name, m.Container)
 		if why != "" {
 			return t, why
 		}
-		if t = w.startup.tally(v, samples{series: series, filter: true}); t.ready == 0 {
-			return t, "no ready pod has a sample"
+		of.filter = true
+		if t = w.startup.tally(v, of); t.ready == 0 {
+			return t, noSample(v.Pods, m.Container)
 		}
 	} else {
 		total, why := whole(v, m.Name)
@@ -138,6 +140,7 @@ type wish struct {
 	side         side
 	replicas     int
 	demand, high float64
+	print        func(thousandths float64) string
 }
 
 // wishes are those of the metrics that are known, and how many are not.
@@ -150,11 +153,11 @@ func (w *watermark) wishes(d *draft, registered int) (known []wish, blind int) {
 			why = "the pods request no cpu that its watermarks could be in percent of"
 		}
 		if why != "" {
-			d.reasons = append(d.reasons, failed(m.Type, m.Name, why))
+			d.reasons = append(d.reasons, failed(m.Type, titleOf(m.Name, m.Container), why))
 			blind++
 			continue
 		}
-		known = append(known, w.wish(d, m.Name, t, b, registered))
+		known = append(known, w.wish(d, titleOf(m.Name, m.Container), t, b, registered))
 	}
 	return known, blind
 }
@@ -165,28 +168,28 @@ func (w *watermark) wish(d *draft, name string, t tally, b marks, registered int
 	before := w.load(t, registered)
 	now, note := before, ""
 	at := b.side(before.value)
-	x := wish{name: name, replicas: d.view.Replicas, high: b.high}
+	x := wish{name: name, replicas: d.view.Replicas, high: b.high, print: b.print}
 	if before.value == 0 && !w.tolerateZero {
 		d.because(podscaler.ReasonZeroNotTolerated, "%s is 0 over %d pods, which may be no measurement: %d stay (tolerateZero)", name, before.pods, d.view.Replicas)
 		return x
 	}
 	if t.missing > 0 && at != between {
 		now = w.load(t.filled(b.fill(at)), registered)
-		note = fmt.Sprintf(" (%s before counting in %d without a sample)", amount(before.value), t.missing)
+		note = fmt.Sprintf(" (%s before counting in %d without a sample)", b.print(before.value), t.missing)
 		if b.side(now.value) != at {
 			at = between
 		}
 	}
 	x.side, x.demand = at, now.demand
-	switch is := fmt.Sprintf("%s is %s%s", name, now, note); at {
+	switch is := fmt.Sprintf("%s is %s%s", name, b.of(now), note); at {
 	case aboveHigh:
 		x.replicas = w.needed(now.demand / b.high)
-		d.because(podscaler.ReasonAboveHighWatermark, "%s, above %s: %d wanted to bring it to %s", is, amount(b.top()), x.replicas, amount(b.high))
+		d.because(podscaler.ReasonAboveHighWatermark, "%s, above %s: %d wanted to bring it to %s", is, b.print(b.top()), x.replicas, b.print(b.high))
 	case belowLow:
 		x.replicas = w.carried(now.demand / b.low)
-		d.because(podscaler.ReasonBelowLowWatermark, "%s, below %s: %d wanted to bring it to %s", is, amount(b.bottom()), x.replicas, amount(b.low))
+		d.because(podscaler.ReasonBelowLowWatermark, "%s, below %s: %d wanted to bring it to %s", is, b.print(b.bottom()), x.replicas, b.print(b.low))
 	default:
-		d.because(podscaler.ReasonWithinWatermarks, "%s, %s: %d stay", is, b.print(), d.view.Replicas)
+		d.because(podscaler.ReasonWithinWatermarks, "%s, %s: %d stay", is, b, d.view.Replicas)
 		w.approach(d, &x, t, b, registered)
 		return x
 	}
@@ -213,7 +216,7 @@ func (w *watermark) approach(d *draft, x *wish, t tally, b marks, registered int
 		return
 	}
 	x.replicas, x.demand = to, demand
-	d.because(podscaler.ReasonConvergeToWatermark, "%s would be %s with %d replicas, nearer to the watermark of %s", x.name, amount(each), to, amount(mark))
+	d.because(podscaler.ReasonConvergeToWatermark, "%s would be %s with %d replicas, nearer to the watermark of %s", x.name, b.print(each), to, b.print(mark))
 }
 
 // printVersions prints how many instances there are of each version.

@@ -586,8 +586,8 @@ func TestWatermarkSettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 		"watermark.high: must be set to converge to it, was 0":                                                     {Low: 400, ConvergeTo: policy.ConvergeHigh},
 		"watermark.cpuInitializationPeriod: must be at least 0, was -1s":                                           {CPUInitializationPeriod: seconds(-1)},
 		"watermark.metrics: must be empty with watermark.high or watermark.low, which are marks of the cpu, was 1": {High: 5, Metrics: []policy.WatermarkMetric{{Type: policy.Pods, Name: "x", High: 5}}},
-		`watermark.metrics[0].type: must be Resource, Pods, Object or External, was "Cpu"`:                         metric(policy.WatermarkMetric{Type: "Cpu", Name: "x", High: 5}),
-		`watermark.metrics[0].name: must be cpu, the only resource that is measured, was "memory"`:                 metric(policy.WatermarkMetric{Type: policy.Resource, Name: "memory", High: 5}),
+		`watermark.metrics[0].type: must be Resource, ContainerResource, Pods, Object or External, was "Cpu"`:      metric(policy.WatermarkMetric{Type: "Cpu", Name: "x", High: 5}),
+		`watermark.metrics[0].container: must name the container with type ContainerResource, was ""`:              metric(policy.WatermarkMetric{Type: policy.ContainerResource, Name: "memory", High: 5}),
 		`watermark.metrics[0].name: must not be empty, was ""`:                                                     metric(policy.WatermarkMetric{Type: policy.Pods, High: 5}),
 		"watermark.metrics[0]: must have a high or a low watermark, was none":                                      metric(policy.WatermarkMetric{Type: policy.Pods, Name: "x"}),
 	} {

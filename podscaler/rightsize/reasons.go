@@ -56,6 +56,8 @@ const (
 	ReasonOneByOne = "OneByOne"
 	// ReasonScaledByCPU: replicas follow CPU in proportion to its requests, which are kept.
 	ReasonScaledByCPU = "ScaledByCPU"
+	// ReasonScaledByMemory: replicas follow memory in proportion to its requests, which are kept.
+	ReasonScaledByMemory = "ScaledByMemory"
 	// ReasonResized: the pod was resized.
 	ReasonResized = "Resized"
 	// ReasonFailedResize: the resize was refused.

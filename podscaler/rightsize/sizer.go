@@ -19,12 +19,21 @@ type Wants struct {
 	Of       string
 	Mode     Mode
 	Policies Policies
-	// KeepCPU is why requests of CPU are recommended and not changed, or nil.
-	KeepCPU *Reason
+	// KeepCPU and KeepMemory are why requests of the one or the other are recommended and not
+	// changed, or nil.
+	KeepCPU, KeepMemory *Reason
 	// Held is why no pod is resized, or nil.
 	Held *Reason
 	// Last is the last resize on record. A new Sizer goes by it.
 	Last *Resized
+}
+
+// kept is why requests of a resource are recommended and not changed, or nil.
+func (w *Wants) kept(r Resource) *Reason {
+	if r == CPU {
+		return w.KeepCPU
+	}
+	return w.KeepMemory
 }
 
 // rules are what recommendations follow from.
@@ -214,8 +223,10 @@ func (s *Sizer) recommend() {
 	s.says.Recommended = s.usage.Recommend(s.wants.Policies)
 	for i := range s.says.Recommended {
 		rec := &s.says.Recommended[i]
-		if s.wants.KeepCPU != nil && rec.Has(CPU) && s.wants.Mode == InPlace {
-			rec.Reasons = append(rec.Reasons, *s.wants.KeepCPU)
+		for _, r := range []Resource{CPU, Memory} {
+			if why := s.wants.kept(r); why != nil && rec.Has(r) && s.wants.Mode == InPlace {
+				rec.Reasons = append(rec.Reasons, *why)
+			}
 		}
 	}
 }
@@ -223,10 +234,8 @@ func (s *Sizer) recommend() {
 // carried are the recommendations that may be carried out for a pod.
 func (s *Sizer) carried(pod *Pod) []Recommendation {
 	all := slices.Clone(s.says.Recommended)
-	if s.wants.KeepCPU != nil {
-		for i := range all {
-			all[i].Resources = slices.DeleteFunc(slices.Clone(all[i].Resources), func(r Resource) bool { return r == CPU })
-		}
+	for i := range all {
+		all[i].Resources = slices.DeleteFunc(slices.Clone(all[i].Resources), func(r Resource) bool { return s.wants.kept(r) != nil })
 	}
 	return Upward(all, pod)
 }

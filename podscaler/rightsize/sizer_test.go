@@ -156,6 +156,7 @@ func TestWhatASizerSays(t *testing.T) {
 		{name: "its memory is not known", change: func(_ []Candidate, u map[string][]podscaler.ContainerUse) { u["shop/0"][0].Memory.Known = false }, cpu: true, outside: true},
 		{name: "another container's use", change: func(_ []Candidate, u map[string][]podscaler.ContainerUse) { u["shop/0"][0].Name = "proxy" }},
 		{name: "its CPU is kept", wants: Wants{KeepCPU: keep}, memory: true, outside: true, kept: true},
+		{name: "its memory is kept", wants: Wants{KeepMemory: keep}, cpu: true, outside: true, kept: true},
 		{name: "its CPU is only shown", wants: Wants{KeepCPU: keep, Mode: Off, Held: &Reason{Code: ReasonModeOff}}, outside: true},
 		{
 			name: "it requests enough", change: func(p []Candidate, _ map[string][]podscaler.ContainerUse) {

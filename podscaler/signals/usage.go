@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,8 +98,33 @@ type podMetrics struct {
 	Window     metav1.Duration
 	Containers []struct {
 		Name  string
-		Usage struct{ CPU, Memory *resource.Quantity }
+		Usage usage
 	}
+}
+
+// usage is what a container uses.
+type usage struct {
+	CPU, Memory *resource.Quantity
+	others      map[string]*resource.Quantity // nil where there are none, as most often
+}
+
+// UnmarshalJSON reads the two that all have without a map, of which a large cluster would have tens
+// of thousands, and the others if there is more than two names and two texts in quotes.
+func (u *usage) UnmarshalJSON(data []byte) error {
+	var usual struct{ CPU, Memory *resource.Quantity }
+	if err := json.Unmarshal(data, &usual); err != nil {
+		return err
+	}
+	*u = usage{CPU: usual.CPU, Memory: usual.Memory}
+	if bytes.Count(data, []byte(`"`)) <= 8 {
+		return nil
+	}
+	if err := json.Unmarshal(data, &u.others); err != nil {
+		return err
+	}
+	delete(u.others, podscaler.ResourceCPU)
+	delete(u.others, podscaler.ResourceMemory)
+	return nil
 }
 
 // list reads a list, and hands over each pod in it.
@@ -209,7 +235,7 @@ func (m *podMetrics) sample() podscaler.Sample {
 	return podscaler.Sample{Known: true, Value: cores, At: m.Timestamp.Time, Span: m.Window.Duration}
 }
 
-// containers are those of which anything was measured.
+// containers are all that have a name, with what was measured of them.
 func (m *podMetrics) containers() []podscaler.ContainerUse {
 	if m.Timestamp.IsZero() {
 		return nil
@@ -217,7 +243,13 @@ func (m *podMetrics) containers() []podscaler.ContainerUse {
 	var all []podscaler.ContainerUse
 	for _, c := range m.Containers {
 		use := podscaler.ContainerUse{Name: c.Name, CPU: m.of(c.Usage.CPU), Memory: m.of(c.Usage.Memory)}
-		if c.Name != "" && (use.CPU.Known || use.Memory.Known) {
+		for name, used := range c.Usage.others {
+			if use.Others == nil {
+				use.Others = make(map[string]podscaler.Sample, len(c.Usage.others))
+			}
+			use.Others[name] = m.of(used)
+		}
+		if c.Name != "" {
 			all = append(all, use)
 		}
 	}

@@ -173,3 +173,20 @@ func TestAListOfUsageThatIsNoneIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// What the API serves besides CPU and memory is known by its name.
+func TestOtherResourcesAreKnownByTheirNames(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"a","namespace":"shop"},"timestamp":"2026-03-01T12:00:00Z","window":"15s",
+"containers":[{"name":"app","usage":{"cpu":"1","memory":"1Ki","example.com/tokens":"2500m"}},{"name":"proxy","usage":{}}]}]}`))
+	}))
+	t.Cleanup(server.Close)
+	u := &Usage{Client: server.Client(), Host: server.URL}
+	if _, err := u.Pods(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	all := u.Containers()["shop/a"]
+	if len(all) != 2 || all[0].Of("example.com/tokens").Value != 2.5 || all[0].Of("memory").Value != 1024 || all[1].Of("example.com/tokens").Known {
+		t.Errorf("%+v", all)
+	}
+}

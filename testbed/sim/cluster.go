@@ -58,7 +58,8 @@ func (w *World) Observe(context.Context) (loop.ClusterState, error) {
 		for _, p := range svc.pods {
 			s.Pods = append(s.Pods, p.obs)
 			if w.blind > 0 {
-				s.Pods[len(s.Pods)-1].CPU = podscaler.Sample{}
+				last := &s.Pods[len(s.Pods)-1]
+				last.CPU, last.Memory = podscaler.Sample{}, podscaler.Sample{}
 			}
 		}
 		if svc.cfg.Unavailable > 0 {

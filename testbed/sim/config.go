@@ -58,6 +58,7 @@ type Workload struct {
 	// Concurrency is how many requests a pod serves at a time; further ones queue in it.
 	Concurrency  int
 	Demand       Demand
+	Memory       Memory
 	Balance      Balance
 	Selector     map[string]string
 	Tolerations  []nodescaler.Toleration
@@ -74,6 +75,10 @@ type Workload struct {
 
 // Demand is the CPU time of one request, and how long it waits besides.
 type Demand = serving.Demand
+
+// Memory is what a pod has in use: at rest, and for each request that it serves or that waits in
+// it. None is not measured.
+type Memory struct{ Base, PerRequest pricing.Bytes }
 
 // Balance is how a request finds its pod.
 type Balance = serving.Balance
@@ -191,6 +196,7 @@ func (w *Workload) validate(f *findings) {
 	must(w.Demand.Tail == 0 || w.Demand.Tail > 1, "demand.tail", "0 or greater than 1", w.Demand.Tail)
 	must(w.Demand.Tail == 0 || w.Demand.Spread == 0, "demand.spread", "0 with a tail", w.Demand.Spread)
 	must(w.Demand.Wait >= 0, "demand.wait", "0 or greater", w.Demand.Wait)
+	must(w.Memory.Base >= 0 && w.Memory.PerRequest >= 0, "memory", "0 or more", w.Memory)
 	must(w.Balance == LeastOfTwo || w.Balance == AtRandom, "balance", fmt.Sprintf("%s or %s", LeastOfTwo, AtRandom), w.Balance)
 	must(w.Unavailable >= 0, "unavailable", "0 or more", w.Unavailable)
 	must(w.Grace >= 0, "grace", "0 or more", w.Grace)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // errMetricsGone is what a reading ends with while a fault has taken the metrics away.
@@ -69,8 +70,8 @@ func (s *stats) answers(now, window time.Duration, slo podscaler.SLO, into *pods
 	into.Latency, into.Good = podscaler.Known(quantile(secs, slo.Quantile)), podscaler.Known(float64(n)/float64(len(secs)))
 }
 
-// measure takes every ready pod's CPU use since the last time, or since it became ready, as
-// metrics-server does.
+// measure takes every ready pod's CPU use since the last time, or since it became ready, and the
+// memory that it has in use, as metrics-server does.
 func (w *World) measure() {
 	for _, s := range w.services {
 		for _, p := range s.pods {
@@ -79,20 +80,31 @@ func (w *World) measure() {
 			}
 			busy := p.srv.Used(w.now)
 			if span := w.now - p.measured; span > 0 {
-				w.publish(p, podscaler.Sample{Known: true, Value: (busy - p.busy) / span.Seconds(), At: w.clock(), Span: span})
+				cpu := podscaler.Sample{Known: true, Value: (busy - p.busy) / span.Seconds(), At: w.clock(), Span: span}
+				w.publish(p, cpu, s.cfg.Memory.of(p.srv.Load(), cpu))
 			}
 			p.measured, p.busy = w.now, busy
 		}
 	}
 }
 
-// publish lets a sample be read, at once or late.
-func (w *World) publish(p *pod, s podscaler.Sample) {
+// of is a sample of memory with so many requests in the pod, taken with one of CPU.
+func (m Memory) of(requests int, cpu podscaler.Sample) podscaler.Sample {
+	if m == (Memory{}) {
+		return podscaler.Sample{}
+	}
+	cpu.Value = float64(m.Base + pricing.Bytes(requests)*m.PerRequest)
+	return cpu
+}
+
+// publish lets samples be read, at once or late.
+func (w *World) publish(p *pod, cpu, memory podscaler.Sample) {
+	show := func() { p.obs.CPU, p.obs.Memory = cpu, memory }
 	if w.cfg.Late == 0 {
-		p.obs.CPU = s
+		show()
 		return
 	}
-	w.later(w.cfg.Late, func() { p.obs.CPU = s })
+	w.later(w.cfg.Late, show)
 }
 
 // flying is how many requests were in flight at a time, to the second.

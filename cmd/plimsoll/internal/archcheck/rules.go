@@ -256,6 +256,15 @@ var rooms = []room{
 		why:     "the provider answers from memory it is handed; a call that waited for a machine would time out",
 	},
 	{
+		folder: "grpc/externalscaler", floor: contract,
+		why: "a wire contract outlives the program: KEDA binds to it, not to our types",
+	},
+	{
+		folder: "grpc/scaler", floor: adapter,
+		imports: []string{"grpc/externalscaler", "nodescaler/loop", "podscaler"},
+		why:     "the scaler shows what was decided; one that decided anything would be a second policy",
+	},
+	{
 		folder: "api/v1alpha1", floor: contract,
 		why: "manifests outlive the program: the CRD types must not change because our own types do",
 	},

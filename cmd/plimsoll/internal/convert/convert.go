@@ -76,8 +76,14 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		return nil, nil, err
 	}
 	var faults []error
+	type other struct {
+		name   string
+		object map[string]any
+	}
+	var unknown []other
+	auths := readAuthentications(objects)
 	for _, object := range objects {
-		r, known, err := convert(object, o)
+		r, known, err := convert(object, o, auths)
 		if err == nil && r.To != nil {
 			err = r.check(schema)
 		}
@@ -87,7 +93,12 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		case known:
 			results = append(results, r)
 		default:
-			others = append(others, r.From)
+			unknown = append(unknown, other{r.From, object})
+		}
+	}
+	for _, o := range unknown {
+		if !auths.used(o.object) { // by a trigger, wherever in the file that is
+			others = append(others, o.name)
 		}
 	}
 	return results, others, errors.Join(faults...)
@@ -99,10 +110,11 @@ var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 })
 
 // convert converts one object, if it is an autoscaler.
-func convert(object map[string]any, o Options) (r Result, known bool, err error) {
-	m := tree{"", object, &reading{read: map[string]bool{}, stood: map[string]string{}}}
+func convert(object map[string]any, o Options, auths authentications) (r Result, known bool, err error) {
+	m := tree{"", object, &reading{read: map[string]bool{}, stood: map[string]string{}, auths: auths}}
 	version, kind := m.at("apiVersion").text(), m.at("kind").text()
 	name, namespace := m.at("metadata").at("name").word(), m.at("metadata").at("namespace").text()
+	m.namespace = namespace
 	r.From = cmp.Or(kind, "an object without a kind") + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 	group, _, _ := strings.Cut(version, "/")
 	for _, k := range from {
@@ -118,6 +130,7 @@ func convert(object map[string]any, o Options) (r Result, known bool, err error)
 		if spec != nil {
 			m.leftover()
 		}
+		r.To.Annotations = m.annotations
 		r.Lost, r.Notes, r.stood = m.lost, m.notes, m.stood
 		return r, true, r.finish(spec, m.err())
 	}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,7 +12,7 @@ import (
 )
 
 // fromHPA converts Kubernetes' own. Its rules are policy HPA's; what differs is where metrics come
-// from: Plimsoll measures CPU, and all else by a query that an HPA does not have.
+// from: Plimsoll measures resources, and all else by a query that an HPA does not have.
 func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	spec := &v1alpha1.WorkloadAutoscalerSpec{
@@ -36,7 +37,11 @@ func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 		spec.HPA = &v1alpha1.HPA{}
 		for _, metric := range metrics {
 			if carried, ok := metricOf(metric); ok {
-				metric.at("resource").at("target").becomes(fmt.Sprintf("spec.hpa.metrics[%d]", len(spec.HPA.Metrics)))
+				for _, block := range []string{"resource", "containerResource"} {
+					if in := metric.at(block); in.there() {
+						in.at("target").becomes(fmt.Sprintf("spec.hpa.metrics[%d]", len(spec.HPA.Metrics)))
+					}
+				}
 				spec.HPA.Metrics = append(spec.HPA.Metrics, carried)
 			}
 		}
@@ -65,36 +70,37 @@ func atLeastOne(low tree, spec *v1alpha1.WorkloadAutoscalerSpec) {
 	spec.MinReplicas = new(int32(1))
 }
 
-// metricOf converts a metric of autoscaling/v2. CPU is measured alike; all else would need a query.
+// metricOf converts a metric of autoscaling/v2. Resources are measured alike; all else would need a
+// query.
 func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 	kind := t.at("type").needed()
 	block := map[string]string{"Resource": "resource", "ContainerResource": "containerResource", "Pods": "pods", "Object": "object", "External": "external"}[kind]
-	if block == "" {
-		t.lose("type %s is not known", strconv.Quote(kind))
-		return v1alpha1.HPAMetric{}, false
-	}
 	in := t.at(block)
 	switch {
-	case kind == "ContainerResource":
-		t.lose("the CPU of one container is not measured, only that of a pod")
+	case block == "":
+		t.lose("type %s is not known", strconv.Quote(kind))
 		return v1alpha1.HPAMetric{}, false
-	case kind != "Resource":
+	case kind != "Resource" && kind != "ContainerResource":
 		name := in.at("metric").at("name").text()
 		t.lose("the query behind %s %s is in a metrics adapter: add it to signals.metrics under that name, and %s", kind, name, asOurs(kind, name, in.at("target")))
 		return v1alpha1.HPAMetric{}, false
 	}
-	if name := in.at("name").needed(); name != "cpu" {
-		t.lose("%s is not measured, only cpu", name)
-		return v1alpha1.HPAMetric{}, false
+	metric := v1alpha1.HPAMetric{Type: kind, Name: in.at("name").needed()}
+	if kind == "ContainerResource" {
+		metric.Container = in.at("container").needed()
 	}
-	metric := v1alpha1.HPAMetric{Type: "Resource", Name: "cpu"}
 	goal := in.at("target")
+	if old := in.at("targetAverageUtilization"); old.there() { // of autoscaling/v2beta1
+		metric.AverageUtilization = percentage(old)
+		return metric, true
+	}
+	if old := in.at("targetAverageValue"); old.there() {
+		metric.AverageValue = quantity(old)
+		return metric, true
+	}
 	switch goal.at("type").text() {
 	case "Utilization":
-		if n, ok := goal.at("averageUtilization").whole(); ok {
-			aboveZero(goal.at("averageUtilization"), n)
-			metric.AverageUtilization = &n
-		}
+		metric.AverageUtilization = percentage(goal.at("averageUtilization"))
 	case "AverageValue":
 		metric.AverageValue = quantity(goal.at("averageValue"))
 	}
@@ -103,6 +109,16 @@ func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 		return metric, false
 	}
 	return metric, true
+}
+
+// percentage reads a target in percent of what is requested.
+func percentage(t tree) *int32 {
+	n, ok := t.whole()
+	if !ok {
+		return nil
+	}
+	aboveZero(t, n)
+	return &n
 }
 
 // aboveZero refuses a target of 0, which would pass for none.
@@ -136,8 +152,14 @@ func quantity(t tree) *v1alpha1.Quantity {
 		t.fault("must be a whole number of thousandths", t.value)
 		return nil
 	}
+	if as, err := policy.ParseQuantity(t.word()); err == nil && int64(as) == milli && binary.MatchString(t.word()) {
+		return new(v1alpha1.Quantity(t.word()))
+	}
 	return new(v1alpha1.Quantity(policy.Quantity(milli).String()))
 }
+
+// binary are the sizes that are kept as they were written.
+var binary = regexp.MustCompile(`^[1-9][0-9]{0,5}(Ki|Mi|Gi)$`)
 
 // behavior reads an HPA's behavior, which is ours.
 func behavior(t tree) *v1alpha1.Behavior {

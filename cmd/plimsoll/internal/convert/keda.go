@@ -1,9 +1,9 @@
 package convert
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +18,8 @@ const (
 	mostOfKEDA  = 100
 )
 
-// fromKEDA converts a ScaledObject: its triggers of types prometheus, cpu and cron, and its
-// fallback.
+// fromKEDA converts a ScaledObject: its triggers of types prometheus, cpu, memory and cron, its
+// fallback, and what it has while nothing calls for it.
 func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	advanced := s.at("advanced")
@@ -46,6 +46,7 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s.at("maxReplicaCount").becomes("spec.maxReplicas")
 	advanced.at("horizontalPodAutoscalerConfig").at("behavior").becomes("spec.behavior")
 	giveUp(m)
+	annotate(m)
 	for _, trigger := range s.at("triggers").items() {
 		addTrigger(spec, trigger)
 	}
@@ -58,78 +59,128 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	} else {
 		m.note("spec.signals.prometheus.url: Plimsoll asks %s once its administrator lists it in signals.allowedHosts; without the key it asks the Prometheus that all share", spec.Signals.Prometheus.URL)
 	}
-	atLeastOne(s.at("minReplicaCount"), spec)
+	rest(s, spec)
 	for _, trigger := range s.at("triggers").items() {
 		if trigger.at("type").text() == "cron" {
 			addCron(spec, trigger)
 		}
 	}
 	spec.Fallback = fallback(s.at("fallback"), spec)
-	if *spec.MinReplicas == 0 {
-		m.note("minReplicas: from 0 the first replica comes with the first value above 0, as with an activationThreshold of 0")
-	}
 	return spec
 }
 
-// pauses are KEDA's annotations that pause, with those here that do the same.
-var pauses = map[string]struct{ key, value string }{
-	"autoscaling.keda.sh/paused":           {v1alpha1.AnnotationPaused, "true"},
-	"autoscaling.keda.sh/paused-replicas":  {v1alpha1.AnnotationPausedReplicas, ""},
-	"autoscaling.keda.sh/paused-scale-in":  {v1alpha1.AnnotationPaused, v1alpha1.PauseDown},
-	"autoscaling.keda.sh/paused-scale-out": {v1alpha1.AnnotationPaused, v1alpha1.PauseUp},
+// rest reads how few replicas there are while no trigger is active, for which KEDA looks at them
+// itself, beside its HPA, which then has at least one.
+func rest(s tree, spec *v1alpha1.WorkloadAutoscalerSpec) {
+	after, early := s.at("cooldownPeriod"), s.at("initialCooldownPeriod")
+	fewest, idle := s.at("idleReplicaCount").whole()
+	if idle && fewest >= *spec.MinReplicas {
+		s.at("idleReplicaCount").fault(fmt.Sprintf("must be below minReplicaCount, which is %d", *spec.MinReplicas), fewest)
+		return
+	}
+	if !idle && *spec.MinReplicas > 0 {
+		for _, t := range []tree{after, early, s.at("pollingInterval")} {
+			if t.skip(); t.there() {
+				s.note("%s counts in KEDA only where there is a minReplicaCount of 0 or an idleReplicaCount", strings.TrimPrefix(t.path, "spec."))
+			}
+		}
+		return
+	}
+	s.at("pollingInterval").lose("is how often KEDA looks whether to wake a workload; here runPeriod counts for everything, and is 15s")
+	early.lose("a new workload is not held up: it may be idle once nothing has called for it for idle.after")
+	if !slices.ContainsFunc(spec.HPA.Metrics, func(m v1alpha1.HPAMetric) bool { return m.Type == "External" }) {
+		s.at("idleReplicaCount").lose("no trigger was carried over that can call for a workload without pods")
+		atLeastOne(s.at("minReplicaCount"), spec)
+		after.lose("is waited for before the last step, to 0 or idleReplicaCount, which there is not here")
+		return
+	}
+	*spec.MinReplicas = max(*spec.MinReplicas, 1)
+	spec.Idle = &v1alpha1.Idle{Replicas: fewest, After: "5m"}
+	s.at("idleReplicaCount").becomes("spec.idle.replicas")
+	if seconds, ok := after.whole(); ok {
+		const most = 24 * 60 * 60
+		held := min(max(seconds, 0), most)
+		if held != seconds {
+			after.lose("is written as %s, between 0s and 24h", pricing.Short(time.Duration(held)*time.Second))
+		}
+		spec.Idle.After = duration(time.Duration(held) * time.Second)
+	}
+}
+
+// annotate carries over KEDA's annotations that pause.
+func annotate(m tree) {
+	const keda = "autoscaling.keda.sh/"
+	said := m.at("metadata").at("annotations")
+	pauses := func(key string) bool {
+		t := said.at(keda + key)
+		return choice(t, map[string]string{"": "", "false": "", "true": "true"}) != ""
+	}
+	all, in, out := pauses("paused"), pauses("paused-scale-in"), pauses("paused-scale-out")
+	paused := map[string]string{}
+	switch replicas := said.at(keda + "paused-replicas"); {
+	case replicas.there():
+		if n, ok := replicas.whole(); ok && n >= 0 {
+			paused[v1alpha1.AnnotationPausedReplicas] = strconv.Itoa(int(n))
+		} else if ok {
+			replicas.fault("must be at least 0", n)
+		}
+	case all || in && out:
+		paused[v1alpha1.AnnotationPaused] = "true"
+	case in:
+		paused[v1alpha1.AnnotationPaused] = v1alpha1.PauseDown
+	case out:
+		paused[v1alpha1.AnnotationPaused] = v1alpha1.PauseUp
+	}
+	if len(paused) > 0 {
+		m.annotations = paused
+		m.note("metadata.annotations: it is paused as the ScaledObject is; plimsoll resume ends that")
+	}
+	for _, key := range said.keys() {
+		if name, ours := strings.CutPrefix(key, keda); ours && strings.HasPrefix(name, "paused") {
+			continue
+		}
+		if strings.HasPrefix(key, keda) || strings.HasPrefix(key, "scaledobject.keda.sh/") {
+			said.at(key).lose("is for KEDA, and has no counterpart")
+		}
+	}
 }
 
 // giveUp says of what is KEDA's alone why it is lost.
 func giveUp(m tree) {
 	s := m.at("spec")
 	s.at("scaleTargetRef").at("envSourceContainerName").lose("environment variables of the workload are not read")
-	s.at("pollingInterval").lose("wakes a workload from 0 in KEDA, whose HPA runs every 15s; here runPeriod counts for everything, and is 15s")
-	s.at("cooldownPeriod").lose("is waited for before the last step, to 0, in KEDA; here behavior.scaleDown.stabilizationWindowSeconds, 300 by default, counts for every step")
-	s.at("initialCooldownPeriod").lose("a workload at 0 is not held up")
-	s.at("idleReplicaCount").lose("there is no number of replicas besides minReplicas for when nothing happens")
 	advanced := s.at("advanced")
-	advanced.at("restoreToOriginalReplicaCount").lose("replicas stay as they are when a WorkloadAutoscaler is deleted")
-	advanced.at("horizontalPodAutoscalerConfig").at("name").lose("there is no HorizontalPodAutoscaler behind a WorkloadAutoscaler")
-	annotations := m.at("metadata").at("annotations")
-	for _, key := range annotations.keys() {
-		if strings.HasPrefix(key, "autoscaling.keda.sh/") || strings.HasPrefix(key, "scaledobject.keda.sh/") {
-			if here, pause := pauses[key]; pause {
-				annotations.at(key).lose("what is written only recommends; before it is Active, write the annotation %s: \"%s\", or run plimsoll pause", here.key, cmp.Or(here.value, annotations.at(key).text()))
-				continue
-			}
-			annotations.at(key).lose("is for KEDA; what is written only recommends, and mode Paused does not even that")
-		}
+	if restore := advanced.at("restoreToOriginalReplicaCount"); yes(restore) {
+		restore.lose("replicas stay as they are when a WorkloadAutoscaler is deleted")
 	}
+	advanced.at("horizontalPodAutoscalerConfig").at("name").lose("there is no HorizontalPodAutoscaler behind a WorkloadAutoscaler")
 }
 
 // addTrigger adds a trigger as a metric, and says why where it cannot.
 func addTrigger(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
-	settings := t.at("metadata")
 	switch kind := t.at("type").needed(); kind {
 	case "prometheus":
 		addPrometheus(spec, t)
-	case "cpu":
-		if settings.at("containerName").there() {
-			t.lose("the CPU of one container is not measured, only that of a pod")
-			return
-		}
-		addCPU(spec, t)
-	case "memory":
-		t.lose("memory is not measured, only cpu")
+	case "cpu", "memory":
+		addResource(spec, t, kind)
 	case "cron": // no metric, but a schedule
 	default:
 		t.lose("there is nothing that reads what a trigger of type %s does; keep that in KEDA, or bring its metric into Prometheus", kind)
 	}
 }
 
-func addCPU(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
+// addResource adds what pods use of CPU or memory, or one container of each.
+func addResource(spec *v1alpha1.WorkloadAutoscalerSpec, t tree, resource string) {
 	settings := t.at("metadata")
 	t.at("name").skip() // it names the metric in KEDA's formulas
 	kind := t.at("metricType").text()
 	if old := settings.at("type").text(); kind == "" {
 		kind = old
 	}
-	metric := v1alpha1.HPAMetric{Type: "Resource", Name: "cpu"}
+	metric := v1alpha1.HPAMetric{Type: "Resource", Name: resource}
+	if container := settings.at("containerName"); container.there() {
+		metric.Type, metric.Container = "ContainerResource", container.needed()
+	}
 	switch value := settings.at("value"); kind {
 	case "AverageValue":
 		metric.AverageValue = quantity(value)
@@ -138,7 +189,7 @@ func addCPU(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 			metric.AverageUtilization = &n
 		}
 	default:
-		t.at("metricType").fault("must be Utilization or AverageValue for cpu", kind)
+		t.at("metricType").fault("must be Utilization or AverageValue for "+resource, kind)
 	}
 	if metric.AverageUtilization == nil && metric.AverageValue == nil {
 		settings.at("value").fault("must be there", "nothing")
@@ -181,8 +232,12 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	for _, key := range []string{"averageValue", "value"} {
 		settings.at("threshold").becomes(fmt.Sprintf("spec.hpa.metrics[%d].%s", len(spec.HPA.Metrics), key))
 	}
+	if activation := quantity(settings.at("activationThreshold")); activation != nil && *activation != "0" {
+		metric.Activation = activation
+	}
 	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: v1alpha1.Query(settings.at("query").needed())})
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
+	authenticate(spec.Signals.Prometheus, t)
 	losePrometheus(t)
 }
 
@@ -282,13 +337,11 @@ func named(spec *v1alpha1.WorkloadAutoscalerSpec, name string) bool {
 // losePrometheus gives up what a trigger has besides its query.
 func losePrometheus(t tree) {
 	settings := t.at("metadata")
-	if activation := settings.at("activationThreshold"); activation.there() && activation.text() != "0" {
-		activation.lose("the first replica comes with the first value above 0")
+	if null := settings.at("ignoreNullValues"); choice(null, map[string]string{"": "", "true": "true", "false": ""}) != "" {
+		null.lose("a query that returns nothing is unknown, which is never taken for 0")
 	}
-	settings.at("ignoreNullValues").lose("a query that returns nothing is unknown, which is never taken for 0")
-	t.at("authenticationRef").lose("is not read: name a secret with token, username, password or certificates in signals.prometheus.secretName")
-	settings.at("authModes").lose("follows from what is in the secret that signals.prometheus.secretName names")
-	settings.at("unsafeSsl").lose("a server's certificate is always looked at: put what it is signed with into ca.crt of that secret")
-	settings.at("customHeaders").lose("write them to signals.prometheus.headers, without credentials")
+	if unsafe := settings.at("unsafeSsl"); choice(unsafe, map[string]string{"": "", "true": "true", "false": ""}) != "" {
+		unsafe.lose("a server's certificate is always looked at: put what it is signed with into ca.crt of the secret in signals.prometheus.secretName")
+	}
 	t.at("useCachedMetrics").lose("metrics are read once for each decision")
 }

@@ -25,6 +25,11 @@ type reading struct {
 	lost   []Loss
 	notes  []string
 	faults []error
+	// annotations are what is written into those of the WorkloadAutoscaler.
+	annotations map[string]string
+	namespace   string
+	// auths are the file's objects by which KEDA's triggers are shown to servers.
+	auths authentications
 }
 
 func (t tree) there() bool { return t.value != nil }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of CPU are
-// carried over; the queries behind other marks are in a metrics adapter, as an HPA's do.
+// fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of
+// resources are carried over; the queries behind other marks are in a metrics adapter, as an HPA's
+// do.
 func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	if r := s.at("recommender"); r.there() {
@@ -38,7 +41,7 @@ func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	if yes(s.at("dryRun")) {
 		m.note("mode: Recommend is what dryRun is")
 	}
-	if !markCPU(w, s.at("metrics")) {
+	if !mark(w, s.at("metrics")) {
 		m.note("none of its metrics could be carried over, so nothing was written: without one, the marks would be 80 and 40 %% of the requested CPU")
 		return nil
 	}
@@ -97,23 +100,21 @@ func bounds(spec *v1alpha1.WorkloadAutoscalerSpec, s tree) {
 	s.note("watermark.multiple: on the way down it rounds down, where a WatermarkPodAutoscaler rounds up")
 }
 
-// markCPU takes over the marks of CPU, and reports whether there are any.
-func markCPU(w *v1alpha1.Watermark, metrics tree) bool {
-	found := false
+// mark takes over the marks of resources, and reports whether there are any.
+func mark(w *v1alpha1.Watermark, metrics tree) bool {
 	for _, t := range metrics.items() {
 		switch kind := t.at("type").needed(); kind {
 		case "Resource":
 			in := t.at("resource")
-			if name := in.at("name").needed(); name != "cpu" || found {
-				t.lose("%s is not measured, only cpu, and once", name)
-				continue
-			}
 			in.at("metricSelector").lose("the workload's own pods are measured")
-			w.High, w.Low = quantity(in.at("highWatermark")), quantity(in.at("lowWatermark"))
-			if w.High == nil && w.Low == nil {
+			m := v1alpha1.WatermarkMetric{Type: kind, Name: in.at("name").needed(), High: quantity(in.at("highWatermark")), Low: quantity(in.at("lowWatermark"))}
+			if m.High == nil && m.Low == nil {
 				in.fault("must have highWatermark or lowWatermark", in.value)
 			}
-			found = true
+			for ours, theirs := range map[string]string{"high": "highWatermark", "low": "lowWatermark"} {
+				in.at(theirs).becomes(fmt.Sprintf("spec.watermark.metrics[%d].%s", len(w.Metrics), ours))
+			}
+			w.Metrics = append(w.Metrics, m)
 		case "External":
 			in := t.at("external")
 			name := in.at("metricName").text()
@@ -129,7 +130,11 @@ func markCPU(w *v1alpha1.Watermark, metrics tree) bool {
 			t.lose("type %q is not known", kind)
 		}
 	}
-	return found
+	if len(w.Metrics) == 1 && w.Metrics[0].Name == podscaler.ResourceCPU {
+		w.High, w.Low, w.Metrics = w.Metrics[0].High, w.Metrics[0].Low, nil
+		return true
+	}
+	return len(w.Metrics) > 0
 }
 
 // choice reads one of several words as ours.

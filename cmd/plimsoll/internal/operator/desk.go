@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -280,7 +281,8 @@ func (c *Config) intent(d *desk) loop.Intent {
 	for _, w := range d.workloads {
 		wants := loop.Workload{
 			Workload: w.words, Held: w.held, Paused: w.held != nil && w.held.Code == v1alpha1.ReasonPaused,
-			Missed: missedSince(w.object), ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(),
+			Missed: missedSince(w.object), ByContainer: resources.ByContainer(&w.object.Spec.PolicySpec),
+			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(),
 		}
 		if w.invalid != nil {
 			wants.Workload = podscaler.Workload{Name: w.name}

@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -32,6 +33,7 @@ type Metrics struct {
 	notifications *prometheus.CounterVec
 	replicas      *prometheus.GaugeVec
 	desired       *prometheus.GaugeVec
+	forecast      *prometheus.GaugeVec
 	ready         *prometheus.GaugeVec
 	pending       *prometheus.GaugeVec
 	limits        *prometheus.GaugeVec
@@ -119,6 +121,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		problems:      counter("problems_total", "What went wrong in steps, by code.", "code"),
 		replicas:      gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name"),
 		desired:       gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name"),
+		forecast:      gauge("workload_forecast_load", "The load that a workload's policy expects by when a new replica is ready: requests_per_second, or the cores that they need. Without a forecast there is no series.", "namespace", "name", "unit"),
 		ready:         gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name"),
 		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
 		limits:        gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound"),
@@ -179,7 +182,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
-		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit, m.conditions,
+		m.replicas, m.desired, m.forecast, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory, m.roomPods, m.roomRate,
 	} {
 		v.Reset()
@@ -288,16 +291,26 @@ func (m *Metrics) workloads(d *desk, s *loop.Step) {
 			continue // what was decided and measured last stays
 		}
 		m.desired.WithLabelValues(ns, name).Set(float64(ws.Decision.To))
+		m.foresees(ns, name, ws.Decision.Forecast)
 		m.objective(ns, name, ws.Inputs)
 	}
 	for name, w := range m.known {
 		if there[name] == nil {
 			gone := prometheus.Labels{"namespace": w.object.Namespace, "name": w.object.Name}
 			m.desired.DeletePartialMatch(gone)
+			m.forecast.DeletePartialMatch(gone)
 			m.objective(gone["namespace"], gone["name"], nil)
 		}
 	}
 	m.known = there
+}
+
+// foresees shows the load that is expected.
+func (m *Metrics) foresees(ns, name string, f podscaler.Forecast) {
+	m.forecast.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
+	if f.Known() {
+		m.forecast.WithLabelValues(ns, name, string(f.Unit)).Set(f.Load)
+	}
 }
 
 // objective shows what an objective was measured to be. Without an objective it has no series.

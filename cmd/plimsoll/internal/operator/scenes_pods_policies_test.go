@@ -21,6 +21,35 @@ var policyScenes = []podScene{
 		says:  []string{"FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric", "MetricsIncomplete"},
 	},
 	{
+		name: "a container is not among those that are measured any more",
+		manifests: web(`  runPeriod: 10s
+  policy: HPA
+  hpa:
+    metrics:
+    - {type: Resource, name: memory, averageValue: 200Mi}
+    - {type: ContainerResource, name: memory, container: app, averageValue: 200Mi}
+`),
+		set: func(s *podStage) { s.uses["app"] = use(0.2, 300) },
+		acts: []podAct{{30 * time.Second, func(s *podStage) {
+			delete(s.uses, "app")
+			s.uses["main"] = use(0.2, 100)
+		}}},
+		lasts: 2 * time.Minute,
+		says:  []string{"ValidMetricFound", "FailedGetContainerResourceMetric"},
+	},
+	{
+		name: "nothing calls for a workload, and then something does",
+		manifests: web(`  runPeriod: 10s
+  policy: HPA
+  idle: {after: 1m}
+  hpa: {metrics: [{type: External, name: orders, averageValue: 10, activation: 5}]}
+  signals: {metrics: [{name: orders, query: orders}]}
+`),
+		acts:  []podAct{measuring(0, "orders", 3), measuring(3*time.Minute, "orders", 20)},
+		lasts: 5 * time.Minute,
+		says:  []string{"Idle", "Activated"},
+	},
+	{
 		name:      "a registry knows other instances than are ready",
 		manifests: web("  runPeriod: 10s\n  policy: Watermark\n  signals: {registration: {query: registered}}\n"),
 		acts: []podAct{

@@ -78,6 +78,14 @@ var sizeScenes = []podScene{
 		says:  []string{"OutsideBounds", "Restarts", "Resized"},
 	},
 	{
+		name: "replicas follow memory as a part of what is requested",
+		manifests: web("  runPeriod: 10s\n  policy: HPA\n  hpa: {metrics: [{type: Resource, name: memory, averageUtilization: 80}]}\n" +
+			"  stabilizationWindow: 1h\n" + resizes),
+		set:   func(s *podStage) { s.minutely(4, 600) },
+		lasts: 3 * time.Minute,
+		says:  []string{"ScaledByMemory"},
+	},
+	{
 		name:      "the least that is allowed is more than is used",
 		manifests: sized("  rightsize: {containers: [{name: app, minAllowed: {cpu: 8}}]}\n"),
 		set:       func(s *podStage) { s.minutely(0.2, 200) },

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -22,6 +23,10 @@ func (w *workload) wants() *rightsize.Wants {
 		return nil
 	}
 	wants := &rightsize.Wants{Of: string(w.object.UID), Mode: w.sizeMode, Policies: w.sizes, Held: w.holdSizing()}
+	if scaledByMemory(w.policy) {
+		wants.KeepMemory = because(rightsize.ReasonScaledByMemory,
+			"memory: policy %s scales replicas by use in proportion to requests, each of which would change what the other goes by: it is shown and left as it is", w.policy.Policy)
+	}
 	if scaledByRequests(w.policy) {
 		wants.KeepCPU = because(rightsize.ReasonScaledByCPU,
 			"cpu: policy %s scales replicas by use in proportion to requests, each of which would change what the other goes by: it is shown and left as it is", w.policy.Policy)
@@ -60,16 +65,21 @@ func scaledByRequests(p podpolicy.Spec) bool {
 		return p.FastSlow == nil || p.FastSlow.Metric == ""
 	case "Watermark": // whose marks of CPU may be absolute, and need not be
 		return p.Watermark == nil || len(p.Watermark.Metrics) == 0 ||
-			slices.ContainsFunc(p.Watermark.Metrics, func(m podpolicy.WatermarkMetric) bool { return m.Type == podpolicy.Resource })
+			slices.ContainsFunc(p.Watermark.Metrics, func(m podpolicy.WatermarkMetric) bool { return m.Name == podscaler.ResourceCPU })
 	case "Predictive": // which goes by CPU where nothing is forecast, and may learn what fits into a request
 		c := p.Predictive
 		return c == nil || c.CPU.AverageValue == 0 ||
 			c.Profile.Linear == nil && c.Profile.Quadratic == nil && c.Profile.Table == nil && (c.Profile.Learned == nil || c.Profile.Learned.CPU == 0)
 	case "HPA":
 		return p.HPA == nil || len(p.HPA.Metrics) == 0 ||
-			slices.ContainsFunc(p.HPA.Metrics, func(m podpolicy.Metric) bool { return m.AverageUtilization > 0 })
+			slices.ContainsFunc(p.HPA.Metrics, func(m podpolicy.Metric) bool { return m.AverageUtilization > 0 && m.Name != podscaler.ResourceMemory })
 	}
 	return true
+}
+
+// scaledByMemory reports whether replicas follow memory, as a part of what is requested.
+func scaledByMemory(p podpolicy.Spec) bool {
+	return p.HPA != nil && slices.ContainsFunc(p.HPA.Metrics, func(m podpolicy.Metric) bool { return m.AverageUtilization > 0 && m.Name == podscaler.ResourceMemory })
 }
 
 // recommendations are what is recommended in the API's words.

@@ -275,7 +275,7 @@ func outOfBounds(d *podscaler.Decision) *podscaler.Reason {
 func unmeasured(d *podscaler.Decision) *podscaler.Reason {
 	for i, r := range d.Reasons {
 		switch r.Code {
-		case podscaler.ReasonFailedGetResourceMetric, podscaler.ReasonFailedGetPodsMetric, podscaler.ReasonFailedGetObjectMetric,
+		case podscaler.ReasonFailedGetResourceMetric, podscaler.ReasonFailedGetContainerMetric, podscaler.ReasonFailedGetPodsMetric, podscaler.ReasonFailedGetObjectMetric,
 			podscaler.ReasonFailedGetExternalMetric, podscaler.ReasonMetricsIncomplete, podscaler.ReasonLatencyUnknown, podscaler.ReasonCostUnknown:
 			return &d.Reasons[i]
 		}

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -58,10 +59,19 @@ func (f *faults) signals(a *v1alpha1.WorkloadAutoscaler, slo podscaler.SLO) sign
 	return from
 }
 
-// check asks workload and policy for their own faults. Pods are taken to ask for a core, for what
-// they ask for is not known yet.
+// ByContainer reports whether a policy goes by what containers use, and not by pods' CPU alone.
+func ByContainer(p *v1alpha1.PolicySpec) bool {
+	by := func(kind, name string) bool {
+		return kind == "ContainerResource" || kind == "Resource" && name != podscaler.ResourceCPU
+	}
+	return p.HPA != nil && slices.ContainsFunc(p.HPA.Metrics, func(m v1alpha1.HPAMetric) bool { return by(m.Type, m.Name) }) ||
+		p.Watermark != nil && slices.ContainsFunc(p.Watermark.Metrics, func(m v1alpha1.WatermarkMetric) bool { return by(m.Type, m.Name) })
+}
+
+// check asks workload and policy for their own faults. Pods are taken to ask for a core and a
+// gibibyte, for what they ask for is not known yet.
 func check(w podscaler.Workload, s policy.Spec) error {
-	w.Pod.CPU = pricing.Core
+	w.Pod = pricing.Resources{CPU: pricing.Core, Memory: pricing.GiB}
 	p, err := policy.New(s)
 	if err != nil {
 		return err

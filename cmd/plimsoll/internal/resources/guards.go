@@ -23,6 +23,12 @@ func (f *faults) guards(s *v1alpha1.WorkloadAutoscalerSpec, w *podscaler.Workloa
 			w.Fallback.Replicas = int(*s.Fallback.Replicas)
 		}
 	}
+	if i := s.Idle; i != nil {
+		w.Idle = &podscaler.Idle{Replicas: int(i.Replicas), After: 5 * time.Minute}
+		if i.After != "" {
+			w.Idle.After = f.within("spec.idle.after", i.After, 0, day)
+		}
+	}
 	if r := s.Readiness; r != nil {
 		w.Readiness = podscaler.Readiness{
 			InitialDelay:        f.maybe("spec.readiness.initialDelay", r.InitialDelay, time.Hour),
