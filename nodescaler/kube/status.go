@@ -188,8 +188,8 @@ func (r *reports) forget(now time.Time) {
 	}
 }
 
-// verdicts returns what of a status is more than numbers: the conditions without their texts, and
-// what was decided and done.
+// verdicts returns what of a status is more than numbers: the conditions without their texts, what
+// was decided and done, and how far a rollout is.
 func verdicts(status []byte) []byte {
 	var s struct {
 		ObservedGeneration int64 `json:"observedGeneration"`
@@ -197,7 +197,13 @@ func verdicts(status []byte) []byte {
 			Type, Status, Reason string
 			ObservedGeneration   int64 `json:"observedGeneration"`
 		} `json:"conditions"`
-		LastPlan     *doings `json:"lastPlan"`
+		LastPlan *doings `json:"lastPlan"`
+		// who leads next goes by it
+		Rollout *struct {
+			Revision, Phase string
+			CanaryPassed    bool
+			Failed          []string
+		} `json:"rollout"`
 		LastDecision *struct {
 			Action   string
 			From, To int32

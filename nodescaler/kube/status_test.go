@@ -31,3 +31,32 @@ func TestNothingThatSteersATerminalIsWrittenToTheCluster(t *testing.T) {
 		t.Errorf("the event says %q, want %q", e.Note, shown)
 	}
 }
+
+// Whoever leads next goes by the status: it is written at once that a new machine failed, and how
+// many there are can wait.
+func TestHowFarARolloutIsIsWrittenAtOnce(t *testing.T) {
+	said := func(change func(*v1alpha1.RolloutStatus)) string {
+		p := &v1alpha1.VMPool{}
+		p.Status.Rollout = &v1alpha1.RolloutStatus{Revision: "a", Phase: "Canary", Updated: 1, Total: 4}
+		change(p.Status.Rollout)
+		text, err := statusOf(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(verdicts(text))
+	}
+	is := said(func(*v1alpha1.RolloutStatus) {})
+	for name, change := range map[string]func(*v1alpha1.RolloutStatus){
+		"failed":       func(r *v1alpha1.RolloutStatus) { r.Failed = []string{"web-1"} },
+		"phase":        func(r *v1alpha1.RolloutStatus) { r.Phase = "Progressing" },
+		"revision":     func(r *v1alpha1.RolloutStatus) { r.Revision = "b" },
+		"canaryPassed": func(r *v1alpha1.RolloutStatus) { r.CanaryPassed = true },
+	} {
+		if said(change) == is {
+			t.Errorf("a change of %s waits", name)
+		}
+	}
+	if said(func(r *v1alpha1.RolloutStatus) { r.Updated, r.Total = 2, 5 }) != is {
+		t.Error("numbers do not wait")
+	}
+}
