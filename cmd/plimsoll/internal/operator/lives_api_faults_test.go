@@ -84,6 +84,8 @@ func (l *life) happens(e event) {
 		apiHappenings[e.kind](l, r)
 	case providerHappenings[e.kind] != nil:
 		providerHappenings[e.kind](l, r)
+	case lifecycleHappenings[e.kind] != nil:
+		lifecycleHappenings[e.kind](l, r)
 	default:
 		happenings[e.kind](l, r)
 	}

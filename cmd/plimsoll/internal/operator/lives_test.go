@@ -106,6 +106,9 @@ func eventsOf(seed uint64) (all []event) {
 	if viaProvider(seed) {
 		all = append(all, moreEventsOf(seed, 8, providerHappenings)...)
 	}
+	if viaLifecycle(seed) {
+		all = append(all, moreEventsOf(seed, 10, lifecycleHappenings)...)
+	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
 }
