@@ -42,6 +42,7 @@ var kubePaths = map[string]string{
 	"VMPool": "/apis/plimsoll.dev/v1alpha1/vmpools", "PriceBook": "/apis/plimsoll.dev/v1alpha1/pricebooks",
 	"WorkloadAutoscaler": "/apis/plimsoll.dev/v1alpha1/workloadautoscalers",
 	"PodMetrics":         "/apis/metrics.k8s.io/v1beta1/pods",
+	"CapacityBuffer":     "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", "PodTemplate": "/api/v1/podtemplates",
 }
 
 func newKubeAPI(manifests string) (*kubeAPI, error) {

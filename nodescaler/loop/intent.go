@@ -76,8 +76,13 @@ type made struct{ policy podscaler.Policy }
 
 func (m *made) New() (podscaler.Policy, error) { return m.policy, nil }
 
+// same reports whether the workload is wanted as another one. The memory that pods request does not
+// count: no policy goes by it, and it changes with each pod that is resized, or moved and so made
+// anew as its template says.
 func (w *Workload) same(o *Workload) bool {
-	return reflect.DeepEqual(w.Policy, o.Policy) && reflect.DeepEqual(w.Workload, o.Workload)
+	is := o.Workload
+	is.Pod.Memory = w.Pod.Memory
+	return reflect.DeepEqual(w.Policy, o.Policy) && reflect.DeepEqual(w.Workload, is)
 }
 
 // held says why an action of the kind is not to be done for a pool, or nil.

@@ -64,6 +64,7 @@ func TestAScalerStaysWithItsWorkload(t *testing.T) {
 	}{
 		{name: "nothing changes", change: func(*Workload) {}, stays: true},
 		{name: "its pods request more", change: request(900)},
+		{name: "its pods request more memory", change: func(w *Workload) { w.Pod.Memory = pricing.GiB }, stays: true},
 		{name: "there is no pod", change: request(0), stays: true},
 		{name: "its bounds change", change: func(w *Workload) { w.Max = 7 }},
 		{name: "there is no pod and its bounds change", change: func(w *Workload) { w.Max, w.Pod.CPU = 7, 0 }},

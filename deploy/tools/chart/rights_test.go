@@ -163,17 +163,31 @@ func TestRightsFollowComponents(t *testing.T) {
 		want       []string
 	}{
 		{"podscaler", pods},
-		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}},
+		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "delete /pods", "get /nodes", "patch /nodes"}},
 		{"provider", []string{"delete /nodes", "get /nodes"}},
 		{"podscaler, provider", append([]string{
 			"create autoscaling.x-k8s.io/capacitybuffers", "delete /nodes", "get /nodes", "get autoscaling.x-k8s.io/capacitybuffers",
 		}, append(slices.Clone(pods), "update autoscaling.x-k8s.io/capacitybuffers")...)},
-		{"podscaler, nodescaler, provider", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
-		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
+		{"podscaler, nodescaler, provider", append([]string{"create /pods/eviction", "delete /nodes", "delete /pods", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
+		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "delete /pods", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 	} {
 		r := render(t, fmt.Sprintf("{mode: Active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
 		if diff := gocmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
 			t.Errorf("%s may, -want +got:\n%s", c.components, diff)
+		}
+	}
+}
+
+// CapacityBuffers take rights where they are served alone.
+func TestCapacityBuffersAreAskedFor(t *testing.T) {
+	for _, served := range []bool{false, true} {
+		r := render(t, fmt.Sprintf("{mode: Active, components: [nodescaler], config: {owner: home, endpoints: [\"https://pve1.example:8006\"], capacityBuffers: %t}, proxmox: {existingSecret: pve}}", served))
+		for role, right := range map[string]string{
+			"ClusterRole plimsoll-read": "watch /podtemplates", "ClusterRole plimsoll-act": "patch autoscaling.x-k8s.io/capacitybuffers/status",
+		} {
+			if has := slices.Contains(rights(r, role), right); has != served {
+				t.Errorf("served %t: %s has %q: %t", served, role, right, has)
+			}
 		}
 	}
 }

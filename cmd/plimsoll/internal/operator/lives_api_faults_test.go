@@ -86,6 +86,8 @@ func (l *life) happens(e event) {
 		providerHappenings[e.kind](l, r)
 	case rolloutHappenings[e.kind] != nil:
 		rolloutHappenings[e.kind](l, r)
+	case lifecycleHappenings[e.kind] != nil:
+		lifecycleHappenings[e.kind](l, r)
 	default:
 		happenings[e.kind](l, r)
 	}

@@ -395,11 +395,9 @@ func (l *life) inOrder() {
 			l.fault("at the end %s has %d replicas", s.name, s.replicas)
 		}
 	}
-	// SLOCost under a cap of cost is known to swing between two numbers of replicas. So is Joint
-	// where unneeded moves pods: answers that a move slowed make it unsure, and it has one replica
-	// more until it is sure again, for which a machine is ordered and returned.
+	// SLOCost under a cap of cost is known to swing between two numbers of replicas.
 	swings := slices.ContainsFunc(slices.Collect(maps.Values(l.autoscalers)), func(a *v1alpha1.WorkloadAutoscaler) bool {
-		return a.Spec.Policy == "SLOCost" || a.Spec.Policy == "Joint" && (l.cfg.Nodes.Policy == "unneeded" || l.autoscaler != nil)
+		return a.Spec.Policy == "SLOCost"
 	})
 	steady := l.sim.Now().Add(-steadyFor)
 	if !swings && l.bought.After(steady) && l.returned.After(steady) {

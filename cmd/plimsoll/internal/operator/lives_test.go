@@ -110,6 +110,9 @@ func eventsOf(seed uint64) (all []event) {
 	if rollsOut(seed) {
 		all = append(all, moreEventsOf(seed, 10, rolloutHappenings)...)
 	}
+	if viaLifecycle(seed) {
+		all = append(all, moreEventsOf(seed, 10, lifecycleHappenings)...)
+	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
 }

@@ -104,30 +104,6 @@ var happenings = map[string]func(*life, *rand.Rand){
 		}
 		p.Generation++
 	},
-	"drains end": func(l *life, r *rand.Rand) {
-		if l.api != nil {
-			return // it shows pods that may all be evicted
-		}
-		p := l.pools["aa"]
-		if p.Spec.Disruption == nil {
-			p.Spec.Disruption = &v1alpha1.Disruption{Drift: "Replace", Budgets: []v1alpha1.NodeBudget{{Nodes: "50%"}}}
-		}
-		p.Spec.Disruption.TerminationGracePeriod = one(r, []v1alpha1.Duration{"", "1m", "3m"})
-		p.Generation++
-		for _, pod := range l.pods {
-			pod.pinned = one(r, []string{"", "", "", "annotated"})
-		}
-	},
-	"headroom": func(l *life, r *rand.Rand) {
-		l.headroom = nil
-		for i := range r.IntN(3) {
-			name := fmt.Sprintf("shop/room%d", i)
-			l.headroom = append(l.headroom, nodescaler.Headroom{Name: name, Count: r.IntN(4), Like: nodescaler.Pod{
-				Workload: "shop/CapacityBuffer/" + name[5:], Requests: pricing.Resources{CPU: pricing.MilliCPU(200 + r.IntN(1500)), Memory: 256 * pricing.MiB},
-			}})
-		}
-	},
-	"volumes": func(l *life, r *rand.Rand) { one(r, l.services).volumes = r.IntN(3) > 0 },
 	"workload paused": func(l *life, r *rand.Rand) {
 		a := l.autoscalers[one(r, l.services).name]
 		a.Annotations = one(r, []map[string]string{nil, {v1alpha1.AnnotationPaused: "true"}, {v1alpha1.AnnotationPausedReplicas: fmt.Sprint(1 + r.IntN(9))}})

@@ -1,0 +1,41 @@
+package operator
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// viaLifecycle reports whether a life meets what keeps machines and what ends their drains: one of
+// three in which we decide on machines and the town shows its own objects.
+func viaLifecycle(seed uint64) bool {
+	return !viaAPI(seed) && !viaProvider(seed) && rand.New(rand.NewPCG(seed, 9)).IntN(3) == 0
+}
+
+// lifecycleHappenings are what such a life may meet besides.
+var lifecycleHappenings = map[string]func(*life, *rand.Rand){
+	"drains end": func(l *life, r *rand.Rand) {
+		p := l.pools["aa"]
+		if p.Spec.Disruption == nil {
+			p.Spec.Disruption = &v1alpha1.Disruption{Drift: "Replace", Budgets: []v1alpha1.NodeBudget{{Nodes: "50%"}}}
+		}
+		p.Spec.Disruption.TerminationGracePeriod = one(r, []v1alpha1.Duration{"", "1m", "3m"})
+		p.Generation++
+		for _, pod := range l.pods {
+			pod.pinned = one(r, []string{"", "", "", "annotated"})
+		}
+	},
+	"headroom": func(l *life, r *rand.Rand) {
+		l.headroom = nil
+		for i := range r.IntN(3) {
+			name := fmt.Sprintf("shop/room%d", i)
+			l.headroom = append(l.headroom, nodescaler.Headroom{Name: name, Count: r.IntN(4), Like: nodescaler.Pod{
+				Workload: "shop/CapacityBuffer/" + name[5:], Requests: pricing.Resources{CPU: pricing.MilliCPU(200 + r.IntN(1500)), Memory: 256 * pricing.MiB},
+			}})
+		}
+	},
+	"volumes": func(l *life, r *rand.Rand) { one(r, l.services).volumes = r.IntN(3) > 0 },
+}
