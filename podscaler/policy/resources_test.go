@@ -188,7 +188,7 @@ func TestAWorkloadIsIdleAsASlowTwinHasIt(t *testing.T) {
 			calls := func(l look) bool { return l.value.Known && l.value.Value > 5 }
 			idle := replicas == w.Idle.Replicas && !calls(l)
 			if replicas != w.Idle.Replicas {
-				since := at + time.Second // the first of the looks since which nothing has called for it
+				since := at + time.Second // the first look with no call since
 				for i := len(looks) - 1; i >= 0 && looks[i].value.Known && !calls(looks[i]); i-- {
 					since = looks[i].at
 				}
