@@ -138,10 +138,11 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 // look reads the cluster, once.
 func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *operator.Config, seen *planned, now time.Time) error {
 	how := kube.Config{REST: reach, Buffers: seen.site.CapacityBuffers, Log: slog.New(slog.DiscardHandler)}
-	var err error
-	if how.Usage, err = usage(reach); err != nil {
+	used, err := usage(reach)
+	if err != nil {
 		return cli.WithCode(cli.ExitConfig, err)
 	}
+	how.Usage, cfg.Containers = used, used.Containers
 	if seen.Picture, err = kube.Look(ctx, how); err != nil {
 		return unread(err)
 	}

@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // asking is what a pod of an app and a proxy requests, in thousandths.
@@ -155,5 +158,53 @@ func TestAWorkloadIsIdleWhileNothingCallsForIt(t *testing.T) {
 			t.Errorf("at %s, %d replicas: went to %d, should be %d by %q; %v", step.at, replicas, d.To, step.to, step.reason, d.Reasons)
 		}
 		replicas = d.To
+	}
+}
+
+// A workload is idle by what was read in the last five minutes and nothing else: a slow twin looks
+// through all of it anew.
+func TestAWorkloadIsIdleAsASlowTwinHasIt(t *testing.T) {
+	type look struct {
+		at    time.Duration
+		value podscaler.Reading
+	}
+	const after = 5 * time.Minute
+	slept, woke := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := usual()
+		w.Min, w.Behavior, w.Idle = rapid.IntRange(2, 4).Draw(t, "min"), nil, &podscaler.Idle{Replicas: rapid.IntRange(0, 1).Draw(t, "idle"), After: after}
+		spec := hpaOn(policy.Metric{Type: policy.External, Name: "orders", AverageValue: 10_000, Activation: 5_000})
+		s := podscaler.NewScaler(w, must.Get(policy.New(spec))(t))
+		var looks []look
+		at, replicas := time.Duration(0), w.Min
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			at += time.Duration(rapid.IntRange(1, 200).Draw(t, "pause")) * time.Second
+			l := look{at, podscaler.Known(float64(rapid.IntRange(0, 7).Draw(t, "orders")))}
+			if rapid.IntRange(0, 9).Draw(t, "unknown") == 0 {
+				l.value = podscaler.Reading{}
+			}
+			looks = append(looks, l)
+			d := s.Decide(&podscaler.View{Now: now.Add(at), Workload: s.Workload(), Replicas: replicas, Pods: running(replicas, 0), Window: whole("orders", l.value)})
+			calls := func(l look) bool { return l.value.Known && l.value.Value > 5 }
+			idle := replicas == w.Idle.Replicas && !calls(l)
+			if replicas != w.Idle.Replicas {
+				since := at + time.Second // the first look with no call since
+				for i := len(looks) - 1; i >= 0 && looks[i].value.Known && !calls(looks[i]); i-- {
+					since = looks[i].at
+				}
+				if idle = at-since >= after; idle {
+					slept++
+				}
+			} else if !idle {
+				woke++
+			}
+			if got := d.To == w.Idle.Replicas; got != idle || !idle && d.To < w.Min {
+				t.Fatalf("at %s, %d replicas, %+v: %d, should be idle: %t; %v", at, replicas, l.value, d.To, idle, d.Reasons)
+			}
+			replicas = d.To
+		}
+	})
+	if slept == 0 || woke == 0 {
+		t.Errorf("%d were put to rest and %d woken: the law has said nothing", slept, woke)
 	}
 }

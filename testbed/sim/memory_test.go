@@ -24,8 +24,8 @@ func TestAnHPAFollowsThePodsMemory(t *testing.T) {
 		memory Memory
 		want   int
 	}{
-		{Memory{Base: 50 * pricing.MB}, 1},                              // a fifth of the request
-		{Memory{Base: 50 * pricing.MB, PerRequest: 20 * pricing.MB}, 2}, // ten requests are in a pod
+		{Memory{Base: 50 * pricing.MB}, 1},                              // a fifth
+		{Memory{Base: 50 * pricing.MB, PerRequest: 20 * pricing.MB}, 2}, // and ten requests
 		{Memory{}, 1}, // not measured
 	} {
 		cfg := small(30)

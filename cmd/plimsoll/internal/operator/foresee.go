@@ -82,7 +82,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	}
 	out.Pools = in.Pools
 	o := loop.Observation{Cluster: p.State, Machines: loop.MachineState{Hosts: roomy(in.Pools), Machines: aged(p.Machines, now)}}
-	ports := loop.Ports{Signals: asMeasured{t.Signals}}
+	ports := loop.Ports{Signals: asMeasured{t.Signals}, Uses: c.Containers}
 	// The first step looks, the second is the policies' first, and what they say at the third they
 	// say knowing how it has been for long.
 	for _, at := range []time.Duration{-settled - time.Hour, -settled, 0} {

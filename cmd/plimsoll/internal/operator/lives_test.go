@@ -111,7 +111,7 @@ func eventsOf(seed uint64) (all []event) {
 		all = append(all, moreEventsOf(seed, 10, rolloutHappenings)...)
 	}
 	if viaLifecycle(seed) {
-		all = append(all, moreEventsOf(seed, 10, lifecycleHappenings)...)
+		all = append(all, moreEventsOf(seed, 12, lifecycleHappenings)...)
 	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all

@@ -119,7 +119,7 @@ func (o *Operator) Ready() error {
 		return errors.New("the cluster has not been seen yet")
 	}
 	if o.cfg.Serve != nil && !o.leading.Load() {
-		return errors.New("another process leads, and serves cluster-autoscaler")
+		return errors.New("another process leads, and answers cluster-autoscaler and KEDA")
 	}
 	return o.cfg.Cluster.Fresh()
 }
