@@ -85,7 +85,7 @@ func fillInterface(t *testing.T, v reflect.Value, path string) {
 	}
 }
 
-// Whatever a step is decided by is recorded: no field of it is forgotten, also of those that come
+// All that a step is decided by is recorded: no field of it is forgotten, also of those that come
 // later.
 func TestEveryFieldIsRecorded(t *testing.T) {
 	var o loop.Observation

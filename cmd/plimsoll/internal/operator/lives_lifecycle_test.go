@@ -12,7 +12,7 @@ import (
 // viaLifecycle reports whether a life meets what keeps machines and what ends their drains: one of
 // three in which we decide on machines and the town shows its own objects.
 func viaLifecycle(seed uint64) bool {
-	return !viaAPI(seed) && !viaProvider(seed) && rand.New(rand.NewPCG(seed, 9)).IntN(3) == 0
+	return !viaAPI(seed) && !viaProvider(seed) && rand.New(rand.NewPCG(seed, 11)).IntN(3) == 0
 }
 
 // lifecycleHappenings are what such a life may meet besides.
