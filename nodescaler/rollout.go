@@ -185,6 +185,9 @@ func (x *Index) Roll(p *Pool, missed []Missed) Rolled {
 	s.Updated, s.Total = f.joined-f.outdated, f.joined
 	if !r.Back {
 		s.fail(x, p, &f)
+		if s.recover(&f) && s.Phase == PhaseStopped && s.fault(x, p.Disruption.Rollout, &f, missed) == nil {
+			s.Phase = PhaseProgressing
+		}
 	}
 	phase, why := s.next(x, p, &f, missed)
 	if phase == PhaseComplete {
@@ -244,8 +247,18 @@ func (s *Rolled) because(by *Rollout) string {
 	return s.Why.Text
 }
 
-// fail notes the new machines that failed, each once. That there is no room for one says nothing of
-// what it is made from.
+// recover forgets the failed machines that work again, and reports whether there are any.
+func (s *Rolled) recover(f *poolFleet) bool {
+	works := func(name string) bool {
+		return slices.ContainsFunc(f.fresh, func(n *NodeLoad) bool { return n.VM.Name == name && n.Ready })
+	}
+	before := len(s.Failed)
+	s.Failed = slices.DeleteFunc(slices.Clone(s.Failed), works)
+	return len(s.Failed) < before
+}
+
+// fail notes the new machines that failed, each once. That there is no room for one, that it was
+// stopped or that its host is away says nothing of what it is made from.
 func (s *Rolled) fail(x *Index, p *Pool, f *poolFleet) {
 	note := func(name string) {
 		if !slices.Contains(s.Failed, name) && len(s.Failed) < rolloutNamed {
@@ -258,7 +271,7 @@ func (s *Rolled) fail(x *Index, p *Pool, f *poolFleet) {
 		}
 	}
 	for _, n := range f.fresh {
-		if !n.Ready && n.Joined.After(s.Began) && !n.Starting(x.Now, NodeStartup) && !x.Away(n.VM.Host) {
+		if !n.Ready && n.Joined.After(s.Began) && !n.Starting(x.Now, NodeStartup) && !x.Away(n.VM.Host) && n.VM.Problem == "" {
 			note(n.VM.Name)
 		}
 	}

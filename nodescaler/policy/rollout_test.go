@@ -296,6 +296,43 @@ func TestACanaryWhosePodsAreNotReady(t *testing.T) {
 	}
 }
 
+// A new machine that stops being ready failed, unless Proxmox VE says why it does not run; one that
+// works again did not.
+func TestWhichNewMachinesFailed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ready  bool
+		change func(*nodescaler.Machine)
+		was    nodescaler.RolloutPhase
+		failed []string
+		want   nodescaler.RolloutPhase
+	}{
+		{"it is not ready", false, nil, nodescaler.PhaseProgressing, nil, nodescaler.PhaseStopped},
+		{"its VM was stopped", false, func(m *nodescaler.Machine) { m.Problem = "Stopped: VM 1 does not run" }, nodescaler.PhaseProgressing, nil, nodescaler.PhaseProgressing},
+		{"its host is away", false, func(m *nodescaler.Machine) { m.Host = "pve3" }, nodescaler.PhaseProgressing, nil, nodescaler.PhaseProgressing},
+		{"it works again", true, nil, nodescaler.PhaseStopped, []string{"w-2"}, nodescaler.PhaseProgressing},
+		{"another one failed", true, nil, nodescaler.PhaseStopped, []string{"w-2", "w-9"}, nodescaler.PhaseStopped},
+	} {
+		w := full(2)
+		replaces()(w)
+		began := w.Now.Add(-time.Hour)
+		p := &w.Pools[0]
+		p.Disruption.Rollout = &nodescaler.Rollout{MaxFailures: 1, OnFailure: nodescaler.RolloutStop}
+		drifted("w-1")(w)
+		w.Hosts[2].Online = false
+		w.Nodes[1].Ready, w.Nodes[1].Joined = c.ready, began.Add(time.Minute)
+		if c.change != nil {
+			c.change(&w.Machines[1])
+		}
+		p.Rolling = nodescaler.Rolling{Revision: "r1", Compared: "r1", Was: nodescaler.Rolled{
+			Revision: "r1", Good: "r0", Phase: c.was, Began: began, Since: began, Failed: c.failed, Why: nodescaler.Reason{Code: nodescaler.RolloutFailed, Text: "it failed"},
+		}}
+		if got := nodescaler.NewIndex(&w.Snapshot).Roll(p, nil); got.Phase != c.want {
+			t.Errorf("%s: %s (%s), want %s", c.name, got.Phase, got.Why, c.want)
+		}
+	}
+}
+
 // People change what they like, and the process starts anew. Budgets, surge, canary and pauses are
 // kept in every plan. In the end all machines are of the pool's revision, or of the last good one
 // if its machines fail.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -83,10 +84,11 @@ func (l *life) calmRollout(p *v1alpha1.VMPool) {
 	}
 }
 
-// rolled is what holds of the rollout in the end: what works is not rolled back, nor stopped.
+// rolled is what holds of the rollout in the end: what works is not rolled back, nor stopped. An
+// objective may be missed for other reasons.
 func (l *life) rolled() {
 	p := l.pools["aa"]
-	if st := p.Status.Rollout; st != nil && l.rollout() != nil {
+	if st := p.Status.Rollout; st != nil && l.rollout() != nil && !strings.Contains(st.Message, "has missed its objective") {
 		switch nodescaler.RolloutPhase(st.Phase) {
 		case nodescaler.PhaseStopped, nodescaler.PhaseRollingBack, nodescaler.PhaseRolledBack:
 			l.fault("at the end the rollout is %s, and its machines work: %s", st.Phase, st.Message)
