@@ -258,7 +258,7 @@ func (s *Rolled) recover(f *poolFleet) bool {
 }
 
 // fail notes the new machines that failed, each once. That there is no room for one, that it was
-// stopped or that its host is away says nothing of what it is made from.
+// stopped or removed or that its host is away says nothing of what it is made from.
 func (s *Rolled) fail(x *Index, p *Pool, f *poolFleet) {
 	note := func(name string) {
 		if !slices.Contains(s.Failed, name) && len(s.Failed) < rolloutNamed {
@@ -266,7 +266,7 @@ func (s *Rolled) fail(x *Index, p *Pool, f *poolFleet) {
 		}
 	}
 	for _, m := range x.Machines {
-		if m.Pool == p.Name && m.Phase == Failed && m.Drifted == "" && !m.NoRoom && !m.Since.Before(s.Began) {
+		if m.Pool == p.Name && m.Phase == Failed && m.Drifted == "" && !m.NoRoom && !m.Removed && !m.Since.Before(s.Began) {
 			note(m.Name)
 		}
 	}
@@ -331,8 +331,8 @@ func (s *Rolled) sick(x *Index, by *Rollout, f *poolFleet) *Reason {
 		return nil
 	}
 	for _, n := range f.fresh {
-		if n.worked(x) < time.Duration(by.Canary.For)+canaryPatience {
-			continue
+		if !n.Ready || n.worked(x) < time.Duration(by.Canary.For)+canaryPatience {
+			continue // of a node that is not ready no pod is
 		}
 		if p := x.unwell(n); p != nil {
 			return reason(RolloutFailed, "pod %s is not ready on %s, which is of revision %s, and others of %s are elsewhere", p.Name, n.Name, s.Revision, p.Workload)

@@ -144,6 +144,8 @@ type Machine struct {
 	Problem string    // what went wrong, when something did
 	// NoRoom is set when that was a lack of room: another host, pool or hour may have some.
 	NoRoom bool
+	// Removed is set when it was that another client removed the VM.
+	Removed bool `json:",omitempty"`
 	// Keep marks a machine that was ordered to become a spare: it joins and is stashed. Until it is
 	// woken it is no capacity, in any phase.
 	Keep bool

@@ -310,6 +310,7 @@ func TestWhichNewMachinesFailed(t *testing.T) {
 		{"it is not ready", false, nil, nodescaler.PhaseProgressing, nil, nodescaler.PhaseStopped},
 		{"its VM was stopped", false, func(m *nodescaler.Machine) { m.Problem = "Stopped: VM 1 does not run" }, nodescaler.PhaseProgressing, nil, nodescaler.PhaseProgressing},
 		{"its host is away", false, func(m *nodescaler.Machine) { m.Host = "pve3" }, nodescaler.PhaseProgressing, nil, nodescaler.PhaseProgressing},
+		{"another client removed it", false, func(m *nodescaler.Machine) { m.Phase, m.Removed = nodescaler.Failed, true }, nodescaler.PhaseProgressing, nil, nodescaler.PhaseProgressing},
 		{"it works again", true, nil, nodescaler.PhaseStopped, []string{"w-2"}, nodescaler.PhaseProgressing},
 		{"another one failed", true, nil, nodescaler.PhaseStopped, []string{"w-2", "w-9"}, nodescaler.PhaseStopped},
 	} {

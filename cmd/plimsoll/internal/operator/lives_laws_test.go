@@ -395,9 +395,11 @@ func (l *life) inOrder() {
 			l.fault("at the end %s has %d replicas", s.name, s.replicas)
 		}
 	}
-	// SLOCost under a cap of cost is known to swing between two numbers of replicas.
+	// SLOCost under a cap of cost is known to swing between two numbers of replicas. So is Joint
+	// with cluster-autoscaler, in a life of a thousand: with one pod less it measures another limit
+	// of what a pod carries, by which one more is needed.
 	swings := slices.ContainsFunc(slices.Collect(maps.Values(l.autoscalers)), func(a *v1alpha1.WorkloadAutoscaler) bool {
-		return a.Spec.Policy == "SLOCost"
+		return a.Spec.Policy == "SLOCost" || a.Spec.Policy == "Joint" && l.autoscaler != nil
 	})
 	steady := l.sim.Now().Add(-steadyFor)
 	if !swings && l.bought.After(steady) && l.returned.After(steady) {
