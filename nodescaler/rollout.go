@@ -163,6 +163,11 @@ func (x *Index) fleetOf(p *Pool) (f poolFleet) {
 	return f
 }
 
+// works reports whether a machine that is what the pool would make now is ready.
+func (f *poolFleet) works() bool {
+	return slices.ContainsFunc(f.fresh, func(n *NodeLoad) bool { return n.Ready })
+}
+
 // Roll decides how far a pool's rollout is.
 func (x *Index) Roll(p *Pool, missed []Missed) Rolled {
 	r := &p.Rolling
@@ -203,20 +208,13 @@ func (x *Index) Roll(p *Pool, missed []Missed) Rolled {
 // next is the phase that follows.
 func (s *Rolled) next(x *Index, p *Pool, f *poolFleet, missed []Missed) (RolloutPhase, *Reason) {
 	by := p.Disruption.Rollout
-	ready := 0
-	for _, n := range f.fresh {
-		if n.Ready {
-			ready++
-		}
+	if p.Rolling.Back {
+		return s.back(by, f)
 	}
 	failed := s.fault(x, by, f, missed)
 	canGoBack := s.Good != "" && s.Good != s.Revision
 	switch {
-	case p.Rolling.Back && f.outdated > 0:
-		return PhaseRollingBack, reason(RolloutRollingBack, "machines are made by revision %s again, and %d of %d are not yet: %s", s.Good, f.outdated, f.joined, s.because(by))
-	case p.Rolling.Back:
-		return PhaseRolledBack, reason(RolloutRolledBack, "machines are made by revision %s, and not by %s: %s", s.Good, s.Revision, s.because(by))
-	case s.Phase == PhaseComplete, f.outdated == 0 && ready > 0 && (failed == nil || !canGoBack) && s.proven(x, by, f):
+	case s.Phase == PhaseComplete, f.outdated == 0 && f.works() && (failed == nil || !canGoBack) && s.proven(x, by, f):
 		return PhaseComplete, reason(RolloutComplete, "each of %d machines is of revision %s", f.joined, s.Revision)
 	case s.Phase == PhaseStopped && f.outdated > 0:
 		return PhaseStopped, &s.Why
@@ -231,6 +229,14 @@ func (s *Rolled) next(x *Index, p *Pool, f *poolFleet, missed []Missed) (Rollout
 			s.Updated, s.Total, s.Revision, by.Canary.Machines, pricing.Short(time.Duration(by.Canary.For)))
 	}
 	return PhaseProgressing, reason(RolloutProgressing, "%d of %d machines are of revision %s", s.Updated, s.Total, s.Revision)
+}
+
+// back is how far a rollout is that goes back to the last good revision.
+func (s *Rolled) back(by *Rollout, f *poolFleet) (RolloutPhase, *Reason) {
+	if f.outdated > 0 {
+		return PhaseRollingBack, reason(RolloutRollingBack, "machines are made by revision %s again, and %d of %d are not yet: %s", s.Good, f.outdated, f.joined, s.because(by))
+	}
+	return PhaseRolledBack, reason(RolloutRolledBack, "machines are made by revision %s, and not by %s: %s", s.Good, s.Revision, s.because(by))
 }
 
 // because is why machines are made by an earlier revision.

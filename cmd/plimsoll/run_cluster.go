@@ -295,15 +295,23 @@ func (s *siteFile) checkCluster() []error {
 	faults = append(faults, s.HandOff.check()...)
 	must(s.examining || !s.CapacityBuffers || slices.Contains(s.parts, partNodeScaler), "capacityBuffers", "omitted without nodescaler, which keeps the room", "true")
 	must(!s.CapacityBuffers || s.Nodes == nil || s.Nodes.Policy != "pending", "capacityBuffers", "omitted beside the policy pending, which keeps loadHeadroom", "true")
-	if s.Dashboard != "" {
-		_, _, ok := splitAddress(s.Dashboard)
-		must(ok, "dashboard", "host:port", quoted(s.Dashboard))
+	faults = append(faults, s.checkServed()...)
+	faults = append(faults, checkReceivers(s.Notifications)...)
+	return faults
+}
+
+// checkServed adds what is wrong with what is shown to others, and kept for them.
+func (s *siteFile) checkServed() (faults []error) {
+	must := func(kept bool, key, rule string, was any) {
+		if !kept {
+			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
+		}
 	}
-	if s.KEDAScaler != "" {
-		_, _, ok := splitAddress(s.KEDAScaler)
-		must(ok, "kedaScaler", "host:port", quoted(s.KEDAScaler))
-		must(s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")
+	for _, served := range []struct{ key, address string }{{"dashboard", s.Dashboard}, {"kedaScaler", s.KEDAScaler}} {
+		_, _, ok := splitAddress(served.address)
+		must(ok || served.address == "", served.key, "host:port", fmt.Sprintf("%q", served.address))
 	}
+	must(s.KEDAScaler == "" || s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -313,7 +321,6 @@ func (s *siteFile) checkCluster() []error {
 	if r := s.Recording; r != nil {
 		must(r.Limit >= 0, "recording.limit", "≥ 0", r.Limit)
 	}
-	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults
 }
 

@@ -227,7 +227,7 @@ func (l *life) do(a nodescaler.Action) {
 	case nodescaler.Cordon, nodescaler.Uncordon:
 		n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
 		n.Cordoned, n.Draining = a.Kind == nodescaler.Cordon, a.Kind == nodescaler.Cordon
-	case nodescaler.Evict:
+	case nodescaler.Evict, nodescaler.DeletePod:
 		l.Pods[slices.IndexFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Name == a.Pod })].Terminating = true
 	case nodescaler.Return:
 		m := machine()

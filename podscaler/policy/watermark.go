@@ -404,7 +404,7 @@ func (w *watermark) settle(d *draft, wishes []wish) {
 		}
 		if least := min(w.needed(x.demand/x.high), d.view.Replicas); d.want < least {
 			d.because(podscaler.ReasonWouldOscillate, "%d wanted, with %s at %s then, above its high watermark of %s: %d stay",
-				d.want, x.name, x.print(x.demand/float64(d.want)), x.print(x.high), least)
+				d.want, x.name, x.written(x.demand/float64(d.want)), x.written(x.high), least)
 			d.want = least
 		}
 	}

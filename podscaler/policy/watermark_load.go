@@ -24,12 +24,12 @@ const (
 type marks struct {
 	high, low float64
 	band      band
-	print     func(thousandths float64) string
+	written   func(thousandths float64) string
 }
 
 func (w *watermark) marksOf(v *podscaler.View, m *WatermarkMetric) marks {
-	print := func(thousandths float64) string { return printAmount(m.Type, m.Name, thousandths) }
-	b := marks{float64(m.High), float64(m.Low), bandOf(v, w.tolerance), print}
+	written := func(thousandths float64) string { return printAmount(m.Type, m.Name, thousandths) }
+	b := marks{float64(m.High), float64(m.Low), bandOf(v, w.tolerance), written}
 	if m.High == 0 && m.Low == 0 {
 		request := float64(v.Workload.Pod.CPU)
 		b.high, b.low = request*defaultHigh/100, request*defaultLow/100
@@ -70,11 +70,11 @@ func (b marks) fill(s side) float64 {
 func (b marks) String() string {
 	switch {
 	case b.high == 0:
-		return "not below " + b.print(b.bottom())
+		return "not below " + b.written(b.bottom())
 	case b.low == 0:
-		return "not above " + b.print(b.top())
+		return "not above " + b.written(b.top())
 	}
-	return fmt.Sprintf("within %s and %s", b.print(b.bottom()), b.print(b.top()))
+	return fmt.Sprintf("within %s and %s", b.written(b.bottom()), b.written(b.top()))
 }
 
 // amount prints thousandths, to the nearest.
@@ -101,7 +101,9 @@ func (w *watermark) load(t tally, registered int) load {
 }
 
 // of says what is measured, of how many pods.
-func (b marks) of(l load) string { return fmt.Sprintf("%s %s %d pods", b.print(l.value), l.in, l.pods) }
+func (b marks) of(l load) string {
+	return fmt.Sprintf("%s %s %d pods", b.written(l.value), l.in, l.pods)
+}
 
 // filled counts the pods without a sample as ready ones with that much each.
 func (t tally) filled(each float64) tally {
@@ -140,7 +142,7 @@ type wish struct {
 	side         side
 	replicas     int
 	demand, high float64
-	print        func(thousandths float64) string
+	written      func(thousandths float64) string
 }
 
 // wishes are those of the metrics that are known, and how many are not.
@@ -168,14 +170,14 @@ func (w *watermark) wish(d *draft, name string, t tally, b marks, registered int
 	before := w.load(t, registered)
 	now, note := before, ""
 	at := b.side(before.value)
-	x := wish{name: name, replicas: d.view.Replicas, high: b.high, print: b.print}
+	x := wish{name: name, replicas: d.view.Replicas, high: b.high, written: b.written}
 	if before.value == 0 && !w.tolerateZero {
 		d.because(podscaler.ReasonZeroNotTolerated, "%s is 0 over %d pods, which may be no measurement: %d stay (tolerateZero)", name, before.pods, d.view.Replicas)
 		return x
 	}
 	if t.missing > 0 && at != between {
 		now = w.load(t.filled(b.fill(at)), registered)
-		note = fmt.Sprintf(" (%s before counting in %d without a sample)", b.print(before.value), t.missing)
+		note = fmt.Sprintf(" (%s before counting in %d without a sample)", b.written(before.value), t.missing)
 		if b.side(now.value) != at {
 			at = between
 		}
@@ -184,10 +186,10 @@ func (w *watermark) wish(d *draft, name string, t tally, b marks, registered int
 	switch is := fmt.Sprintf("%s is %s%s", name, b.of(now), note); at {
 	case aboveHigh:
 		x.replicas = w.needed(now.demand / b.high)
-		d.because(podscaler.ReasonAboveHighWatermark, "%s, above %s: %d wanted to bring it to %s", is, b.print(b.top()), x.replicas, b.print(b.high))
+		d.because(podscaler.ReasonAboveHighWatermark, "%s, above %s: %d wanted to bring it to %s", is, b.written(b.top()), x.replicas, b.written(b.high))
 	case belowLow:
 		x.replicas = w.carried(now.demand / b.low)
-		d.because(podscaler.ReasonBelowLowWatermark, "%s, below %s: %d wanted to bring it to %s", is, b.print(b.bottom()), x.replicas, b.print(b.low))
+		d.because(podscaler.ReasonBelowLowWatermark, "%s, below %s: %d wanted to bring it to %s", is, b.written(b.bottom()), x.replicas, b.written(b.low))
 	default:
 		d.because(podscaler.ReasonWithinWatermarks, "%s, %s: %d stay", is, b, d.view.Replicas)
 		w.approach(d, &x, t, b, registered)
@@ -216,7 +218,7 @@ func (w *watermark) approach(d *draft, x *wish, t tally, b marks, registered int
 		return
 	}
 	x.replicas, x.demand = to, demand
-	d.because(podscaler.ReasonConvergeToWatermark, "%s would be %s with %d replicas, nearer to the watermark of %s", x.name, b.print(each), to, b.print(mark))
+	d.because(podscaler.ReasonConvergeToWatermark, "%s would be %s with %d replicas, nearer to the watermark of %s", x.name, b.written(each), to, b.written(mark))
 }
 
 // printVersions prints how many instances there are of each version.

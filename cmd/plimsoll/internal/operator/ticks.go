@@ -1,8 +1,9 @@
 package operator
 
 import (
-	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 )
 
 // onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it.
