@@ -254,7 +254,7 @@ func (w *world) checkRights(mode kube.Mode) {
 	}
 	for _, never := range []authorizationv1.ResourceAttributes{
 		{Resource: "namespaces", Verb: "get", Namespace: "shop", Name: "shop"}, {Resource: "namespaces", Verb: "patch", Name: "shop"},
-		{Resource: "secrets", Verb: "get", Namespace: "plimsoll"}, {Resource: "secrets", Verb: "list"}, {Resource: "pods", Verb: "delete", Namespace: "shop"},
+		{Resource: "secrets", Verb: "get", Namespace: "plimsoll"}, {Resource: "secrets", Verb: "list"},
 		{Resource: "pods", Subresource: "exec", Verb: "create", Namespace: "shop"}, {Resource: "configmaps", Verb: "get", Namespace: "shop", Name: "plimsoll-intents"},
 		{Group: "apps", Resource: "deployments", Verb: "patch", Namespace: "shop"}, {Group: "plimsoll.dev", Resource: "vmpools", Verb: "patch"},
 	} {
