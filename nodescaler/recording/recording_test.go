@@ -179,7 +179,7 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d, into := newDrifting(rapid.Uint64().Draw(t, "seed")), newTape()
-		seen := d.passes(t, into, rapid.IntRange(1, 40).Draw(t, "steps"))
+		seen := d.passes(t, into, rapid.IntRange(1, 20).Draw(t, "steps"))
 		var replay recording.Replay
 		i := 0
 		err := into.read(func(m *recording.Moment) error {
@@ -229,7 +229,7 @@ func TestLawACutSegmentIsReadAsFarAsItGoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d, into := newDrifting(rapid.Uint64().Draw(t, "seed")), newTape()
-		steps := len(d.passes(t, into, 40))
+		steps := len(d.passes(t, into, 20))
 		if err := into.Close(); err != nil {
 			t.Fatal(err)
 		}
