@@ -7,6 +7,7 @@ require (
 	github.com/prometheus/prometheus v0.315.0
 	k8s.io/autoscaler/vertical-pod-autoscaler v1.8.1
 	k8s.io/kube-scheduler v0.0.0
+	k8s.io/metrics v0.37.2
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/karpenter v1.14.1
 )
@@ -70,7 +71,6 @@ require (
 	google.golang.org/grpc v1.85.0 // indirect
 	k8s.io/controller-manager v0.37.2 // indirect
 	k8s.io/kubelet v0.37.2 // indirect
-	k8s.io/metrics v0.37.2 // indirect
 )
 
 require (
@@ -149,7 +149,7 @@ require (
 	k8s.io/client-go v0.37.2
 	k8s.io/cloud-provider v0.35.0 // indirect
 	k8s.io/component-base v0.37.2 // indirect
-	k8s.io/component-helpers v0.37.2 // indirect
+	k8s.io/component-helpers v0.37.2
 	k8s.io/csi-translation-lib v0.35.0 // indirect
 	k8s.io/dynamic-resource-allocation v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
