@@ -220,19 +220,29 @@ func (c *checker) emptied(n *NodeLoad) {
 	}
 }
 
-func (c *checker) evict(a *Action) {
+// leaves is the pod that an action has leave, and its node, with what must hold for any; nil if the
+// pod is not there.
+func (c *checker) leaves(a *Action) (*NodeLoad, *Pod) {
 	n := c.ours(a)
 	if n == nil {
-		return
+		return nil, nil
 	}
 	p := c.pod(a.Pod)
 	if p == nil || p.Node != n.Name {
 		c.fault(NotThere, "pod %q is not on node %s", a.Pod, a.Node)
-		return
+		return nil, nil
 	}
 	c.once("eviction", a.Pod)
 	c.emptied(n)
 	c.notHeld(n.VM)
+	return n, p
+}
+
+func (c *checker) evict(a *Action) {
+	_, p := c.leaves(a)
+	if p == nil {
+		return
+	}
 	if p.Pinned != "" || p.Daemon || p.Terminating || p.Finished() {
 		c.fault(PodNotMovable, "pod %s is pinned (%s), a daemon, leaving or finished", a.Pod, p.Pinned)
 	}
@@ -247,18 +257,10 @@ func (c *checker) evict(a *Action) {
 
 // deletePod complains of a pod that its pool does not say may be deleted.
 func (c *checker) deletePod(a *Action) {
-	n := c.ours(a)
-	if n == nil {
+	n, p := c.leaves(a)
+	if p == nil {
 		return
 	}
-	p := c.pod(a.Pod)
-	if p == nil || p.Node != n.Name {
-		c.fault(NotThere, "pod %q is not on node %s", a.Pod, a.Node)
-		return
-	}
-	c.once("eviction", a.Pod)
-	c.emptied(n)
-	c.notHeld(n.VM)
 	pool := c.x.Pool(n.Pool)
 	if p.Daemon || p.Finished() || !n.Ready || pool == nil || pool.Disruption.TerminationGracePeriod == 0 || a.Grace < Duration(time.Second) {
 		c.fault(PodNotMovable, "pod %s is a daemon, finished, on a node that is not ready or of a pool without terminationGracePeriod, or has no time to end", a.Pod)

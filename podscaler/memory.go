@@ -89,23 +89,20 @@ func (m *memory) observe(v *View, b *Behavior) {
 func (m *memory) past() Past { return Past{Since: m.started, Up: m.lastUp, Down: m.lastDown} }
 
 // heard keeps account of whether the policy can say anything.
-func (m *memory) heard(at time.Time, known bool) {
-	switch {
-	case known:
-		m.unknownSince = time.Time{}
-	case m.unknownSince.IsZero():
-		m.unknownSince = at
-	}
-}
+func (m *memory) heard(at time.Time, known bool) { m.unknownSince = since(m.unknownSince, at, !known) }
 
 // called keeps account of whether something calls for a workload.
-func (m *memory) called(at time.Time, maybe bool) {
+func (m *memory) called(at time.Time, maybe bool) { m.quietSince = since(m.quietSince, at, !maybe) }
+
+// since is since when something has been so; zero while it is not.
+func since(was, now time.Time, is bool) time.Time {
 	switch {
-	case maybe:
-		m.quietSince = time.Time{}
-	case m.quietSince.IsZero():
-		m.quietSince = at
+	case !is:
+		return time.Time{}
+	case was.IsZero():
+		return now
 	}
+	return was
 }
 
 // want keeps a recommendation.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/dashboard"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/testbed/demo"
 )
 
@@ -118,13 +119,21 @@ func followInto(ctx context.Context, h *dashboard.History, name string) error {
 			return err
 		}
 	}
-	for ctx.Err() == nil {
-		f, err := os.Open(name)
+	return followFile(ctx, name, io.SeekStart, h.Append)
+}
+
+// followFile calls f with the records of a journal from its start or its end on, and with those that
+// are appended, also when it is put aside, until the context is done.
+func followFile(ctx context.Context, name string, whence int, f func(*loop.Step) error) error {
+	for ; ctx.Err() == nil; whence = io.SeekStart {
+		file, err := os.Open(name)
 		if err != nil {
 			return fmt.Errorf("--journal: %w", err)
 		}
-		err = errors.Join(h.Read(&growing{ctx: ctx, file: f}), f.Close())
-		if err != nil {
+		if _, err = file.Seek(0, whence); err == nil {
+			err = loop.Read(&growing{ctx: ctx, file: file}, f)
+		}
+		if err = errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -35,27 +34,9 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 	case "-":
 		return loop.Read(env.Stdin, print)
 	}
-	err := followFile(cmd.Context(), file, print)
+	err := followFile(cmd.Context(), file, io.SeekEnd, print)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
-}
-
-// followFile calls f with the records that are appended to a journal from now on, also when it is
-// put aside, until the context is done.
-func followFile(ctx context.Context, name string, f func(*loop.Step) error) error {
-	for whence := io.SeekEnd; ctx.Err() == nil; whence = io.SeekStart {
-		file, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("--journal: %w", err)
-		}
-		if _, err = file.Seek(0, whence); err == nil {
-			err = loop.Read(&growing{ctx: ctx, file: file}, f)
-		}
-		if err = errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return ctx.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,7 +30,7 @@ func TestAFileThatIsPutAsideIsFollowed(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	ids, done := make(chan string), make(chan error)
 	go func() {
-		done <- followFile(ctx, name, func(s *loop.Step) error { ids <- s.ID; return nil })
+		done <- followFile(ctx, name, io.SeekEnd, func(s *loop.Step) error { ids <- s.ID; return nil })
 	}()
 	first := ""
 	for id := 2; first == ""; id++ { // some may come before the end is sought

@@ -13,7 +13,10 @@ import (
 // addReason adds the flag that asks what a code means, with the codes as its completions.
 func addReason(cmd *cobra.Command, code *string) {
 	cmd.Flags().StringVar(code, "reason", "", "explain a `code` of a reason, a condition, an event or an action, such as PoolAtMax")
-	if err := cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(reasons.Codes(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	complete := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return reasons.Codes(), cobra.ShellCompDirectiveNoFileComp // the table is read when it is asked for
+	}
+	if err := cmd.RegisterFlagCompletionFunc("reason", complete); err != nil {
 		panic(err)
 	}
 }

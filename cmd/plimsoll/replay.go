@@ -95,7 +95,7 @@ func (ask *replayQuestion) answer(env *cli.Env, path string) error {
 	if answer.Steps == 0 {
 		return fmt.Errorf("%s: holds no step in that time", path)
 	}
-	_, answer.Whole = replay.Since()
+	answer.Whole = replay.Whole()
 	if err := ask.format.print(env.Stdout, &answer, answer.table); err != nil {
 		return err
 	}

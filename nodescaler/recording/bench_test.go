@@ -65,7 +65,7 @@ func recordLarge(b *testing.B, measured bool) {
 			}})
 		}
 		b.StartTimer()
-		if err := r.Append(&o, &in, &s, 1); err != nil {
+		if err := r.Append(&o, &in, &s); err != nil {
 			b.Fatal(err)
 		}
 		steps++

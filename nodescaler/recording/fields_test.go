@@ -96,7 +96,7 @@ func TestEveryFieldIsRecorded(t *testing.T) {
 	o.Cluster.Daemons = func(*nodescaler.Pool) nodescaler.Daemons { return daemons }
 	into := newTape()
 	into.Forget(recording.Nothing, nil)
-	if err := into.Append(&o, &in, &loop.Step{ID: "d-1", Time: o.Time}, 1); err != nil {
+	if err := into.Append(&o, &in, &loop.Step{ID: "d-1", Time: o.Time}); err != nil {
 		t.Fatal(err)
 	}
 	read := 0

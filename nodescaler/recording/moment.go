@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -22,7 +23,7 @@ type Moment struct {
 	Nodes *nodepolicy.Spec
 	// Step is the record of it, without what follows from the observation.
 	Step loop.Step
-	// Digest is that of the step as it was decided.
+	// Digest is that of the step.
 	Digest uint64
 }
 
@@ -54,12 +55,16 @@ type line struct {
 // version is that of the format. A recording of another one cannot be read.
 const version = 1
 
-// Digest is a number by which two steps are known to be alike in everything that is decided. It is
-// to be taken before a step is acted on. How many steps there were before, and what was spent since
-// the first, is no part of it.
+// Digest is a number by which two steps are known to be alike in everything that is decided. What
+// came of them, how many steps there were before, and what was spent since the first, is no part of
+// it.
 func Digest(s *loop.Step) (uint64, error) {
 	bare := *s
 	bare.ID, bare.Observed, bare.Snapshot, bare.Outcomes = "", loop.Observed{}, nil, nil
+	bare.Expected = slices.Clone(s.Expected)
+	for i := range bare.Expected {
+		bare.Expected[i].Error = ""
+	}
 	data, err := json.Marshal(struct {
 		*loop.Step
 		Deferred map[int]nodescaler.Reason

@@ -1,7 +1,6 @@
 package recording
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -28,8 +27,19 @@ type picture struct {
 	rest      loop.Intent
 }
 
-// use is what a pod was measured to use: CPU and memory.
-type use [2]podscaler.Sample
+// use is what a pod, and each of its containers, was measured to use. It is different at every look.
+type use struct {
+	CPU, Memory podscaler.Sample         `json:",omitzero"`
+	Uses        []podscaler.ContainerUse `json:",omitempty"`
+}
+
+func useOf(p *nodescaler.Pod) use { return use{p.CPU, p.Memory, p.Uses} }
+
+func (u use) none() bool {
+	return u.CPU == podscaler.Sample{} && u.Memory == podscaler.Sample{} && u.Uses == nil
+}
+
+func (u use) of(p *nodescaler.Pod) { p.CPU, p.Memory, p.Uses = u.CPU, u.Memory, u.Uses }
 
 // wanted is what is wanted of a workload. Its policy is in the place of what makes it.
 type wanted struct {
@@ -72,7 +82,8 @@ var (
 // samePod compares pods without what they use, which is different at every look.
 func samePod(a, b *nodescaler.Pod) bool {
 	x, y := *a, *b
-	x.CPU, x.Memory, y.CPU, y.Memory = podscaler.Sample{}, podscaler.Sample{}, podscaler.Sample{}, podscaler.Sample{}
+	use{}.of(&x)
+	use{}.of(&y)
 	return reflect.DeepEqual(&x, &y)
 }
 
@@ -85,7 +96,7 @@ func pictureOf(o *loop.Observation, in *loop.Intent) (*picture, error) {
 	p.cluster.Nodes, p.cluster.Pods, p.cluster.Replicas, p.cluster.Daemons = nil, nil, nil, nil
 	p.site.Machines, p.rest.Workloads = nil, nil
 	for i := range p.pods {
-		if u := (use{p.pods[i].CPU, p.pods[i].Memory}); u != (use{}) {
+		if u := useOf(&p.pods[i]); !u.none() {
 			p.used[p.pods[i].Name] = u
 		}
 	}
@@ -123,7 +134,7 @@ func (p *picture) diff(was *picture) delta {
 func withoutUse(c changes[nodescaler.Pod]) changes[nodescaler.Pod] {
 	c.Set = slices.Clone(c.Set)
 	for i := range c.Set {
-		c.Set[i].CPU, c.Set[i].Memory = podscaler.Sample{}, podscaler.Sample{}
+		use{}.of(&c.Set[i])
 	}
 	return c
 }
@@ -142,8 +153,7 @@ func (p *picture) observation() (o loop.Observation) {
 	o.Cluster.Nodes, o.Cluster.Replicas, o.Machines.Machines = p.nodes, p.replicas, p.machines
 	o.Cluster.Pods = slices.Clone(p.pods)
 	for i := range o.Cluster.Pods {
-		u := p.used[o.Cluster.Pods[i].Name]
-		o.Cluster.Pods[i].CPU, o.Cluster.Pods[i].Memory = u[0], u[1]
+		p.used[o.Cluster.Pods[i].Name].of(&o.Cluster.Pods[i])
 	}
 	if daemons := p.daemons; daemons != nil {
 		o.Cluster.Daemons = func(pool *nodescaler.Pool) nodescaler.Daemons { return daemons[pool.Name] }
@@ -168,11 +178,7 @@ func (p *picture) intent() loop.Intent {
 func windows(all map[string]loop.Measured) map[string]measured {
 	written := make(map[string]measured, len(all))
 	for name, m := range all {
-		w := measured{Window: m.Window}
-		if m.Err != nil {
-			w.Err = m.Err.Error()
-		}
-		written[name] = w
+		written[name] = measured{m.Window, errorText(m.Err)}
 	}
 	return written
 }
@@ -181,11 +187,7 @@ func windows(all map[string]loop.Measured) map[string]measured {
 func measurements(written map[string]measured) map[string]loop.Measured {
 	all := make(map[string]loop.Measured, len(written))
 	for name, w := range written {
-		m := loop.Measured{Window: w.Window}
-		if w.Err != "" {
-			m.Err = errors.New(w.Err)
-		}
-		all[name] = m
+		all[name] = loop.Measured{Window: w.Window, Err: textError(w.Err)}
 	}
 	return all
 }

@@ -32,18 +32,16 @@ type Recorder struct {
 // which policy it decides on machines.
 func (r *Recorder) Forget(kept Remembered, nodes *nodepolicy.Spec) { r.memory, r.nodes = kept, nodes }
 
-// Append writes a step with its digest, and what it was decided by. After an error the next one
-// begins a segment.
-func (r *Recorder) Append(o *loop.Observation, in *loop.Intent, s *loop.Step, digest uint64) error {
-	err := r.append(o, in, s, digest)
-	if err != nil {
+// Append writes a step, and what it was decided by. After an error the next one begins a segment.
+func (r *Recorder) Append(o *loop.Observation, in *loop.Intent, s *loop.Step) error {
+	if err := r.append(o, in, s); err != nil {
 		r.memory = Missed
 		return errors.Join(fmt.Errorf("recording: %w", err), r.Close())
 	}
 	return nil
 }
 
-func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step, digest uint64) error {
+func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step) error {
 	now, err := pictureOf(o, in)
 	if err != nil {
 		return err
@@ -53,6 +51,10 @@ func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step, di
 		if err := r.begin(o.Time); err != nil {
 			return err
 		}
+	}
+	digest, err := Digest(s)
+	if err != nil {
+		return err
 	}
 	bare := *s
 	bare.Observed, bare.Snapshot = loop.Observed{}, nil

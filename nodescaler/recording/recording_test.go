@@ -156,17 +156,13 @@ func (d *drifting) passes(t *rapid.T, into *tape, steps int) (seen []loop.Observ
 		o := d.observe()
 		d.measure(&o, &m)
 		s := loop.Decide(&o, &d.in, &m)
-		digest, err := recording.Digest(&s)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for i := range s.Plan.Actions {
 			s.Outcomes = append(s.Outcomes, loop.Outcome{Action: i, Error: []string{"", "", "refused"}[d.IntN(3)]})
 		}
 		if o.ClusterErr == nil {
 			m.Learn(&s)
 		}
-		if err := into.Append(&o, &d.in, &s, digest); err != nil {
+		if err := into.Append(&o, &d.in, &s); err != nil {
 			t.Fatal(err)
 		}
 		seen = append(seen, o)
@@ -196,7 +192,7 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, whole := replay.Since(); i != len(seen) || !whole {
+		if whole := replay.Whole(); i != len(seen) || !whole {
 			t.Fatalf("%d of %d steps are there, from the first of a term on: %v", i, len(seen), whole)
 		}
 	})
@@ -267,7 +263,7 @@ func TestAfterAFailedWriteASegmentBegins(t *testing.T) {
 			into.Forget(recording.Nothing, nil) // has a segment begin
 		}
 		o := d.observe()
-		err := into.Append(&o, &d.in, &loop.Step{ID: fmt.Sprint("d-", i), Time: o.Time}, 0)
+		err := into.Append(&o, &d.in, &loop.Step{ID: fmt.Sprint("d-", i), Time: o.Time})
 		if (err != nil) != full {
 			t.Errorf("step %d: %v", i, err)
 		}
@@ -295,7 +291,7 @@ func TestAMadePolicyIsRefused(t *testing.T) {
 	}
 	d.in.Workloads = append(d.in.Workloads, loop.Scaled(podscaler.Workload{Name: "shop/other"}, policy))
 	o := d.observe()
-	if err := into.Append(&o, &d.in, &loop.Step{}, 0); err == nil || !strings.Contains(err.Error(), "shop/other") {
+	if err := into.Append(&o, &d.in, &loop.Step{}); err == nil || !strings.Contains(err.Error(), "shop/other") {
 		t.Errorf("%v, want the workload named", err)
 	}
 }

@@ -3,7 +3,6 @@ package recording
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
@@ -17,14 +16,13 @@ type Replay struct {
 	Nodes *nodepolicy.Spec
 
 	memory loop.Memory
-	known  bool      // since the first step of a term
-	since  time.Time // what is remembered
 	begun  bool
+	whole  bool
 }
 
-// Since is the first step that is remembered, and whether it was the first of its term: then
-// nothing is missing from what the recorded steps remembered.
-func (r *Replay) Since() (first time.Time, whole bool) { return r.since, r.known }
+// Whole reports whether nothing is missing from what the recorded steps remembered: all were decided
+// again from the first of their term on.
+func (r *Replay) Whole() bool { return r.whole }
 
 // Decide decides a moment again. What came of the recorded step is learnt from, where the step that
 // comes out is the same; otherwise nothing came of it.
@@ -50,17 +48,16 @@ func (r *Replay) Decide(m *Moment) (s loop.Step, same bool, err error) {
 
 // remember brings what is remembered to where the recorded step had it.
 func (r *Replay) remember(m *Moment) error {
-	now := m.Observation.Time
 	switch {
 	case m.Memory == Jumped && r.begun:
-		r.memory = r.memory.Jump(now)
+		r.memory = r.memory.Jump(m.Observation.Time)
 	case m.Memory == Missed && r.begun:
-		r.known = false
+		r.whole = false
 		return nil
 	case m.Memory == "" && r.begun:
 		return nil
 	default:
-		r.memory, r.begun, r.known, r.since = loop.Memory{}, true, m.Memory == Nothing, now
+		r.memory, r.begun, r.whole = loop.Memory{}, true, m.Memory == Nothing
 	}
 	nodes := cmp.Or(r.Nodes, m.Nodes)
 	if nodes == nil {

@@ -46,7 +46,7 @@ func (l *life) decideAgain() {
 			l.fault("segment %d: %v", i, err)
 		}
 	}
-	if _, whole := replay.Since(); !whole {
+	if !replay.Whole() {
 		l.fault("the recording does not begin with a term")
 	}
 }

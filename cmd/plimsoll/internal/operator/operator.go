@@ -89,7 +89,7 @@ type Signals interface {
 // Recording keeps what steps were decided by; recording.Recorder does.
 type Recording interface {
 	Forget(kept recording.Remembered, nodes *nodepolicy.Spec)
-	Append(o *loop.Observation, in *loop.Intent, s *loop.Step, digest uint64) error
+	Append(o *loop.Observation, in *loop.Intent, s *loop.Step) error
 }
 
 // Costs works out what the cluster costs; costs.Exporter does. Snapshots are only to be read.

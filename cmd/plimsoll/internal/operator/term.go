@@ -111,12 +111,11 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 		ports.Measure(ctx, &o, &in, &t.memory)
 	}
 	s := loop.Decide(&o, &in, &t.memory)
-	keep := t.recorded(&o, &in, &s)
 	if o.ClusterErr == nil && !in.DryRun {
 		ports.Act(ctx, &s)
 		t.memory.Learn(&s)
 	}
-	err = errors.Join(keep(), s.Record(t.Journal))
+	err = errors.Join(t.record(&o, &in, &s), s.Record(t.Journal))
 	if err != nil && o.ClusterErr == nil {
 		s.Problems = append(s.Problems, *because(CodeJournalNotWritten, "%v", err))
 	}
@@ -141,13 +140,12 @@ func (t *term) forget(kept recording.Remembered) {
 	t.Recording.Forget(kept, nodes)
 }
 
-// recorded returns what keeps a step that was decided, once it is known what came of it.
-func (t *term) recorded(o *loop.Observation, in *loop.Intent, s *loop.Step) (keep func() error) {
+// record keeps a step and what it was decided by, if that is to be kept.
+func (t *term) record(o *loop.Observation, in *loop.Intent, s *loop.Step) error {
 	if t.Recording == nil {
-		return func() error { return nil }
+		return nil
 	}
-	digest, err := recording.Digest(s)
-	return func() error { return errors.Join(err, t.Recording.Append(o, in, s, digest)) }
+	return t.Recording.Append(o, in, s)
 }
 
 // ports are what the step sees and acts through.
