@@ -60,7 +60,7 @@ func keys(m map[string][]time.Duration) func(func(string) bool) {
 	}
 }
 
-// load calls the server evenly, regardless of earlier calls, and tells of each.
+// load calls the server evenly, regardless of earlier calls, and reports each.
 func load(b *testing.B, s *Server, rate int, lasts time.Duration, tell func(string, time.Duration)) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

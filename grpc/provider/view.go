@@ -58,7 +58,7 @@ type memory struct {
 }
 
 // look returns the view, read anew if it is older than fresh and no one is reading. If it cannot be
-// read, the last one counts: an empty list would tell cluster-autoscaler that its nodes are gone.
+// read, the last one counts: an empty list would mean to cluster-autoscaler that its nodes are gone.
 func (m *memory) look(ctx context.Context) *view {
 	v, due := m.last()
 	if v != nil && (!due || !m.reading.TryLock()) {
@@ -111,8 +111,8 @@ func (m *memory) last() (v *view, due bool) {
 	return m.view, m.view == nil || m.now().Sub(m.read) >= m.fresh
 }
 
-// readAnew reads the machines; the caller holds reading. While no one was told of the groups, they
-// may come and go at any time.
+// readAnew reads the machines; the caller holds reading. While no client has asked for the
+// groups, they may come and go at any time.
 func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 	m.mu.Lock()
 	at, groups, pools := m.now(), m.groups, m.pools

@@ -53,7 +53,7 @@ func TestHeadroomBuysMachines(t *testing.T) {
 		{name: "none is asked for", world: full(1)},
 		{name: "there is room on a node", world: sample.New().Node("w-1", "pve1").Pod("p", "w-1", 300, 100), change: []func(*sample.World){room(1, 1500)},
 			room: []string{"ns/room1 1/1+0"}},
-		{name: "there is none", world: full(1), change: []func(*sample.World){room(1, 1500)},
+		{name: "there is no room", world: full(1), change: []func(*sample.World){room(1, 1500)},
 			want: []string{"Buy w small pve2"}, room: []string{"ns/room1 0/1+1"}, reason: nodescaler.HeadroomWanted},
 		{name: "there is some", world: sample.New().Node("w-1", "pve1"), change: []func(*sample.World){room(2, 1500)},
 			want: []string{"Buy w small pve2"}, room: []string{"ns/room1 1/2+1"}},

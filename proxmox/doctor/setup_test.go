@@ -202,7 +202,7 @@ func (j *joined) boot(b pvesim.Boot) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !strings.Contains(string(b.UserData), "K10join") {
-		return // no one told it how
+		return // it was not given how
 	}
 	if b.Name != "web-"+deafOrder {
 		j.all = append(j.all, pve.Node{Name: b.Name, ProviderID: "k3s://" + b.Name, SystemUUID: b.UUID, Ready: true, JoinedAt: b.At})

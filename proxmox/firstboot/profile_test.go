@@ -199,7 +199,7 @@ func readParts(t *testing.T, data []byte) []part {
 	}
 }
 
-// Every machine is told the same server each time, and all servers are asked to some.
+// Every machine gets the same server each time, and all servers are asked to some.
 func TestMachinesAreSharedOutAmongServers(t *testing.T) {
 	p := rke2()
 	p.Servers = []string{"a.lab", "b.lab", "c.lab"}

@@ -15,7 +15,7 @@ type Class string
 
 // The classes. What is said of a write holds for everything but GET.
 const (
-	// Unknown is what no one has told us the meaning of: do nothing, and say so.
+	// Unknown is what has no known meaning: do nothing, and say so.
 	Unknown Class = "Unknown"
 
 	// No one did anything, for the client or the server's door was in the way.

@@ -62,7 +62,7 @@ func credential(header, name string) (string, bool) {
 	return rest[1:], true
 }
 
-// refuse is why somebody is not let in. Since release 9.2 no one is told.
+// refuse is why a login is refused. Since release 9.2 the answer does not say it.
 func (f *front) refuse(reason string) error {
 	if f.c.since("9.2") {
 		reason = "Authentication failed!"

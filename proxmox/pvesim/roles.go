@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// getPermissions says what somebody may, on one path or wherever something is given.
+// getPermissions says what a user may, on one path or wherever something is given.
 func getPermissions(k *call) (any, error) {
 	who := k.who
 	if name := k.in["userid"]; name != "" && name != who.String() {

@@ -214,7 +214,7 @@ func (w *watch) done(s *loop.Step, a *nodescaler.Action) Event {
 		e.Kind, e.Text = Returned, fmt.Sprintf("%s stopped and kept, %s", a.Machine, rate)
 	case nodescaler.Wake:
 		e.Kind, e.Text = Ordered, fmt.Sprintf("%s woken, +%s", a.Machine, rate)
-	case nodescaler.Evict, nodescaler.DeletePod: // told by the node
+	case nodescaler.Evict, nodescaler.DeletePod: // shown with the node
 	}
 	if len(a.Reasons) > 0 {
 		e.Why = a.Reasons[0].Text

@@ -8,7 +8,7 @@ import (
 )
 
 // elsewhere are the forecasters that are no kind of their own: naive is Last, and a race that
-// believes no one needs somebody to fall back on, which hpa-plus has.
+// trusts no forecaster needs a fallback, which hpa-plus has.
 var elsewhere = map[string]bool{"last": true, "race": true}
 
 func init() {

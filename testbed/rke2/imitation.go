@@ -163,7 +163,7 @@ func partsOf(data []byte) ([][]byte, error) {
 	}
 }
 
-// halted takes a machine out of the cluster. Without the control plane no one tells of nodes.
+// halted takes a machine out of the cluster. Without the control plane nodes are not seen.
 func (i *imitation) halted(h pvesim.Halt) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

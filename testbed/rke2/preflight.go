@@ -109,7 +109,7 @@ func (pm *premises) faults(found *doctor.Diagnosis, awaited bool) Faults {
 			bad = false
 		case "pools.strangers": // there is one VMID for the control plane, and no other will do
 			bad = bad || c.Status == doctor.Warn
-		case "pools.hosts": // told when nothing else says why
+		case "pools.hosts": // reported when nothing else says why
 			bad = bad && len(faults) == 0
 		case "storage.there", "storage.content", "storage.room", "network.bridge", "templates.reach":
 			bad = bad || nowhere && c.Status == doctor.Warn

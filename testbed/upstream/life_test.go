@@ -22,7 +22,7 @@ const (
 
 	before side = "before" // nothing of it was done
 	torn   side = "half"   // half of it was
-	after  side = "after"  // it was done, and no one was told
+	after  side = "after"  // it was done, and not answered
 )
 
 type side string

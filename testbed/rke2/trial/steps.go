@@ -91,8 +91,8 @@ func (r *run) make(ctx context.Context) (testbed.Trial, error) {
 }
 
 // clear takes away all that a run makes in its namespace, the autoscaler first: what Plimsoll
-// scales, it would scale while it goes. Machines that no one needs then are returned by whatever
-// Plimsoll runs, if it decides on them. Cluster-autoscaler is stopped before all else.
+// scales, it would scale while it goes. Machines that no pod needs then are returned by the
+// Plimsoll that runs, if it decides on them. Cluster-autoscaler is stopped before all else.
 func (r *run) clear(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err

@@ -64,7 +64,7 @@ type Config struct {
 	// Holder names who claims it, for people who look. Two claims by the same are two.
 	Holder string
 	// Fenced is called once nothing will be kept any more: whoever works by the intents must
-	// stop. It must not call the Map. Nil tells no one.
+	// stop. It must not call the Map. Nil calls nothing.
 	Fenced func(error)
 }
 

@@ -432,7 +432,7 @@ func (h *history) add(e told) {
 }
 
 // Whatever order the requests of several writers come in, and whichever answers are lost: what a
-// writer was told is kept is there, and no one is told so after another has claimed.
+// writer was answered is kept is there, and no writer is answered so after another has claimed.
 func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
 	var s *server
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))

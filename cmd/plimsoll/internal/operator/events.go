@@ -82,7 +82,7 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
 		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread                      // it is done in a moment
-		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod && !soon { // of evictions there are many, and the pod's own events tell
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod && !soon { // evictions are many, and pods have events of their own
 			all = append(all, actionEvent(s, a, o))
 		}
 	}
