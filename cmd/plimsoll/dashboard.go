@@ -122,8 +122,8 @@ func followInto(ctx context.Context, h *dashboard.History, name string) error {
 	return followFile(ctx, name, io.SeekStart, h.Append)
 }
 
-// followFile calls f with the records of a journal from its start or its end on, and with those that
-// are appended, also when it is put aside, until the context is done.
+// followFile calls f with the records of a journal from its start or its end on, and with those
+// that are appended, also when it is put aside, until the context is done.
 func followFile(ctx context.Context, name string, whence int, f func(*loop.Step) error) error {
 	for ; ctx.Err() == nil; whence = io.SeekStart {
 		file, err := os.Open(name)

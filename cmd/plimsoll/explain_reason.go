@@ -13,8 +13,9 @@ import (
 // addReason adds the flag that asks what a code means, with the codes as its completions.
 func addReason(cmd *cobra.Command, code *string) {
 	cmd.Flags().StringVar(code, "reason", "", "explain a `code` of a reason, a condition, an event or an action, such as PoolAtMax")
+	// The table is read when it is asked for, and not at the start of every verb.
 	complete := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return reasons.Codes(), cobra.ShellCompDirectiveNoFileComp // the table is read when it is asked for
+		return reasons.Codes(), cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := cmd.RegisterFlagCompletionFunc("reason", complete); err != nil {
 		panic(err)

@@ -58,7 +58,8 @@ type memory struct {
 }
 
 // look returns the view, read anew if it is older than fresh and no one is reading. If it cannot be
-// read, the last one counts: an empty list would mean to cluster-autoscaler that its nodes are gone.
+// read, the last one counts: an empty list would have cluster-autoscaler take
+// its nodes for gone.
 func (m *memory) look(ctx context.Context) *view {
 	v, due := m.last()
 	if v != nil && (!due || !m.reading.TryLock()) {

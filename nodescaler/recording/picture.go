@@ -27,7 +27,7 @@ type picture struct {
 	rest      loop.Intent
 }
 
-// use is what a pod, and each of its containers, was measured to use. It is different at every look.
+// use is what a pod, and each of its containers, was measured to use. It differs at every look.
 type use struct {
 	CPU, Memory podscaler.Sample         `json:",omitzero"`
 	Uses        []podscaler.ContainerUse `json:",omitempty"`

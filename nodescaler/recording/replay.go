@@ -20,8 +20,8 @@ type Replay struct {
 	whole  bool
 }
 
-// Whole reports whether nothing is missing from what the recorded steps remembered: all were decided
-// again from the first of their term on.
+// Whole reports whether nothing is missing from what the recorded steps remembered: all were
+// decided again from the first of their term on.
 func (r *Replay) Whole() bool { return r.whole }
 
 // Decide decides a moment again. What came of the recorded step is learnt from, where the step that

@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
-// What is wrong is reported before anything is made, by the field that it is about, with what fixes it.
+// What is wrong is reported before anything is made, by its field, with what fixes it.
 func TestPreflightTellsFieldAndMendBeforeAnythingIsMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		cluster func(*pvesim.Config)

@@ -321,8 +321,8 @@ func (b *Bench) have(ctx context.Context, pool string, count int) (bool, error) 
 }
 
 // order makes what is missing of a pool's machines, and waits until they are nodes. What failed
-// before is returned first; what fails now is reported, for what made it fail would make the next one
-// fail too.
+// before is returned first; what fails now is reported, for what made it fail would make
+// the next one fail too.
 func (b *Bench) order(ctx context.Context, pool string, count int) error {
 	f, err := b.theFleet()
 	if err != nil {

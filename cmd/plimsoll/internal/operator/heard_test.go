@@ -5,29 +5,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/reasons"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// The product's vocabulary: every code of a reason, condition, event and action. Each is heard in
+// The product's vocabulary: every code of a reason, condition, event and action, as package reasons
+// has them, whose own test finds each that is declared. Each is heard in
 // the tests of this package, in which the production path goes from manifests to statuses, or it
 // is listed in testdata/unheard.txt. Codes that are heard by chance alone, fewer than surelyHeard
 // times, are listed too: another change would silence them. Scenes are directed to have codes said
@@ -38,12 +34,6 @@ var updateUnheard = flag.Bool("unheard", false, "write testdata/unheard.txt anew
 const surelyHeard = 4
 
 const unheardFile = "testdata/unheard.txt"
-
-// vocabulary is where codes are declared: untyped constants of strings of one CamelCase word.
-var vocabulary = []string{
-	"podscaler", "podscaler/rightsize", "podscaler/signals", "nodescaler", "nodescaler/loop", "nodescaler/kube", "api/v1alpha1",
-	"cmd/plimsoll/internal/operator", "proxmox/placement", "proxmox/pve",
-}
 
 var heard struct {
 	sync.Mutex
@@ -118,66 +108,11 @@ func listenToFields(v reflect.Value, codes map[string]int) {
 	}
 }
 
-var camel = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
-
-// declared are the codes that a package declares, with the constants' names. Those of
-// nodescaler.Check are not among them: they say what no plan may do, no policy plans it, and a life
-// in which one were said would be wrong. nodescaler's tests find each in a broken plan.
-func declared(dir string) (map[string]string, error) {
-	all := map[string]string{}
-	files, err := filepath.Glob("../../../../" + dir + "/*.go")
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "/nodescaler/check.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			return nil, err
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if s, is := n.(*ast.ValueSpec); is && s.Type == nil {
-				for i, x := range s.Values {
-					name := s.Names[i].Name
-					named := coded.MatchString(name) || dir == "nodescaler" && unprefixed.MatchString(name)
-					if code := literal(x); named && camel.MatchString(code) {
-						all[code] = dir + "." + name
-					}
-				}
-			}
-			return true
-		})
-	}
-	return all, err
-}
-
-// literal is the text of a literal string, or none.
-func literal(x ast.Expr) string {
-	lit, is := x.(*ast.BasicLit)
-	if !is || lit.Kind != token.STRING {
-		return ""
-	}
-	text, _ := strconv.Unquote(lit.Value)
-	return text
-}
-
-// coded are the names of constants that are codes, and unprefixed those of nodescaler's reasons. In
-// other packages such names are of something else: KindPriceBook is the kind of an object.
-var (
-	coded      = regexp.MustCompile(`^(Reason|reason|Code|Finding|Condition|Event)`)
-	unprefixed = regexp.MustCompile(`^[A-Z][a-z]+[A-Z]`)
-)
-
 func checkHeard() error {
 	silent := map[string]string{}
-	for _, dir := range vocabulary {
-		all, err := declared(dir)
-		if err != nil {
-			return err
-		}
-		for code, name := range all {
-			if n := heard.codes[code]; n == 0 || *updateUnheard && n < surelyHeard {
-				silent[code] = name
-			}
+	for _, r := range reasons.All() {
+		if n := heard.codes[r.Code]; n == 0 || *updateUnheard && n < surelyHeard {
+			silent[r.Code] = r.Group
 		}
 	}
 	if *updateUnheard {
