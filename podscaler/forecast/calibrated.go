@@ -10,12 +10,12 @@ import (
 // horizon: on-line conformal prediction. It asks nothing of the model, the noise or the load, but
 // that errors go on as they were for a while.
 //
-// An error is measured in what is usual at present: by the root of the forecast, for counts
-// scatter by the root of what is counted, and by the size of the last errors, for loads have calm
-// and restless hours. A quantile is the forecast and so many such units as the last errors have
-// it. Where a level was exceeded more often than it should be it is raised by a step, else lowered
-// by a smaller one, so that over time a 95 % quantile covers 95 %, whatever the errors do: adaptive
-// conformal inference.
+// An error is measured in what is usual at present: by the root of the forecast, as counts scatter
+// by the root of what is counted, and by the size of the last errors, as loads have calm and
+// restless hours. A quantile is the forecast and so many such units as the last errors have it.
+// Where a level was exceeded more often than it should be it is raised by a step, else lowered by
+// a smaller one. So over time a 95 % quantile covers 95 % of any errors: adaptive conformal
+// inference.
 //
 // It loses at the edge of what it has seen: a load that no error foretold is outside every
 // quantile, once.

@@ -152,7 +152,7 @@ func TestForecastersOnRecordedDays(t *testing.T) {
 	}
 }
 
-// What is told of the next minute, and of the fifth, holds on days that were not learnt.
+// Quantiles of the next minute, and of the fifth, hold on days that were not learnt.
 func TestQuantilesCoverWhatTheySayOnRecordedDays(t *testing.T) {
 	for _, w := range windows(t) {
 		for _, name := range []string{"AR", "Ensemble", "Last"} {
