@@ -192,7 +192,7 @@ func TestJointAboveItsCostTargetGivesUpTheHeadroom(t *testing.T) {
 	}
 }
 
-// anyCourse has a joint policy see whatever there is to see, and returns the last of it.
+// anyCourse has a joint policy see a course of any views, and returns the last.
 func anyCourse(t *rapid.T) (podscaler.Bidder, *podscaler.View) {
 	p, err := policy.New(policy.Spec{Policy: "Joint"})
 	if err != nil {
@@ -231,7 +231,7 @@ func TestJointNeverAsksForMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-// Whatever has been learnt: with room for all, pods are not left to use more than 85 % of what a
+// After any learning: with room for all, pods are not left to use more than 85 % of what a
 // pod has ever been seen to use, which in a view drawn at random is 2 cores at most.
 func TestJointNeverGoesBelowTheReactiveFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -291,7 +291,7 @@ func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
 }
 
 // Requests are measured over a minute of which they came for some seconds, and a pod that is full
-// of them works on ten a second of 50 ms, whatever the mean of the minute is.
+// of them works on ten a second of 50 ms, even if the mean of the minute is lower.
 func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
 	for name, known := range map[string]bool{"before the CPU is measured": false, "with the CPU measured": true} {
 		t.Run(name, func(t *testing.T) {

@@ -481,8 +481,8 @@ func TestWatermarkRegistration(t *testing.T) {
 	})
 }
 
-// Whoever tells of a mismatch tells it once, by its code, as long as it lasts: every cycle has
-// it, once, and in the same words.
+// A mismatch that lasts is one condition: every cycle has its code once and in the same words, so
+// that it is reported once.
 func TestScenario17AMismatchIsOneCondition(t *testing.T) {
 	s := scalerOf(t, water(nil), nil)
 	told := map[string]int{}
