@@ -22,8 +22,8 @@ func program(t *testing.T, script string) string {
 	return file
 }
 
-// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; which, and
-// why, is told.
+// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; the log says
+// which, and why.
 func TestK6OnPathIsTakenIfItServes(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -64,7 +64,7 @@ func TestWithoutK6OnPathItIsBuilt(t *testing.T) {
 	}
 }
 
-// What somebody has chosen is taken or refused, and nothing else put in its place.
+// A k6 of the environment variable is taken or refused, and nothing else put in its place.
 func TestChosenK6IsTakenOrRefused(t *testing.T) {
 	served, older := program(t, `echo "k6 v1.9.2 (go1.26.0, linux/amd64)"`), program(t, `echo "k6 v1.2.0 (go1.24.0, linux/amd64)"`)
 	t.Setenv("PATH", filepath.Dir(older))
