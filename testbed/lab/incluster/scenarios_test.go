@@ -52,7 +52,7 @@ func (w *world) ours() int {
 	return n
 }
 
-// kubectlScale is somebody who scales web by hand.
+// kubectlScale scales web by hand, as an administrator would.
 func (w *world) kubectlScale(replicas int) {
 	w.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)

@@ -85,13 +85,13 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 	}
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: plimsoll}}`)
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
-	t.Cleanup(w.tellObjects)
+	t.Cleanup(w.logObjects)
 	w.began = time.Now()
 	return w
 }
 
-// tellObjects tells of a test that failed what our objects said then.
-func (w *world) tellObjects() {
+// logObjects logs the status of our objects when a test has failed.
+func (w *world) logObjects() {
 	if !w.Failed() {
 		return
 	}
@@ -278,7 +278,7 @@ func (w *world) start(components, settings string) *child {
 	return c
 }
 
-// kubeconfig is the lab's own, for somebody who may everything and has a name of their own in the
+// kubeconfig is the lab's own, for a user who may do everything and has a name of their own in the
 // audit log.
 func (w *world) kubeconfig(folder, user string) string {
 	w.Helper()

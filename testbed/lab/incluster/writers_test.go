@@ -97,7 +97,7 @@ func (w *world) oneWriter() {
 	w.Helper()
 	var order []string
 	for _, r := range w.writes() {
-		if r.What == "leases" || r.What == "events" { // told in the background, and harmless
+		if r.What == "leases" || r.What == "events" { // written in the background, and harmless
 			continue
 		}
 		if len(order) == 0 || order[len(order)-1] != r.User {
