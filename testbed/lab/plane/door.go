@@ -15,7 +15,7 @@ import (
 
 // Handler is the plane's door:
 //
-//	/apps/NAMESPACE/WORKLOAD/...     a request to an application; so is whatever has a Host of
+//	/apps/NAMESPACE/WORKLOAD/...     a request to an application; so is any with a Host of
 //	                                 WORKLOAD.NAMESPACE.svc, with .cluster.local or without. The
 //	                                 answer says in X-Pod which pod it is from, and in Server-Timing
 //	                                 how many milliseconds it took there by the law
@@ -93,7 +93,7 @@ func ofHost(host string) (app string, is bool) {
 func (p *Plane) answer(w http.ResponseWriter, r *http.Request, app string) {
 	a := p.Send(r.Context(), app)
 	if a.Code == 0 {
-		panic(http.ErrAbortHandler) // nobody waits
+		panic(http.ErrAbortHandler) // the client has gone
 	}
 	if a.Pod != "" {
 		w.Header().Set("X-Pod", a.Pod)
@@ -107,7 +107,7 @@ func (p *Plane) answer(w http.ResponseWriter, r *http.Request, app string) {
 	fmt.Fprintln(w, a.Pod)
 }
 
-// Application is what is told of an application.
+// Application is what the plane shows of an application.
 type Application struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
