@@ -98,8 +98,8 @@ func newWorld(b *testing.B) *world {
 		plimsoll.Program = labtest.Program(b)
 	}
 	parts := []lab.Part{
-		// A kubelet that has nothing to say tells its node's status every five minutes, and that it
-		// lives by a lease, which no one but the controllers reads.
+		// An idle kubelet writes its node's status every five minutes, and shows by a lease that it
+		// lives, which no one but the controllers reads.
 		&lab.KWOK{PodStart: between(time.Second, 3*time.Second), PodStop: between(0, time.Second), Heartbeat: between(4*time.Minute, 5*time.Minute)},
 		&lab.Prometheus{}, w.machines, &plane.Part{Seed: 1, Gateway: true}, plimsoll,
 	}
@@ -151,7 +151,7 @@ func (w *world) create(objects ...any) {
 	}
 }
 
-// until waits until something is so, or patience ends, and tells on the way how far it is.
+// until waits until something is so, or patience ends, and prints on the way how far it is.
 func (w *world) until(what string, far func(ctx context.Context) (done, of int, err error)) made {
 	w.Helper()
 	begun, told := time.Now(), time.Now()
