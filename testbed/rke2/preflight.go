@@ -76,8 +76,8 @@ var fields = []struct{ id, field string }{
 	{"pools.strangers", "vmids"}, {"pools.vmids", "vmids"}, {"pools.hosts", "hosts"}, {"pools.", "pvePool"}, {"machines.", "vmids"},
 }
 
-// examined is the site as one pool of all its machines: what they rest on is the same, and is told
-// once.
+// examined is the site as one pool of all its machines: what they rest on is the same, and is
+// reported once.
 func (b *Bench) examined() (*settings.Site, error) {
 	site, err := b.plan()
 	if err != nil {
