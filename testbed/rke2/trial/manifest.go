@@ -70,7 +70,7 @@ func releaseImage() (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// scaling is how machines are decided on: by which of Plimsoll's manifests, and by whom.
+// scaling is how machines are decided on: by which of Plimsoll's manifests, and by which program.
 type scaling struct{ manifest, by string }
 
 var (
@@ -78,7 +78,7 @@ var (
 	byAutoscaler = scaling{deploy.Provider, string(v1alpha1.ScaledByClusterAutoscaler)}
 )
 
-// scaling is the row's. The first machines are made by Plimsoll's whatever it is.
+// scaling is the row's. The first machines are made by Plimsoll's in every row.
 func (r *manifests) scaling() scaling {
 	if r.job.Policy.Upstream() {
 		return byAutoscaler
@@ -144,8 +144,8 @@ func served(all []*unstructured.Unstructured) (any, error) {
 // caFile is the certificate of Proxmox VE, beside the configuration.
 const caFile = "ca.crt"
 
-// change makes the Deployment the run's. Of two Plimsolls one would only stand by, and say nothing
-// in its journal.
+// change makes the Deployment the run's. The second of two Plimsolls would only wait for the lease,
+// and write nothing in its journal.
 func (r *manifests) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -202,8 +202,8 @@ func (r *manifests) starting() map[string]any {
 	return c
 }
 
-// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines,
-// there is none for those, and it is told what is expected of pods if the row has it listen.
+// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines, it
+// has no policy for those, and passes on what is expected of pods if the row has it listen.
 func (r *manifests) row() map[string]any {
 	c := r.config(nodescaler.Duration(r.Tick))
 	if r.job.Policy.Upstream() {

@@ -304,8 +304,8 @@ func newRow(t *testing.T, e *testbed.Experiment) *run {
 	return r
 }
 
-// What Plimsoll and its pool are told, by who decides on machines.
-func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
+// The configurations of Plimsoll and its pool, by who decides on machines.
+func TestConfigurationsSayWhoDecidesOnMachines(t *testing.T) {
 	provider := map[string]any{"listen": ":8086", "expander": ":8087", "tls": map[string]any{
 		"certificate": "provider-tls.crt", "clientCA": "provider-ca.crt", "key": "provider-tls.key", "clients": []any{"cluster-autoscaler"},
 	}}
