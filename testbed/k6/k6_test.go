@@ -82,9 +82,9 @@ func TestHeadsTellWhatScriptsRead(t *testing.T) {
 	}
 }
 
-// The script is told everything that it reads, so that nothing in this process' environment is
-// taken for it.
-func TestTheScriptIsToldTheLoad(t *testing.T) {
+// The script gets everything that it reads, so that nothing in this process' environment is taken
+// for it.
+func TestTheScriptGetsTheLoad(t *testing.T) {
 	l := paper()
 	want := map[string]string{
 		"URL": "http://127.0.0.1:8080/apps/default/web/", "KIND": "sleep", "USERS": "60", "RATE": "0", "THINK": "1", "SPREAD": "1",
