@@ -136,8 +136,8 @@ func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
 	}
 }
 
-// Where cluster-autoscaler decides on machines, the journal tells of no order: those that come in
-// the trial were ordered, and those that go were returned, once each.
+// Where cluster-autoscaler decides on machines, the journal has no order: those that come in the
+// trial were ordered, and those that go were returned, once each.
 func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 	going := step(90, 2, 3, 6*pricing.Unit)
 	going.Observed.Hosts[0].Machines[3].Phase = nodescaler.Deleting // m2
