@@ -20,7 +20,7 @@ import (
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
-// machin is π by Machin's formula, with ten decimals more than are told.
+// machin is π by Machin's formula, computed with ten decimals more than are returned.
 func machin(decimals int) string {
 	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)+10), nil)
 	arctan := func(inverse int64) *big.Int {
@@ -76,7 +76,7 @@ func (m *machine) measure(w Work) time.Duration {
 	return took
 }
 
-// Whatever the machine is like, the work that is found takes what was asked for.
+// On any machine, the work that is found takes what was asked for.
 func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{
