@@ -151,7 +151,7 @@ func TestTheCourseOfATrialIsDrawnWithItsChanges(t *testing.T) {
 			t.Errorf("the change to %d replicas at %s min is not marked", m.Replicas, at)
 		}
 	}
-	// Whatever changes has a row, with both numbers as they were then.
+	// Every change has a row, with both numbers as they were then.
 	for _, c := range run.Machines {
 		row := slices.IndexFunc(f.Table.Rows, func(row []string) bool { return row[0] == number(float64(c.Seconds)/60) })
 		if row < 0 || f.Table.Rows[row][1] != fmt.Sprint(c.Machines) {
