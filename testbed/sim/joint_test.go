@@ -195,7 +195,7 @@ func TestScenario48PodsAndMachinesArePlannedInOneStep(t *testing.T) {
 	}
 }
 
-// The same seed gives the same journal, byte for byte, whatever goes wrong; another seed gives
+// The same seed gives the same journal, byte for byte, through all faults; another seed gives
 // another.
 func TestSameSeedSameJournalOfJoint(t *testing.T) {
 	cfg := small(0)
