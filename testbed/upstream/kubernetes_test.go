@@ -18,9 +18,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// kubernetes is in for a cluster: a machine that has booted and was told how becomes a node, with
-// the name, the provider id, the labels and the taints that it was told. Nodes go when they are
-// removed, and not when their machines do.
+// kubernetes is in for a cluster: a machine that has booted with an agent's configuration becomes a
+// node, with the name, the provider id, the labels and the taints of that configuration. Nodes go
+// when they are removed, and not when their machines do.
 type kubernetes struct {
 	clock  func() time.Time
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ type agentConfig struct {
 	Kubelet []string `yaml:"kubelet-arg"`
 }
 
-// read finds the agent's configuration in what a machine was told.
+// read finds the agent's configuration in a machine's user-data.
 func (a *agentConfig) read(userData []byte) error {
 	var told struct {
 		Files []struct{ Path, Content string } `yaml:"write_files"`
@@ -75,7 +75,7 @@ func (a *agentConfig) read(userData []byte) error {
 	return fmt.Errorf("no configuration of an agent in %.200q", userData)
 }
 
-// booted lets a machine join, if it was told how to.
+// booted lets a machine join, if its user-data says how.
 func (k *kubernetes) booted(b pvesim.Boot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,7 +133,7 @@ func (k *kubernetes) release(name string) {
 
 // joined are the nodes that have joined, the oldest first.
 func (k *kubernetes) joined() (all []kubeNode) {
-	now := k.clock() // before the lock: the cluster tells of boots while it holds its own
+	now := k.clock() // before the lock: the cluster reports boots while it holds its own
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, n := range k.nodes {

@@ -1,6 +1,6 @@
 // Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what
 // an upstream cluster-autoscaler does: calls come over gRPC, machines are made over HTTPS, and
-// nodes join when a machine that was told how has booted.
+// nodes join when a machine with a disc that says how has booted.
 package upstream_test
 
 import (
@@ -282,7 +282,7 @@ const step = 500 * time.Millisecond
 func (w *world) run(d time.Duration) {
 	until := w.sim.Now().Add(d)
 	for w.sim.Now().Before(until) {
-		_ = w.fleet.Tick(context.Background()) // what fails is told by events
+		_ = w.fleet.Tick(context.Background()) // what fails is in the events
 		w.sim.Advance(max(step, min(w.fleet.Pause(), until.Sub(w.sim.Now()))))
 	}
 	_ = w.fleet.Tick(context.Background())
@@ -370,7 +370,7 @@ func (w *world) vmid(name string) int {
 	return 0
 }
 
-// person is somebody at the cluster who may everything.
+// person is a client of the cluster that may do everything.
 func (w *world) person() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")
@@ -445,7 +445,7 @@ func (f *logFile) fill(why error) {
 	f.full = why
 }
 
-// events are what the fleet has told, from whatever goroutine.
+// events are what the fleet has reported, from any goroutine.
 type events struct {
 	mu  sync.Mutex
 	all []pve.Event
@@ -481,7 +481,7 @@ func (e *events) last(n int) string {
 }
 
 // state is everything that a call that is refused must leave as it is: what is kept, what is there,
-// and what is told.
+// and what is reported.
 func (w *world) state() string {
 	w.t.Helper()
 	var b strings.Builder
