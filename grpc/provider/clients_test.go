@@ -164,8 +164,7 @@ func TestRefusedClientsAreNamedOnceAMinute(t *testing.T) {
 	}
 }
 
-// A client without a certificate, or with another workload's, has nothing decoded, whatever it
-// sends.
+// A client without a certificate, or with another workload's, has nothing that it sends decoded.
 func TestStrangersCostNoMemory(t *testing.T) {
 	authority := newShared(t)
 	s, _ := made(t, nil)

@@ -398,7 +398,7 @@ func TestMetricTellsWhetherMachinesAreSeen(t *testing.T) {
 	}
 }
 
-// A machine is told its own pool and shape, whatever its pool's labels say; so is its template.
+// A machine gets its own pool and shape against its pool's labels; so does its template.
 func TestTemplateIsLabelledAsItsMachinesAre(t *testing.T) {
 	s, _ := made(t, func(c *Config) {
 		c.Pools[0].Labels = map[string]string{PoolLabel: "other", ShapeLabel: "other", "kubernetes.io/arch": "arm64"}

@@ -273,7 +273,7 @@ func (v *view) find(providerID, name string) *seen {
 	return nil
 }
 
-// lostBy returns the group that a node's id was told of and lost by, or nil. Only a placeholder has
+// lostBy returns the group that had and lost a node's id, or nil. Only a placeholder has
 // its id for a name; a node that did join with that id is a stranger's.
 func (v *view) lostBy(n *externalgrpc.ExternalGrpcNode) *group {
 	if id := n.GetProviderID(); id == n.GetName() {
