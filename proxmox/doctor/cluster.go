@@ -108,8 +108,8 @@ const (
 	wildClock = 5 * time.Minute
 )
 
-// examineClock compares a host's clock with ours. How old a machine is, and whether a certificate
-// holds, is told by both.
+// examineClock compares a host's clock with ours. Both decide how old a machine is, and whether a
+// certificate holds.
 func (e *examination) examineClock(host string) {
 	asked := e.now()
 	at, err := e.client.HostTime(e.ctx, host)

@@ -227,7 +227,7 @@ func (r *report) skip(id, subject, format string, args ...any) {
 	r.add(Skipped, id, subject, nil, format, args...)
 }
 
-// failed tells of a question that was not answered. One that the token may not ask is told among
+// failed reports a question that was not answered. One that the token may not ask is reported among
 // the rights.
 func (r *report) failed(id, subject string, err error) {
 	var known *pveapi.Error

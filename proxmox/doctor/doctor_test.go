@@ -178,7 +178,7 @@ type disease struct {
 	cluster func(c *pvesim.Config) // before it is made
 	infect  func(k *clinic)        // after it was set up
 	healed  bool                   // whether running the commands that fix it leaves nothing
-	says    []string               // what must be among the complaints, whatever else is
+	says    []string               // what must be among the complaints
 }
 
 const wrongPrint = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF"

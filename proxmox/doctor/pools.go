@@ -73,7 +73,7 @@ func (e *poolsExam) examineResourcePool(p *settings.Pool) {
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
 func (e *poolsExam) examineVMIDs(i int, p *settings.Pool) {
 	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.KeyOf(i)+".vmids"
-	if !e.seesMachines(p) { // ours would be told from strangers by nothing
+	if !e.seesMachines(p) { // nothing would distinguish ours from others' machines
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
 		return
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts
-// that one fits at least. Hosts that lack something else count, so that all that is wrong is told
-// at once; what the pools' own machines take does not, for they come and go.
+// that one fits at least. Hosts that lack something else count, so that all that is wrong is
+// reported at once; what the pools' own machines take does not, for they come and go.
 func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
