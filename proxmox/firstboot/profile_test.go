@@ -164,7 +164,7 @@ func TestOperatorsPartsGoBesideTheProfiles(t *testing.T) {
 	}
 }
 
-// cloud-init takes whatever has this header in its first bytes for a message of parts.
+// cloud-init takes any text with this header in its first bytes for a message of parts.
 func TestUserDataThatLooksLikeAMessageIsWrapped(t *testing.T) {
 	p := rke2()
 	p.SSHKeys = []string{publicKey + " Mime-Version: 1.0"}
@@ -249,8 +249,8 @@ func TestFilesOfAProfileAreRead(t *testing.T) {
 	}
 }
 
-// A configuration can be looked at before its files are there; a machine cannot be told them.
-func TestFilesAreReadBeforeTheyAreTold(t *testing.T) {
+// A configuration can be looked at before its files are there; no disc can be made without them.
+func TestFilesAreReadBeforeTheyAreUsed(t *testing.T) {
 	agent, worker := rke2(), talos()
 	agent.Token, agent.TokenFile, agent.RegistriesFile, agent.CloudConfigFile = "", "/t", "/r", "/c"
 	worker.UserDataTemplate, worker.UserDataFile = "", "/u"
