@@ -395,9 +395,9 @@ func TestTrap10StopAndShutdownSayHow(t *testing.T) {
 	}
 }
 
-// Trap 11: whoever waits for the agent gives up on any text but one. Ours tells the texts apart,
-// and leaves it to the caller whom it waits for.
-func TestTrap11AnAgentThatIsNotUpYetIsToldFromOneThatNeverWillBe(t *testing.T) {
+// Trap 11: other clients that wait for the agent give up on any text but one. Ours distinguishes the
+// texts, and its caller decides how long to wait for which.
+func TestTrap11AnAgentThatIsNotUpYetIsDistinguishedFromOneThatNeverWillBe(t *testing.T) {
 	for text, want := range map[string]Class{
 		"VM 310 is not running":           NotRunning,
 		"QEMU guest agent is not running": AgentSilent,
@@ -415,7 +415,7 @@ func TestTrap11AnAgentThatIsNotUpYetIsToldFromOneThatNeverWillBe(t *testing.T) {
 	}
 }
 
-// Trap 12: tags are read, changed and written back, whatever others have written meanwhile.
+// Trap 12: tags are read, changed and written back over what others have written meanwhile.
 func TestTrap12WhatOthersWroteIsNotOverwritten(t *testing.T) {
 	h := newHost(t, func(r *http.Request, body string) reply {
 		switch {

@@ -141,9 +141,9 @@ type answered struct{}
 // answerer is the key of a context under which it is noted which endpoint has answered.
 type answerer struct{}
 
-// ask returns a good answer's data. An endpoint that cannot be connected to is passed over,
-// whatever is asked; a read that was not answered is asked once more, elsewhere if there is
-// anywhere; all else is final.
+// ask returns a good answer's data. For any question, an endpoint that cannot be connected to is
+// passed over; a read that was not answered is asked once more, elsewhere if there is anywhere; all
+// else is final.
 func (w *wire) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	began := w.now()
 	var unanswered *Error
