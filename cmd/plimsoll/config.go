@@ -37,7 +37,7 @@ type siteFile struct {
 	parts []string
 	// planning takes what of it there is, for the verb that only looks at a cluster.
 	planning bool
-	// examining takes it for whatever parts may run, for the verb that looks whether they could.
+	// examining takes it for any parts that may run, for the verb that looks whether they could.
 	examining bool
 	// reach is how a verb that only looks reaches the cluster; nil is as run does.
 	reach *kubeAccess

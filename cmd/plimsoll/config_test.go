@@ -25,7 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// atHome runs the program with the files of this machine and a clock that stands.
+// atHome runs the program with the files of this machine and a stopped clock.
 func atHome(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -124,7 +124,7 @@ func TestChangedTokensArePickedUp(t *testing.T) {
 	read("plimsoll@pve!a3=xyz", 5)
 	read("plimsoll@pve!a3=xyz", 5)
 
-	// One that is broken is an error as long as it is, and mended when it is.
+	// One that is broken is an error as long as it is, and none once it is repaired.
 	write("plimsoll@pve!a4\n", c.now.Add(-time.Second))
 	if _, err := file.read(); err == nil || !strings.HasPrefix(err.Error(), "token must be user@realm!id=secret") {
 		t.Errorf("a broken token is read: %v", err)
@@ -137,8 +137,8 @@ func TestChangedTokensArePickedUp(t *testing.T) {
 	read("plimsoll@pve!a5=five", 7)
 }
 
-// The document's first example tells every key, and its examples are files that are accepted.
-func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
+// The document's first example has every key, and its examples are files that are accepted.
+func TestDocumentHasEveryKeyOfTheConfiguration(t *testing.T) {
 	data := must.Get(os.ReadFile("../../docs/proxmox.md"))(t)
 	document := string(data)
 	var examples []string
@@ -207,8 +207,8 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 	}
 }
 
-// The document's example tells every key of what runs in a cluster, and is a file that is accepted.
-func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
+// The document's example has every key of what runs in a cluster, and is a file that is accepted.
+func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
 	data, err := os.ReadFile("../../docs/run.md")
 	if err != nil {
 		t.Fatal(err)

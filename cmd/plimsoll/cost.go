@@ -65,9 +65,9 @@ func newCostCommand(env *cli.Env) *cobra.Command {
 				return cli.SeeHelp(cmd, err)
 			}
 			if ask.since > 0 {
-				return ask.tellSpent(cmd.Context(), env)
+				return ask.answerSpent(cmd.Context(), env)
 			}
-			return ask.tellNow(cmd.Context(), env)
+			return ask.answerNow(cmd.Context(), env)
 		},
 	}
 	f := cmd.Flags()
@@ -126,8 +126,8 @@ func (ask *costQuestion) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// tellNow says what the cluster costs now.
-func (ask *costQuestion) tellNow(ctx context.Context, env *cli.Env) error {
+// answerNow says what the cluster costs now.
+func (ask *costQuestion) answerNow(ctx context.Context, env *cli.Env) error {
 	var book *pricing.Book
 	if ask.prices != "" { // before the cluster is asked anything
 		var err error
@@ -190,8 +190,8 @@ func bookOf(p *kube.Picture) (book *pricing.Book, from string, err error) {
 	return pricing.DefaultBook(), unitPrices, nil
 }
 
-// tellSpent says what the cluster cost since some time.
-func (ask *costQuestion) tellSpent(ctx context.Context, env *cli.Env) error {
+// answerSpent says what the cluster cost since some time.
+func (ask *costQuestion) answerSpent(ctx context.Context, env *cli.Env) error {
 	from := &costs.Prometheus{URL: ask.prometheus, Client: &http.Client{Timeout: time.Minute}, Match: ask.match}
 	now := env.Now().Truncate(time.Second)
 	h, err := from.Since(ctx, ask.by, now.Add(-ask.since), now)

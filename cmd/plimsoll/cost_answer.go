@@ -136,7 +136,7 @@ func (a *costAnswer) lines(list []allocation.Line, nameless string, sized bool) 
 	}
 }
 
-// note tells what is not in the numbers.
+// note prints what is not in the numbers.
 func (a *costAnswer) note(c *costs.Costs, book *pricing.Book) {
 	if len(c.Unpriced) > 0 {
 		var names []string
@@ -275,7 +275,7 @@ func amount(l *costLine, print func(n int64) string, of func(pricing.Resources) 
 	return print(of(l.Requests)) + "/" + print(of(*l.Allocatable)) + inPercent(of(l.Requests), of(*l.Allocatable))
 }
 
-// inPercent prints a share in brackets; of nothing there is none.
+// inPercent prints a share in brackets, and nothing for a share of nothing.
 func inPercent(part, whole int64) string {
 	if whole == 0 {
 		return ""

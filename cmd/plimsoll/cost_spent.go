@@ -78,7 +78,7 @@ func newSpentLine(s *costs.Spent) spentLine {
 	return l
 }
 
-// note tells what is not in the numbers.
+// note prints what is not in the numbers.
 func (a *spentAnswer) note(h *costs.History) {
 	if len(h.Gaps) > 0 {
 		var gaps []string

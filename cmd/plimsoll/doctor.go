@@ -181,7 +181,7 @@ func (p *providerSettings) checks() []doctor.Check {
 	return nil
 }
 
-// signs stand before a check's line. The status is told in a word, too, where it is no good one.
+// signs are printed before a check's line. A status that is not good is printed as a word, too.
 var signs = map[doctor.Status]string{doctor.OK: "✓", doctor.Warn: "! warning:", doctor.Fail: "✗ failed:", doctor.Skipped: "- skipped:"}
 
 func (a *doctorAnswer) table(w io.Writer) {

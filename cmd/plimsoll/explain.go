@@ -21,7 +21,7 @@ func newExplainCommand(env *cli.Env) *cobra.Command {
 		reason string
 		follow bool
 		format output
-		ask    = standingQuestion{format: &format}
+		ask    = stateQuestion{format: &format}
 	)
 	cmd := &cobra.Command{
 		Use:   "explain WORKLOAD | last|N|ID | --reason CODE | --follow",
@@ -58,7 +58,7 @@ With --reason, print what a code means and what to do about it.`,
 				if ask.namespace, ask.name, err = workloadOf(cmd, args[0], ask.namespace); err != nil {
 					return cli.SeeHelp(cmd, err)
 				}
-				return ask.tell(cmd.Context(), env)
+				return ask.answer(cmd.Context(), env)
 			}
 			if err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("decision: %w", err))

@@ -197,7 +197,7 @@ func podsOf(document []byte) ([]*corev1.Pod, error) {
 }
 
 // podOf reads a pod as the API server does, which takes no number and no true or false for a text.
-// What is wrong with it is told by the pod's name, if it has one.
+// Its faults name the pod, if it has a name.
 func podOf(path string, text []byte) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := json.Unmarshal(text, &pod)
@@ -242,7 +242,7 @@ func orMistyped(path string, err error) error {
 	return errors.New(rule)
 }
 
-// notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to
+// notQuantity looks for a text that is to be a quantity and is not; here says whether texts are to
 // be.
 func notQuantity(path string, at any, here bool) error {
 	switch at := at.(type) {
@@ -267,7 +267,7 @@ func notQuantity(path string, at any, here bool) error {
 	return nil
 }
 
-// podName tells pods of the same name in two namespaces apart.
+// podName distinguishes pods of the same name in two namespaces.
 func podName(p *corev1.Pod) string {
 	if p.Namespace == "" {
 		return p.Name

@@ -134,7 +134,7 @@ type loaderService struct {
 	Parallel bool
 }
 
-// all are the services, and who calls whom.
+// all are the services, each with those that it calls.
 func (v *loaders) all() []loaderService {
 	services := make([]loaderService, v.services)
 	for i := range services {

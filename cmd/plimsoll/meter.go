@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
-// meter tells how far the runs are: on a terminal in one line that is written again and again,
+// meter prints how far the runs are: on a terminal in one line that is written again and again,
 // otherwise in a line every ten seconds.
 type meter struct {
 	env     *cli.Env

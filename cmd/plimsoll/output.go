@@ -73,7 +73,7 @@ func (o output) print(w io.Writer, answer any, table func(w io.Writer)) error {
 // that the one can be read as the other.
 func writeYAML(w io.Writer, text []byte) error {
 	var document yaml.Node
-	// JSON lets some control characters stand as they are, which YAML refuses.
+	// JSON does not escape some control characters, which YAML refuses.
 	if err := yaml.Unmarshal([]byte(printable.Text(string(text))), &document); err != nil {
 		return err
 	}

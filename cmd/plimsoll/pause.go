@@ -280,7 +280,7 @@ func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, n
 	return o, answered(err)
 }
 
-// answered tells an error that the API server answered with from one of not reaching it.
+// answered distinguishes an error that the API server answered with from one of not reaching it.
 func answered(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -292,8 +292,8 @@ func answered(err error) error {
 	return cli.WithCode(cli.ExitUnreachable, err)
 }
 
-// unknownKind tells a kind that is not installed from an object that is not there: the API server
-// answers both with 404.
+// unknownKind distinguishes a kind that is not installed from an object that is not there: the API
+// server answers both with 404.
 func unknownKind(err error) bool {
 	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
 }

@@ -42,7 +42,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 		Long:    planLong,
 		Example: "  plimsoll plan\n  plimsoll plan --context home --config site.yaml --prices prices.yaml -o json",
 		Args:    cli.NoArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.tell(cmd.Context(), env) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.answer(cmd.Context(), env) },
 	}
 	addKubeconfig(cmd, &ask.kube)
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
@@ -60,7 +60,7 @@ type planQuestion struct {
 	format         output
 }
 
-func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
+func (ask *planQuestion) answer(ctx context.Context, env *cli.Env) error {
 	cfg, seen, err := ask.read(env)
 	if err != nil {
 		return err
@@ -411,7 +411,7 @@ func machineOf(s *nodescaler.Snapshot, node string) *nodescaler.Machine {
 	return nil
 }
 
-// note tells what the plan does not know.
+// note prints what the plan does not know.
 func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)

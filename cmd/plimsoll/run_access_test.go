@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// named is a workload that is scaled by a queue, as a Prometheus of its own tells it.
+// named is a workload that is scaled by a queue, as a Prometheus of its own measures it.
 const named = `{apiVersion: plimsoll.dev/v1alpha1, kind: PriceBook, metadata: {name: default}, spec: {currency: units, pricePerVCPUHour: 1, pricePerGBHour: 1}}
 ---
 apiVersion: plimsoll.dev/v1alpha1
@@ -41,8 +41,8 @@ spec:
 `
 
 // The program, as an administrator runs it, asks what an object names if the configuration file
-// lists it, and says no more of it than that it may not, that it could not, or that the answer is
-// none.
+// lists it, and says no more of it than that it may not, that it could not, or that there was no
+// answer.
 func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 	var asked atomic.Int32
 	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -137,8 +137,8 @@ func (s *siteFile) check(pools []string) []error {
 }
 
 // checkState refuses what was meant to be kubernetes: a folder of that name would be made, and
-// orders kept where the pod's successor does not look. A path with a separator is a folder whatever
-// it is called, and so is one that is there.
+// orders kept where the pod's successor does not look. A path with a separator is a folder of any
+// name, and so is one that is there.
 func checkState(state, folder string) []error {
 	if state == stateInCluster || strings.ContainsRune(state, filepath.Separator) {
 		return nil
@@ -296,7 +296,7 @@ func notIn(text []byte, hosts []string) []string {
 	})
 }
 
-// makeCertificates makes a set and tells how cluster-autoscaler is given its part.
+// makeCertificates makes a set and says how cluster-autoscaler gets its part.
 func (s *running) makeCertificates(state *stateFolder, folder string) error {
 	set, err := provider.SelfMade(s.hosts(), s.env.Now(), certificateLife)
 	if err != nil {

@@ -36,7 +36,7 @@ type sharedPrometheus struct {
 
 // scrapeAccess is how pods are asked for metrics that they show over https.
 type scrapeAccess struct {
-	// ServerName is whom pods' certificates are for; without it they must be for their addresses.
+	// ServerName is the name in pods' certificates; without it they must be for their addresses.
 	ServerName string `json:"serverName,omitempty"`
 	access
 }
@@ -51,7 +51,7 @@ type access struct {
 	BasicAuthFile string `json:"basicAuthFile,omitempty"`
 }
 
-// server is the Prometheus, or nil where there is none for all.
+// server is the Prometheus for all, or nil without one.
 func (m *measuring) server() *signals.Prometheus {
 	if m.Prometheus == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestAClusterThatIsNotSeenIsTold(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			tellUnseen(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "https://api:6443", farCluster{time.Now().Add(c.after), c.why})
+			warnUnseen(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "https://api:6443", farCluster{time.Now().Add(c.after), c.why})
 			if n := strings.Count(out.String(), "has not been seen yet"); n != c.told || !strings.Contains(out.String(), c.want) {
 				t.Errorf("seen after %s, it is told %d times, want %d and %q:\n%s", c.after, n, c.told, c.want, &out)
 			}

@@ -220,7 +220,7 @@ func (a *simulateAnswer) facts() [][2]string {
 	)
 }
 
-// notes tell what makes figures say less than they seem to.
+// notes say what makes figures mean less than they seem to.
 func (a *simulateAnswer) notes() []string {
 	var notes []string
 	s := &a.Setting

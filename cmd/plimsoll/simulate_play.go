@@ -78,11 +78,11 @@ func (b *bench) play(ctx context.Context) ([]outcome, time.Duration, error) {
 	return all, meter.stop(), err
 }
 
-// each plays the courses, as many at a time as was asked for, and tells now and then that it goes
-// on.
-func (b *bench) each(ctx context.Context, courses []course, tell func()) ([]outcome, error) {
+// each plays the courses, as many at a time as was asked for, and calls progress now and then while
+// it goes on.
+func (b *bench) each(ctx context.Context, courses []course, progress func()) ([]outcome, error) {
 	var next atomic.Int64
-	came := make(chan outcome, len(courses)) // so that nobody waits for those who have left
+	came := make(chan outcome, len(courses)) // so that no course waits for a reader that has left
 	for range min(b.ask.parallel, len(courses)) {
 		go func() {
 			for i := int(next.Add(1)) - 1; i < len(courses); i = int(next.Add(1)) - 1 {
@@ -102,14 +102,14 @@ func (b *bench) each(ctx context.Context, courses []course, tell func()) ([]outc
 			all[o.course] = o
 			left--
 		case <-ticker.C:
-			tell()
+			progress()
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("interrupted: %d of %d scalers were played, and no results are written", len(courses)-left, len(courses))
 		}
 	}
-	tell()
+	progress()
 	return all, nil
 }
 

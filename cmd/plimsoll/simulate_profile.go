@@ -72,7 +72,7 @@ func (q *profileQuestion) check(cmd *cobra.Command) (faults []error) {
 			}
 		}
 	case given("per-pod") && !given("base"):
-		faults = append(faults, errors.New("--base: must be given with --per-pod, 0 where there is none"))
+		faults = append(faults, errors.New("--base: must be given with --per-pod, 0 without a base"))
 	case given("base") && !given("per-pod"):
 		faults = append(faults, errors.New("--per-pod: must be given with --base"))
 	default:

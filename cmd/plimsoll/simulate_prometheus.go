@@ -139,7 +139,7 @@ func (q *promQuestion) reach(env *cli.Env) (*prometheus.Server, error) {
 	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
 }
 
-// clientFor trusts whom the credentials say, and takes what it carries to no other server.
+// clientFor trusts the authorities of the credentials, and takes what it carries to no other server.
 func clientFor(c signals.Credentials) *http.Client {
 	client := &http.Client{
 		Timeout:       time.Minute,
@@ -213,7 +213,7 @@ func (q *promQuestion) fill(env *cli.Env, values []float64) error {
 	if len(gaps) == 0 {
 		return nil
 	}
-	said := fmt.Sprintf("%d of %d minutes have no value: %s", len(gaps), len(values), q.tell(gaps))
+	said := fmt.Sprintf("%d of %d minutes have no value: %s", len(gaps), len(values), q.list(gaps))
 	switch {
 	case q.gaps == gapsRefused:
 		return cli.WithHint("choose a time without gaps, or say with --gaps zero or --gaps previous what they are taken for", errors.New("--query: "+said))
@@ -238,8 +238,8 @@ func (q *promQuestion) minute(i int) time.Time { return q.from.Add(time.Duration
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// tell says when the gaps are.
-func (q *promQuestion) tell(minutes []int) string {
+// list says when the gaps are.
+func (q *promQuestion) list(minutes []int) string {
 	var out []string
 	for len(minutes) > 0 {
 		n := 1

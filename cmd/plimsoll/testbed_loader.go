@@ -133,12 +133,12 @@ func (ask *testbedLoader) run(cmd *cobra.Command, env *cli.Env) error {
 	if ask.config.Calibrate > 0 {
 		fmt.Fprintln(env.Stderr, "looking for the work that takes", ask.config.Calibrate)
 	}
-	return service.Run(cmd.Context(), l, func(c loader.Calibration) error { return ask.tell(env, l.Addr(), c) })
+	return service.Run(cmd.Context(), l, func(c loader.Calibration) error { return ask.announce(env, l.Addr(), c) })
 }
 
-// tell says that requests are taken, and warns of a calibration that did not come close: a machine
+// announce says that requests are taken, and warns of a calibration that did not come close: a machine
 // whose speed changes all the time has no work that takes one time.
-func (ask *testbedLoader) tell(env *cli.Env, at net.Addr, c loader.Calibration) error {
+func (ask *testbedLoader) announce(env *cli.Env, at net.Addr, c loader.Calibration) error {
 	asked := ask.config.Calibrate
 	if off := float64(c.Demand-asked) / float64(asked); asked > 0 && math.Abs(off) > 0.1 {
 		fmt.Fprintf(env.Stderr, "warning: what was found takes %s and not %s: this machine's speed changes\n", c.Demand.Round(time.Microsecond), asked)

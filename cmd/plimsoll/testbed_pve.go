@@ -147,7 +147,7 @@ func hangUp(listeners []net.Listener) {
 }
 
 // address is where the first host listens. Others can reach it only if that was asked for: the
-// emulator keeps nobody out who has the token that it prints.
+// emulator lets in every client with the token that it prints.
 func (ask *testbedPVE) address() (host string, port int, err error) {
 	host, port, ok := splitAddress(ask.listen)
 	if !ok || port+ask.hosts > 65536 {
@@ -303,7 +303,7 @@ func open(c *pvesim.Cluster, host string, port int) (*reach, []net.Listener, tls
 	return l, listeners, cert, nil
 }
 
-// serve answers for every host, and tells if that breaks down.
+// serve answers for every host, and returns the error if that breaks down.
 func serve(c *pvesim.Cluster, hosts []reachHost, listeners []net.Listener, cert tls.Certificate) <-chan error {
 	failed := make(chan error, len(hosts))
 	for i, h := range hosts {
@@ -328,8 +328,8 @@ func (ask *testbedPVE) save(env *cli.Env, c *pvesim.Cluster) error {
 	return nil
 }
 
-// callsAhead is how many calls wait to be printed before some are omitted: the cluster stands still
-// while it tells of a call, and must not wait for a terminal.
+// callsAhead is how many calls wait to be printed before some are omitted: the cluster is locked
+// while it reports a call, and must not wait for a terminal.
 const callsAhead = 4096
 
 // printCalls prints calls as they end, until it is stopped; then all is printed, and nothing more
@@ -349,7 +349,7 @@ func printCalls(w io.Writer, c *pvesim.Cluster) (stop func()) {
 		}
 	})
 	return sync.OnceFunc(func() {
-		c.OnCall(nil) // it is told of none any more when this returns
+		c.OnCall(nil) // no call is reported any more when this returns
 		close(calls)
 		printing.Wait()
 	})

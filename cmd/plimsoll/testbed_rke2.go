@@ -149,8 +149,8 @@ func (s *rke2Site) Validate() error {
 	f.Endpoints, f.TokenFile, f.CAFile, f.Fingerprints, f.Insecure = s.Endpoints, s.TokenFile, s.CAFile, s.Fingerprints, s.Insecure
 	named := flatten(s.Read(func(name string) ([]byte, error) { return f.env.ReadFile(f.beside(name)) }))
 	faults := append(flatten(s.Site.Validate()), f.readToken(), f.readCA())
-	for _, fault := range named { // what is read twice is told once
-		if !slices.ContainsFunc(faults, func(told error) bool { return told != nil && keyOf(told) == keyOf(fault) }) {
+	for _, fault := range named { // what is read twice is reported once
+		if !slices.ContainsFunc(faults, func(other error) bool { return other != nil && keyOf(other) == keyOf(fault) }) {
 			faults = append(faults, fault)
 		}
 	}
@@ -169,32 +169,32 @@ func readRKE2Site(env *cli.Env, file string) (*rke2.Site, pveapi.Connection, err
 	return &s.Site, s.reached.connection(), nil
 }
 
-// benchFault gives an error its code, and tells what mends it.
+// benchFault gives an error its code, and says what fixes it.
 func benchFault(err error) error {
 	var faults rke2.Faults
 	var one *rke2.Fault
-	told := err
+	said := err
 	if errors.As(err, &faults) {
 		lines := []string{count(len(faults), "thing", "things") + " must be fixed first"}
 		for i := range faults {
 			lines = append(lines, faultLines(&faults[i])...)
 		}
-		told = errors.New(strings.Join(lines, "\n"))
+		said = errors.New(strings.Join(lines, "\n"))
 	} else if errors.As(err, &one) {
-		told = errors.New(strings.Join(append([]string{err.Error()}, faultLines(one)[1:]...), "\n"))
+		said = errors.New(strings.Join(append([]string{err.Error()}, faultLines(one)[1:]...), "\n"))
 	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, rke2.ErrUnreachable) || pveapi.Is(err, pveapi.NoEndpoint, pveapi.Certificate):
-		return cli.WithCode(cli.ExitUnreachable, told)
+		return cli.WithCode(cli.ExitUnreachable, said)
 	case errors.Is(err, context.Canceled):
-		return cli.WithHint("run it again: it goes on where it was", told)
+		return cli.WithHint("run it again: it goes on where it was", said)
 	}
-	return told
+	return said
 }
 
-// faultLines is a fault with what mends it.
+// faultLines is a fault with what fixes it.
 func faultLines(f *rke2.Fault) []string {
 	lines := []string{"  " + f.Error()}
 	for _, m := range f.Mend {

@@ -51,7 +51,7 @@ func newRKE2CostsCommand(env *cli.Env) *cobra.Command {
 			if !ask.from.Before(ask.to) || ask.to.After(now) {
 				return cli.SeeHelp(cmd, cli.Misused("--from: must be before --to, and both not after now, was %s to %s", ask.from.Format(time.RFC3339), ask.to.Format(time.RFC3339)))
 			}
-			return ask.tell(cmd.Context(), env)
+			return ask.answer(cmd.Context(), env)
 		},
 	}
 	cmd.Flags().StringVarP(&ask.file, "config", "c", "", "the site's `file`")
@@ -62,8 +62,8 @@ func newRKE2CostsCommand(env *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// tell asks both and prints what they say.
-func (ask *costsBeside) tell(ctx context.Context, env *cli.Env) error {
+// answer asks both and prints what they say.
+func (ask *costsBeside) answer(ctx context.Context, env *cli.Env) error {
 	site, _, err := readRKE2Site(env, ask.file)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (l *besideLine) subtract() {
 // of an hour by.
 const hoursOfAMonth = 730
 
-// note tells what is not in the numbers, and what they look like.
+// note prints what is not in the numbers, and what they look like.
 func (a *besideAnswer) note(both int) {
 	if a.Percent < 99.95 {
 		a.Notes = append(a.Notes, fmt.Sprintf("of %.1f%% of the time Plimsoll's costs are known; OpenCost's are of all of it", a.Percent))

@@ -96,8 +96,8 @@ func TestCostsOfOpenCostAreHeldBesideOurs(t *testing.T) {
 	}
 }
 
-// Prices of an hour that OpenCost takes for those of a month are told.
-func TestOpenCostThatDividesByTheHoursOfAMonthIsTold(t *testing.T) {
+// Prices of an hour that OpenCost takes for those of a month are reported.
+func TestOpenCostThatDividesByTheHoursOfAMonthIsReported(t *testing.T) {
 	from := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC) // it is noon
 	files, prom := besideEachOther(t, from, &fakeopencost.Server{PerCPU: 1, PerGiB: 1, Monthly: true})
 	_, stderr, code := inProcess(t, files, "testbed", "rke2", "costs", "-c", "site.yaml", "--from", from.Format(time.RFC3339), "--to", from.Add(2*time.Hour).Format(time.RFC3339), "--prometheus", prom)
