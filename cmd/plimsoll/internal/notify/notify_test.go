@@ -51,8 +51,8 @@ func TestAConditionIsToldOnceAndOnceWhenItIsOver(t *testing.T) {
 	}
 }
 
-// Whoever leads anew finds in the status what was told, and tells only what comes of it.
-func TestWhatWasToldBeforeARestartIsNotToldAgain(t *testing.T) {
+// A new leader finds in the status what was notified, and notifies only of what is new.
+func TestWhatWasNotifiedBeforeARestartIsNotNotifiedAgain(t *testing.T) {
 	var a Alerts
 	s := about("Conflicted", 0, true)
 	s.WasBad = true
