@@ -86,9 +86,9 @@ func answerCost(c *costs.Costs, ask *costQuestion, notes []string, book *pricing
 	case costs.ByPool:
 		a.lines(c.Pools, noPool, true)
 	case costs.ByNamespace:
-		a.lines(c.Namespaces, costs.Nobody, false)
+		a.lines(c.Namespaces, costs.Unallocated, false)
 	case costs.ByWorkload:
-		a.lines(c.Workloads, costs.Nobody, false)
+		a.lines(c.Workloads, costs.Unallocated, false)
 	}
 	slices.SortStableFunc(a.Lines, func(x, y costLine) int { return cmp.Compare(y.order(ask.sort), x.order(ask.sort)) })
 	a.note(c, book)

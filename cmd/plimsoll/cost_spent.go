@@ -56,7 +56,7 @@ func answerSpent(h *costs.History, ask *costQuestion) *spentAnswer {
 	for _, g := range h.Gaps {
 		a.Gaps = append(a.Gaps, spentGap(g))
 	}
-	nameless := costs.Nobody
+	nameless := costs.Unallocated
 	if ask.by == costs.ByPool {
 		nameless = noPool
 	}
