@@ -329,7 +329,7 @@ func (p *presentFleet) now() loop.Machines {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
-		return nobody{}
+		return notLeading{}
 	}
 	return p.of
 }
@@ -341,18 +341,18 @@ func (p *presentFleet) Delete(ctx context.Context, machine string) error {
 	return p.now().Delete(ctx, machine)
 }
 
-// nobody is the machines of a process that does not lead.
-type nobody struct{}
+// notLeading is the machines of a process that does not lead.
+type notLeading struct{}
 
 var errNotLeading = errors.New("this process does not lead")
 
-func (nobody) List(context.Context) (loop.MachineState, error) {
+func (notLeading) List(context.Context) (loop.MachineState, error) {
 	return loop.MachineState{}, errNotLeading
 }
-func (nobody) Create(context.Context, loop.Order) error {
+func (notLeading) Create(context.Context, loop.Order) error {
 	return fmt.Errorf("%w: %w", loop.ErrRefused, errNotLeading)
 }
-func (nobody) Delete(context.Context, string) error { return errNotLeading }
+func (notLeading) Delete(context.Context, string) error { return errNotLeading }
 
 func (s *running) has(part string) bool { return slices.Contains(s.parts, part) }
 
