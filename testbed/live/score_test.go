@@ -149,7 +149,7 @@ func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.orders != 2 || got.returns != 2 {
-		t.Errorf("%d ordered and %d given back, want 2 and 2", got.orders, got.returns)
+		t.Errorf("%d ordered and %d returned, want 2 and 2", got.orders, got.returns)
 	}
 	seen[1].Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}}
 	seen[1].Outcomes = []loop.Outcome{{Action: 0}}
