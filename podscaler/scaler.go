@@ -124,8 +124,8 @@ func (s *Scaler) ask(v *View, b bounds, d *Decision) {
 	s.hold(v, d)
 }
 
-// holds take a change back, each for a reason of its own. All of them are asked, and all that object
-// are reported, so that no administrator waits for one to end and then finds another.
+// holds take a change back, each for a reason of its own. All of them are asked, and all that
+// object are reported, so that no administrator waits for one to end and then finds another.
 var holds = []func(*Scaler, *View, *Decision) (Reason, bool){
 	(*Scaler).available, (*Scaler).settled, (*Scaler).called, (*Scaler).trust, (*Scaler).coolDown,
 }

@@ -124,9 +124,9 @@ func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 	}
 }
 
-// checkRights wants what releases 1.30 to 1.37 read of the whole cluster with any flags, and nothing
-// that changes more than they do: without one of these they log errors for ever, or do nothing. For
-// CapacityBuffers they read more, and keep pod templates.
+// checkRights wants what releases 1.30 to 1.37 read of the whole cluster with any flags, and
+// nothing that changes more than they do: without one of these they log errors for ever, or do
+// nothing. For CapacityBuffers they read more, and keep pod templates.
 func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 	t.Helper()
 	got := map[string]string{}

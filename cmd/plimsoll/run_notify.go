@@ -23,7 +23,8 @@ type receiverSettings struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 	// Format is JSON or Slack; empty is JSON.
 	Format notify.Format `json:"format,omitempty"`
-	// All is for notices of every object; others get only those of WorkloadAutoscalers that name them.
+	// All is for notices of every object; others get only those of WorkloadAutoscalers that name
+	// them.
 	All bool `json:"all,omitempty"`
 	// Conditions are those that it gets, and Scaled for changes of replicas; empty is all.
 	Conditions []string `json:"conditions,omitempty"`

@@ -136,8 +136,8 @@ func (ask *testbedLoader) run(cmd *cobra.Command, env *cli.Env) error {
 	return service.Run(cmd.Context(), l, func(c loader.Calibration) error { return ask.announce(env, l.Addr(), c) })
 }
 
-// announce says that requests are taken, and warns of a calibration that did not come close: a machine
-// whose speed changes all the time has no work that takes one time.
+// announce says that requests are taken, and warns of a calibration that did not come close: a
+// machine whose speed changes all the time has no work that takes one time.
 func (ask *testbedLoader) announce(env *cli.Env, at net.Addr, c loader.Calibration) error {
 	asked := ask.config.Calibrate
 	if off := float64(c.Demand-asked) / float64(asked); asked > 0 && math.Abs(off) > 0.1 {

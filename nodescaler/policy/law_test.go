@@ -377,8 +377,8 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 	})
 }
 
-// A pod that waits has a reason, with a machine for it or what is in the way of one, by the policies
-// that look at pods one by one.
+// A pod that waits has a reason, with a machine for it or what is in the way of one, by the
+// policies that look at pods one by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
 	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", sample.Paused.Code}
 	tells := func(r nodescaler.Reason) bool {

@@ -121,7 +121,8 @@ func TestGeneratedCountsHaveTheMeanOfTheProcess(t *testing.T) {
 		m := processes.Draw(t, "process")
 		const periods, batch = 60_000, 1000
 		counts := m.Generate(seeded(rapid.Uint64().Draw(t, "seed")), periods)
-		// Counts are correlated, so the error of their mean is estimated from means of long batches.
+		// Counts are correlated, so the error of their mean is estimated from means of long
+		// batches.
 		var means []float64
 		for i := 0; i < periods; i += batch {
 			means = append(means, mean(counts[i:i+batch]))

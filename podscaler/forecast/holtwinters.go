@@ -176,7 +176,8 @@ func (u *typical) limit(v, forecast float64, values int) float64 {
 		*u = typical(miss)
 		return miss
 	}
-	// A value that did not move has no usual error. A thousandth of the value is too little to count.
+	// A value that did not move has no usual error. A thousandth of the value is too little to
+	// count.
 	limit := 6 * max(float64(*u), v/1000)
 	*u += typical((min(miss, limit) - float64(*u)) / 120)
 	return limit

@@ -315,7 +315,8 @@ func TestTheClassifierTellsPatternsApart(t *testing.T) {
 	}
 }
 
-// A season in which no value predicts the next is learnt from its sequence. HTM takes its time for it.
+// A season in which no value predicts the next is learnt from its sequence. HTM takes its time for
+// it.
 func TestHTMLearnsASeasonWithinAHundredAndTwenty(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	season := make([]float64, 20)

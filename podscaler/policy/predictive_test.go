@@ -161,7 +161,8 @@ func TestALearnedProfileFollowsWhatRequestsTake(t *testing.T) {
 	}
 }
 
-// A mean over a minute of which only the end was measured does not count: what comes looks like less.
+// A mean over a minute of which only the end was measured does not count: what comes looks like
+// less.
 func TestWhatWasNotMeasuredThroughoutTeachesNothing(t *testing.T) {
 	p := must.Get(policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1, Profile: perPod(10)})))(t)
 	w := usual()

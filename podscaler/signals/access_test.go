@@ -151,8 +151,8 @@ func TestNamesLeadToNoAddressOfThisMachine(t *testing.T) {
 	}
 }
 
-// A host allowed on all ports is not allowed on those of a cluster's own parts and of Proxmox VE: no
-// name leads to them on any address of a control plane.
+// A host allowed on all ports is not allowed on those of a cluster's own parts and of Proxmox VE:
+// no name leads to them on any address of a control plane.
 func TestPortsOfAControlPlaneAreListed(t *testing.T) {
 	a := &Access{AllowedHosts: []AllowedHosts{{Hosts: []string{"prometheus.shop", "10.0.0.7", "api.shop:6443", "10.0.0.8:6443"}}}}
 	for url, fine := range map[string]bool{

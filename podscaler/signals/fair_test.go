@@ -222,8 +222,8 @@ func TestBreakersWaitLongerEachTimeAndNoLongerThanFiveMinutes(t *testing.T) {
 	}
 }
 
-// For any queue: every job has its answer, is refused, or is put off, and just one of them; no bound
-// is crossed; and the round ends in time.
+// For any queue: every job has its answer, is refused, or is put off, and just one of them; no
+// bound is crossed; and the round ends in time.
 func TestLinesKeepTheirBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

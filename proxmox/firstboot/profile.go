@@ -195,8 +195,8 @@ func (p *Profile) userData(m *Machine, id string) (string, error) {
 	return p.render(m, id)
 }
 
-// metaData names the machine. The name is never used again, so cloud-init also sees that what it did
-// for the template does not count.
+// metaData names the machine. The name is never used again, so cloud-init also sees that what it
+// did for the template does not count.
 func (p *Profile) metaData(m *Machine, id string) string {
 	doc := mapping{{"instance-id", m.Name}, {"local-hostname", m.Name}}
 	if p.Kind == Talos {

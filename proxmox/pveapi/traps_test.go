@@ -395,8 +395,8 @@ func TestTrap10StopAndShutdownSayHow(t *testing.T) {
 	}
 }
 
-// Trap 11: other clients that wait for the agent give up on any text but one. Ours distinguishes the
-// texts, and its caller decides how long to wait for which.
+// Trap 11: other clients that wait for the agent give up on any text but one. Ours distinguishes
+// the texts, and its caller decides how long to wait for which.
 func TestTrap11AnAgentThatIsNotUpYetIsDistinguishedFromOneThatNeverWillBe(t *testing.T) {
 	for text, want := range map[string]Class{
 		"VM 310 is not running":           NotRunning,

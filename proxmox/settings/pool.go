@@ -38,8 +38,8 @@ type Pool struct {
 	// Network is how the machine gets its address; the zero value asks by DHCP.
 	Network Addressing `json:"network,omitzero"`
 
-	// PVEPool is the resource pool that machines are put into: permissions hang on it, and a machine
-	// that an administrator took out of it is theirs.
+	// PVEPool is the resource pool that machines are put into: permissions hang on it, and a
+	// machine that an administrator took out of it is theirs.
 	PVEPool string `json:"pvePool" strict:"required"`
 	// Tags are further tags of the machines, beside Plimsoll's own.
 	Tags []string `json:"tags,omitempty"`
@@ -231,8 +231,8 @@ func (p *Pool) Words() nodescaler.Pool {
 	return words
 }
 
-// labels are those that all nodes of the pool carry. With several shapes or zones, no label of those
-// can be promised to a pod before it is known which machine it will be.
+// labels are those that all nodes of the pool carry. With several shapes or zones, no label of
+// those can be promised to a pod before it is known which machine it will be.
 func (p *Pool) labels() map[string]string {
 	labels := map[string]string{labelPool: p.Name, labelArch: "amd64", labelOS: "linux"}
 	if len(p.Shapes) == 1 {

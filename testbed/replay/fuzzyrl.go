@@ -29,9 +29,9 @@ import (
 //
 // It needs days to play with before, or time: without them it tries and errs on line. It takes more
 // pods than the excess asks for, a quarter more on recorded days. It loses by how coarse the words
-// are, as nine rules hardly distinguish a load that is a bit too much from one that is right; by the
-// trials, which never end; and by most where a load leaves the days before: above them all workload
-// is high, and two pods a minute is all that a rule can say.
+// are, as nine rules hardly distinguish a load that is a bit too much from one that is right; by
+// the trials, which never end; and by most where a load leaves the days before: above them all
+// workload is high, and two pods a minute is all that a rule can say.
 
 func init() {
 	register(Kind{

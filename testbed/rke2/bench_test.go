@@ -307,7 +307,8 @@ func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
 	w.downWithoutTrace()
 }
 
-// A machine that does not become a node is reported with what is known, and the next up replaces it.
+// A machine that does not become a node is reported with what is known, and the next up replaces
+// it.
 func TestMachineThatDoesNotJoinIsReportedAndReplaced(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)

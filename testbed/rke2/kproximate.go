@@ -38,7 +38,8 @@ func (pm *premises) nobodysNames(ctx context.Context) (bool, error) {
 	}
 }
 
-// noStrays is done when none of kproximate's machines is left. Those that are stay, and are printed.
+// noStrays is done when none of kproximate's machines is left. Those that are stay, and are
+// printed.
 func (pm *premises) noStrays(ctx context.Context) (bool, error) {
 	strays, err := pm.strays(ctx)
 	if err != nil || len(strays) == 0 {

@@ -146,8 +146,8 @@ func TestSameSeedSameJournal(t *testing.T) {
 	}
 }
 
-// Under processor sharing the mean time of a request is its demand over 1-ρ, for any distribution of
-// the demand: the simulated service must come out at the formula.
+// Under processor sharing the mean time of a request is its demand over 1-ρ, for any distribution
+// of the demand: the simulated service must come out at the formula.
 func TestOpenLoadMeetsTheFormulaOfProcessorSharing(t *testing.T) {
 	for _, rho := range []float64{0.3, 0.6, 0.8} {
 		cfg := small(0)

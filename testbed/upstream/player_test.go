@@ -166,8 +166,8 @@ func (d *comparison) compare(sc *scene) {
 	}
 }
 
-// ordered reports whether a call has its place in a scan: not what is done beside scans, nor what is
-// asked of nodes, which is interleaved with what is asked of groups as a map's order has it.
+// ordered reports whether a call has its place in a scan: not what is done beside scans, nor what
+// is asked of nodes, which is interleaved with what is asked of groups as a map's order has it.
 func ordered(h heard) bool {
 	switch h.method {
 	case "NodeGroupForNode", "NodeGroupTemplateNodeInfo", "NodeGroupNodes", "NodeGroupDeleteNodes", "GPULabel", "GetAvailableGPUTypes":

@@ -172,8 +172,8 @@ func (k *kubelets) join(ctx context.Context, b *pvesim.Boot) (name string, back 
 	return n.Name, n.Labels[lab.KubeletLabel] != "", k.wake(ctx, n)
 }
 
-// agentOf is the agent in a machine, as the disc of its first boot made it. Without one, the machine
-// does not join. An error is the API server's.
+// agentOf is the agent in a machine, as the disc of its first boot made it. Without one, the
+// machine does not join. An error is the API server's.
 func (k *kubelets) agentOf(ctx context.Context, b *pvesim.Boot) (*agent, error) {
 	if a := k.agents[b.UUID]; a != nil {
 		return a, nil

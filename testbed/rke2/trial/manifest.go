@@ -202,8 +202,8 @@ func (r *manifests) starting() map[string]any {
 	return c
 }
 
-// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines, it
-// has no policy for those, and passes on what is expected of pods if the row has it listen.
+// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines,
+// it has no policy for those, and passes on what is expected of pods if the row has it listen.
 func (r *manifests) row() map[string]any {
 	c := r.config(nodescaler.Duration(r.Tick))
 	if r.job.Policy.Upstream() {

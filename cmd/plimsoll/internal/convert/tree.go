@@ -34,8 +34,8 @@ type reading struct {
 
 func (t tree) there() bool { return t.value != nil }
 
-// becomes notes under which key of ours it is written, so that faults of that key are reported under
-// this one.
+// becomes notes under which key of ours it is written, so that faults of that key are reported
+// under this one.
 func (t tree) becomes(key string) { t.source[key] = t.path }
 
 // at is the part under a key, which may not be there.
