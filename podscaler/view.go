@@ -43,8 +43,8 @@ type SLO struct {
 }
 
 // CostTarget is a wish for what the machines cost: Target for each Per, always with its
-// period (40 per 30m). A zero Target means no target. An empty Count is
-// CountPredicted, an empty Measure MeasureRate.
+// period (40 per 30m). A zero Target means no target. An empty Count is CountPredicted, an empty
+// Measure MeasureRate.
 type CostTarget struct {
 	Target  pricing.Micros
 	Per     time.Duration

@@ -15,9 +15,9 @@ import (
 //	costUnits(policy=joint) <= 0.85 * costUnits(policy=hpa60) where users >= 100
 //	sum sloViolationMinutes(policy=joint) < sum sloViolationMinutes(policy=hpa60)
 //
-// A measure means its mean over the trials. It must hold at every level of load, or at
-// those that where leaves; sum, mean, min and max put a policy's levels together first. A
-// measure with users= or scenario= is read at that level only.
+// A measure means its mean over the trials. It must hold at every level of load, or at those that
+// where leaves; sum, mean, min and max put a policy's levels together first. A measure with users=
+// or scenario= is read at that level only.
 type Assertion struct {
 	text        string
 	left, right term

@@ -273,8 +273,8 @@ func (v *view) find(providerID, name string) *seen {
 	return nil
 }
 
-// lostBy returns the group that had and lost a node's id, or nil. Only a placeholder has
-// its id for a name; a node that did join with that id is a stranger's.
+// lostBy returns the group that had and lost a node's id, or nil. Only a placeholder has its id for
+// a name; a node that did join with that id is a stranger's.
 func (v *view) lostBy(n *externalgrpc.ExternalGrpcNode) *group {
 	if id := n.GetProviderID(); id == n.GetName() {
 		return v.lost[id]

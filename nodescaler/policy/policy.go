@@ -11,8 +11,7 @@
 // A policy is built from a Spec by its name, and is then asked with a snapshot at a time. All
 // of them keep the rules that nodescaler.Check states, give the same plan for the same
 // snapshot in any order, and may be forgotten and started afresh at any time: a fresh one
-// reclaims nothing at its first turn, so that it is never faster to do so than the one
-// before it.
+// reclaims nothing at its first turn, so that it is never faster to do so than the one before it.
 package policy
 
 import (

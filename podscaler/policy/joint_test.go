@@ -231,8 +231,8 @@ func TestJointNeverAsksForMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-// After any learning: with room for all, pods are not left to use more than 85 % of what a
-// pod has ever been seen to use, which in a view drawn at random is 2 cores at most.
+// After any learning: with room for all, pods are not left to use more than 85 % of what a pod has
+// ever been seen to use, which in a view drawn at random is 2 cores at most.
 func TestJointNeverGoesBelowTheReactiveFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, v := anyCourse(t)
