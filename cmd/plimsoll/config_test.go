@@ -164,7 +164,7 @@ func TestDocumentHasEveryKeyOfTheConfiguration(t *testing.T) {
 	refused := map[reflect.Type]bool{reflect.TypeFor[nodescaler.Disruption](): true} // its keys
 	for _, key := range keysOf(reflect.TypeFor[settings.Site](), refused) {
 		if !regexp.MustCompile(`\b`+key+`:`).MatchString(examples[0]) && !regexp.MustCompile("`"+key+"`").MatchString(document) {
-			t.Errorf("the document does not tell the key %s", key)
+			t.Errorf("the document does not have the key %s", key)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 		for _, n := range doctor.Needs(&site, release, nil) {
 			for _, privilege := range n.Privileges {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
-					t.Errorf("the document does not tell the privilege %s", privilege)
+					t.Errorf("the document does not have the privilege %s", privilege)
 				}
 			}
 		}
@@ -244,7 +244,7 @@ func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
 	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[recordingSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
 		for _, key := range keysOf(part, map[reflect.Type]bool{}) {
 			if !regexp.MustCompile(`\b`+key+`:`).MatchString(example) && !regexp.MustCompile("`"+key+"`").Match(data) && !strings.Contains(example, "or "+key) {
-				t.Errorf("the document does not tell the key %s", key)
+				t.Errorf("the document does not have the key %s", key)
 			}
 		}
 	}

@@ -306,18 +306,18 @@ func orNone[T ~int64](amount T, text func(T) string) string {
 func (a *limitsAnswer) table(w io.Writer) {
 	fmt.Fprintf(w, "%s on %s and %s\n\n", strings.ToUpper(string(a.Rule)), millicores(a.Node.CPU), mebibytes(a.Node.Memory))
 	fmt.Fprintln(w, "POD\tDOMINANT\tCPU REQUEST\tCPU LIMIT\tMEMORY REQUEST\tMEMORY LIMIT")
-	var told []string
+	var lines []string
 	for _, l := range a.Limits {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Pod, l.Dominant,
 			orNone(l.Requests.CPU, millicores), orNone(l.Limits.CPU, millicores),
 			orNone(l.Requests.Memory, mebibytes), orNone(l.Limits.Memory, mebibytes))
 		for _, r := range l.Reasons {
 			if r.Code != rightsize.ReasonShare {
-				told = append(told, fmt.Sprintf("%s: %s: %s", l.Pod, r.Code, r.Text))
+				lines = append(lines, fmt.Sprintf("%s: %s: %s", l.Pod, r.Code, r.Text))
 			}
 		}
 	}
-	if len(told) > 0 {
-		fmt.Fprintf(w, "\n%s\n", strings.Join(told, "\n"))
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
 }

@@ -101,9 +101,9 @@ func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 			if !strings.Contains(string(out), c.want) {
 				t.Errorf("it says\n%s\nwithout %q", out, c.want)
 			}
-			for _, told := range []string{"opensesame", "418", "eapot", "refused:", "connection"} {
-				if strings.Contains(string(out), told) {
-					t.Errorf("it says %q\n%s", told, out)
+			for _, secret := range []string{"opensesame", "418", "eapot", "refused:", "connection"} {
+				if strings.Contains(string(out), secret) {
+					t.Errorf("it says %q\n%s", secret, out)
 				}
 			}
 			if n := asked.Load(); (n > 0) != c.asks {
