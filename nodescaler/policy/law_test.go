@@ -381,7 +381,7 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 // policies that look at pods one by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
 	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", sample.Paused.Code}
-	tells := func(r nodescaler.Reason) bool {
+	explains := func(r nodescaler.Reason) bool {
 		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
 	}
 	for _, name := range []string{"joint", "unneeded"} {
@@ -398,7 +398,7 @@ func TestNoPodWaitsWithoutAReason(t *testing.T) {
 				for i := range plan.Actions {
 					said = slices.Concat(said, plan.Actions[i].Reasons)
 				}
-				if !slices.ContainsFunc(said, tells) {
+				if !slices.ContainsFunc(said, explains) {
 					t.Fatalf("at %v nothing is said of it:%s", at, sample.Reasons(plan))
 				}
 			}
