@@ -65,7 +65,7 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9: room for 9 is paid for or on its way"},
 		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one more costs nothing before that machine goes"},
 		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 needed, and 2 more in room"},
-		{"the same, unless told not to fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
+		{"the same, unless it must not fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
 		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one more costs a machine, 10 an hour, that takes 3"},
 		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
 		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 wanted, and there is room for 4 at most: LimitReached"},
@@ -146,19 +146,19 @@ func TestJointLooksAheadOnlyWhereThatHasPaid(t *testing.T) {
 
 func TestJointTellsOfTimesInWholeSeconds(t *testing.T) {
 	p, v := joint(t, policy.Joint{}, 0)
-	told := ""
+	text := ""
 	for i := range 80 {
 		at := v.Now.Add(15 * time.Second)
 		*v = *calm(v.Workload, 30, 40+3*float64(i))
 		v.Now, v.Room.PodLead, v.Room.MachineLead = at, 10*time.Second, 82249886853
 		for _, r := range p.Desired(v).Reasons {
 			if r.Code == podscaler.ReasonForecastAhead {
-				told = r.Text
+				text = r.Text
 			}
 		}
 	}
-	if !strings.Contains(told, " in 1m22s, ") {
-		t.Errorf("it says %q", told)
+	if !strings.Contains(text, " in 1m22s, ") {
+		t.Errorf("it says %q", text)
 	}
 }
 

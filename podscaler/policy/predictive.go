@@ -181,9 +181,9 @@ func (c *Predictive) excess() float64 {
 
 // readProfile reads the profile from the one field that is set, if one is.
 func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
-	var told []string
+	var given []string
 	take := func(key, shape string, profile capacity.Profile, err error) {
-		told, p.profile, p.shape = append(told, key), &profile, shape
+		given, p.profile, p.shape = append(given, key), &profile, shape
 		if err != nil {
 			for line := range strings.Lines(err.Error()) {
 				_, rule, _ := strings.Cut(strings.TrimSpace(line), " profile: ")
@@ -208,10 +208,10 @@ func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
 		take("table", fmt.Sprintf("a table of %d rows", len(points)), profile, err)
 	}
 	if l := c.Learned; l != nil {
-		told, p.cpu = append(told, "learned"), l.CPU
+		given, p.cpu = append(given, "learned"), l.CPU
 		f.unless(l.CPU >= 0, "predictive.profile.learned.cpu", "must be above 0", l.CPU)
 	}
-	f.unless(len(told) <= 1, "predictive.profile", "must be given in one way", strings.Join(told, " and "))
+	f.unless(len(given) <= 1, "predictive.profile", "must be given in one way", strings.Join(given, " and "))
 }
 
 func (p *predictive) readCPU(f *faults, c PredictiveCPU) {
