@@ -215,8 +215,8 @@ func (r *report) open(group string) {
 	}
 }
 
-func (r *report) add(s Status, id, subject string, mend []string, format string, args ...any) {
-	r.found.Checks = append(r.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: mend})
+func (r *report) add(s Status, id, subject string, fix []string, format string, args ...any) {
+	r.found.Checks = append(r.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: fix})
 }
 
 func (r *report) ok(id, subject, format string, args ...any) {

@@ -145,7 +145,7 @@ func (k *clinic) complaints(d *doctor.Diagnosis, statuses ...doctor.Status) stri
 }
 
 // fix runs what fixes the complaints, as far as it is pveum and pvesh.
-func (k *clinic) mend(d *doctor.Diagnosis) {
+func (k *clinic) fix(d *doctor.Diagnosis) {
 	k.t.Helper()
 	for _, c := range d.Checks {
 		for _, m := range c.Mend {
@@ -431,8 +431,8 @@ func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 // missed at first. Then nothing must be wrong.
 func (k *clinic) heal(found *doctor.Diagnosis) {
 	k.t.Helper()
-	k.mend(found)
-	k.mend(k.examine())
+	k.fix(found)
+	k.fix(k.examine())
 	if left := k.complaints(k.examine(), doctor.Warn, doctor.Fail, doctor.Skipped); left != "" {
 		k.t.Errorf("what fixes it does not:\n%s", left)
 	}
