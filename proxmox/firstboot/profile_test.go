@@ -203,18 +203,18 @@ func readParts(t *testing.T, data []byte) []part {
 func TestMachinesAreSharedOutAmongServers(t *testing.T) {
 	p := rke2()
 	p.Servers = []string{"a.lab", "b.lab", "c.lab"}
-	told := map[string]int{}
+	given := map[string]int{}
 	for i := range 300 {
 		name := fmt.Sprintf("web-%d", i)
 		first := p.server(name)
 		if again := p.server(name); again != first {
-			t.Fatalf("%s is told %s, and then %s", name, first, again)
+			t.Fatalf("%s is given %s, and then %s", name, first, again)
 		}
-		told[first]++
+		given[first]++
 	}
 	for _, s := range []string{"https://a.lab:9345", "https://b.lab:9345", "https://c.lab:9345"} {
-		if told[s] < 60 {
-			t.Errorf("%s is told to %d machines of 300", s, told[s])
+		if given[s] < 60 {
+			t.Errorf("%s is given to %d machines of 300", s, given[s])
 		}
 	}
 }
