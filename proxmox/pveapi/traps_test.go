@@ -582,18 +582,18 @@ func TestTrap15PasswordsAreNotPrinted(t *testing.T) {
 		t.Error("go-proxmox is mended")
 	}
 
-	var told []string
+	var said []string
 	c := connected(t, []*host{h}, func(c *Connection) {
-		c.Warn = func(text string) { told = append(told, text) }
-		c.Observer = func(call Call) { told = append(told, fmt.Sprintf("%+v", call)) }
+		c.Warn = func(text string) { said = append(said, text) }
+		c.Observer = func(call Call) { said = append(said, fmt.Sprintf("%+v", call)) }
 	})
 	err := c.SetConfig(t.Context(), "pve1", 310, map[string]string{"cipassword": "hunter2"}, nil, "")
 	var e *Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	told = append(told, err.Error(), fmt.Sprintf("%+v", *e), fmt.Sprintf("%v %+v %#v", c, c, c), e.Advice())
-	for _, text := range told {
+	said = append(said, err.Error(), fmt.Sprintf("%+v", *e), fmt.Sprintf("%v %+v %#v", c, c, c), e.Advice())
+	for _, text := range said {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, testSecret) {
 			t.Errorf("ours: %s", text)
 		}

@@ -173,8 +173,8 @@ func (w *wire) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	if unanswered != nil {
 		return nil, unanswered
 	}
-	class, told := w.hosts.why()
-	return nil, &Error{Method: q.method, Path: q.path, Message: told, class: class}
+	class, message := w.hosts.why()
+	return nil, &Error{Method: q.method, Path: q.path, Message: message, class: class}
 }
 
 // try asks one endpoint.
@@ -192,7 +192,7 @@ func (w *wire) try(ctx context.Context, q *question, p *endpoint) (json.RawMessa
 		failed.Method, failed.Path, failed.Endpoint, failed.TokenID = q.method, q.path, p.url, pass.id
 		failed.hide(pass, q)
 	}
-	w.gate.tell(pass, status != 0, status == http.StatusUnauthorized, failed.said())
+	w.gate.report(pass, status != 0, status == http.StatusUnauthorized, failed.said())
 	w.judge(p, q, data, failed)
 	call := Call{Method: q.method, Path: q.path, Endpoint: p.url, Status: status, Duration: w.now().Sub(began)}
 	if failed != nil {
