@@ -115,7 +115,7 @@ func (p *assertionParser) fail(want, got string) string {
 	if p.fault == "" {
 		p.fault = fmt.Sprintf("%q is where %s should be", got, want)
 		if got == "" {
-			p.fault = "it ends where " + want + " should stand"
+			p.fault = "it ends where " + want + " should be"
 		}
 	}
 	p.tokens = nil
