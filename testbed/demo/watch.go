@@ -183,7 +183,7 @@ func (w *watch) planned(s *loop.Step) (events []Event) {
 			continue
 		}
 		pods[a.Node]++
-		if _, told := moved[a.Node]; !told {
+		if _, known := moved[a.Node]; !known {
 			moved[a.Node] = len(events)
 			events = append(events, Event{Kind: Moved})
 		}
