@@ -233,14 +233,14 @@ func Arguments(settings map[string]string, script string) []string {
 	return append(arguments(settings, "-"), script)
 }
 
-// toldBy begins the line with the summary.
-const toldBy = "plimsoll-summary "
+// summaryMark begins the line with the summary.
+const summaryMark = "plimsoll-summary "
 
 // Told is the summary in what k6 has printed.
 func Told(output []byte) (*Summary, error) {
 	var found *Summary
 	for line := range bytes.Lines(output) {
-		text, is := bytes.CutPrefix(line, []byte(toldBy))
+		text, is := bytes.CutPrefix(line, []byte(summaryMark))
 		if !is {
 			continue
 		}
