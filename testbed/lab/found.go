@@ -56,7 +56,7 @@ func (b Toolbox) forcedK6(ctx context.Context, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: must be a k6 from %s on, below v%d, or %s, was %q: %w", K6Variable, leastK6, leastK6.major+1, BuildK6, file, err)
 	}
-	b.tell("k6 is %s, %s, as %s says", file, v, K6Variable)
+	b.say("k6 is %s, %s, as %s says", file, v, K6Variable)
 	return filepath.Abs(file)
 }
 
@@ -69,11 +69,11 @@ func (b Toolbox) k6OnPath(ctx context.Context) string {
 	v, r, err := k6Version(ctx, file)
 	switch {
 	case err != nil:
-		b.tell("k6 on PATH is not used: %s: %v", file, err)
+		b.say("k6 on PATH is not used: %s: %v", file, err)
 	case !r.serves():
-		b.tell("k6 on PATH is not used: %s is %s, and it takes one from %s on, below v%d", file, v, leastK6, leastK6.major+1)
+		b.say("k6 on PATH is not used: %s is %s, and it takes one from %s on, below v%d", file, v, leastK6, leastK6.major+1)
 	default:
-		b.tell("k6 is %s, %s, found on PATH", file, v)
+		b.say("k6 is %s, %s, found on PATH", file, v)
 		return file
 	}
 	return ""

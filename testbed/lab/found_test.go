@@ -43,14 +43,14 @@ func TestK6OnPathIsTakenIfItServes(t *testing.T) {
 			file := program(t, c.script)
 			t.Setenv("PATH", filepath.Dir(file))
 			t.Setenv(K6Variable, "")
-			var told []string
-			box := Toolbox{Cache: t.TempDir(), Checkout: t.TempDir(), Progress: func(line string) { told = append(told, line) }}
+			var said []string
+			box := Toolbox{Cache: t.TempDir(), Checkout: t.TempDir(), Progress: func(line string) { said = append(said, line) }}
 			got, err := box.Path(t.Context(), ToolK6)
 			if c.taken != (got == file && err == nil) || !c.taken && !errors.Is(err, ErrNoCheckout) {
 				t.Errorf("got %q, %v", got, err)
 			}
-			if len(told) != 1 || !strings.Contains(told[0], c.says) || !strings.Contains(told[0], file) {
-				t.Errorf("told %q, want %q", told, c.says)
+			if len(said) != 1 || !strings.Contains(said[0], c.says) || !strings.Contains(said[0], file) {
+				t.Errorf("said %q, want %q", said, c.says)
 			}
 		})
 	}
