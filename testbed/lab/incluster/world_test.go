@@ -108,11 +108,11 @@ func (w *world) logObjects() {
 			w.Logf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, text)
 		}
 	}
-	w.tellCluster(ctx)
+	w.logCluster(ctx)
 }
 
-// tellCluster says how nodes and pods were.
-func (w *world) tellCluster(ctx context.Context) {
+// logCluster logs how nodes and pods were.
+func (w *world) logCluster(ctx context.Context) {
 	nodes, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.Log(err)
@@ -500,8 +500,8 @@ func (w *world) text(object string, path ...string) string {
 	return s
 }
 
-// told reports whether there is an event with a reason.
-func (w *world) told(reason string) bool {
+// hasEvent reports whether there is an event with a reason.
+func (w *world) hasEvent(reason string) bool {
 	w.Helper()
 	list := must.Get(w.client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{}))(w)
 	for _, e := range list.Items {
