@@ -126,20 +126,20 @@ func (p *Plane) Applications() []Application {
 	all := make([]Application, 0, len(p.apps))
 	for _, name := range slices.Sorted(maps.Keys(p.apps)) {
 		app := p.apps[name]
-		told := Application{Namespace: app.namespace, Name: app.name, Path: "/apps/" + name + "/", Ready: len(app.ready)}
+		shown := Application{Namespace: app.namespace, Name: app.name, Path: "/apps/" + name + "/", Ready: len(app.ready)}
 		for pod := range p.all {
 			if pod.app != app {
 				continue
 			}
 			pod.settle(now)
-			told.Pods++
-			told.InFlight += pod.Load()
+			shown.Pods++
+			shown.InFlight += pod.Load()
 			if pod.obs.fault != nil {
-				told.Faults = append(told.Faults, fmt.Sprintf("pod %s: %v", pod.obs.name, pod.obs.fault))
+				shown.Faults = append(shown.Faults, fmt.Sprintf("pod %s: %v", pod.obs.name, pod.obs.fault))
 			}
 		}
-		slices.Sort(told.Faults)
-		all = append(all, told)
+		slices.Sort(shown.Faults)
+		all = append(all, shown)
 	}
 	return all
 }
