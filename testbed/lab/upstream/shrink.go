@@ -34,12 +34,12 @@ func (s *scan) shrink(ctx context.Context, plan *nodescaler.Plan) error {
 		case nodescaler.Buy, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake:
 			continue
 		}
-		s.cfg.Log("%s %s%s: %s", a.Kind, a.Node, a.Pod, told(err))
+		s.cfg.Log("%s %s%s: %s", a.Kind, a.Node, a.Pod, outcome(err))
 	}
 	return errors.Join(ctx.Err(), s.measure(ctx))
 }
 
-func told(err error) string {
+func outcome(err error) string {
 	if err == nil {
 		return "done"
 	}
