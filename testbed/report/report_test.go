@@ -85,11 +85,11 @@ func TestThePageTellsAll(t *testing.T) {
 	}
 	r.Results.Runs[0].Warning = "the machine was busy"
 	if !strings.Contains(html(t, r), "<strong>Warning:</strong> hpa60 at 10, trial 1: the machine was busy.") {
-		t.Error("a warning is not told")
+		t.Error("a warning is not shown")
 	}
 	r.Results.Planned++
 	if !strings.Contains(html(t, r), "<strong>Interrupted:</strong> 8 of 9 runs were made.") {
-		t.Error("a missing run is not told")
+		t.Error("a missing run is not shown")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestThePageRepeatsButForTheTimeItTook(t *testing.T) {
 	}
 	other.Took = 2 * time.Second
 	if text := html(t, other); !regexp.MustCompile(`\d+ requests were simulated in 2\.0 s, \d\.\d million a second\.`).MatchString(text) {
-		t.Error("the time that it took is not told")
+		t.Error("the time that it took is not shown")
 	}
 }
 
