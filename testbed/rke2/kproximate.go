@@ -21,9 +21,9 @@ func (pm *premises) strays(ctx context.Context) ([]pveapi.Resource, error) {
 	return slices.DeleteFunc(list, func(r pveapi.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
 }
 
-// nobodysNames is done when no machine has a name that kproximate would take for one of its own,
+// namesAreFree is done when no machine has a name that kproximate would take for one of its own,
 // and delete. Once there is the control plane that it runs on, those that have are its own.
-func (pm *premises) nobodysNames(ctx context.Context) (bool, error) {
+func (pm *premises) namesAreFree(ctx context.Context) (bool, error) {
 	there, err := pm.within(ctx, pm.cfg.Site.VMIDs.First, pm.cfg.Site.VMIDs.First)
 	if err != nil || len(there) > 0 {
 		return err == nil, err

@@ -182,7 +182,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 			})
 		}
 	}
-	for _, look := range []func(context.Context) (bool, error){b.premises.havePool, b.premises.nobodysNames} {
+	for _, look := range []func(context.Context) (bool, error){b.premises.havePool, b.premises.namesAreFree} {
 		if _, err := look(ctx); err != nil {
 			var f *Fault
 			if !errors.As(err, &f) {
