@@ -266,7 +266,7 @@ func (r *manifests) service() []client.Object {
 	}
 	no := false
 	pod.Spec.AutomountServiceAccountToken, pod.Spec.EnableServiceLinks = &no, &no
-	pod.Spec.SecurityContext = nobody(65532)
+	pod.Spec.SecurityContext = unprivileged(65532)
 	all := []client.Object{d, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.ServiceSpec{
@@ -280,8 +280,8 @@ func (r *manifests) service() []client.Object {
 	return withMark(all)
 }
 
-// nobody is a user without rights.
-func nobody(id int64) *corev1.PodSecurityContext {
+// unprivileged is a user without rights.
+func unprivileged(id int64) *corev1.PodSecurityContext {
 	yes := true
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -392,7 +392,7 @@ func (r *manifests) load() ([]client.Object, error) {
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 					NodeSelector:    map[string]string{rke2.LoadLabel: rke2.LoadValue},
 					Tolerations:     []corev1.Toleration{{Key: rke2.LoadLabel, Operator: corev1.TolerationOpExists}},
-					SecurityContext: nobody(12345),
+					SecurityContext: unprivileged(12345),
 					Containers: []corev1.Container{{
 						Name: loadName, Image: r.settings.Images.K6, Command: []string{"k6"}, Args: k6.Arguments(l.Settings(), "/scripts/"+k6.Paper),
 						Env:             []corev1.EnvVar{{Name: "K6_NO_USAGE_REPORT", Value: "true"}},
