@@ -61,13 +61,13 @@ type agentConfig struct {
 
 // read finds the agent's configuration in a machine's user-data.
 func (a *agentConfig) read(userData []byte) error {
-	var told struct {
+	var config struct {
 		Files []struct{ Path, Content string } `yaml:"write_files"`
 	}
-	if err := yaml.Unmarshal(userData, &told); err != nil {
+	if err := yaml.Unmarshal(userData, &config); err != nil {
 		return err
 	}
-	for _, f := range told.Files {
+	for _, f := range config.Files {
 		if f.Path == "/etc/rancher/rke2/config.yaml" {
 			return yaml.Unmarshal([]byte(f.Content), a)
 		}
@@ -79,21 +79,21 @@ func (a *agentConfig) read(userData []byte) error {
 func (k *kubernetes) booted(b pvesim.Boot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var told agentConfig
-	if !bytes.HasPrefix(b.UserData, []byte("#cloud-config\n")) || told.read(b.UserData) != nil || told.Server == "" || told.Token == "" {
+	var config agentConfig
+	if !bytes.HasPrefix(b.UserData, []byte("#cloud-config\n")) || config.read(b.UserData) != nil || config.Server == "" || config.Token == "" {
 		return
 	}
-	if k.deaf(told.Name) {
+	if k.deaf(config.Name) {
 		return
 	}
-	n := kubeNode{labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, taints: told.Taints}
-	n.Name, n.SystemUUID, n.Ready, n.JoinedAt = told.Name, b.UUID, true, b.At.Add(joining.Draw(k.chance))
-	for _, arg := range told.Kubelet {
+	n := kubeNode{labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, taints: config.Taints}
+	n.Name, n.SystemUUID, n.Ready, n.JoinedAt = config.Name, b.UUID, true, b.At.Add(joining.Draw(k.chance))
+	for _, arg := range config.Kubelet {
 		if id, is := strings.CutPrefix(arg, "provider-id="); is {
 			n.ProviderID = id
 		}
 	}
-	for _, label := range told.Labels {
+	for _, label := range config.Labels {
 		key, value, _ := strings.Cut(label, "=")
 		n.labels[key] = value
 	}

@@ -51,7 +51,7 @@ type world struct {
 	server   *provider.Server
 	*autoscaler
 	hangUp func()
-	told   *events
+	events *events
 }
 
 // plan is what a world is made of.
@@ -99,7 +99,7 @@ func prepare(t testing.TB, p plan) *world {
 	}
 	sim := must.Get(pvesim.New(clusterOf(p)))(t)
 	t.Cleanup(sim.Close)
-	w := &world{t: t, sim: sim, kube: newKubernetes(p.seed, sim.Now), log: &logFile{}, told: &events{}}
+	w := &world{t: t, sim: sim, kube: newKubernetes(p.seed, sim.Now), log: &logFile{}, events: &events{}}
 	if p.mortal {
 		w.life, w.door = &life{}, &door{urls: []string{"https://pve1:8006", "https://pve2:8006"}}
 	} else {
@@ -110,7 +110,7 @@ func prepare(t testing.TB, p plan) *world {
 	sim.OnCall(w.door.count)
 	w.site = pve.FleetConfig{
 		Owner: "lab", Cluster: "lab", Pools: p.pools, Parallel: 1, Nodes: w.kube.list, RemoveNode: w.kube.remove, Now: sim.Now,
-		Rand: timing.Stream(p.seed, "fleet"), Report: w.told.add,
+		Rand: timing.Stream(p.seed, "fleet"), Report: w.events.add,
 	}
 	w.provider = provider.Config{Prices: pricing.DefaultBook(), Now: sim.Now}
 	for _, pool := range p.pools {
@@ -312,7 +312,7 @@ func (w *world) waitFor(within time.Duration, so func() bool) bool {
 // story is what happened, for tests that fail.
 func (w *world) story() string {
 	var b strings.Builder
-	b.WriteString(w.told.last(60))
+	b.WriteString(w.events.last(60))
 	state, err := w.fleet.List(context.Background())
 	fmt.Fprintln(&b, "machines:", err)
 	for _, m := range state.Machines {
