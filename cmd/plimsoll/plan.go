@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -416,6 +418,9 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
 	}
+	if seen.Picture != nil { // which spares would have paid is learned over hours, and no plan knows it
+		a.Notes = append(a.Notes, sparesAdvised(seen.Picture.Pools)...)
+	}
 	sizes := map[pricing.Resources]bool{}
 	for i := range out.Pools {
 		for _, s := range out.Pools[i].Shapes {
@@ -434,6 +439,16 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if len(seen.Autoscalers) == 0 {
 		a.Notes = append(a.Notes, "there is no WorkloadAutoscaler: replicas stay as they are (plimsoll convert makes them of other autoscalers)")
 	}
+}
+
+func sparesAdvised(pools []*v1alpha1.VMPool) []string {
+	var notes []string
+	for _, p := range pools {
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSparesAdvised); c != nil && c.Status == metav1.ConditionTrue {
+			notes = append(notes, fmt.Sprintf("spares would have paid in VMPool %s: %s", p.Name, c.Message))
+		}
+	}
+	return notes
 }
 
 func (a *planAnswer) table(w io.Writer) {
