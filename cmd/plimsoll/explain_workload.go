@@ -19,7 +19,7 @@ import (
 type standingQuestion struct {
 	kube            kubeAccess
 	namespace, name string
-	format          *output
+	format          *cli.Output
 }
 
 // tell reads a WorkloadAutoscaler and explains its status.
@@ -39,7 +39,7 @@ func (ask *standingQuestion) tell(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return ask.format.print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, standing(&a)) })
+	return ask.format.Print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, standing(&a)) })
 }
 
 // standing says how a workload stands.

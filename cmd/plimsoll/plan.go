@@ -50,7 +50,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
 	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools, node policy and, without --kubeconfig, kubeconfig")
 	addPools(cmd, &ask.pools)
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -59,7 +59,7 @@ type planQuestion struct {
 	kube           kubeAccess
 	prices, config string
 	pools          string // a file of VMPools
-	format         output
+	format         cli.Output
 }
 
 func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
@@ -83,7 +83,7 @@ func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // planned is the cluster that a plan is made for.
@@ -229,7 +229,7 @@ func (l *planLoad) columns(there bool) (cpu, memory string) {
 		if !there {
 			return of(all)
 		}
-		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + inPercent(used, all)
+		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + cli.InPercent(used, all)
 	}
 	return part(cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(gib, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
 }
