@@ -15,8 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
 // clusterKey is where a script keeps its emulated cluster.

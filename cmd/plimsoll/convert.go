@@ -185,5 +185,5 @@ func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
 	if err != nil {
 		return err
 	}
-	return writeYAML(w, text)
+	return cli.WriteYAML(w, text)
 }

@@ -31,7 +31,7 @@ type costQuestion struct {
 	since      time.Duration
 	prometheus *url.URL
 	match      string
-	format     output
+	format     cli.Output
 }
 
 const costLong = `Show what a cluster costs per hour, by node, namespace or workload. It only reads, with any kubeconfig
@@ -77,9 +77,9 @@ func newCostCommand(env *cli.Env) *cobra.Command {
 	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default, or a unit per vCPU-hour and per GB-hour)")
 	f.BoolVar(&ask.all, "all-nodes", false, "also price nodes that Plimsoll did not make, the control plane included")
 	cli.AddFlag(cmd, &ask.since, cli.Positive(cli.ParseDuration), "since", "duration", "", "show what was spent within this time until now, such as 24h")
-	cli.AddFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
+	cli.AddFlag(cmd, &ask.prometheus, cli.ParseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
 	f.StringVar(&ask.match, "match", "", "for --since, further `matchers` of the series, such as 'cluster=\"home\"'")
-	addOutput(cmd, &ask.format, outputCSV)
+	cli.AddOutput(cmd, &ask.format, cli.OutputCSV)
 	return cmd
 }
 
@@ -90,14 +90,6 @@ func parseBy(text string) (costs.By, error) {
 	}
 	word, err := cli.OneOf(words...)(text)
 	return costs.By(word), err
-}
-
-func parseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("must be a URL such as http://127.0.0.1:9090, was %q", text)
-	}
-	return u, nil
 }
 
 // check refuses flags that mean nothing together.
@@ -163,10 +155,10 @@ func (ask *costQuestion) answerNow(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	if ask.format == outputCSV {
+	if ask.format == cli.OutputCSV {
 		return writeCSV(env.Stdout, answer.csv())
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // bookOf is the prices that the cluster states, and where they are from: where it has none, a unit
@@ -209,8 +201,8 @@ func (ask *costQuestion) answerSpent(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	if ask.format == outputCSV {
+	if ask.format == cli.OutputCSV {
 		return writeCSV(env.Stdout, answer.csv())
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }

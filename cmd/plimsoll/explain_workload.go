@@ -19,7 +19,7 @@ import (
 type stateQuestion struct {
 	kube            kubeAccess
 	namespace, name string
-	format          *output
+	format          *cli.Output
 }
 
 // answer reads a WorkloadAutoscaler and explains its status.
@@ -39,7 +39,7 @@ func (ask *stateQuestion) answer(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return ask.format.print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, stateOf(&a)) })
+	return ask.format.Print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, stateOf(&a)) })
 }
 
 // stateOf explains the state of a workload.

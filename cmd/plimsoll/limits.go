@@ -31,7 +31,7 @@ type limitsQuestion struct {
 	node    pricing.Resources
 	rule    rightsize.Rule
 	example bool
-	format  output
+	format  cli.Output
 }
 
 // limitsAnswer is how a node is shared out.
@@ -80,7 +80,7 @@ func newLimitsCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
 	cli.AddFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
 	cmd.Flags().BoolVar(&ask.example, "example", false, "compute the figures of a paper, beside its own")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func (ask *limitsQuestion) shareOut(env *cli.Env) error {
 		fmt.Fprintf(env.Stderr, "note: %s\n", note)
 	}
 	answer := &limitsAnswer{Rule: ask.rule, Node: ask.node, Limits: limits}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // readPods reads pods from any number of documents and lists, and notes what is omitted.

@@ -123,7 +123,7 @@ func poolOf(schema *resources.Schema, object map[string]any) (settings.Pool, err
 		pool, err = resources.Pool(&p)
 	}
 	var faults []error
-	for _, err := range append(flatten(err), whole(err)) {
+	for _, err := range append(cli.Parts(err), whole(err)) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", titled(object), err))
 		}

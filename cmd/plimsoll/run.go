@@ -243,7 +243,7 @@ type machineSite struct {
 
 // machines connects to the site.
 func (s *running) machines(registry prometheus.Registerer) (*machineSite, error) {
-	connection := s.connection()
+	connection := s.access.Connection()
 	calls, err := countCalls(registry)
 	if err != nil {
 		return nil, err

@@ -213,7 +213,7 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	spec.Pending, spec.Unneeded, spec.Joint = &pending, &unneeded, &joint
 	_, err := nodepolicy.New(spec)
 	var faults []error
-	for _, err := range append(flatten(err), whole(err)) {
+	for _, err := range append(cli.Parts(err), whole(err)) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("nodes.%w", err))
 		}
@@ -250,7 +250,7 @@ func (n *nodeSettings) others() string {
 
 // whole is an error that is not several.
 func whole(err error) error {
-	if flatten(err) != nil {
+	if cli.Parts(err) != nil {
 		return nil
 	}
 	return err
@@ -308,7 +308,7 @@ func (s *siteFile) checkServed() (faults []error) {
 		}
 	}
 	for _, served := range []struct{ key, address string }{{"dashboard", s.Dashboard}, {"kedaScaler", s.KEDAScaler}} {
-		_, _, ok := splitAddress(served.address)
+		_, _, ok := cli.SplitAddress(served.address)
 		must(ok || served.address == "", served.key, "host:port", fmt.Sprintf("%q", served.address))
 	}
 	must(s.KEDAScaler == "" || s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")

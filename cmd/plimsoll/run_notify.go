@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -87,5 +88,5 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 // secret is the one line of a file.
 func (r *clusterRun) secret(name string) (string, error) {
 	data, err := r.readBeside(name)
-	return trimmed(data), err
+	return connect.Trimmed(data), err
 }
