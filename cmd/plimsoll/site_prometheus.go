@@ -34,7 +34,8 @@ func sitePrometheus(env *cli.Env, file string) (*prometheus.Server, error) {
 	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
 }
 
-// clientFor trusts whom the credentials say, and takes what it carries to no other server.
+// clientFor trusts the authorities of the credentials, and takes what it carries to no other
+// server.
 func clientFor(c signals.Credentials) *http.Client {
 	client := &http.Client{
 		Timeout:       time.Minute,
