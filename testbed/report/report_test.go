@@ -76,7 +76,8 @@ func TestThePageTellsAll(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	// Response time, cost, and two of what each of two policies did over time, with a table in each.
+	// Response time, cost, and two of what each of two policies did over time, with a table in
+	// each.
 	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 6 || len(tables) != 6 {
 		t.Errorf("%d figures and %d of them with a table, want 6", n, len(tables))
 	}
