@@ -80,8 +80,8 @@ func count(p *nodescaler.Plan, kind nodescaler.Kind) int {
 	return n
 }
 
-// scripted is a pod policy that asks for so many replicas at a time, and expects so many with the next
-// machine.
+// scripted is a pod policy that asks for so many replicas at a time, and expects so many with the
+// next machine.
 type scripted func(at time.Duration) (replicas, ahead int)
 
 func (f scripted) Desired(v *podscaler.View) podscaler.Recommendation {

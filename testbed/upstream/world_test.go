@@ -1,5 +1,5 @@
 // Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what
-// an upstream cluster-autoscaler does: calls come over gRPC, machines are made over HTTPS, and
+// an upstream cluster-autoscaler does. Calls come over gRPC, machines are made over HTTPS, and
 // nodes join when a machine with a disc that says how has booted.
 package upstream_test
 

@@ -63,8 +63,8 @@ func (b *book) models(scale float64) func(forecast.Spec) (forecast.Model, error)
 	}
 }
 
-// repeated is a Model that says again what was said. It goes by how many values it has observed, and
-// must be shown the trace that the book is of from its beginning.
+// repeated is a Model that says again what was said. It goes by how many values it has observed,
+// and must be shown the trace that the book is of from its beginning.
 type repeated struct {
 	said  *said
 	from  int
