@@ -418,8 +418,7 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
 	}
-	// Which spares would have paid is learned over hours, and no plan knows it.
-	if seen.Picture != nil {
+	if seen.Picture != nil { // which spares would have paid is learned over hours
 		a.Notes = append(a.Notes, sparesAdvised(seen.Picture.Pools)...)
 	}
 	sizes := map[pricing.Resources]bool{}

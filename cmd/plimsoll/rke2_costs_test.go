@@ -54,7 +54,7 @@ func besideEachOther(t *testing.T, from time.Time, opencost *fakeopencost.Server
 	opencost.Nodes = []fakeopencost.Node{
 		{Name: "control-1", CPUs: 2, GiB: 4},
 		{Name: "workers-1", CPUs: 2, GiB: 4},
-		// It pays from the boot on, we from the node.
+		// OpenCost pays from the boot on, we from the node.
 		{Name: "workers-2", CPUs: 2, GiB: 4, Begun: from.Add(54 * time.Minute)},
 	}
 	theirs := httptest.NewServer(opencost)

@@ -34,8 +34,7 @@ func sitePrometheus(env *cli.Env, file string) (*prometheus.Server, error) {
 	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
 }
 
-// clientFor trusts the authorities of the credentials, and takes what it carries to no other
-// server.
+// clientFor trusts the authority of the credentials, and follows no redirect to another server.
 func clientFor(c signals.Credentials) *http.Client {
 	client := &http.Client{
 		Timeout:       time.Minute,

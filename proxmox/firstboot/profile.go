@@ -2,7 +2,7 @@
 // that carries it.
 //
 // A Profile is how the machines of a pool join their cluster: as agents of RKE2 or k3s, as
-// workers of Talos, or by a text of the operator's own. UserData makes of it, for one machine,
+// workers of Talos, or by a text of the administrator's own. UserData makes of it, for one machine,
 // the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines whose
 // template joins by itself need no disc; Native gives the keys that Proxmox VE's own cloud-init
 // drive is made from.

@@ -58,9 +58,9 @@ func TestThePageTellsAll(t *testing.T) {
 	text := html(t, r)
 	for _, want := range []string{
 		"<h1>The SLO-and-cost experiment as a reference implementation measured it</h1>",
-		"An independent simulator of the same test bed, with its own implementation", // what it shows
-		`<th class="l" scope="row">slocost-b</th>`,                                   // a row of the tables
-		"has both a lower 90th percentile of response time",                          // the claim
+		"An independent simulator of the same test bed, with its own implementation",
+		`<th class="l" scope="row">slocost-b</th>`,          // a row of the tables
+		"has both a lower 90th percentile of response time", // the claim
 		"comparisons",             // and what became of it
 		"slocost-b against hpa60", // in words
 		"means of 5 trials",       // the reference
@@ -76,8 +76,7 @@ func TestThePageTellsAll(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	// Response time, cost, and two of what each of two policies did over time, with a table in
-	// each.
+	// Response time, cost, and two of what each of two policies did over time, each with a table.
 	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 6 || len(tables) != 6 {
 		t.Errorf("%d figures and %d of them with a table, want 6", n, len(tables))
 	}

@@ -1,6 +1,6 @@
 // Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what
 // an upstream cluster-autoscaler does. Calls come over gRPC, machines are made over HTTPS, and
-// a machine that has booted with a disc that says how joins as a node.
+// nodes join when a machine with a disc that says how has booted.
 package upstream_test
 
 import (

@@ -64,8 +64,7 @@ func (j *journal) take(line []byte) {
 	}
 }
 
-// repair puts a record together that other lines came into: what follows a piece of it is the
-// log's.
+// repair joins a record that other lines came into: what follows a piece of it is the log's.
 func (j *journal) repair(line []byte) {
 	for at := piece; at < len(j.cut); at += piece {
 		whole := append(bytes.Clone(j.cut[:at]), line...)

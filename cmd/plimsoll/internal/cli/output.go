@@ -105,7 +105,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// InPercent prints a share in brackets, and nothing for a share of nothing.
+// InPercent prints a share in brackets, and nothing where there is no whole.
 func InPercent(part, whole int64) string {
 	if whole == 0 {
 		return ""

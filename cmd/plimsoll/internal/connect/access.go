@@ -1,5 +1,5 @@
-// Package connect is how verbs reach Proxmox VE: with a token and a certificate's authority in
-// files that a configuration names, or flags.
+// Package connect is how verbs reach Proxmox VE: with a token and a certificate authority in files
+// that a configuration or flags name.
 package connect
 
 import (

@@ -21,7 +21,7 @@ type tree struct {
 // reading is what has come of a manifest so far.
 type reading struct {
 	read   map[string]bool // paths of values
-	stood  map[string]string
+	source map[string]string
 	lost   []Loss
 	notes  []string
 	faults []error
@@ -36,7 +36,7 @@ func (t tree) there() bool { return t.value != nil }
 
 // becomes notes under which key of ours it is written, so that faults of that key are reported
 // under this one.
-func (t tree) becomes(key string) { t.stood[key] = t.path }
+func (t tree) becomes(key string) { t.source[key] = t.path }
 
 // at is the part under a key, which may not be there.
 func (t tree) at(key string) tree {
