@@ -510,6 +510,7 @@ func (w *town) AboutNode(_ string, e kube.Event) bool                     { hear
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
 func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
 func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }
+func (w *town) Approvals() loop.Approvals                                 { return nil }
 func (w *town) Lead(context.Context, string, func(context.Context)) error { return nil }
 
 // Size is a pod as it is, and Resize has its kubelet give it another size, if that fits.
