@@ -17,6 +17,7 @@ func main() {
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *cli.Env) int {
 	return cli.Run(ctx, env,
+		newApproveCommand,
 		newCompletionCommand,
 		newConvertCommand,
 		newCostCommand,
@@ -31,6 +32,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newPauseCommand,
 		newPlanCommand,
 		newPriceCommand,
+		newRejectCommand,
 		newReplayCommand,
 		newResumeCommand,
 		newRolloutCommand,

@@ -49,8 +49,9 @@ type town struct {
 	headroom []nodescaler.Headroom
 	made     int // pods
 
-	there  pvesim.Inventory         // as of the last pass
-	did    []string                 // to the cluster, in this step
+	there  pvesim.Inventory // as of the last pass
+	did    []string         // to the cluster, in this step
+	inbox  inbox
 	scaled func(s *service, to int) // sees what is scaled, before it is
 
 	// what was seen of late, for those who are shown old pictures
@@ -342,7 +343,7 @@ func (w *town) picture() loop.ClusterState {
 		}
 		s.Budgets = append(s.Budgets, nodescaler.Budget{Workload: o.name, Allowed: max(0, w.ready(o)-o.available)})
 	}
-	s.Headroom = w.headroom
+	s.Headroom, s.Proposals = w.headroom, w.inbox.all
 	for _, p := range w.pods {
 		s.Pods = append(s.Pods, w.shown(p, now))
 	}
@@ -510,7 +511,6 @@ func (w *town) AboutNode(_ string, e kube.Event) bool                     { hear
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
 func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
 func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }
-func (w *town) Approvals() loop.Approvals                                 { return nil }
 func (w *town) Lead(context.Context, string, func(context.Context)) error { return nil }
 
 // Size is a pod as it is, and Resize has its kubelet give it another size, if that fits.
