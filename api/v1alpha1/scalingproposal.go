@@ -2,9 +2,10 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// A ScalingProposal is a change that Plimsoll would make to a VMPool or a WorkloadAutoscaler in mode
-// Approve, and asks people about. Those of pools are in Plimsoll's own namespace, those of workloads
-// in theirs. A person approves or rejects it by spec.approval, once; all else of it is Plimsoll's.
+// A ScalingProposal is a change that Plimsoll would make to a VMPool or a WorkloadAutoscaler in
+// mode Approve, and asks people about. Those of pools are in Plimsoll's own namespace, those of
+// workloads in theirs. A person approves or rejects it by spec.approval, once; all else of it is
+// Plimsoll's.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,8 +61,8 @@ type ProposedChange struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Object string `json:"object"`
-	// What is done: Order, Wake or End of a pool's machines, Grow or Shrink of a workload, or Resize
-	// of one of its pods.
+	// What is done: Order, Wake or End of a pool's machines, Grow or Shrink of a workload, or
+	// Resize of one of its pods.
 	// +required
 	// +kubebuilder:validation:Enum=Order;Wake;End;Grow;Shrink;Resize
 	Does string `json:"does"`
@@ -139,8 +140,8 @@ type ScalingProposalStatus struct {
 	// The digest of what was proposed. A proposal without it, or with another one, is ignored.
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// Open, Followed, Rejected, Expired, Outgrown or Ignored. Followed is one that was approved, and
-	// that Plimsoll has begun to carry out: it does so once.
+	// Open, Followed, Rejected, Expired, Outgrown or Ignored. Followed is one that was approved,
+	// and that Plimsoll has begun to carry out: it does so once.
 	// +optional
 	Phase string `json:"phase,omitempty"`
 	// Why it is in this phase.
@@ -161,8 +162,8 @@ type PoolApproval struct {
 
 // PoolProceeds is what goes ahead of itself.
 type PoolProceeds struct {
-	// Orders machines and starts spares while all of the pool's cost no more than this an hour, with
-	// the fixed part of their hosts: "2.50". Not set, none.
+	// Orders machines and starts spares while all of the pool's cost no more than this an hour,
+	// with the fixed part of their hosts: "2.50". Not set, none.
 	// +optional
 	BuysUpToPerHour Money `json:"buysUpToPerHour,omitempty"`
 	// Whether machines go that failed or are broken.

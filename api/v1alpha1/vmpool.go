@@ -46,9 +46,9 @@ type VMPoolList struct {
 }
 
 // VMPoolSpec is a kind of machine. Its keys, but for mode, approval, scaledBy and disruption, are
-// those of a pool in the configuration file of plimsoll run, where the pool's name is in them too. By which
-// policy machines are decided on is in that file: all pools are decided on together, or each would
-// order for the same pods.
+// those of a pool in the configuration file of plimsoll run, where the pool's name is in them too.
+// By which policy machines are decided on is in that file: all pools are decided on together, or
+// each would order for the same pods.
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",fieldPath=".max",messageExpression="'must be at least min, which is %d, was %d'.format([self.min, self.max])"
 // +kubebuilder:validation:XValidation:rule="self.vmids.first > self.vmids.last || self.vmids.last - self.vmids.first + 1 >= self.max",fieldPath=".vmids",messageExpression="'must have room for max, %d machines, was %d-%d'.format([self.max, self.vmids.first, self.vmids.last])"

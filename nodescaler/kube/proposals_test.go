@@ -70,7 +70,7 @@ func TestAProposalIsReadAsItWasMade(t *testing.T) {
 	}
 }
 
-// Whatever is proposed, its digest is the same once it was an object.
+// The digest of every change is the same once it was an object.
 func TestDigestsOutliveTheObject(t *testing.T) {
 	a, _ := anOffice(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -188,7 +188,8 @@ type Closed struct {
 type Approvals interface {
 	// Propose makes a proposal.
 	Propose(ctx context.Context, c *Change) error
-	// Claim notes that an approval is followed, and fails if the proposal is not as it was observed.
+	// Claim notes that an approval is followed, and fails if the proposal is not as it was
+	// observed.
 	Claim(ctx context.Context, p *ProposalRef, by string) error
 	// Close notes that nothing is done by a proposal. One that has changed is left as it is.
 	Close(ctx context.Context, c *Closed) error

@@ -190,7 +190,7 @@ func TestAClaimThatWasLostIsProposedAnew(t *testing.T) {
 
 func TestAnswersThatAreNotFollowed(t *testing.T) {
 	dear := order("b")
-	large := pricing.Shape{Name: "small", CPU: 8000, Memory: 32 * pricing.GB} // it costs four times as much by now
+	large := pricing.Shape{Name: "small", CPU: 8000, Memory: 32 * pricing.GB}
 	dear.Shape = &large
 	for _, c := range []struct {
 		name   string
@@ -313,7 +313,7 @@ func TestRulesCoverWhatTheySay(t *testing.T) {
 	}
 }
 
-// The fixed part of a host that carries nothing yet belongs to the price of the first machine there.
+// The fixed part of a host that carries nothing yet is in the price of the first machine there.
 func TestThePriceIsWhatAMachineAdds(t *testing.T) {
 	o := newOffice()
 	o.hosts(2)
@@ -329,7 +329,7 @@ func TestThePriceIsWhatAMachineAdds(t *testing.T) {
 	}
 }
 
-// A drain that was approved goes on in later steps and processes, and one that was not is asked about.
+// A drain that was approved goes on in later steps and processes. One that was not is asked about.
 func TestAnApprovedDrainGoesOn(t *testing.T) {
 	cordon := nodescaler.Action{Kind: nodescaler.Cordon, Node: "worker-a", Machine: "worker-a", Pool: "worker", Reasons: why}
 	evict := nodescaler.Action{Kind: nodescaler.Evict, Pod: "web-1", Node: "worker-a", Machine: "worker-a", Pool: "worker", Reasons: why}

@@ -111,7 +111,8 @@ func (c *consult) read(p *Proposal) {
 	_, awaited := c.made[p.Name]
 	if !p.ours() {
 		switch {
-		case p.Phase == ProposalIgnored || p.Digest == "" && awaited: // what we write of it is not seen yet
+		case p.Phase == ProposalIgnored:
+		case p.Digest == "" && awaited: // what we write of it is not seen yet
 		case p.Digest == "":
 			c.close(p, ProposalIgnored, "Plimsoll did not make this proposal")
 		default:

@@ -46,7 +46,7 @@ func (c *consult) scale(x *nodescaler.Index, ws *WorkloadStep, like *nodescaler.
 			d.To, d.Reasons = reach, slices.Concat([]nodescaler.Reason{*why}, d.Reasons)
 		}
 	}
-	d.Ahead = min(d.Ahead, max(reach, d.From))
+	d.Ahead = min(d.Ahead, max(d.From, rules.GrowthUpTo, reach))
 }
 
 // resize returns the resize if a rule or an approval covers it, and asks about it otherwise.
@@ -71,7 +71,8 @@ func (c *consult) resize(workload string, o *rightsize.Order) *rightsize.Order {
 	return nil
 }
 
-// plan defers the actions of a plan that neither a rule nor an approval covers, and asks about them.
+// plan defers the actions of a plan that neither a rule nor an approval covers, and asks about
+// them.
 func (c *consult) plan(x *nodescaler.Index, step *Step) {
 	if len(c.in.Pools) == 0 || len(step.Plan.Actions) == 0 {
 		return
