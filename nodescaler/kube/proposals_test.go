@@ -27,8 +27,7 @@ var aChange = loop.Change{
 // anOffice is a port at an API server in memory, with a pool and an autoscaler.
 func anOffice(t *testing.T) (approvals, dynamic.Interface) {
 	t.Helper()
-	g := v1alpha1.GroupVersion
-	server := kubesim.New(1, kubesim.Kind{Group: g.Group, Version: g.Version, Name: v1alpha1.KindScalingProposal, Resource: "scalingproposals", Status: true, Custom: true})
+	server := kubesim.New(1, ourKinds()...)
 	c := must.Get(New(Config{REST: server.Client("a", nil).Config(), Mode: Active, Namespace: "plimsoll", Lease: "plimsoll"}))(t)
 	c.leads(0)
 	c.holds(t, vmPools, &v1alpha1.VMPool{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "pool"}})
