@@ -14,6 +14,7 @@ const (
 	KindWorkloadAutoscaler = "WorkloadAutoscaler"
 	KindVMPool             = "VMPool"
 	KindPriceBook          = "PriceBook"
+	KindScalingProposal    = "ScalingProposal"
 )
 
 // AddToScheme adds the types to a scheme.
@@ -22,6 +23,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&WorkloadAutoscaler{}, &WorkloadAutoscalerList{},
 		&VMPool{}, &VMPoolList{},
 		&PriceBook{}, &PriceBookList{},
+		&ScalingProposal{}, &ScalingProposalList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

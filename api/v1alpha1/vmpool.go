@@ -45,10 +45,10 @@ type VMPoolList struct {
 	Items           []VMPool `json:"items"`
 }
 
-// VMPoolSpec is a kind of machine. Its keys, but for mode, scaledBy and disruption, are those of a
-// pool in the configuration file of plimsoll run, where the pool's name is in them too. By which
-// policy machines are decided on is in that file: all pools are decided on together, or each would
-// order for the same pods.
+// VMPoolSpec is a kind of machine. Its keys, but for mode, approval, scaledBy and disruption, are
+// those of a pool in the configuration file of plimsoll run, where the pool's name is in them too.
+// By which policy machines are decided on is in that file: all pools are decided on together, or
+// each would order for the same pods.
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",fieldPath=".max",messageExpression="'must be at least min, which is %d, was %d'.format([self.min, self.max])"
 // +kubebuilder:validation:XValidation:rule="self.vmids.first > self.vmids.last || self.vmids.last - self.vmids.first + 1 >= self.max",fieldPath=".vmids",messageExpression="'must have room for max, %d machines, was %d-%d'.format([self.max, self.vmids.first, self.vmids.last])"
@@ -58,12 +58,18 @@ type VMPoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.clone) && self.clone == 'full'",fieldPath=".format",messageExpression="'must be omitted unless clone is full, was ' + self.format"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || !has(self.placement.hosts) || !has(self.template.byHost) || self.placement.hosts.all(h, h in self.template.byHost)",fieldPath=".placement.hosts",messageExpression="'must each have a template in template.byHost, was ' + self.placement.hosts.filter(h, !(h in self.template.byHost))[0]"
 // +kubebuilder:validation:XValidation:rule="!has(self.disruption) || !has(self.scaledBy) || self.scaledBy == 'Plimsoll'",fieldPath=".disruption",message="must not be set with scaledBy ClusterAutoscaler, which decides itself which machines go"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Approve' || !has(self.scaledBy) || self.scaledBy == 'Plimsoll'",fieldPath=".mode",message="must not be Approve with scaledBy ClusterAutoscaler, which asks no one"
 type VMPoolSpec struct {
 	// Recommend neither makes nor deletes a machine, and says in the status what would be done,
-	// unless other pools are Active, which are then planned for without it. Active does it.
+	// unless other pools are Active, which are then planned for without it. Approve proposes it as
+	// ScalingProposals, and does what is approved. Active does it.
 	// +optional
 	// +kubebuilder:default=Recommend
 	Mode VMPoolMode `json:"mode,omitempty"`
+
+	// What mode Approve does without asking.
+	// +optional
+	Approval *PoolApproval `json:"approval,omitempty"`
 
 	// Who decides how many machines there are: Plimsoll, or upstream's cluster-autoscaler, which
 	// Plimsoll then serves as its provider.
@@ -203,12 +209,13 @@ type VMPoolSpec struct {
 
 // VMPoolMode is how far decisions go.
 //
-// +kubebuilder:validation:Enum=Recommend;Active
+// +kubebuilder:validation:Enum=Recommend;Approve;Active
 type VMPoolMode string
 
 // The modes of a VMPool.
 const (
 	ModePoolRecommend VMPoolMode = "Recommend" // decide, say it in the status, do nothing
+	ModePoolApprove   VMPoolMode = "Approve"   // decide, ask, and do what is approved
 	ModePoolActive    VMPoolMode = "Active"    // decide and do it
 )
 

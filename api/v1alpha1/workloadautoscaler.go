@@ -80,11 +80,16 @@ type WorkloadAutoscalerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="'must not change, from ' + oldSelf.kind + ' ' + oldSelf.name + ' of ' + oldSelf.apiVersion + ', was ' + self.kind + ' ' + self.name + ' of ' + self.apiVersion"
 	ScaleTargetRef ScaleTargetRef `json:"scaleTargetRef"`
 
-	// Recommend says in the status what would be done, and does nothing. Active does it. Paused
-	// neither decides nor does anything.
+	// Recommend says in the status what would be done, and does nothing. Approve proposes it as
+	// ScalingProposals, and does what is approved. Active does it. Paused neither decides nor does
+	// anything.
 	// +optional
 	// +kubebuilder:default=Recommend
 	Mode Mode `json:"mode,omitempty"`
+
+	// What mode Approve does without asking.
+	// +optional
+	Approval *WorkloadApproval `json:"approval,omitempty"`
 
 	PolicySpec `json:",inline"`
 
@@ -191,12 +196,13 @@ type ScaleTargetRef struct {
 
 // Mode is how far decisions go.
 //
-// +kubebuilder:validation:Enum=Recommend;Active;Paused
+// +kubebuilder:validation:Enum=Recommend;Approve;Active;Paused
 type Mode string
 
 // The modes of a WorkloadAutoscaler.
 const (
 	ModeRecommend Mode = "Recommend" // decide, say it in the status, do nothing
+	ModeApprove   Mode = "Approve"   // decide, ask, and do what is approved
 	ModeActive    Mode = "Active"    // decide and do it
 	ModePaused    Mode = "Paused"    // do nothing and decide nothing
 )

@@ -241,7 +241,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 
 	with, _, _ := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "Active")
 	kinds, _, _ := inProcess(t, nil, "manifests", "crds")
-	if !strings.Contains(with, kinds[len("---\n"):]) || strings.Count(kinds, "\nkind: CustomResourceDefinition\n") != 3 {
+	if !strings.Contains(with, kinds[len("---\n"):]) || strings.Count(kinds, "\nkind: CustomResourceDefinition\n") != 4 {
 		t.Error("the kinds are not printed")
 	}
 	if !strings.Contains(with, "name: plimsoll-act\n") || !strings.Contains(with, "    mode: Active\n") {

@@ -41,6 +41,7 @@ var kubePaths = map[string]string{
 	"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets", "DaemonSet": "/apis/apps/v1/daemonsets",
 	"VMPool": "/apis/plimsoll.dev/v1alpha1/vmpools", "PriceBook": "/apis/plimsoll.dev/v1alpha1/pricebooks",
 	"WorkloadAutoscaler": "/apis/plimsoll.dev/v1alpha1/workloadautoscalers",
+	"ScalingProposal":    "/apis/plimsoll.dev/v1alpha1/scalingproposals",
 	"PodMetrics":         "/apis/metrics.k8s.io/v1beta1/pods",
 	"CapacityBuffer":     "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers", "PodTemplate": "/api/v1/podtemplates",
 }

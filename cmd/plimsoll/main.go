@@ -22,6 +22,7 @@ func main() {
 func run(ctx context.Context, env *cli.Env) int {
 	env.Version = readBuild(debug.ReadBuildInfo()).Version
 	return cli.Run(ctx, env,
+		newApproveCommand,
 		newCompletionCommand,
 		newConvertCommand,
 		newCostCommand,
@@ -36,6 +37,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newPauseCommand,
 		newPlanCommand,
 		newPriceCommand,
+		newRejectCommand,
 		newReplayCommand,
 		newResumeCommand,
 		newRolloutCommand,

@@ -61,7 +61,7 @@ func rightsIn(t *testing.T, file string) []string {
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			t.Fatal(err)
 		}
-		forUsers := slices.Contains([]string{"plimsoll-view", "plimsoll-edit"}, role.Name)
+		forUsers := slices.Contains([]string{"plimsoll-view", "plimsoll-edit", "plimsoll-approve"}, role.Name)
 		if role.Kind != "ClusterRole" && role.Kind != "Role" || forUsers {
 			continue
 		}

@@ -136,7 +136,7 @@ type Option struct {
 	Debug       string                 `protobuf:"bytes,3,opt,name=debug,proto3" json:"debug,omitempty"`
 	Pod         [][]byte               `protobuf:"bytes,4,rep,name=pod,proto3" json:"pod,omitempty"` // up to 1.34.1: a v1.Pod is the same bytes
 	// Pods in newer releases. Some older ones sent the ids of similar node groups in this field, so
-	// that what does not decode as a pod is none.
+	// that what does not decode as a pod is ignored.
 	PodBytes      [][]byte `protobuf:"bytes,5,rep,name=podBytes,proto3" json:"podBytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -47,7 +47,7 @@ const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
 	// Active allows to write replicas and those that are expected, deletion costs and requests of
-	// pods, draining marks, evictions, and nodes whose machine is gone.
+	// pods, draining marks, evictions, nodes whose machine is gone, and ScalingProposals.
 	Active Mode = "Active"
 )
 

@@ -60,6 +60,7 @@ const (
 	autoscalers
 	vmPools
 	priceBooks
+	proposals
 	numberOfCopies
 )
 
@@ -136,6 +137,7 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	autoscalers: ours(v1alpha1.KindWorkloadAutoscaler, "workloadautoscalers", false, &v1alpha1.WorkloadAutoscaler{}),
 	vmPools:     ours(v1alpha1.KindVMPool, "vmpools", true, &v1alpha1.VMPool{}),
 	priceBooks:  ours(v1alpha1.KindPriceBook, "pricebooks", true, &v1alpha1.PriceBook{}),
+	proposals:   ours(v1alpha1.KindScalingProposal, "scalingproposals", false, &v1alpha1.ScalingProposal{}),
 }
 
 func ours(kind, resource string, clusterWide bool, object client.Object) watchedKind {
@@ -353,6 +355,8 @@ func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
 		return toolscache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { c.changed.ring() }, UpdateFunc: c.oursChanged, DeleteFunc: func(any) { c.changed.ring() },
 		}
+	case proposals: // an answer is a change of the spec; others come of a step
+		return toolscache.ResourceEventHandlerFuncs{UpdateFunc: c.oursChanged}
 	default:
 		return toolscache.ResourceEventHandlerFuncs{}
 	}

@@ -187,7 +187,7 @@ func (m *meddling) forget(present map[types.UID]bool) {
 
 // acts reports whether an autoscaler says that its decisions are to be carried out.
 func acts(wla *v1alpha1.WorkloadAutoscaler) bool {
-	return wla.Spec.Mode == v1alpha1.ModeActive && !pausedAt(wla.Annotations, time.Now()) && wla.DeletionTimestamp == nil
+	return (wla.Spec.Mode == v1alpha1.ModeActive || wla.Spec.Mode == v1alpha1.ModeApprove) && !pausedAt(wla.Annotations, time.Now()) && wla.DeletionTimestamp == nil
 }
 
 // pausedAt reports whether annotations pause their object in both directions at a time. A time that

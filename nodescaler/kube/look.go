@@ -53,8 +53,8 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	}
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	for i := range numberOfCopies {
-		// These kinds only forbid writes, and Look writes nothing.
-		if i == hpas || i == scaledObjects || i == verticals || i == attachments || watchedKinds[i].forBuffers && !cfg.Buffers {
+		// These kinds only forbid or allow writes, and Look writes nothing.
+		if i == proposals || i == hpas || i == scaledObjects || i == verticals || i == attachments || watchedKinds[i].forBuffers && !cfg.Buffers {
 			continue
 		}
 		switch err := c.copyOnce(ctx, from, i, p.note); {

@@ -45,6 +45,8 @@ func Needs(m Mode) []Need {
 		add("", "pods/eviction", false, "create")
 		add("", "pods", false, "delete") // at the end of a drain that has one
 		add("", "pods/resize", false, "patch")
+		add(v1alpha1.GroupVersion.Group, watchedKinds[proposals].resource, false, "create", "delete")
+		add(v1alpha1.GroupVersion.Group, watchedKinds[proposals].resource+"/status", false, "patch")
 	}
 	sortNeeds(all)
 	return all

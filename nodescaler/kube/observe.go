@@ -99,6 +99,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	state.Headroom = c.headroom(seen, state.Pods, marks)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
+	state.Proposals = approvals{c}.all()
 	c.observed.Store(seen)
 	return state
 }

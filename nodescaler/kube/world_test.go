@@ -65,6 +65,7 @@ func ourKinds() []kubesim.Kind {
 		{Group: g, Version: v, Name: v1alpha1.KindWorkloadAutoscaler, Resource: "workloadautoscalers", Status: true, Custom: true},
 		{Group: g, Version: v, Name: v1alpha1.KindVMPool, Resource: "vmpools", ClusterWide: true, Status: true, Custom: true},
 		{Group: g, Version: v, Name: v1alpha1.KindPriceBook, Resource: "pricebooks", ClusterWide: true, Status: true, Custom: true},
+		{Group: g, Version: v, Name: v1alpha1.KindScalingProposal, Resource: "scalingproposals", Status: true, Custom: true},
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *Cluster) scalable(seen *sight, workload, what string) (*Target, error) 
 	// What was observed may be seconds old, and the mode may have changed since.
 	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
 	if !ok || wla.UID != t.wla.UID || !acts(wla) {
-		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s", what, ErrConflicted, v1alpha1.ModeActive)
+		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s or %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.ModeApprove)
 	}
 	if f, ok := c.meddling.finding(wla, time.Now()); ok {
 		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, f.Code, f.Text)

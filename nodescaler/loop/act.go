@@ -29,34 +29,42 @@ func (p *Ports) Act(ctx context.Context, step *Step) {
 	// What is expected beyond the replicas is made known before they change: whoever looks between
 	// the two writes would order for both.
 	p.expect(ctx, step.Expected)
-	p.rescale(ctx, step)
-	p.carryOut(ctx, step)
-	p.resize(ctx, step)
+	not := p.claim(ctx, step)
+	p.rescale(ctx, step, not.scales)
+	p.carryOut(ctx, step, not.actions)
+	p.resize(ctx, step, not.resizes)
+	p.consult(ctx, step)
 }
 
-func (p *Ports) rescale(ctx context.Context, step *Step) {
+func (p *Ports) rescale(ctx context.Context, step *Step, not map[string]string) {
 	for i := range step.Workloads {
 		ws := &step.Workloads[i]
 		if d := ws.Decision; d == nil || d.To == d.From || ws.Held != nil {
 			continue
 		}
 		o := Outcome{Action: -1, Workload: ws.Decision.Workload}
-		if err := p.scale(ctx, ws); err != nil {
+		if why, lost := not[ws.Workload]; lost {
+			o.Error = why
+		} else if err := p.scale(ctx, ws); err != nil {
 			o.Error = err.Error()
 		}
 		step.Outcomes = append(step.Outcomes, o)
 	}
 }
 
-// carryOut does what the plan says.
-func (p *Ports) carryOut(ctx context.Context, step *Step) {
+// carryOut does what the plan says, but for what is not to be done.
+func (p *Ports) carryOut(ctx context.Context, step *Step, not map[int]nodescaler.Reason) {
 	failed := map[string]bool{}
 	for i := range step.Plan.Actions {
 		if ctx.Err() != nil {
 			return
 		}
 		a := &step.Plan.Actions[i]
-		if why, not := step.Deferred[i]; not {
+		why, later := step.Deferred[i]
+		if lost, is := not[i]; is {
+			why, later = lost, true
+		}
+		if later {
 			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: &why})
 			continue
 		}

@@ -57,6 +57,8 @@ func (w *Workload) expectation(ws *WorkloadStep) *Expectation {
 	// one that may not grow wants no room to grow into
 	case ws == nil || w.Pause.Replicas != nil || w.Pause.Up:
 		return &Expectation{Held: w.Held}
+	case w.Held == nil && ws.Held != nil: // it may not be done before people have approved it
+		return &Expectation{To: ws.Decision.From, Held: ws.Held}
 	case w.Held == nil && (ws.Decision == nil || !ws.Decision.Known):
 		return nil
 	case ws.Decision == nil:

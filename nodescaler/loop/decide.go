@@ -41,9 +41,11 @@ func Decide(o *Observation, in *Intent, m *Memory) Step {
 	}
 	d := &decider{o: o, in: in, Memory: m, step: &step, predictedOf: -1}
 	d.see()
+	d.consult = newConsult(o, &in.Consent, &m.asking)
 	d.pods()
 	d.sizes()
 	d.machines()
+	step.Asked = d.consult.end()
 	step.Snapshot = &d.snap
 	return step
 }
@@ -55,6 +57,7 @@ type decider struct {
 	in   *Intent
 	step *Step
 
+	consult       *consult
 	snap          nodescaler.Snapshot
 	x             *nodescaler.Index // of snap, made once
 	machinesKnown bool
@@ -169,6 +172,7 @@ func (d *decider) machines() {
 		d.step.Plan = d.refuse(d.Nodes.Decide(d.x))
 		d.step.Plan.Unplaced = d.unoffered(d.step.Plan.Unplaced)
 		d.unplanned()
+		d.consult.looked()
 	}
 	for i := range d.step.Plan.Actions {
 		if why := d.later(&d.step.Plan.Actions[i]); why != nil {
@@ -178,6 +182,7 @@ func (d *decider) machines() {
 			d.step.Deferred[i] = *why
 		}
 	}
+	d.consult.plan(d.x, d.step)
 	d.leaving()
 	d.expectations()
 }

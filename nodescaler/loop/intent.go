@@ -36,6 +36,8 @@ type Intent struct {
 	Limit pricing.Rate
 	// Quotas are what namespaces may take of the machines. The first that fits a namespace counts.
 	Quotas []nodescaler.Quota
+	// Consent is about what people are asked first.
+	Consent Consent
 	// DryRun decides and records, and does nothing.
 	DryRun bool
 }

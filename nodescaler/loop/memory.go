@@ -36,6 +36,7 @@ type Memory struct {
 	recalled bool
 	helped   nodescaler.Unhelped
 	prices   *pricing.Book
+	asking   asking
 	seen     []podscaler.Pod // room for what the next step's views see
 }
 

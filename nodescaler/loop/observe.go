@@ -15,6 +15,8 @@ type Ports struct {
 	Cluster  Cluster
 	Machines Machines
 	Signals  Signals
+	// Approvals is where people are asked; nil asks no one, and so does nothing that asks first.
+	Approvals Approvals
 	// Uses is what containers were last measured to use, by pod; nil knows of none.
 	Uses func() map[string][]podscaler.ContainerUse
 }

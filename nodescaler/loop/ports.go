@@ -46,6 +46,8 @@ type ClusterState struct {
 	// cluster need not know.
 	Failing map[string]string
 	Budgets []nodescaler.Budget
+	// Proposals are what people are asked and have answered, by namespace and name.
+	Proposals []Proposal `json:",omitempty"`
 	// Headroom is room that is to be kept free, by name.
 	Headroom []nodescaler.Headroom
 	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places

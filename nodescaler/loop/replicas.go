@@ -29,6 +29,7 @@ func (d *decider) pods() {
 	for i := range all {
 		ws := d.answer(&all[i])
 		quotas.hold(&ws)
+		d.agree(&all[i], &ws)
 		d.expect(&all[i], &ws)
 		d.step.Workloads = append(d.step.Workloads, ws)
 	}
@@ -61,6 +62,12 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	if f.Count+f.Ahead > 0 {
 		d.snap.Future = append(d.snap.Future, f)
 	}
+}
+
+// agree has people asked about a decision, if it is not covered.
+func (d *decider) agree(a *asked, ws *WorkloadStep) {
+	like := d.like(a.of.Workload())
+	d.consult.scale(d.x, ws, &like)
 }
 
 // counted is how many of a workload's replicas count where the others' places are worked out:

@@ -92,7 +92,7 @@ func (d *decider) sizes() {
 			s.Learn(d.snap.Now, pods, d.o.Uses)
 		}
 		says, resize := s.Decide(d.snap.Now, d.wants(w), pods)
-		ws.Sizing, ws.Resize = &says, resize
+		ws.Sizing, ws.Resize = &says, d.consult.resize(w.Name, resize)
 	}
 }
 
@@ -122,7 +122,7 @@ func (d *decider) candidates(workload string) (all []rightsize.Candidate) {
 }
 
 // resize asks for the resizes of a step.
-func (p *Ports) resize(ctx context.Context, step *Step) {
+func (p *Ports) resize(ctx context.Context, step *Step, not map[string]string) {
 	for i := range step.Workloads {
 		ws := &step.Workloads[i]
 		if ws.Resize == nil {
@@ -130,7 +130,9 @@ func (p *Ports) resize(ctx context.Context, step *Step) {
 		}
 		o := Outcome{Action: -1, Workload: ws.Workload, Pod: ws.Resize.Pod}
 		err := errors.New("pods cannot be resized here")
-		if r, can := p.Cluster.(Resizer); can {
+		if why, lost := not[ws.Workload]; lost {
+			err = errors.New(why)
+		} else if r, can := p.Cluster.(Resizer); can {
 			err = r.Resize(ctx, ws.Workload, ws.Resize.Pod, ws.Resize.Changes)
 		}
 		if err != nil {

@@ -27,6 +27,8 @@ type Step struct {
 	Problems []nodescaler.Reason `json:"problems,omitempty"`
 	// Snapshot is what was decided on. It is only to be read, and no part of the record.
 	Snapshot *nodescaler.Snapshot `json:"-"`
+	// what people are asked, and what follows from what they answered
+	Asked *Asked `json:"asked,omitempty"`
 	// Deferred says which actions of the plan are not done now, by their place, and why.
 	Deferred map[int]nodescaler.Reason `json:"-"`
 }
@@ -151,6 +153,7 @@ type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`
 	Pod      string `json:"pod,omitempty"`
+	Proposal string `json:"proposal,omitempty"` // that could not be written, with the place -1
 	Error    string `json:"error,omitempty"`
 	// Refused says of an order that it was surely not taken.
 	Refused Refusal `json:"refused,omitempty"`

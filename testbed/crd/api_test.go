@@ -43,7 +43,7 @@ func fixtures(t *testing.T, folder string) []crd.Fixture {
 }
 
 func TestDefinitionsAreWhatAnAPIServerTakes(t *testing.T) {
-	want := []string{"plimsoll.dev/v1alpha1 PriceBook", "plimsoll.dev/v1alpha1 VMPool", "plimsoll.dev/v1alpha1 WorkloadAutoscaler"}
+	want := []string{"plimsoll.dev/v1alpha1 PriceBook", "plimsoll.dev/v1alpha1 ScalingProposal", "plimsoll.dev/v1alpha1 VMPool", "plimsoll.dev/v1alpha1 WorkloadAutoscaler"}
 	if diff := cmp.Diff(want, judge(t).Kinds()); diff != "" {
 		t.Error(diff)
 	}
@@ -286,6 +286,7 @@ func TestTypesLoseNothing(t *testing.T) {
 			v1alpha1.KindWorkloadAutoscaler: &v1alpha1.WorkloadAutoscaler{},
 			v1alpha1.KindVMPool:             &v1alpha1.VMPool{},
 			v1alpha1.KindPriceBook:          &v1alpha1.PriceBook{},
+			v1alpha1.KindScalingProposal:    &v1alpha1.ScalingProposal{},
 		}[stored.GetKind()]
 		text := must.Get(json.Marshal(stored.Object["spec"]))(t)
 		whole := must.Get(stored.MarshalJSON())(t)

@@ -58,7 +58,7 @@ func TestReference(t *testing.T) {
 func reference(t *testing.T) string {
 	var out strings.Builder
 	j := judge(t)
-	for _, kind := range []string{"WorkloadAutoscaler", "VMPool", "PriceBook"} {
+	for _, kind := range []string{"WorkloadAutoscaler", "VMPool", "PriceBook", "ScalingProposal"} {
 		s := j.Schema("plimsoll.dev/v1alpha1", kind)
 		for _, part := range []string{"spec", "status"} {
 			fmt.Fprintf(&out, "## %s: %s\n\n| field | value | omitted | what it is |\n|---|---|---|---|\n", kind, part)

@@ -32,6 +32,7 @@ var resources = map[string]string{
 	v1alpha1.KindWorkloadAutoscaler: "workloadautoscalers",
 	v1alpha1.KindVMPool:             "vmpools",
 	v1alpha1.KindPriceBook:          "pricebooks",
+	v1alpha1.KindScalingProposal:    "scalingproposals",
 }
 
 // apiServer is a control plane with the CRDs in it.

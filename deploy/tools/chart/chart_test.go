@@ -305,7 +305,7 @@ func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 // What is off unless asked for, and what two replicas need.
 func TestWhatIsRendered(t *testing.T) {
 	plain := []string{
-		"ClusterRole plimsoll-edit", "ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRole plimsoll-view", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
+		"ClusterRole plimsoll-approve", "ClusterRole plimsoll-edit", "ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRole plimsoll-view", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
 		"ConfigMap plimsoll", "Deployment plimsoll", "NetworkPolicy plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
 	}
 	acts := []string{

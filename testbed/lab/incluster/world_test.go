@@ -69,7 +69,7 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 	w.client, w.any = kubernetes.NewForConfigOrDie(w.lab.REST()), dynamic.NewForConfigOrDie(w.lab.REST())
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
 	files, err := filepath.Glob("../../../deploy/crds/*.yaml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		t.Fatalf("the files of our kinds: %v, %v", files, err)
 	}
 	for _, file := range files {

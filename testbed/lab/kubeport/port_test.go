@@ -56,6 +56,7 @@ func TestPort(t *testing.T) {
 		"edits of ours are told, statuses are not":    testChanged,
 		"a mode allows what it says and nothing more": testModes,
 		"pods stay with a volume on their node":       testConstraints,
+		"people are asked, and answer once":           testAsks,
 	} {
 		t.Run(name, func(t *testing.T) { test(w.in(t), c) })
 	}

@@ -67,7 +67,7 @@ func bareWorld(t *testing.T, plane lab.ControlPlane) *world {
 func (w *world) install() {
 	w.Helper()
 	files, err := filepath.Glob("../../../deploy/crds/*.yaml")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		w.Fatalf("the files of our kinds: %v, %v", files, err)
 	}
 	for _, file := range files {

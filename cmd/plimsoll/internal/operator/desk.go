@@ -137,6 +137,9 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		p.pve, p.invalid = earlier.pool(object, c.ReadFile)
 		p.pve.Resumed = resumedAt(object)
 		if p.invalid == nil {
+			_, p.invalid = p.rules()
+		}
+		if p.invalid == nil {
 			c.layRollout(p, earlier)
 			valid = append(valid, p.pve)
 		}
@@ -191,7 +194,7 @@ func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 		return because(v1alpha1.ReasonPoolsConflict, "%s", oneLine(p.conflict))
 	case p.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", p.pause.text)
-	case p.object.Spec.Mode != v1alpha1.ModePoolActive:
+	case p.object.Spec.Mode != v1alpha1.ModePoolActive && !p.asks():
 		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
 	case !c.Active:
 		return because(v1alpha1.ReasonRecommending, "%s", lid)
@@ -242,7 +245,7 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 		return because(v1alpha1.ReasonPaused, "mode Paused")
 	case w.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", w.pause.text)
-	case w.object.Spec.Mode != v1alpha1.ModeActive:
+	case w.object.Spec.Mode != v1alpha1.ModeActive && !w.asks():
 		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
 	case !c.Active:
 		return because(v1alpha1.ReasonRecommending, "%s", lid)
@@ -255,7 +258,7 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 // intent is what the loop is to work by.
 func (c *Config) intent(d *desk) loop.Intent {
 	in := loop.Intent{
-		Offered: d.others(), HandedOff: c.HandOff.Used(), Prices: d.prices, Limit: d.limit, Quotas: c.Quotas, DryRun: !c.Active,
+		Offered: d.others(), HandedOff: c.HandOff.Used(), Prices: d.prices, Limit: d.limit, Quotas: c.Quotas, DryRun: !c.Active, Consent: d.consent(),
 		Others: map[string]nodescaler.Reason{},
 	}
 	if in.Prices == nil {

@@ -120,6 +120,9 @@ func actionEvent(s *loop.Step, a *nodescaler.Action, o *loop.Outcome) kube.Event
 	switch {
 	case o == nil || o.Held != nil:
 		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool // one event of each kind, until something is done
+		if o != nil && waits(o.Held) {                   // and one of each proposal
+			e.Key, e.Note = o.Held.Text, o.Held.Text+"; "+what
+		}
 	case o.Error != "":
 		e.Warning, e.Reason, e.Note, e.Key = true, "Failed"+string(a.Kind), what+": "+o.Error, o.Error
 	}

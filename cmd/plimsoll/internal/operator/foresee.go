@@ -70,7 +70,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	}
 	t.Signals.Prepare(ctx, now)
 	in := c.intent(d)
-	in.Prices = out.Prices
+	in.Prices, in.Consent = out.Prices, loop.Consent{}
 	for i := range in.Workloads { // this is what would be done without a hold
 		in.Workloads[i].Held = nil
 	}

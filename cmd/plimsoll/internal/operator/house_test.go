@@ -430,6 +430,7 @@ func (cluster) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
 func (h *house) Synced(context.Context) error { return h.broken["synced"] }
 func (h *house) Fresh() error                 { return h.broken["fresh"] }
+func (h *house) Approvals() loop.Approvals    { return nil }
 func (h *house) Wake() <-chan struct{}        { return nil }
 func (h *house) Changed() <-chan struct{}     { return nil }
 func (h *house) Tell(o client.Object, e kube.Event) {

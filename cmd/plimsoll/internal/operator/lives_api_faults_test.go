@@ -88,6 +88,8 @@ func (l *life) happens(e event) {
 		rolloutHappenings[e.kind](l, r)
 	case lifecycleHappenings[e.kind] != nil:
 		lifecycleHappenings[e.kind](l, r)
+	case approveHappenings[e.kind] != nil:
+		approveHappenings[e.kind](l, r)
 	default:
 		happenings[e.kind](l, r)
 	}

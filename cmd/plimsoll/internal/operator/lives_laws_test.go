@@ -227,6 +227,7 @@ func (l *life) Append(s *loop.Step) error {
 		}
 	}
 	l.explained(s)
+	l.approvedFirst(s)
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		if len(a.Reasons) == 0 || a.Reasons[0].Code == "" || a.Reasons[0].Text == "" {

@@ -113,6 +113,9 @@ func eventsOf(seed uint64) (all []event) {
 	if viaLifecycle(seed) {
 		all = append(all, moreEventsOf(seed, 12, lifecycleHappenings)...)
 	}
+	if asksPeople(seed) {
+		all = append(all, approveEventsOf(seed)...)
+	}
 	slices.SortFunc(all, func(a, b event) int { return int(a.at - b.at) })
 	return all
 }

@@ -40,6 +40,8 @@ type Cluster interface {
 	// asks for.
 	Expect(ctx context.Context, workload string, more int) error
 
+	// Approvals is where people are asked.
+	Approvals() loop.Approvals
 	SetStatus(ctx context.Context, o client.Object) error
 	Tell(about client.Object, e kube.Event)
 	// AboutPod and AboutNode send an event unless the same was sent lately, of a pod that is on

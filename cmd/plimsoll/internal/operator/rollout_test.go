@@ -34,7 +34,7 @@ func TestRevisionsFollowTheKeysThatMakeMachines(t *testing.T) {
 		"guest":   func(s *v1alpha1.VMPoolSpec) { s.Guest = &v1alpha1.Guest{CPUType: "host"} },
 	}
 	others := []string{
-		"mode", "scaledBy", "shapes", "min", "max", "tags", "vmids", "cooldown", "placement", "reserved", "podSlots", "resources", "iso", "disruption", "shutdownGrace",
+		"mode", "approval", "scaledBy", "shapes", "min", "max", "tags", "vmids", "cooldown", "placement", "reserved", "podSlots", "resources", "iso", "disruption", "shutdownGrace",
 		"joinTimeout", "maxFailures",
 	}
 	h := newHouse(t)

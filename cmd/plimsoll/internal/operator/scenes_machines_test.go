@@ -303,4 +303,4 @@ func TestScenes(t *testing.T) {
 }
 
 // scenes are all there are.
-var scenes = [][]scene{machineScenes, goingScenes, lifecycleScenes, rolloutScenes, manyScenes, planScenes, spareScenes}
+var scenes = [][]scene{machineScenes, goingScenes, lifecycleScenes, rolloutScenes, manyScenes, planScenes, spareScenes, approveScenes}

@@ -97,6 +97,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)
 	w.ready(c)
+	w.awaits(c, ws)
 	st.Rightsize = sizingStatus(s, ws)
 	return st
 }

@@ -63,6 +63,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		c.set(v1alpha1.ConditionBraked, metav1.ConditionFalse, reasonNotBraked, "no machine waits that is to go without a drain")
 	}
 	p.ready(c, f)
+	p.awaits(c, s)
 	return st
 }
 

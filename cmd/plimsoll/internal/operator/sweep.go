@@ -20,7 +20,7 @@ func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
 	t.swept = now
 	free, offered := map[string]bool{}, map[string]bool{}
 	for _, p := range d.pools {
-		free[p.object.Name] = t.NodeScaler && p.held == nil && !p.pause.on
+		free[p.object.Name] = t.NodeScaler && p.held == nil && !p.pause.on && p.tidies()
 		offered[p.object.Name] = p.offered
 	}
 	t.sweeping.Go(func() {

@@ -150,7 +150,7 @@ func (t *term) record(o *loop.Observation, in *loop.Intent, s *loop.Step) error 
 
 // ports are what the step sees and acts through.
 func (t *term) ports() *loop.Ports {
-	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals, Uses: t.Containers}
+	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals, Uses: t.Containers, Approvals: t.Cluster.Approvals()}
 	if t.fleet != nil {
 		p.Machines = linked{t.fleet, t.Links}
 	}

@@ -49,8 +49,9 @@ type town struct {
 	headroom []nodescaler.Headroom
 	made     int // pods
 
-	there  pvesim.Inventory         // as of the last pass
-	did    []string                 // to the cluster, in this step
+	there  pvesim.Inventory // as of the last pass
+	did    []string         // to the cluster, in this step
+	inbox  inbox
 	scaled func(s *service, to int) // sees what is scaled, before it is
 
 	// what was seen of late, for those who are shown old pictures
@@ -342,7 +343,7 @@ func (w *town) picture() loop.ClusterState {
 		}
 		s.Budgets = append(s.Budgets, nodescaler.Budget{Workload: o.name, Allowed: max(0, w.ready(o)-o.available)})
 	}
-	s.Headroom = w.headroom
+	s.Headroom, s.Proposals = w.headroom, w.inbox.all
 	for _, p := range w.pods {
 		s.Pods = append(s.Pods, w.shown(p, now))
 	}

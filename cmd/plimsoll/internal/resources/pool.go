@@ -10,7 +10,7 @@ import (
 )
 
 // notOfThePool are the keys of a VMPool that a pool of the configuration file does not have.
-var notOfThePool = []string{"mode", "scaledBy"}
+var notOfThePool = []string{"mode", "approval", "scaledBy"}
 
 // Pool returns what machines a VMPool wants. The files that its join profile names have not been
 // read.

@@ -55,6 +55,11 @@ func convert(kind string, text []byte) error {
 		}
 		_, _, _, err := Autoscaler(&a)
 		return err
+	case v1alpha1.KindScalingProposal: // it means nothing beyond what it says
+		if err := yaml.UnmarshalStrict(text, &v1alpha1.ScalingProposal{}); err != nil {
+			return &undecodable{err}
+		}
+		return nil
 	case v1alpha1.KindVMPool:
 		var p v1alpha1.VMPool
 		if err := yaml.UnmarshalStrict(text, &p); err != nil {
