@@ -41,7 +41,7 @@ var initAnswers = []struct{ name, usage string }{
 	{"template", "the `VMID` of the template to clone"},
 	{"bridge", "the `bridge` of the machines"},
 	{"iso-storage", "the `storage` of first-boot discs"},
-	{"join", "the `kind` of join: rke2, k3s, talos or custom"},
+	{"join", "the `kind` of join: rke2, k3s, kubeadm, talos or custom"},
 }
 
 func newInitCommand(env *cli.Env) *cobra.Command {
