@@ -16,7 +16,7 @@ func main() {
 
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *cli.Env) int {
-	return cli.Run(ctx, env,
+	return cli.Run(ctx, env, append(helpTopics(),
 		newCompletionCommand,
 		newConvertCommand,
 		newCostCommand,
@@ -40,5 +40,5 @@ func run(ctx context.Context, env *cli.Env) int {
 		newTestbedCommand,
 		newTopCommand,
 		newVersionCommand,
-	)
+	)...)
 }
