@@ -178,8 +178,8 @@ func readKubeadm(ctx context.Context, client *typedv1.CoreV1Client, seen *starte
 	return nil
 }
 
-// clusterInfo is the server that a cluster tells nodes, and the hashes of its authorities' keys as
-// kubeadm writes them. Of a text that is not of one cluster there is neither.
+// clusterInfo is the server that nodes are to join through, and the hashes of its authorities' keys
+// as kubeadm writes them. Of a text that is not of one cluster there is neither.
 func clusterInfo(kubeconfig string) (server string, hashes []string) {
 	config, err := clientcmd.Load([]byte(kubeconfig))
 	if err != nil || len(config.Clusters) != 1 {

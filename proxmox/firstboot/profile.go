@@ -2,10 +2,10 @@
 // tells it.
 //
 // A Profile is how the machines of a pool join their cluster: as agents of RKE2 or k3s, by
-// kubeadm, as workers of Talos, or by a text of the operator's own. UserData makes of it, for one machine,
-// the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines whose
-// template joins by itself need no disc; Native gives the keys that Proxmox VE's own cloud-init
-// drive is made from.
+// kubeadm, as workers of Talos, or by a text of the operator's own. UserData makes of it, for one
+// machine, the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines
+// whose template joins by itself need no disc; Native gives the keys that Proxmox VE's own
+// cloud-init drive is made from.
 //
 // A node's name and provider id are planned before its machine is started, and the name is
 // never used again: RKE2 and k3s refuse a second machine of the same name, and provider ids are
@@ -44,8 +44,8 @@ type Profile struct {
 	// worker can join as a server, and has the cluster. With kubeadm it is a bootstrap token.
 	TokenFile string `json:"tokenFile,omitempty"`
 	Token     Secret `json:"-"`
-	// CACertHashes are those of the public keys of the cluster's authorities, of which kubeadm wants
-	// the server's to be one: sha256: and 64 hexadecimal digits.
+	// CACertHashes are those of the public keys of the cluster's authorities, of which kubeadm
+	// wants the server's to be one: sha256: and 64 hexadecimal digits.
 	CACertHashes []string `json:"caCertHashes,omitempty"`
 
 	ProviderID ProviderID `json:"providerID"`

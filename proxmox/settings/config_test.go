@@ -304,6 +304,7 @@ func TestMadeDiffers(t *testing.T) {
 		{"what is counted on", func(p *Pool) { p.Reserved.CPU, p.PodSlots = 100, 50 }, false},
 		{"tags", func(p *Pool) { p.Tags = []string{"blue"} }, false},
 		{"what may end machines", func(p *Pool) { p.Disruption.Drift = nodescaler.DriftReplace }, false},
+		{"what kubeadm trusts", func(p *Pool) { p.Join.CACertHashes = []string{"sha256:0"} }, false},
 		{"the version that is installed", func(p *Pool) { p.Join.Install.Version = "v1.34.1+rke2r1" }, false},
 		{"labels", func(p *Pool) { p.Labels = map[string]string{"disk": "ssd"} }, true},
 		{"the bridge", func(p *Pool) { p.Bridge = "vmbr1" }, true},

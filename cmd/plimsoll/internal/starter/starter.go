@@ -24,7 +24,7 @@ type Seen struct {
 	VMIDs     []int // that are taken
 	Nodes     []Node
 	Kubeadm   bool     // it made the cluster
-	APIServer string   // that it tells nodes; empty where it was not seen
+	APIServer string   // that nodes join through; empty where it was not seen
 	CAHashes  []string // of the cluster's authorities
 }
 
