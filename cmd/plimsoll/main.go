@@ -26,6 +26,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newExplainCommand,
 		newInitCommand,
 		newLimitsCommand,
+		newManCommand,
 		newManifestsCommand,
 		newPVECommand,
 		newPauseCommand,
