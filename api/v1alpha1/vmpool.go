@@ -428,14 +428,16 @@ type Reserved struct {
 }
 
 // Join is how machines become nodes.
+//
+// +kubebuilder:validation:XValidation:rule="(self.kind == 'kubeadm') == has(self.caCertHashes)",fieldPath=".caCertHashes",messageExpression="'must be there with kind kubeadm and with no other, was ' + (has(self.caCertHashes) ? 'there' : 'absent') + ' with ' + self.kind"
 type Join struct {
-	// As an agent of RKE2 or k3s, by a machine configuration of Talos, or by user-data of your own,
-	// or what is in the template already (custom).
+	// As an agent of RKE2 or k3s, by kubeadm, by a machine configuration of Talos, or by user-data
+	// of your own, or what is in the template already (custom).
 	// +required
-	// +kubebuilder:validation:Enum=rke2;k3s;talos;custom
+	// +kubebuilder:validation:Enum=rke2;k3s;kubeadm;talos;custom
 	Kind string `json:"kind"`
-	// What agents join through: HOST, HOST:PORT or https://HOST:PORT. Without a port it is 9345 for
-	// RKE2 and 6443 for k3s.
+	// What machines join through: HOST, HOST:PORT or https://HOST:PORT. Without a port it is 9345
+	// for RKE2 and 6443 for k3s and kubeadm.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -444,10 +446,20 @@ type Join struct {
 	Servers []string `json:"servers,omitempty"`
 	// The file that holds the token that agents join with: with RKE2 and k3s the agents' own, which
 	// their servers are given as agent-token, for with the servers' own a lost worker can join as a
-	// server. Like all files named here, it is one in Plimsoll's pod, where the chart's joinSecrets
-	// mount it.
+	// server. With kubeadm it is a bootstrap token, which must not expire before it is replaced.
+	// Like all files named here, it is one in Plimsoll's pod, where the chart's joinSecrets mount
+	// it.
 	// +optional
 	TokenFile File `json:"tokenFile,omitempty"`
+	// For kubeadm: the hashes of the cluster's authorities, one of which must have signed the
+	// server's certificate. kubeadm token create --print-join-command prints it: sha256:, and 64
+	// digits.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:Pattern=`^sha256:[0-9a-f]{64}$`
+	CACertHashes []string `json:"caCertHashes,omitempty"`
 	// What the provider ids of the nodes look like. It must be the scheme of whoever else sets
 	// them.
 	// +required

@@ -655,6 +655,11 @@ func (in *Join) DeepCopyInto(out *Join) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.CACertHashes != nil {
+		in, out := &in.CACertHashes, &out.CACertHashes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	out.ProviderID = in.ProviderID
 	if in.Labels != nil {
 		in, out := &in.Labels, &out.Labels

@@ -42,7 +42,7 @@ var initAnswers = []struct{ name, usage string }{
 	{"template", "the `VMID` of the template to clone"},
 	{"bridge", "the `bridge` of the machines"},
 	{"iso-storage", "the `storage` of first-boot discs"},
-	{"join", "the `kind` of cluster, rke2, k3s, talos or custom; with it no kubeconfig is needed"},
+	{"join", "the `kind` of join, rke2, k3s, kubeadm, talos or custom; with it no kubeconfig is needed"},
 }
 
 func newInitCommand(env *cli.Env) *cobra.Command {

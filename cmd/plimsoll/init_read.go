@@ -3,11 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
@@ -151,5 +156,44 @@ func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *star
 		}
 		seen.Nodes = append(seen.Nodes, node)
 	}
+	return readKubeadm(ctx, client, seen)
+}
+
+// readKubeadm reads whether kubeadm made the cluster, and what nodes join it by. Without the right
+// to read what kubeadm leaves in its clusters, it is as if that were not there.
+func readKubeadm(ctx context.Context, client *typedv1.CoreV1Client, seen *starter.Seen) error {
+	for _, object := range []struct{ namespace, name string }{
+		{metav1.NamespaceSystem, "kubeadm-config"}, {metav1.NamespacePublic, "cluster-info"},
+	} {
+		found, err := client.ConfigMaps(object.namespace).Get(ctx, object.name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+			return nil
+		case err != nil:
+			return unread(err)
+		}
+		seen.Kubeadm = true
+		seen.APIServer, seen.CAHashes = clusterInfo(found.Data["kubeconfig"])
+	}
 	return nil
+}
+
+// clusterInfo is the server that nodes are to join through, and the hashes of its authorities' keys
+// as kubeadm writes them. Of a text that is not of one cluster there is neither.
+func clusterInfo(kubeconfig string) (server string, hashes []string) {
+	config, err := clientcmd.Load([]byte(kubeconfig))
+	if err != nil || len(config.Clusters) != 1 {
+		return "", nil
+	}
+	for _, c := range config.Clusters {
+		server = c.Server
+		authorities, err := cert.ParseCertsPEM(c.CertificateAuthorityData)
+		if err != nil {
+			return server, nil
+		}
+		for _, a := range authorities {
+			hashes = append(hashes, fmt.Sprintf("sha256:%x", sha256.Sum256(a.RawSubjectPublicKeyInfo)))
+		}
+	}
+	return server, hashes
 }

@@ -32,7 +32,7 @@ type kubeAPI struct {
 
 // kubePaths are where kinds are listed. Kinds of Plimsoll's are there if one of them is.
 var kubePaths = map[string]string{
-	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Namespace": "/api/v1/namespaces", "PersistentVolume": "/api/v1/persistentvolumes",
+	"ConfigMap": "/api/v1/configmaps", "Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Namespace": "/api/v1/namespaces", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
 	"StorageClass":          "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
 	"ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims", "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
@@ -113,7 +113,8 @@ func everywhere(path string) (whole, namespace string) {
 	return before + "/" + resource, namespace
 }
 
-// ours is the object of Plimsoll's at a path, or nil.
+// ours is the object at a path of those that are asked for by name, Plimsoll's and ConfigMaps, or
+// nil.
 func (k *kubeAPI) ours(path string) *unstructured.Unstructured {
 	for kind, all := range kubePaths {
 		for i, o := range k.objects[all] {
@@ -121,7 +122,7 @@ func (k *kubeAPI) ours(path string) *unstructured.Unstructured {
 			if o.GetNamespace() != "" {
 				at += "/namespaces/" + o.GetNamespace()
 			}
-			if strings.Contains(all, "plimsoll.dev") && path == at+all[strings.LastIndex(all, "/"):]+"/"+o.GetName() && kind == o.GetKind() {
+			if (strings.Contains(all, "plimsoll.dev") || kind == "ConfigMap") && path == at+all[strings.LastIndex(all, "/"):]+"/"+o.GetName() && kind == o.GetKind() {
 				return &k.objects[all][i]
 			}
 		}

@@ -21,7 +21,7 @@ func main() {
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *cli.Env) int {
 	env.Version = readBuild(debug.ReadBuildInfo()).Version
-	return cli.Run(ctx, env,
+	return cli.Run(ctx, env, append(helpTopics(),
 		newApproveCommand,
 		newCompletionCommand,
 		newConvertCommand,
@@ -32,6 +32,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newExplainCommand,
 		newInitCommand,
 		newLimitsCommand,
+		newManCommand,
 		newManifestsCommand,
 		newPVECommand,
 		newPauseCommand,
@@ -47,5 +48,5 @@ func run(ctx context.Context, env *cli.Env) int {
 		testbedverb.New,
 		newTopCommand,
 		newVersionCommand,
-	)
+	)...)
 }

@@ -41,6 +41,10 @@ func (p *Profile) isAgent() bool {
 	return ok
 }
 
+// isWritten reports whether the user-data is made of the profile's keys: there is no text of the
+// operator's to fill in.
+func (p *Profile) isWritten() bool { return p.isAgent() || p.Kind == Kubeadm }
+
 // server is the one that a machine joins through, by its name: when one is down, the machines of
 // other names still join, and so does the one that is ordered in place of one that did not.
 func (p *Profile) server(name string) string {
@@ -94,8 +98,8 @@ func (p *Profile) config(m *Machine, id string) string {
 	return document(doc)
 }
 
-// agentUserData is the user-data of a machine that joins as an agent.
-func (p *Profile) agentUserData(m *Machine, id string) string {
+// writtenUserData is the user-data of a machine that joins as an agent or by kubeadm.
+func (p *Profile) writtenUserData(m *Machine, id string) string {
 	doc := mapping{{"hostname", m.Name}, {"preserve_hostname", false}, {"manage_etc_hosts", "localhost"}}
 	if p.User != "" {
 		// As a text it is deprecated, and cloud-init calls the machine degraded.
@@ -107,9 +111,21 @@ func (p *Profile) agentUserData(m *Machine, id string) string {
 		doc.add("package_update", true)
 	}
 	doc.some("packages", p.Packages)
+	files, commands := p.joining(m, id)
+	doc.add("write_files", files)
+	doc.add("runcmd", commands)
+	return p.parts("#cloud-config\n" + document(doc))
+}
 
+// joining is the files and the commands by which a machine joins.
+func (p *Profile) joining(m *Machine, id string) (files, commands list) {
+	if p.Kind == Kubeadm {
+		// Once joined, the kubelet is to come back with the machine.
+		return list{file(kubeadmConfig, "0600", p.joinConfiguration(m, id))},
+			list{row{"systemctl", "enable", "kubelet.service"}, row{"kubeadm", "join", "--config", kubeadmConfig}}
+	}
 	dir := "/etc/rancher/" + string(p.Kind) + "/"
-	files := list{file(dir+"config.yaml", "0600", p.config(m, id))}
+	files = list{file(dir+"config.yaml", "0600", p.config(m, id))}
 	if p.Registries != "" {
 		files = append(files, file(dir+"registries.yaml", "0600", string(p.Registries)))
 	}
@@ -118,9 +134,7 @@ func (p *Profile) agentUserData(m *Machine, id string) string {
 		files = append(files, file(joinScript, "0700", p.Install.script(p.Kind)))
 		join = row{"sh", joinScript} // the file system may be noexec
 	}
-	doc.add("write_files", files)
-	doc.add("runcmd", list{join})
-	return p.parts("#cloud-config\n" + document(doc))
+	return files, list{join}
 }
 
 // start is the command that starts an agent. It does not wait: systemd goes on trying for as

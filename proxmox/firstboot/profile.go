@@ -1,11 +1,11 @@
 // Package firstboot makes the configuration that a machine reads at its first boot, and the disc
 // that carries it.
 //
-// A Profile is how the machines of a pool join their cluster: as agents of RKE2 or k3s, as
-// workers of Talos, or by a text of the administrator's own. UserData makes of it, for one machine,
-// the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines whose
-// template joins by itself need no disc; Native gives the keys that Proxmox VE's own cloud-init
-// drive is made from.
+// A Profile is how the machines of a pool join their cluster: as agents of RKE2 or k3s, by
+// kubeadm, as workers of Talos, or by a text of the administrator's own. UserData makes of it, for
+// one machine, the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines
+// whose template joins by itself need no disc; Native gives the keys that Proxmox VE's own
+// cloud-init drive is made from.
 //
 // A node's name and provider id are planned before its machine is started, and the name is
 // never used again: RKE2 and k3s refuse a second machine of the same name, and provider ids are
@@ -23,26 +23,30 @@ type Kind string
 
 // The kinds of profiles.
 const (
-	RKE2   Kind = "rke2"   // as an agent of RKE2, by cloud-init and systemd
-	K3s    Kind = "k3s"    // as an agent of k3s, by cloud-init and systemd
-	Talos  Kind = "talos"  // by a machine configuration of Talos
-	Custom Kind = "custom" // by user-data of your own, or by what is in the template already
+	RKE2    Kind = "rke2"    // as an agent of RKE2, by cloud-init and systemd
+	K3s     Kind = "k3s"     // as an agent of k3s, by cloud-init and systemd
+	Kubeadm Kind = "kubeadm" // by kubeadm join, which is in the template, as is the kubelet
+	Talos   Kind = "talos"   // by a machine configuration of Talos
+	Custom  Kind = "custom"  // by user-data of your own, or by what is in the template already
 )
 
 // Profile is how the machines of a pool join their cluster. Read fills in what is in files of
 // its own.
 type Profile struct {
 	Kind Kind `json:"kind"`
-	// Servers are what agents join through: the address of a load balancer or of the servers.
+	// Servers are what machines join through: the address of a load balancer or of the servers.
 	// Each machine gets one of them, chosen by its name; agents learn the others from it. An
 	// address is written https://HOST:PORT; omitted, the scheme is https, and the port is 9345
-	// for RKE2 and 6443 for k3s.
+	// for RKE2 and 6443 for k3s and kubeadm.
 	Servers []string `json:"servers,omitempty"`
 	// TokenFile holds the token that agents join with: with RKE2 and k3s the agents' own, which
 	// their servers are given as agent-token. With the servers' token, whoever gets hold of one
-	// worker can join as a server, and has the cluster.
+	// worker can join as a server, and has the cluster. With kubeadm it is a bootstrap token.
 	TokenFile string `json:"tokenFile,omitempty"`
 	Token     Secret `json:"-"`
+	// CACertHashes are those of the public keys of the cluster's authorities, of which kubeadm
+	// wants the server's to be one: sha256: and 64 hexadecimal digits.
+	CACertHashes []string `json:"caCertHashes,omitempty"`
 
 	ProviderID ProviderID `json:"providerID"`
 	// Labels and Taints are those of the pool's nodes, which their kubelets give to themselves.
@@ -189,8 +193,8 @@ func (p *Profile) userFiles(m *Machine, id string) (Files, error) {
 }
 
 func (p *Profile) userData(m *Machine, id string) (string, error) {
-	if p.isAgent() {
-		return p.agentUserData(m, id), nil
+	if p.isWritten() {
+		return p.writtenUserData(m, id), nil
 	}
 	return p.render(m, id)
 }

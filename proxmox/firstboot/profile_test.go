@@ -39,6 +39,13 @@ func k3s() Profile {
 	return Profile{Kind: K3s, Servers: []string{"k3s.lab.local"}, Token: token, ProviderID: ProviderID{Scheme: SchemeK3s}}
 }
 
+func kubeadm() Profile {
+	return Profile{
+		Kind: Kubeadm, Servers: []string{"10.0.0.10"}, Token: "abcdef.0123456789abcdef", ProviderID: ProviderID{Scheme: SchemeUUID},
+		CACertHashes: []string{"sha256:" + strings.Repeat("0123abcd", 8)},
+	}
+}
+
 func talos() Profile {
 	return Profile{
 		Kind: Talos, ProviderID: ProviderID{Scheme: SchemeTalos},
@@ -82,6 +89,12 @@ func TestUserDataIsAsWritten(t *testing.T) {
 	channel := k3s()
 	channel.Install = Install{From: "script", Channel: "v1.34", Script: "https://mirror.lab.local/k3s.sh"}
 
+	joined := kubeadm()
+	joined.Servers = []string{"[fd00::12]:7443"}
+	joined.Labels, joined.Taints, joined.KubeletArgs = full.Labels, full.Taints, full.KubeletArgs
+	joined.User, joined.SSHKeys, joined.Packages = "ops", []string{publicKey}, []string{"nfs-common"}
+	joined.TopologyLabels = true
+
 	machineConfig := talos()
 	machineConfig.Token = "s3cret"
 	machineConfig.Labels = map[string]string{"pool": "web"}
@@ -106,10 +119,10 @@ apiVersion: v1alpha1
 kind: HostnameConfig
 hostname: {{.Name}} # not the machine id
 `
-	kubeadm := custom()
-	kubeadm.Servers, kubeadm.Token = []string{"https://10.0.0.10:6443"}, "abcdef.0123456789abcdef"
-	kubeadm.Labels, kubeadm.SSHKeys = map[string]string{"b": "2", "a": "1"}, []string{publicKey}
-	kubeadm.UserDataTemplate = `#cloud-config
+	byHand := custom()
+	byHand.Servers, byHand.Token = []string{"https://10.0.0.10:6443"}, "abcdef.0123456789abcdef"
+	byHand.Labels, byHand.SSHKeys = map[string]string{"b": "2", "a": "1"}, []string{publicKey}
+	byHand.UserDataTemplate = `#cloud-config
 hostname: {{yaml .Name}}
 {{if .SSHKeys}}ssh_authorized_keys: [{{range .SSHKeys}}{{yaml .}}, {{end}}]{{end}}
 runcmd:
@@ -121,7 +134,8 @@ runcmd:
 		m Machine
 	}{
 		"rke2": {rke2(), machine()}, "rke2-full": {full, many}, "k3s": {k3s(), machine()}, "k3s-channel": {channel, machine()},
-		"talos": {machineConfig, many}, "custom": {kubeadm, machine()},
+		"talos": {machineConfig, many}, "custom": {byHand, machine()},
+		"kubeadm": {kubeadm(), machine()}, "kubeadm-full": {joined, many},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := must.Get(c.p.UserData(c.m))(t)

@@ -24,7 +24,7 @@ func (p *Profile) Validate() error {
 }
 
 func (p *Profile) check(f *faults) {
-	known := oneOf(f, "kind", p.Kind, RKE2, K3s, Talos, Custom)
+	known := oneOf(f, "kind", p.Kind, RKE2, K3s, Kubeadm, Talos, Custom)
 	p.ProviderID.check(f, "providerID.")
 	f.labels("labels", p.Labels, "")
 	f.taints("taints", p.Taints)
@@ -41,26 +41,32 @@ func (p *Profile) check(f *faults) {
 	p.checkScheme(f)
 	p.checkServers(f)
 	p.checkToken(f)
+	p.checkKubeadm(f)
 	p.Install.check(f, p.Kind)
 	p.checkTemplate(f)
 }
 
 // checkMeant refuses what the kind has no use for: ignored, it would be thought to work.
 func (p *Profile) checkMeant(f *faults) {
-	agent := p.isAgent()
+	agent, written := p.isAgent(), p.isWritten()
+	elsewhere := "be written into the userDataFile"
+	if p.Kind == Kubeadm {
+		elsewhere = "be in the template, or come by a cloudConfigFile"
+	}
 	for _, c := range []struct {
 		path  string
 		given bool
 		meant bool
 		rule  string
 	}{
-		{"kubeletArgs", len(p.KubeletArgs) > 0, agent, "be written into the userDataFile"},
-		{"config", len(p.Config) > 0, agent, "be written into the userDataFile"},
-		{"registriesFile", p.RegistriesFile != "" || p.Registries != "", agent, "be written into the userDataFile"},
-		{"install", p.Install.given(), agent, "be written into the userDataFile"},
-		{"packages", len(p.Packages) > 0, agent, "be written into the userDataFile"},
-		{"cloudConfigFile", p.CloudConfigFile != "" || p.CloudConfig != "", agent, "be written into the userDataFile"},
-		{"userDataFile", p.UserDataFile != "" || p.UserDataTemplate != "", !agent, "be a cloudConfigFile"},
+		{"kubeletArgs", len(p.KubeletArgs) > 0, written, elsewhere},
+		{"config", len(p.Config) > 0, agent, elsewhere},
+		{"registriesFile", p.RegistriesFile != "" || p.Registries != "", agent, elsewhere},
+		{"install", p.Install.given(), agent, elsewhere},
+		{"packages", len(p.Packages) > 0, written, elsewhere},
+		{"cloudConfigFile", p.CloudConfigFile != "" || p.CloudConfig != "", written, elsewhere},
+		{"caCertHashes", len(p.CACertHashes) > 0, p.Kind == Kubeadm, "be absent, for only kubeadm joins by them"},
+		{"userDataFile", p.UserDataFile != "" || p.UserDataTemplate != "", !written, "be a cloudConfigFile"},
 		{"user", p.User != "", p.Kind != Talos, "be absent, for Talos has no users"},
 		{"sshKeys", len(p.SSHKeys) > 0, p.Kind != Talos, "be absent, for Talos has no SSH"},
 		{"servers", len(p.Servers) > 0, p.HasUserData(), "have a userDataFile to be written to"},
@@ -84,7 +90,7 @@ func (p *Profile) checkScheme(f *faults) {
 }
 
 func (p *Profile) checkServers(f *faults) {
-	if p.isAgent() {
+	if p.isWritten() {
 		f.must(len(p.Servers) > 0, "servers", "must name a server at least", words("empty"))
 	}
 	for i, s := range p.Servers {
@@ -106,7 +112,7 @@ func serverURL(kind Kind, s string) (address, rule string) {
 	if err != nil || u.Scheme != "https" || full != "https://"+u.Host || !isHost(u.Hostname()) {
 		return "", "must be HOST, HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets"
 	}
-	port := agents[kind].port
+	port := portOf(kind)
 	if u.Port() != "" {
 		port, _ = strconv.Atoi(u.Port()) // 0, which is no port, where it is too large
 	}
@@ -134,6 +140,8 @@ func portRule(kind Kind, port int) string {
 		return "must not be at 6443, the port of the Kubernetes API, for agents of RKE2 join at 9345"
 	case kind == K3s && port == agents[RKE2].port:
 		return "must not be at 9345, the port of RKE2, for agents of k3s join at 6443"
+	case kind == Kubeadm && port == agents[RKE2].port:
+		return "must not be at 9345, the port of RKE2, for kubeadm joins at the Kubernetes API, which is 6443"
 	}
 	return ""
 }
@@ -141,7 +149,7 @@ func portRule(kind Kind, port int) string {
 func (p *Profile) checkToken(f *faults) {
 	t := string(p.Token)
 	if t == "" {
-		f.must(!p.isAgent() || p.TokenFile != "", "tokenFile", "must be there, for agents join with a token", absent)
+		f.must(!p.isWritten() || p.TokenFile != "", "tokenFile", "must be there, for machines join with a token", absent)
 		return
 	}
 	f.must(printable(t) && strings.TrimSpace(t) == t, "tokenFile", "must hold one line of text without blanks around it", hidden(t))
@@ -217,7 +225,7 @@ func (p *Profile) CheckMachine(m Machine) error {
 	p.checkMachine(&f, &m)
 	id := p.ProviderID.of(&f, &m)
 	unread := func(file fileOf) bool { return file.path != "" && *file.text == "" }
-	if f != nil || !p.isAgent() && p.UserDataTemplate == "" || slices.ContainsFunc(p.files(), unread) {
+	if f != nil || !p.isWritten() && p.UserDataTemplate == "" || slices.ContainsFunc(p.files(), unread) {
 		return f.join()
 	}
 	files, err := p.userFiles(&m, id)

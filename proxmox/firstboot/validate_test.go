@@ -9,7 +9,7 @@ import (
 )
 
 func TestSmallestProfilesAreValid(t *testing.T) {
-	for _, p := range []Profile{rke2(), k3s(), talos(), custom(), native()} {
+	for _, p := range []Profile{rke2(), k3s(), kubeadm(), talos(), custom(), native()} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%s: %v", p.Kind, err)
 		}
@@ -35,7 +35,7 @@ func TestEveryFaultOfAProfileIsToldAtOnce(t *testing.T) {
 		`kubeletArgs[0]: must be NAME=VALUE, without dashes before the name, was "--v=2"`,
 		`providerID.scheme: must not be that of rke2 with kind k3s, was "rke2"`,
 		`servers[0]: must be HOST, HOST:PORT or https://HOST:PORT, with an IPv6 address in brackets, was "http://a"`,
-		`tokenFile: must be there, for agents join with a token, was absent`,
+		`tokenFile: must be there, for machines join with a token, was absent`,
 	}
 	err := p.Validate()
 	if diff := cmp.Diff(want, faultLines(err)); diff != "" {
@@ -58,7 +58,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		bad  func(*Profile)
 		want string
 	}{
-		{rke2, func(p *Profile) { p.Kind = "kubeadm" }, `kind: must be one of rke2, k3s, talos, custom, was "kubeadm"`},
+		{rke2, func(p *Profile) { p.Kind = "rancher" }, `kind: must be one of rke2, k3s, kubeadm, talos, custom, was "rancher"`},
 		{rke2, func(p *Profile) { p.Servers = nil }, `servers: must name a server at least, was empty`},
 		{rke2, func(p *Profile) { p.Servers = []string{"a:6443"} }, `servers[0]: must not be at 6443, the port of the Kubernetes API, for agents of RKE2 join at 9345, was "a:6443"`},
 		{k3s, func(p *Profile) { p.Servers = []string{"a", "a:9345"} }, `servers[1]: must not be at 9345, the port of RKE2, for agents of k3s join at 6443, was "a:9345"`},
@@ -102,6 +102,13 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{talos, func(p *Profile) { p.User = "ops" }, `user: must be absent, for Talos has no users, with kind talos, was given`},
 		{custom, func(p *Profile) { p.KubeletArgs = []string{"v=2"} }, `kubeletArgs: must be written into the userDataFile, with kind custom, was given`},
 		{custom, func(p *Profile) { p.Install.From = "template" }, `install: must be written into the userDataFile, with kind custom, was given`},
+		{kubeadm, func(p *Profile) { p.Servers = []string{"a:9345"} }, `servers[0]: must not be at 9345, the port of RKE2, for kubeadm joins at the Kubernetes API, which is 6443, was "a:9345"`},
+		{kubeadm, func(p *Profile) { p.Token = "K10c0ffee::server:secret" }, `tokenFile: must hold a bootstrap token, six letters and digits, a dot and sixteen more, as kubeadm token create prints it, was 24 hidden bytes`},
+		{kubeadm, func(p *Profile) { p.CACertHashes = nil }, `caCertHashes: must have the hash of the cluster's CA, as kubeadm token create --print-join-command prints it, was empty`},
+		{kubeadm, func(p *Profile) { p.CACertHashes[0] = "sha256:ABC" }, `caCertHashes[0]: must be sha256: and 64 hexadecimal digits in lower case, was "sha256:ABC"`},
+		{kubeadm, func(p *Profile) { p.Config = map[string][]string{"a": {"b"}} }, `config: must be in the template, or come by a cloudConfigFile, with kind kubeadm, was given`},
+		{kubeadm, func(p *Profile) { p.ProviderID.Scheme = SchemeRKE2 }, `providerID.scheme: must not be that of rke2 with kind kubeadm, was "rke2"`},
+		{k3s, func(p *Profile) { p.CACertHashes = kubeadm().CACertHashes }, `caCertHashes: must be absent, for only kubeadm joins by them, with kind k3s, was given`},
 		{native, func(p *Profile) { p.Labels = map[string]string{"a": "b"} }, `labels: must have a userDataFile to be written to, with kind custom, was given`},
 	} {
 		p := c.base()

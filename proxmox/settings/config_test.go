@@ -170,7 +170,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"an option that is a disk", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"scsi1": "local:8"} }, `pools[0].guest.options.scsi1: must be omitted: disks are the template's`},
 		{"no storage for the disc", func(_ *Site, p *Pool) { p.Join.Kind, p.Join.UserDataFile = firstboot.Custom, "user-data" }, `pools[0].iso.storage: must name a storage for the discs that the join profile needs, was ""`},
 		{"a storage for no disc", func(_ *Site, p *Pool) { p.ISO.Storage = "local" }, `pools[0].iso.storage: must be omitted: the join profile needs no disc`},
-		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "kubeadm" }, `pools[0].join.kind: must be`},
+		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "rancher" }, `pools[0].join.kind: must be`},
 		{"labels that two sets differ in", func(_ *Site, p *Pool) {
 			p.Labels, p.Join.Labels = map[string]string{"disk": "ssd"}, map[string]string{"disk": "hdd"}
 		}, `pools[0].labels.disk: must be as the profile has it, "hdd", was "ssd"`},
@@ -304,6 +304,7 @@ func TestMadeDiffers(t *testing.T) {
 		{"what is counted on", func(p *Pool) { p.Reserved.CPU, p.PodSlots = 100, 50 }, false},
 		{"tags", func(p *Pool) { p.Tags = []string{"blue"} }, false},
 		{"what may end machines", func(p *Pool) { p.Disruption.Drift = nodescaler.DriftReplace }, false},
+		{"what kubeadm trusts", func(p *Pool) { p.Join.CACertHashes = []string{"sha256:0"} }, false},
 		{"the version that is installed", func(p *Pool) { p.Join.Install.Version = "v1.34.1+rke2r1" }, false},
 		{"labels", func(p *Pool) { p.Labels = map[string]string{"disk": "ssd"} }, true},
 		{"the bridge", func(p *Pool) { p.Bridge = "vmbr1" }, true},

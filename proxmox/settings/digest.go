@@ -28,8 +28,9 @@ const madeBy = "2"
 
 // Made is a digest of what of the pool's configuration makes its machines what they are, on a host.
 // How many there may be, where, how long things may take, what is counted on of a machine and how
-// it is tagged has no part in it. Nor have the token to join with, which a machine that has joined
-// needs no more, and the version that is installed, which the owner of a node may change there.
+// it is tagged has no part in it. Nor have the token and the hashes to join with, which a machine
+// that has joined needs no more, and the version that is installed, which the owner of a node may
+// change there.
 func (p *Pool) Made(host string) string {
 	own := *p
 	own.Template = placement.Template{VMID: p.Template.On(host)}
@@ -50,6 +51,7 @@ func (p *Pool) digest() string {
 	own := *p
 	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, placement.VMIDs{}, placement.Rules{}, ISO{}
 	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
+	own.Join.CACertHashes = nil
 	own.Reserved, own.PodSlots, own.Resources, own.Tags, own.Disruption = pricing.Resources{}, 0, nil, nil, nodescaler.Disruption{}
 	data, err := json.Marshal(&own)
 	if err != nil { // a pool holds nothing that has no JSON

@@ -5,9 +5,13 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -18,6 +22,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/deploy/tools/internal/helm"
 )
@@ -75,6 +80,9 @@ func (r *release) make() error {
 			return err
 		}
 	}
+	if err := r.manual(); err != nil {
+		return fmt.Errorf("manual: %w", err)
+	}
 	if err := r.image(programs); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
@@ -93,11 +101,60 @@ func (r *release) make() error {
 	return os.WriteFile(filepath.Join(r.Out, "SHA256SUMS"), []byte(sums), 0o644)
 }
 
+// manual packs the manual pages that the program writes into an archive.
+func (r *release) manual() error {
+	folder, err := os.MkdirTemp("", "manual")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	cmd := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "-ldflags", r.linked(), r.Package, "man", "--out", folder)
+	cmd.Dir, cmd.Stderr = r.Root, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	packed, err := pack(folder)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.Out, fmt.Sprintf("%s-%s-man.tar.gz", r.Name, r.Version)), packed, 0o644)
+}
+
+// pack is the files of a folder as an archive, in their order and without their times.
+func pack(folder string) ([]byte, error) {
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	compressed := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(compressed)
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(folder, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		head := &tar.Header{Name: f.Name(), Mode: 0o644, Size: int64(len(text)), ModTime: time.Unix(0, 0)}
+		if err := archive.WriteHeader(head); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write(text); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(archive.Close(), compressed.Close())
+	return packed.Bytes(), err
+}
+
+// linked is what the linker is given.
+func (r *release) linked() string { return "-s -w -buildid= -X main.version=" + r.Version }
+
 // build makes the program for an architecture. What the folder is called, who built it and when are
 // not in it.
 func (r *release) build(arch string) (string, error) {
 	file := filepath.Join(r.Out, fmt.Sprintf("%s-%s-linux-%s", r.Name, r.Version, arch))
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.Version, "-o", file, r.Package)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", r.linked(), "-o", file, r.Package)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, os.Stderr, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off")
 	if err := cmd.Run(); err != nil {

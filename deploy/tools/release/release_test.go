@@ -1,9 +1,12 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +27,7 @@ func tree(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":                 "module example.com/small\n\ngo 1.26\n",
-		"cmd/small/main.go":      "package main\n\nvar version string\n\nfunc main() { println(version) }\n",
+		"cmd/small/main.go":      "package main\n\nimport \"os\"\n\nvar version string\n\nfunc main() {\n\tif len(os.Args) > 1 {\n\t\tos.WriteFile(os.Args[3]+\"/small.1\", []byte(\"pages of \"+version), 0o600)\n\t}\n\tprintln(version)\n}\n",
 		"chart/small/values":     "a: 1\n",
 		"chart/small/.hidden":    "not packed",
 		"chart/small/Chart.yaml": "apiVersion: v2\nname: small\nversion: 1.2.3\nappVersion: 1.2.3\n",
@@ -78,6 +81,7 @@ func TestTwoReleasesAreTheSame(t *testing.T) {
 		"provenance.intoto.json", "small-1.2.3.tgz", "small-chart.oci/index.json", "small-chart.oci/oci-layout", "small-image.digest",
 		"small-image.oci/index.json", "small-image.oci/oci-layout",
 		"small-v1.2.3-linux-amd64", "small-v1.2.3-linux-amd64.spdx.json", "small-v1.2.3-linux-arm64", "small-v1.2.3-linux-arm64.spdx.json",
+		"small-v1.2.3-man.tar.gz",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
@@ -121,6 +125,27 @@ func TestAReleaseSaysWhatItIs(t *testing.T) {
 		return s.Name == filepath.Base(program) && len(s.Digest["sha256"]) == 64
 	}) {
 		t.Errorf("the provenance is of %v", made.Subject)
+	}
+}
+
+// The manual is what the program writes of this version.
+func TestTheManualIsTheProgramsOwn(t *testing.T) {
+	r, _ := released(t, tree(t))
+	packed, err := os.Open(filepath.Join(r.Out, "small-v1.2.3-man.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := tar.NewReader(unpacked)
+	if head, err := pages.Next(); err != nil || head.Name != "small.1" {
+		t.Fatalf("%v, %v", head, err)
+	}
+	if text, err := io.ReadAll(pages); err != nil || string(text) != "pages of v1.2.3" {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

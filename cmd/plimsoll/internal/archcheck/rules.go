@@ -282,6 +282,10 @@ var rooms = []room{
 		why: "deploy holds files for the binary to print, and fills in what differs between clusters; it needs no other package",
 	},
 	{
+		folder: "docs", floor: contract,
+		why: "docs holds pages for the binary to show; it needs no other package",
+	},
+	{
 		folder: "testbed", below: true, floor: world,
 		imports: []string{everythingButCmd},
 		why:     "experiments drive the packages that the binary is made of; what only cmd can do, users of the packages cannot",

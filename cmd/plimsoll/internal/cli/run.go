@@ -71,8 +71,8 @@ func strayVerb(cmd *cobra.Command) string {
 
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [verb]...",
-		Short: "Help about any command",
+		Use:   "help [verb or topic]...",
+		Short: "Help about any command or topic",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			verb, rest, err := cmd.Root().Find(args)
 			switch {

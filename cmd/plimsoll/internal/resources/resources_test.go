@@ -317,7 +317,7 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 			pool(func(s *v1alpha1.VMPoolSpec) { s.Join.Servers, s.Join.TokenFile = nil, "" }),
 			[]string{
 				`spec.join.servers: must name a server at least, was empty`,
-				`spec.join.tokenFile: must be there, for agents join with a token, was absent`,
+				`spec.join.tokenFile: must be there, for machines join with a token, was absent`,
 			},
 		}, {
 			"an option that is Plimsoll's to set",

@@ -184,8 +184,18 @@ spec:
     # Its version was not seen. Unless it is in the template, add one as the control plane runs:
     # install: {from: script, version: v1.34.1+{{.Join.Kind}}{{if eq .Join.Kind "rke2"}}r{{end}}1}
 {{- end}}
+{{- else if eq .Join.Kind "kubeadm"}}
+    # A file with a bootstrap token: 'kubeadm token create --ttl 0' prints one that does not expire.
+    tokenFile: join-token
+{{- if .Join.CAHashes}}
+    # The hash of the cluster's CA, which cluster-info in kube-public has.
+    caCertHashes: {{list .Join.CAHashes}}
 {{- else}}
-    # {{if eq .Join.Kind "talos"}}A worker's machine configuration, as talosctl gen config writes it.{{else}}User-data that joins the node, such as a cloud-config with kubeadm join.{{end}}
+    # The hash of the cluster's CA was not seen: 'kubeadm token create --print-join-command' prints it.
+    caCertHashes: ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+{{- end}}
+{{- else}}
+    # {{if eq .Join.Kind "talos"}}A worker's machine configuration, as talosctl gen config writes it.{{else}}User-data that joins the node.{{end}}
     userDataFile: user-data
 {{- end}}
     # What the nodes' provider ids look like{{if eq .Join.Scheme .Join.Kind}}, as {{.Join.Kind}} sets them{{end}}.

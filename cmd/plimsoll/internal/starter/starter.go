@@ -23,6 +23,9 @@ type Seen struct {
 	Templates []Template
 	VMIDs     []int // that are taken
 	Nodes     []Node
+	Kubeadm   bool     // it made the cluster
+	APIServer string   // that nodes join through; empty where it was not seen
+	CAHashes  []string // of the cluster's authorities
 }
 
 // Host is a host of Proxmox VE. What is not known of its size is 0.
@@ -97,12 +100,13 @@ type Shape struct {
 
 // Join is how machines become nodes.
 type Join struct {
-	Kind    string
-	Why     string
-	Servers []string
-	Scheme  string
-	Region  string
-	Version string // that is installed by the script; empty where nothing is
+	Kind     string
+	Why      string
+	Servers  []string
+	CAHashes []string // for kubeadm
+	Scheme   string
+	Region   string
+	Version  string // that is installed by the script; empty where nothing is
 }
 
 // Propose makes the choices. Of several options the ask function returns one.
@@ -144,7 +148,7 @@ func (s *Seen) Runs() string {
 		return "rke2"
 	}
 	for _, k := range kinds {
-		if k.is(s.Nodes[0]) {
+		if k.is(s) {
 			return k.kind
 		}
 	}
@@ -289,19 +293,21 @@ func freeRange(taken []int, many int) (first, last int) {
 	}
 }
 
-// kinds are the ways to join, with what gives them away.
+// kinds are the ways to join, with what gives them away: the first node, or what kubeadm leaves in
+// its clusters.
 var kinds = []struct {
 	kind string
-	is   func(Node) bool
+	is   func(*Seen) bool
 }{
-	{"rke2", func(n Node) bool { return strings.Contains(n.Version, "+rke2") }},
-	{"k3s", func(n Node) bool { return strings.Contains(n.Version, "+k3s") }},
-	{"talos", func(n Node) bool { return strings.HasPrefix(n.OS, "Talos") }},
-	{"custom", func(Node) bool { return true }},
+	{"rke2", func(s *Seen) bool { return strings.Contains(s.Nodes[0].Version, "+rke2") }},
+	{"k3s", func(s *Seen) bool { return strings.Contains(s.Nodes[0].Version, "+k3s") }},
+	{"talos", func(s *Seen) bool { return strings.HasPrefix(s.Nodes[0].OS, "Talos") }},
+	{"kubeadm", func(s *Seen) bool { return s.Kubeadm }},
+	{"custom", func(*Seen) bool { return true }},
 }
 
-// ports are those that agents join through.
-var ports = map[string]string{"rke2": "9345", "k3s": "6443"}
+// ports are those that machines join through.
+var ports = map[string]string{"rke2": "9345", "k3s": "6443", "kubeadm": "6443"}
 
 // join chooses how machines join, by what the nodes run.
 func (p *Proposal) join(ask func(Question) (string, error)) error {
@@ -310,7 +316,7 @@ func (p *Proposal) join(ask func(Question) (string, error)) error {
 	})
 	q := Question{Key: "join", Text: "How machines join"}
 	for _, k := range kinds {
-		if len(p.Nodes) > 0 && k.is(p.Nodes[0]) {
+		if len(p.Nodes) > 0 && k.is(&p.Seen) {
 			q.Options = append(q.Options, k.kind)
 		}
 	}
@@ -324,17 +330,23 @@ func (p *Proposal) join(ask func(Question) (string, error)) error {
 		return err
 	}
 	p.Join = Join{Kind: kind, Scheme: kind, Why: "chosen by --join"}
-	if kind == "custom" {
+	if kind == "custom" || kind == "kubeadm" {
 		p.Join.Scheme = "uuid"
 	}
 	p.servers()
+	if kind == "kubeadm" {
+		p.Join.CAHashes = p.CAHashes
+	}
 	if len(p.Nodes) == 0 {
 		return nil
 	}
 	if first := p.Nodes[0]; kind == q.Options[0] {
 		p.Join.Why = fmt.Sprintf("node %s runs %s on %s", first.Name, first.Version, cmp.Or(first.OS, "an unknown system"))
-		if kind == "rke2" || kind == "k3s" {
+		switch kind {
+		case "rke2", "k3s":
 			p.Join.Version = first.Version
+		case "kubeadm":
+			p.Join.Why = "kube-system has kubeadm-config: kubeadm made the cluster"
 		}
 	}
 	p.scheme()
@@ -346,8 +358,12 @@ const NoServer = "SERVER"
 
 // servers are the addresses of the control plane. Elsewhere the machine configuration says them.
 func (p *Proposal) servers() {
-	port, agents := ports[p.Join.Kind]
-	if !agents {
+	port, known := ports[p.Join.Kind]
+	if !known {
+		return
+	}
+	if p.Join.Kind == "kubeadm" && p.APIServer != "" {
+		p.Join.Servers = []string{p.APIServer}
 		return
 	}
 	for _, n := range p.Nodes {

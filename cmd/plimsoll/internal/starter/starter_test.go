@@ -39,6 +39,13 @@ func TestChoicesFollowWhatThereIs(t *testing.T) {
 		{"thick LVM", func(s *Seen) { s.Storages[1].Type = "lvm" }, []string{"  # Storage lvm cannot make linked clones.\n  clone: full\n"}},
 		{"a small host", func(s *Seen) { s.Hosts[1].CPUs = 2 }, []string{"disk: 30GiB}\n  # As many"}},
 		{"VMIDs are taken", func(s *Seen) { s.VMIDs = []int{5000, 5199} }, []string{"  vmids: {first: 5200, last: 5299}\n"}},
+		{"kubeadm made the cluster", func(s *Seen) {
+			s.Nodes = []Node{{Name: "cp", Version: "v1.34.1", Address: "10.0.0.2", ControlPlane: true}}
+			s.Kubeadm = true
+		}, []string{
+			"  # kube-system has kubeadm-config: kubeadm made the cluster.\n  join:\n    kind: kubeadm\n", "    servers: [\"10.0.0.2:6443\"]\n",
+			"    # The hash of the cluster's CA was not seen:", "    caCertHashes: [\"sha256:00", "    providerID: {scheme: uuid}\n",
+		}},
 		{"a name that steers YAML", func(s *Seen) { s.Templates[1].Name = "k8s\nmode: Active" }, []string{`template: {vmid: 9000} # k8s\nmode: Active`}},
 	} {
 		p := seen(c.change)
@@ -88,6 +95,7 @@ func TestWithoutATemplateOneIsOffered(t *testing.T) {
 		{Seen{Nodes: []Node{{Version: "v1.34.1+k3s1"}}, Storages: []Storage{{Name: "a", Content: images}, {Name: "b", Content: images, Shared: true}}}, "k3s", "b"},
 		{Seen{Nodes: []Node{{OS: "Talos (v1.11.2)"}}, Storages: []Storage{{Name: "iso", Content: []string{"iso"}, Shared: true}, {Name: "a", Content: images}}}, "talos", "a"},
 		{Seen{Nodes: []Node{{Version: "v1.34.1"}}}, "custom", "STORAGE"},
+		{Seen{Nodes: []Node{{Version: "v1.34.1"}}, Kubeadm: true}, "kubeadm", "STORAGE"},
 	} {
 		if kind, disk := c.seen.Runs(), c.seen.DiskStorage(); kind != c.kind || disk != c.disk {
 			t.Errorf("%+v: %s on %s, want %s on %s", c.seen, kind, disk, c.kind, c.disk)
