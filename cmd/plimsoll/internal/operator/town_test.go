@@ -623,7 +623,7 @@ func (w *town) lastLook(_ context.Context, id nodescaler.Identity) (s nodescaler
 		if n.Name != id.Name && n.ProviderID != id.ProviderID && !strings.EqualFold(n.SystemUUID, id.SystemUUID) {
 			continue
 		}
-		seen := nodescaler.SeenNode{Identity: n.Identity(), Ready: n.Ready}
+		seen := nodescaler.SeenNode{Identity: n.Identity(), Ready: n.Ready, Open: !n.Cordoned}
 		for _, p := range w.pods {
 			if p.node == n.Name {
 				seen.Pods = append(seen.Pods, p.name)
