@@ -337,7 +337,7 @@ func (w leaving) brakes(ready bool) bool {
 	m := w.m
 	asked := m.Returned
 	if asked.IsZero() {
-		asked = m.Stashed
+		asked = cmp.Or(m.Stashed, m.Rebooted)
 	}
 	b, _ := w.holds.brake(m)
 	switch {
@@ -383,7 +383,7 @@ const (
 	missedAfter = time.Minute
 )
 
-// doStash proves that a machine is ours and shuts it down.
+// doStash proves that a machine is ours and shuts it down, to be kept or to be started again.
 func (w leaving) doStash(ctx context.Context) {
 	c, status, v, wrong, ok := w.prove(ctx)
 	if !ok || w.mayNot(c, status, v, wrong) {
