@@ -23,8 +23,8 @@ type RebootRule struct {
 	Within Duration `json:"within" strict:"required"`
 }
 
-// rebootAgain is how long after a reboot another one may help. A node that is unhealthy again before
-// that is not one that a reboot repairs.
+// rebootAgain is how long after a reboot another one may help. A node that is unhealthy again
+// before that is not one that a reboot repairs.
 const rebootAgain = 24 * time.Hour
 
 // Reboots reports whether a machine with a broken node is rebooted, and not replaced yet.

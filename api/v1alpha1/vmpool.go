@@ -664,8 +664,8 @@ type Repair struct {
 	// more of them none is replaced, and the condition RepairHalted says so. Not set, 20%.
 	// +optional
 	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitempty"`
-	// Has a machine stopped and started once, through Proxmox VE, before it is replaced. Its node is
-	// emptied first if it is ready. Not set, machines are replaced at once.
+	// Has a machine stopped and started once, through Proxmox VE, before it is replaced. Its node
+	// is emptied first if it is ready. Not set, machines are replaced at once.
 	// +optional
 	Reboot *Reboot `json:"reboot,omitempty"`
 }

@@ -69,8 +69,8 @@ func shortNode(n *corev1.Node) *node {
 	return kept
 }
 
-// taintToBeDeleted is what cluster-autoscaler keeps pods off a node with that it is about to delete,
-// and takes back where it gives that up.
+// taintToBeDeleted is what cluster-autoscaler keeps pods off a node with that it is about to
+// delete, and takes back where it gives that up.
 const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 
 // open reports whether the node takes pods, as far as cordons go and cluster-autoscaler.

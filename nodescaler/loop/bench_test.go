@@ -170,7 +170,8 @@ func run(b *testing.B, s *still, pools []nodescaler.Pool, now time.Time, by node
 }
 
 // BenchmarkOnceLifecycle is a step over 1,000 nodes with 10,000 pods and none that wait, without
-// anything about the machines' lifecycle, and with pools that have machines replaced for all there is.
+// anything about the machines' lifecycle, and with pools that have machines replaced for all there
+// is.
 func BenchmarkOnceLifecycle(b *testing.B) {
 	for _, c := range []struct {
 		name       string

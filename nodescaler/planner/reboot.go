@@ -8,9 +8,9 @@ import (
 )
 
 // A pool may ask for a reboot before a machine is replaced whose node is unhealthy. A node that is
-// ready is emptied first, as if its machine were to go; one that is not ready has nothing that can be
-// moved. When the machine was last rebooted is observed of it. So a process that starts knows which
-// machines had their reboot, and takes back a drain that it does not know, as any other.
+// ready is emptied first, as if its machine were to go; one that is not ready has nothing that can
+// be moved. When the machine was last rebooted is observed of it. So a process that starts knows
+// which machines had their reboot, and takes back a drain that it does not know, as any other.
 
 // reboots reports whether a machine whose node is unhealthy is rebooted, and not replaced yet.
 func (t *turn) reboots(n *nodescaler.NodeLoad) bool {

@@ -20,8 +20,8 @@ func sick(kind, status string) *sample.World {
 	return w
 }
 
-// A node that is not ready has its machine rebooted with what it holds, and then replaced as without
-// a reboot if that did not help.
+// A node that is not ready has its machine rebooted with what it holds, and then replaced as
+// without a reboot if that did not help.
 func TestSilentNodesAreRebootedOnce(t *testing.T) {
 	for _, policy := range []string{"unneeded", "joint"} {
 		w := sick(nodescaler.Ready, "Unknown")
@@ -85,7 +85,8 @@ func TestSickNodesAreEmptiedRebootedAndOpened(t *testing.T) {
 	}
 }
 
-// A node whose pods have no place elsewhere is replaced at once: a machine is ordered for them anyhow.
+// A node whose pods have no place elsewhere is replaced at once: a machine is ordered for them
+// anyhow.
 func TestSickNodeWithoutPlacesForItsPodsIsReplaced(t *testing.T) {
 	w := sick("KernelDeadlock", "True")
 	w.Pods[0].Requests.CPU = 1000
@@ -94,8 +95,8 @@ func TestSickNodeWithoutPlacesForItsPodsIsReplaced(t *testing.T) {
 	sample.Expect(t, plan, []string{"Buy w small pve3"}, nodescaler.ReplacementOrdered)
 }
 
-// No plan reboots what its pool does not have rebooted, a node that is ready and not empty, nor what
-// is held.
+// No plan reboots what its pool does not have rebooted, a node that is ready and not empty, nor
+// what is held.
 func TestRebootsThatMustNotBe(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -197,8 +197,8 @@ func (e ending) end() end {
 	return endUndrained
 }
 
-// withdrawn reports whether cluster-autoscaler gave a machine back and then opened its node again, as
-// it does when it hears no answer. What came to the node since is not to go with it.
+// withdrawn reports whether cluster-autoscaler gave a machine back and then opened its node again,
+// as it does when it hears no answer. What came to the node since is not to go with it.
 func (e ending) withdrawn() bool { return e.forced && !e.decided && e.open }
 
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports

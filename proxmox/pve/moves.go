@@ -33,7 +33,7 @@ const (
 	moveProbe     move = "probe"     // it should be listed and is not: ask whether it exists
 	moveRecall    move = "recall"    // ask for a task that is not listed
 	moveCancel    move = "cancel"    // end a task that takes too long, of a machine that is to go
-	moveStash     move = "stash"     // prove that it is ours, and shut it down to be kept, or started again
+	moveStash     move = "stash"     // prove that it is ours, and shut it down, to be kept or not
 	moveRestart   move = "restart"   // start it again
 	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
 	moveConfirm   move = "confirm"   // ask whether it is gone

@@ -50,7 +50,8 @@ func (w *work) done(change func()) {
 }
 
 // before writes down what is about to be done, and reports whether it may be. A spare that was
-// woken meanwhile is not to be stopped any more, nor is one stopped or started whose reboot is over.
+// woken meanwhile is not to be stopped any more, nor is one stopped or started whose reboot is
+// over.
 func (w *work) before(change func()) bool {
 	w.mu.Lock()
 	defer w.records.unlock()

@@ -1,6 +1,7 @@
 // Package convert makes WorkloadAutoscalers of other projects' autoscalers:
 // HorizontalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and
-// cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's chart it makes a VMPool.
+// cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's chart it makes a
+// VMPool.
 //
 // What it makes only recommends. Whatever a manifest says is either carried over with its meaning
 // or said to be lost, with the key and the reason.

@@ -72,7 +72,7 @@ func (t tree) is() bool {
 	return false
 }
 
-// number reads a whole number, or what stands for it where there is none.
+// number reads a whole number; what is not there is otherwise.
 func (t tree) number(otherwise int32) int32 {
 	if n, there := t.whole(); there {
 		return n
