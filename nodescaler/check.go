@@ -32,6 +32,7 @@ const (
 	BudgetOverdrawn   = "BudgetOverdrawn"   // more evictions than a disruption budget allows
 	HeldMachine       = "HeldMachine"       // a held machine drained, stopped or deleted
 	NotJoined         = "NotJoined"         // a machine stashed that is not a node
+	RebootNotAsked    = "RebootNotAsked"    // a machine rebooted that its pool has not rebooted now
 	NotSpare          = "NotSpare"          // a machine woken that is no spare, or has drifted
 )
 
@@ -139,8 +140,10 @@ func (c *checker) action(a *Action) {
 		c.stash(a)
 	case Wake:
 		c.wake(a)
+	case Reboot:
+		c.reboot(a)
 	default:
-		c.fault(UnknownKind, "%q is not one of Buy, Cordon, Uncordon, Evict, DeletePod, Return, Stash, Wake", a.Kind)
+		c.fault(UnknownKind, "%q is not one of Buy, Cordon, Uncordon, Evict, DeletePod, Return, Stash, Wake, Reboot", a.Kind)
 	}
 }
 
@@ -295,7 +298,7 @@ func (c *checker) machine(a *Action) *Machine {
 		c.fault(NotThere, "machine %q is not there", a.Machine)
 		return nil
 	}
-	c.once("return, stash or wake", a.Machine)
+	c.once("return, stash, wake or reboot", a.Machine)
 	return m
 }
 
@@ -311,6 +314,26 @@ func (c *checker) stash(a *Action) {
 		return
 	}
 	c.leave(m, n)
+}
+
+// reboot ends what runs on the node: nothing that could be moved, if the node is ready.
+func (c *checker) reboot(a *Action) {
+	m := c.machine(a)
+	if m == nil {
+		return
+	}
+	n, pool := c.x.AnyNodeOf(m.Name), c.x.Pool(m.Pool)
+	switch {
+	case m.Phase != Joined || m.Kept() || n == nil || c.x.Away(m.Host):
+		c.fault(NotJoined, "machine %s is %s, and no node on a host that is there", m.Name, m.Phase)
+		return
+	case pool == nil || !pool.Disruption.Repair.Reboots(m, c.x.Now):
+		c.fault(RebootNotAsked, "pool %s has machine %s not rebooted now", m.Pool, m.Name)
+	}
+	c.notHeld(m)
+	if n.Ready {
+		c.empty(n, m)
+	}
 }
 
 // wake is an order that need not be made.
@@ -374,9 +397,13 @@ func (c *checker) leave(m *Machine, n *NodeLoad) {
 			c.fault(ReturnBelowMin, "pool %s would have %d machines of at least %d", m.Pool, c.live[m.Pool], pool.Min)
 		}
 	}
-	if n == nil {
-		return
+	if n != nil {
+		c.empty(n, m)
 	}
+}
+
+// empty holds a node to be closed by us, and without pods.
+func (c *checker) empty(n *NodeLoad, m *Machine) {
 	c.emptied(n)
 	if held := c.x.podsOf(m.Name); len(held) > 0 {
 		c.fault(NodeHoldsPods, "node %s still holds %d pods, %s first", n.Name, len(held), held[0].Name)

@@ -150,6 +150,7 @@ func yardPlans() []checked {
 			world: func(s *Snapshot) { s.Nodes[1].LocalClaims = []string{"shop/data-0"} }},
 		{name: "eviction from a machine with a claim's volume", plan: []Action{on(Cordon, "w-2"), evict("ns/b-1", "w-2")}, want: []string{HeldMachine, HeldMachine},
 			world: func(s *Snapshot) { s.Nodes[2].LocalClaims = []string{"shop/data-0"} }},
+		{name: "reboot that no pool asks for", plan: []Action{{Kind: Reboot, Machine: "w-1", Reasons: why}}, want: []string{RebootNotAsked}},
 		{name: "return below min", plan: []Action{giveBack("w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 3 }},
 		{name: "a failed machine is below no min", plan: []Action{giveBack("w-3")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
 		{name: "return of an order", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) {

@@ -181,7 +181,7 @@ func (b *NodeBudget) applies(cause Cause, now time.Time) bool {
 // count.
 func (d *Disruption) Ends(m *Machine, n *Node, now time.Time) (Cause, *Reason) {
 	if n != nil {
-		if why := d.Repair.ails(n, now); why != nil {
+		if why := d.Repair.Ails(n, now); why != nil {
 			return Unhealthy, why
 		}
 	}

@@ -102,6 +102,7 @@ const (
 	Return    Kind = "Return" // delete Machine, and its Node if it has one
 	Stash     Kind = "Stash"  // shut down Machine and keep it, and its Node, as a spare
 	Wake      Kind = "Wake"   // make the spare Machine capacity: start it, and open its node
+	Reboot    Kind = "Reboot" // stop and start Machine, whose Node is unhealthy
 )
 
 // Grows reports whether the action adds capacity to its pool; all others remove some, or prepare

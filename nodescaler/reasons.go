@@ -114,6 +114,9 @@ const (
 const (
 	MachineDrifted     = "MachineDrifted"     // the pool's settings changed since it was made
 	MachineUnhealthy   = "MachineUnhealthy"   // a condition of the node says that it is broken
+	RebootFirst        = "RebootFirst"        // the machine is rebooted before it is replaced
+	RebootAwaited      = "RebootAwaited"      // it was, and its node may still become healthy
+	RebootHelped       = "RebootHelped"       // its node is healthy again
 	RepairHalted       = "RepairHalted"       // too many of the pool's nodes are broken
 	MachineCostly      = "MachineCostly"      // the machine's pods would cost less elsewhere
 	WhenEmptyOnly      = "WhenEmptyOnly"      // the pool's machines go only when they are empty

@@ -14,6 +14,33 @@ type Repair struct {
 	// none is replaced, for what broke so many would break their replacements. Zero is
 	// DefaultMaxUnhealthy.
 	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitzero"`
+	// Reboot has a machine stopped and started once before it is replaced; nil replaces it at once.
+	Reboot *RebootRule `json:"reboot,omitempty"`
+}
+
+// RebootRule is for how long a node may take to be healthy again once its machine is rebooted.
+type RebootRule struct {
+	Within Duration `json:"within" strict:"required"`
+}
+
+// rebootAgain is how long after a reboot another one may help. A node that is unhealthy again
+// before that is not one that a reboot repairs.
+const rebootAgain = 24 * time.Hour
+
+// Reboots reports whether a machine with a broken node is rebooted, and not replaced yet.
+func (r *Repair) Reboots(m *Machine, now time.Time) bool {
+	return r.Reboot != nil && !m.Rebooting && (m.Rebooted.IsZero() || now.Sub(m.Rebooted) >= rebootAgain)
+}
+
+// Awaits is until when a machine that was rebooted may take to be a healthy node, or zero.
+func (r *Repair) Awaits(m *Machine, now time.Time) time.Time {
+	if r.Reboot == nil || m.Rebooted.IsZero() {
+		return time.Time{}
+	}
+	if until := m.Rebooted.Add(time.Duration(r.Reboot.Within)); now.Before(until) {
+		return until
+	}
+	return time.Time{}
 }
 
 // DefaultMaxUnhealthy is a fifth of a pool's nodes.
@@ -35,8 +62,8 @@ type NodeCondition struct {
 	Since        time.Time
 }
 
-// ails is why the node is broken, or nil.
-func (r *Repair) ails(n *Node, now time.Time) *Reason {
+// Ails is why the node is broken, or nil.
+func (r *Repair) Ails(n *Node, now time.Time) *Reason {
 	for i := range r.Conditions {
 		a := &r.Conditions[i]
 		if a.Type == Ready && n.Starting(now, NodeStartup) {
@@ -60,7 +87,7 @@ func (p *Pool) Halted(nodes []Node, now time.Time) *Reason {
 		if n.Pool != p.Name || n.Machine == "" || n.Starting(now, NodeStartup) {
 			continue
 		}
-		if all++; !n.Ready || r.ails(n, now) != nil {
+		if all++; !n.Ready || r.Ails(n, now) != nil {
 			bad++
 		}
 	}

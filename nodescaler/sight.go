@@ -11,6 +11,9 @@ type SeenNode struct {
 	Identity
 	UID   string
 	Ready bool
+	// Open nodes take pods: they are neither cordoned nor marked by cluster-autoscaler as about to
+	// be deleted. One that is not known to be is not.
+	Open bool
 	// Pods are those that a drain would have to move, as namespace/name: no daemons, no mirrors,
 	// none that have finished.
 	Pods []string

@@ -151,6 +151,10 @@ type Machine struct {
 	Keep bool
 	// Woken is when it was last started from being a spare; zero is never.
 	Woken time.Time
+	// Rebooted is when its last reboot was asked for; zero is never, or not known. Rebooting is set
+	// until it was started again.
+	Rebooted  time.Time `json:",omitzero"`
+	Rebooting bool      `json:",omitempty"`
 	// Drifted is how the machine differs from what its pool would make now; empty if it does not,
 	// or if that is unknown. A drifted spare must not be woken.
 	Drifted string

@@ -683,6 +683,19 @@ type Repair struct {
 	// more of them none is replaced, and the condition RepairHalted says so. Not set, 20%.
 	// +optional
 	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitempty"`
+	// Has a machine stopped and started once, through Proxmox VE, before it is replaced. Its node
+	// is emptied first if it is ready. Not set, machines are replaced at once.
+	// +optional
+	Reboot *Reboot `json:"reboot,omitempty"`
+}
+
+// Reboot is for how long a reboot is waited for.
+type Reboot struct {
+	// How long the node may take to be healthy, from the reboot on: 10m. Then its machine is
+	// replaced, and not rebooted again within a day.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1m')",message="must be at least 1m"
+	Within Duration `json:"within"`
 }
 
 // NodeAilment is a condition of a node that has its machine replaced.

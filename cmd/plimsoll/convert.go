@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/convert"
 )
@@ -24,10 +24,12 @@ func newConvertCommand(env *cli.Env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
-		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers",
+		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers, and kproximate's values to a VMPool",
 		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler, KEDA's ScaledObject
 with triggers of types prometheus, cpu, memory and cron, the CustomPodAutoscaler of the paper on SLO and cost, and
 Datadog's WatermarkPodAutoscaler with marks of resources. KEDA's TriggerAuthentications are read from the same file.
+Of the values.yaml of kproximate's chart it makes a VMPool. What a pool needs and the values lack is an example, which a
+note names. No secret is printed.
 
 The output is in mode Recommend and changes nothing. Keys that cannot be converted are listed with their reason, on
 standard error and in comments of the output. Objects of other kinds are skipped.
@@ -35,7 +37,8 @@ standard error and in comments of the output. Objects of other kinds are skipped
 It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
 holds no such manifest.`,
 		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
-			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -",
+			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -\n" +
+			"  helm get values kproximate -o yaml | plimsoll convert -f - > vmpools.yaml",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.RequireFlags(cmd, "filename"); err != nil {
@@ -143,7 +146,7 @@ func printResult(env *cli.Env, n int, r *convert.Result) error {
 	if n > 0 {
 		out.WriteString("---\n")
 	}
-	if r.To == nil {
+	if r.To == nil && r.Pool == nil {
 		comment(&out, r.From+" was not converted.")
 	} else {
 		comment(&out, "From "+r.From+". It only recommends: set mode to Active when that one is gone.")
@@ -154,12 +157,17 @@ func printResult(env *cli.Env, n int, r *convert.Result) error {
 	for _, l := range r.Lost {
 		comment(&out, "not carried over: "+l.String())
 	}
-	if r.To != nil {
-		if err := writeAutoscaler(&out, r.To); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case r.To != nil:
+		err = writeObject(&out, &r.To.TypeMeta, &r.To.ObjectMeta, r.To.Spec)
+	case r.Pool != nil:
+		err = writeObject(&out, &r.Pool.TypeMeta, &r.Pool.ObjectMeta, r.Pool.Spec)
 	}
-	_, err := env.Stdout.Write(out.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = env.Stdout.Write(out.Bytes())
 	return err
 }
 
@@ -168,8 +176,8 @@ func comment(out *bytes.Buffer, text string) {
 	out.WriteString("# " + strings.Join(strings.Fields(text), " ") + "\n")
 }
 
-// writeAutoscaler writes what people write of an object: all but what the API server fills in.
-func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
+// writeObject writes what people write of an object: all but what the API server fills in.
+func writeObject(w io.Writer, kind *metav1.TypeMeta, meta *metav1.ObjectMeta, spec any) error {
 	type metadata struct {
 		Namespace   string            `json:"namespace,omitempty"`
 		Name        string            `json:"name"`
@@ -177,11 +185,11 @@ func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
 		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 	text, err := json.Marshal(struct {
-		APIVersion string                          `json:"apiVersion"`
-		Kind       string                          `json:"kind"`
-		Metadata   metadata                        `json:"metadata"`
-		Spec       v1alpha1.WorkloadAutoscalerSpec `json:"spec"`
-	}{a.APIVersion, a.Kind, metadata{a.Namespace, a.Name, a.Labels, a.Annotations}, a.Spec})
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Metadata   metadata `json:"metadata"`
+		Spec       any      `json:"spec"`
+	}{kind.APIVersion, kind.Kind, metadata{meta.Namespace, meta.Name, meta.Labels, meta.Annotations}, spec})
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ export async function pending({ record, link }) {
 export async function decisions({ params, get, link, span, address, go }) {
   const wanted = { about: params.about, kind: params.kind };
   const got = await get('decisions', { ...span, ...wanted, limit: 200 });
-  const kinds = ['', 'Scale', 'Resize', 'Buy', 'Wake', 'Cordon', 'Evict', 'Uncordon', 'Stash', 'Return'];
+  const kinds = ['', 'Scale', 'Resize', 'Buy', 'Wake', 'Cordon', 'Evict', 'Uncordon', 'Stash', 'Reboot', 'Return'];
   const form = h('form', { submit: (e) => { e.preventDefault(); const f = new FormData(form); go({ about: f.get('about') || undefined, kind: f.get('kind') || undefined }); } },
     h('label', {}, 'About', h('input', { name: 'about', value: params.about ?? '', placeholder: 'shop/web, PodsPending …' })),
     h('label', {}, 'Kind', h('select', { name: 'kind' }, kinds.map((k) => h('option', { value: k, selected: k === (params.kind ?? '') }, k || 'all')))),

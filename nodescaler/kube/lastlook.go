@@ -37,7 +37,7 @@ func (n *Nodes) sight(ctx context.Context, id nodescaler.Identity) (nodescaler.S
 	var s nodescaler.Sight
 	for _, o := range all {
 		if said := o.said.Identity(); len(ids.Of(said).Named) > 0 {
-			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: said, UID: string(o.UID), Ready: o.ready})
+			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: said, UID: string(o.UID), Ready: o.ready, Open: o.open()})
 		}
 	}
 	for i := range s.Nodes {

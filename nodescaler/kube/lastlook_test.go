@@ -122,13 +122,43 @@ func TestLastLookSeesAllNodesOfAMachine(t *testing.T) {
 	got := must.Get(aListing(t).nodes(t).Sight(t.Context(), wOne))(t)
 	want := nodescaler.Sight{Nodes: []nodescaler.SeenNode{
 		{
-			Identity: nodescaler.Identity{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "uuid-1"}, UID: "uid-w-1", Ready: true,
+			Identity: nodescaler.Identity{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "uuid-1"}, UID: "uid-w-1", Ready: true, Open: true,
 			Pods: []string{"shop/leaving", "shop/web-1", "shop/web-2"}, LocalClaims: []string{"shop/data-postgres-0"},
 		},
-		{Identity: nodescaler.Identity{Name: "zz-old", ProviderID: "proxmox://r/1", SystemUUID: "UUID-1"}, UID: "uid-zz-old", Pods: []string{"shop/stuck"}},
+		{Identity: nodescaler.Identity{Name: "zz-old", ProviderID: "proxmox://r/1", SystemUUID: "UUID-1"}, UID: "uid-zz-old", Open: true, Pods: []string{"shop/stuck"}},
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+// A node that is cordoned, or that cluster-autoscaler is about to delete, takes no pods.
+func TestLastLookSeesWhichNodesAreOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		close func(*corev1.Node)
+		want  bool
+	}{
+		"open": {func(*corev1.Node) {}, true},
+		"another taint": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+		}, true},
+		"cordoned": {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		"to be deleted": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: taintToBeDeleted, Effect: corev1.TaintEffectNoSchedule}}
+		}, false},
+		"to be left soon": {func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler", Effect: corev1.TaintEffectPreferNoSchedule}}
+		}, true},
+	} {
+		s := aListing(t)
+		for _, o := range s.items["/api/v1/nodes"] {
+			if n := o.(*corev1.Node); n.Name == "w-1" {
+				c.close(n)
+			}
+		}
+		if got := must.Get(s.nodes(t).Sight(t.Context(), wOne))(t); got.Nodes[0].Open != c.want {
+			t.Errorf("%s: open %t, want %t", name, got.Nodes[0].Open, c.want)
+		}
 	}
 }
 

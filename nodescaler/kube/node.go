@@ -69,6 +69,15 @@ func shortNode(n *corev1.Node) *node {
 	return kept
 }
 
+// taintToBeDeleted is what cluster-autoscaler keeps pods off a node with that it is about to
+// delete, and takes back where it gives that up.
+const taintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
+
+// open reports whether the node takes pods, as far as cordons go and cluster-autoscaler.
+func (n *node) open() bool {
+	return !n.said.Cordoned && !slices.ContainsFunc(n.said.Taints, func(t nodescaler.Taint) bool { return t.Key == taintToBeDeleted })
+}
+
 // usual reports whether a condition is one that every healthy node has.
 func usual(c *corev1.NodeCondition) bool {
 	troubles := []corev1.NodeConditionType{

@@ -119,6 +119,12 @@ func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error 
 		return p.Machines.Delete(ctx, a.Machine)
 	case nodescaler.Stash, nodescaler.Wake:
 		return p.keep(ctx, a)
+	case nodescaler.Reboot:
+		r, can := p.Machines.(Rebooter)
+		if !can {
+			return errors.New("machines cannot be rebooted here")
+		}
+		return r.Reboot(ctx, a.Machine)
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
 }

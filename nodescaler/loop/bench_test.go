@@ -136,7 +136,13 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 	if constrained {
 		pools = s.constrain(pools)
 	}
-	nodes := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"}))(b)
+	run(b, s, pools, now, nodepolicy.Spec{Policy: "unneeded"}, policy, cost)
+}
+
+// run takes steps, 15 seconds apart. A quarter of an hour has passed before the first that is
+// measured, so that what waits for machines to be calm is part of it.
+func run(b *testing.B, s *still, pools []nodescaler.Pool, now time.Time, by nodepolicy.Spec, policy podpolicy.Spec, cost podscaler.CostTarget) {
+	nodes := must.Get(nodepolicy.New(by))(b)
 	r := &loop.Runner{
 		Ports:   loop.Ports{Cluster: s, Machines: s, Signals: s},
 		Intent:  loop.Intent{Pools: pools, Prices: pricing.DefaultBook(), DryRun: true},
@@ -150,6 +156,10 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}, Cost: cost,
 		}, pods))
 	}
+	for range 5 {
+		now = now.Add(3 * time.Minute)
+		must.Get(r.Once(b.Context(), now))(b)
+	}
 	orders := 0
 	for b.Loop() {
 		now = now.Add(15 * time.Second)
@@ -157,4 +167,48 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 		orders = len(step.Plan.Actions)
 	}
 	b.ReportMetric(float64(orders), "actions")
+}
+
+// BenchmarkOnceLifecycle is a step over 1,000 nodes with 10,000 pods and none that wait, without
+// anything about the machines' lifecycle, and with pools that have machines replaced for all there
+// is.
+func BenchmarkOnceLifecycle(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		disruption nodescaler.Disruption
+	}{
+		{"Without", nodescaler.Disruption{}},
+		{"With", nodescaler.Disruption{
+			Drift: nodescaler.DriftReplace, ExpireAfter: nodescaler.Duration(720 * time.Hour),
+			TerminationGracePeriod: nodescaler.Duration(time.Hour),
+			Consolidation:          nodescaler.Consolidation{Policy: nodescaler.WhenEmptyOrUnderutilized},
+			Repair: nodescaler.Repair{
+				Conditions: []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(10 * time.Minute)}},
+				Reboot:     &nodescaler.RebootRule{Within: nodescaler.Duration(10 * time.Minute)},
+			},
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+			s, pools := large(now)
+			s.thin(3)
+			pools[0].Disruption = c.disruption
+			run(b, s, pools, now, nodepolicy.Spec{Policy: "joint"}, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{})
+		})
+	}
+}
+
+// thin keeps each n-th of the pods that are on nodes, three times as large.
+func (s *still) thin(n int) {
+	var kept []nodescaler.Pod
+	for i := range s.cluster.Pods {
+		p := s.cluster.Pods[i]
+		if p.Node == "" || i%n > 0 {
+			s.cluster.Replicas[p.Workload]--
+			continue
+		}
+		p.Requests.CPU, p.Requests.Memory = p.Requests.CPU*pricing.MilliCPU(n), p.Requests.Memory*pricing.Bytes(n)
+		kept = append(kept, p)
+	}
+	s.cluster.Pods = kept
 }

@@ -153,7 +153,7 @@ func (m *Memory) Learn(s *Step) {
 			if o.Error == "" {
 				m.ordered.note(a.For, s.Time)
 			}
-		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return:
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Reboot:
 		}
 	}
 }

@@ -78,6 +78,12 @@ type Keeper interface {
 	Wake(ctx context.Context, machine string) error
 }
 
+// Rebooter is Machines that can be stopped and started again. Like the others the call waits for
+// nothing: what has come of it is seen in List.
+type Rebooter interface {
+	Reboot(ctx context.Context, machine string) error
+}
+
 // MachineState is the hosts and our machines at one moment, sorted by name.
 type MachineState struct {
 	Hosts    []nodescaler.Host

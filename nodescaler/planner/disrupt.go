@@ -155,6 +155,9 @@ func (t *disrupter) candidates() (list []ending) {
 		if keeps == nil {
 			keeps = t.broken(end{n.VM.Pool, cause})
 		}
+		if keeps == nil && cause == nodescaler.Unhealthy {
+			keeps = t.rebooted(n)
+		}
 		if keeps == nil && cause == nodescaler.Drifted {
 			keeps = p.RollsNone()
 		}
@@ -232,7 +235,7 @@ func (t *disrupter) end(c *ending) {
 	switch {
 	case blocked != nil && blocked.Code != nodescaler.NoPlaceElsewhere:
 		t.block(c, blocked.Code, blocked.Text)
-	case blocked == nil && t.spared(c.VM.Pool):
+	case blocked == nil && (c.cause == nodescaler.Unhealthy && t.reboots(c.NodeLoad) || t.spared(c.VM.Pool)):
 		t.drain(c, to)
 	case blocked == nil:
 		t.refill(c)
@@ -244,6 +247,10 @@ func (t *disrupter) end(c *ending) {
 // lose begins to end a machine whose node is not ready. Its pods cannot be moved: they end with it,
 // and their node is deleted once the machine is stopped, so that none of them ever runs twice.
 func (t *disrupter) lose(c *ending) {
+	if t.reboots(c.NodeLoad) {
+		t.reboot(c.NodeLoad, c.why)
+		return
+	}
 	if !t.Reserve(c.VM.Pool) {
 		t.refill(c)
 		return

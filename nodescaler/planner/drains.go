@@ -71,7 +71,10 @@ func (t *drainer) carryOn() {
 			t.takeBack(n, *held)
 			continue
 		}
-		begun, spared := drains[n.Name], t.Reserve(n.VM.Pool)
+		if t.afterReboot(n) {
+			continue
+		}
+		begun, spared := drains[n.Name], t.rebootsOnceEmpty(n) || t.Reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
 		case t.silent(n) && !t.X.Away(n.VM.Host) && n.Cordoned && spared:
@@ -152,6 +155,10 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		return
 	}
 	if t.detaches(n) {
+		return
+	}
+	if t.rebootsOnceEmpty(n) {
+		t.reboot(n, t.ends[n.Name])
 		return
 	}
 	t.deleted = t.X.Now

@@ -174,7 +174,7 @@ func (j *joint) learn(x *nodescaler.Index, was map[string]time.Time, p *nodescal
 				j.idles.Add(x.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
-		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
+		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot: // steps of what was decided before
 		}
 	}
 	if extra := len(j.gone) - nodescaler.RecentKept; extra > 0 {

@@ -224,6 +224,8 @@ func (l *life) do(a nodescaler.Action) {
 			n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
 			n.Cordoned, n.Draining = false, false
 		}
+	case nodescaler.Reboot:
+		machine().Rebooted = l.Now
 	case nodescaler.Cordon, nodescaler.Uncordon:
 		n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
 		n.Cordoned, n.Draining = a.Kind == nodescaler.Cordon, a.Kind == nodescaler.Cordon

@@ -84,7 +84,7 @@ func Lines(p nodescaler.Plan) []string {
 			out = append(out, line)
 		case nodescaler.Evict, nodescaler.DeletePod:
 			out = append(out, string(a.Kind)+" "+a.Pod)
-		case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
+		case nodescaler.Return, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
 			out = append(out, string(a.Kind)+" "+a.Machine)
 		default:
 			out = append(out, string(a.Kind)+" "+a.Node)

@@ -49,6 +49,7 @@ type Intent struct {
 	Making
 	Leaving
 	Sparing
+	Rebooting
 	Failing
 }
 
@@ -125,6 +126,23 @@ type Sparing struct {
 	// Misses counts the times in a row that it could not be started again.
 	Misses int `json:"misses,omitempty"`
 }
+
+// Rebooting is how a machine is stopped and started again, whose node is unhealthy.
+type Rebooting struct {
+	// Reboot is what is to be done; Rebooted is when that was last asked for, zero is never.
+	Reboot   Reboot    `json:"reboot,omitempty"`
+	Rebooted time.Time `json:"rebooted,omitzero"`
+}
+
+// Reboot is how far a machine has come in being rebooted.
+type Reboot string
+
+// The stages of a reboot, in order.
+const (
+	RebootNone  Reboot = ""
+	RebootStop  Reboot = "stop"  // it is to be stopped
+	RebootStart Reboot = "start" // it is stopped, and is to be started
+)
 
 // Failing is why a machine is no use, or is not touched.
 type Failing struct {

@@ -31,6 +31,10 @@ import (
 //
 //	tidied → shut down → stopped → configured, and on from there
 //
+// when it is rebooted
+//
+//	tidied → shut down → stopped → started
+//
 // and from wherever it is, when it is reclaimed or has failed,
 //
 //	→ shut down → stopped → destroyed → gone → forgotten, when its VMID has cooled down
@@ -234,11 +238,11 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 		return f.ownership.untouchable(m)
 	}
 	i := m.Intent.Clone()
-	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.holds.silent(m)
+	i.Returned, i.Forced, i.Silent, i.Reboot = f.cfg.Now(), forced, f.holds.silent(m), intents.RebootNone
 	if err := f.records.store.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
-	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
+	m.Intent, m.tries, m.rest = i, 0, time.Time{}
 	f.records.say(m, reason(pvecode.Returned, "was %s", m.phaseBefore()), "")
 	f.records.nudge()
 	return nil
@@ -607,6 +611,8 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
 	case f.ownership.untouchable(m) != nil:
 		return f.ownership.untouchable(m)
+	case m.rebooting():
+		return fmt.Errorf("machine %s cannot be kept as a spare: it is being rebooted", name)
 	case m.Phase() != nodescaler.Joined || m.Held != nil:
 		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.Phase(), nodescaler.Joined)
 	}

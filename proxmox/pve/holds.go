@@ -134,7 +134,7 @@ func (hs *holds) heldBy(m *tracked) *nodescaler.Reason {
 	case !m.Frozen.IsZero():
 		r := hs.roster.braked(m.Pool)
 		return &r
-	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()):
+	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero() && !m.rebooting()):
 		r := m.problem
 		return &r
 	}

@@ -416,6 +416,53 @@ func TestWhatClusterAutoscalerGivesBackWithPodsIsCounted(t *testing.T) {
 	}
 }
 
+// While the API server does not answer, cluster-autoscaler takes its deletion for failed and opens
+// the node again. Pods come, and must not go with the machine when it is looked at again.
+func TestAReturnIsWithdrawnWithItsNodeOpenAgain(t *testing.T) {
+	w, names := seeing(t, 20)
+	name := names[0]
+	silent := true
+	w.cfg.LastLook = func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error) {
+		if silent {
+			return nodescaler.Sight{}, errors.New("the API server does not answer")
+		}
+		return w.lastLook(ctx, id)
+	}
+	w.begin()
+	w.run(time.Second)
+	giveBack := func() {
+		if err := w.fleet.ForAutoscaler().Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	giveBack()
+	w.run(5 * time.Minute)
+	w.open, w.pods[name] = map[string]bool{name: true}, []string{"shop/web-1"}
+	w.run(4 * time.Minute)
+	silent = false
+	w.run(time.Hour)
+	if m := w.machine(name); m.Phase != nodescaler.Joined || !w.runs(name) || m.Held != nil || w.count(pvecode.Undrained) > 0 {
+		t.Fatalf("it is %s, runs: %t, held for %v\n%s", m.Phase, w.runs(name), m.Held, w.story())
+	}
+	w.event(pvecode.Revoked)
+	w.open[name] = false // it is marked once more, and goes with what would not leave
+	giveBack()
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(name) == "" })
+	if n := w.count(pvecode.Undrained); n != 1 {
+		t.Errorf("%d went undrained, want 1", n)
+	}
+}
+
+// An open node without pods goes: nothing says that it is wanted.
+func TestAnOpenNodeWithoutPodsGoes(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.open = map[string]bool{names[0]: true}
+	if err := w.fleet.ForAutoscaler().Delete(t.Context(), names[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
 func TestNothingIsStoppedUnseen(t *testing.T) {
 	w, names := seeing(t, 1)
 	failing := true

@@ -181,6 +181,7 @@ type ending struct {
 	forced  bool // it is to go with its pods
 	decided bool // it was shut down or stopped already
 	rested  bool // it does not run, and was emptied before it was stopped
+	open    bool // a node with pods takes more of them
 	was     bool // it was a node once, as far as is known
 }
 
@@ -195,6 +196,10 @@ func (e ending) end() end {
 	}
 	return endUndrained
 }
+
+// withdrawn reports whether cluster-autoscaler gave a machine back and then opened its node again,
+// as it does when it hears no answer. What came to the node since is not to go with it.
+func (e ending) withdrawn() bool { return e.forced && !e.decided && e.open }
 
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
 // whether it may be.
@@ -271,6 +276,7 @@ func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 		}
 		e.ready, e.pods = e.ready || n.Ready, e.pods+len(n.Pods)
 		if len(n.Pods) > 0 {
+			e.open = e.open || n.Ready && n.Open
 			full = n.Name + " holds " + n.Pods[0]
 		}
 	}
@@ -281,6 +287,10 @@ func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	}
 	if r, held := w.members.match.ids.Contradictions(said)[m.Name]; held {
 		w.wait(r, "nothing stops or destroys it until that is settled")
+		return false
+	}
+	if e.withdrawn() {
+		w.records.revoke(m, reason(pvecode.NodeHoldsPods, "node %s, which is open again since cluster-autoscaler gave it back", full))
 		return false
 	}
 	switch e.end() {
@@ -327,7 +337,7 @@ func (w leaving) brakes(ready bool) bool {
 	m := w.m
 	asked := m.Returned
 	if asked.IsZero() {
-		asked = m.Stashed
+		asked = cmp.Or(m.Stashed, m.Rebooted)
 	}
 	b, _ := w.holds.brake(m)
 	switch {
@@ -373,7 +383,7 @@ const (
 	missedAfter = time.Minute
 )
 
-// doStash proves that a machine is ours and shuts it down.
+// doStash proves that a machine is ours and shuts it down, to be kept or to be started again.
 func (w leaving) doStash(ctx context.Context) {
 	c, status, v, wrong, ok := w.prove(ctx)
 	if !ok || w.mayNot(c, status, v, wrong) {

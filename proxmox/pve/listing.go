@@ -50,7 +50,7 @@ func (li *listing) machine(m *tracked) nodescaler.Machine {
 		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: li.members.uuidOf(m), Held: li.holds.heldBy(m),
 		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.problemOf(m), NoRoom: m.noRoom(), Removed: m.Failed != nil && m.Failed.Code == pvecode.Vanished,
-		Keep: m.Keep, Woken: m.Woken, Drifted: li.drift(m),
+		Keep: m.Keep, Woken: m.Woken, Rebooted: m.Rebooted, Rebooting: m.rebooting(), Drifted: li.drift(m),
 	}
 	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting || m.Held != nil && w.Phase == nodescaler.Ordered {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more

@@ -33,7 +33,8 @@ const (
 	moveProbe     move = "probe"     // it should be listed and is not: ask whether it exists
 	moveRecall    move = "recall"    // ask for a task that is not listed
 	moveCancel    move = "cancel"    // end a task that takes too long, of a machine that is to go
-	moveStash     move = "stash"     // prove that it is ours, and shut it down to be kept
+	moveStash     move = "stash"     // prove that it is ours, and shut it down, to be kept or not
+	moveRestart   move = "restart"   // start it again
 	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
 	moveConfirm   move = "confirm"   // ask whether it is gone
 	moveSweep     move = "sweep"     // remove what is left of one that is gone
@@ -109,6 +110,8 @@ func (m *tracked) next(s *scene) move {
 		return m.nextFailed()
 	case !m.Stashed.IsZero():
 		return m.nextSpare(s)
+	case m.rebooting():
+		return m.nextReboot(s)
 	}
 	return m.nextIn(s)
 }

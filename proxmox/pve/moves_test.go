@@ -41,6 +41,7 @@ func TestNextMove(t *testing.T) {
 	runs := func(_ *tracked, s *scene) { g := *vm; g.Running = true; s.guest = &g }
 	stashed := func(m *tracked, _ *scene) { m.Stashed = ago }
 	woken := func(m *tracked, _ *scene) { m.Woken = ago }
+	reboot := func(r intents.Reboot) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Reboot = r } }
 	hidden := func(m *tracked, s *scene) { m.hidden, s.frozen, s.blinded = true, true, true }
 	type changes = []func(*tracked, *scene)
 
@@ -113,6 +114,15 @@ func TestNextMove(t *testing.T) {
 		{"it has rested", changes{at(intents.StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now }}, moveClaim},
 		{"it is in quarantine", changes{at(intents.StepConfigured), listed, held}, moveWait},
 		{"it is in quarantine, and returned", changes{at(intents.StepTidied), listed, held, returned}, moveWait},
+
+		// Rebooted.
+		{"it runs and is to be stopped", changes{at(intents.StepTidied), runs, reboot(intents.RebootStop)}, moveStash},
+		{"it is stopped, which is yet to be noted", changes{at(intents.StepTidied), listed, reboot(intents.RebootStop)}, moveWait},
+		{"it is to be started, and not proved", changes{at(intents.StepTidied), listed, reboot(intents.RebootStart)}, moveVerify},
+		{"it is proved", changes{at(intents.StepTidied), listed, proved, reboot(intents.RebootStart)}, moveRestart},
+		{"it runs again, which is yet to be noted", changes{at(intents.StepTidied), runs, reboot(intents.RebootStart)}, moveWait},
+		{"it is not listed", changes{at(intents.StepTidied), reboot(intents.RebootStart)}, moveProbe},
+		{"it is returned meanwhile", changes{at(intents.StepTidied), runs, returned, reboot(intents.RebootStop)}, moveLeave},
 
 		// On its way out.
 		{"returned while its clone may have been asked for", changes{at(intents.StepClaimed), returned}, moveFind},

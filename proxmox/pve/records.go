@@ -139,6 +139,11 @@ func (rs *records) timed(m *tracked, s Stage, from, to time.Time) {
 }
 
 func (rs *records) started(m *tracked) {
+	if m.rebooting() {
+		rs.rebooted(m)
+		return
+	}
+	m.Reboot = intents.RebootNone // it was made anew
 	rs.ahead(m, intents.StepStarted)
 	rs.say(m, reason(pvecode.Started, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
 }
@@ -156,7 +161,7 @@ func (rs *records) joined(m *tracked) {
 
 // revoke makes a machine a node again that was to go: its node is ready.
 func (rs *records) revoke(m *tracked, why nodescaler.Reason) {
-	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, intents.ExitNone
+	m.Returned, m.Stashed, m.Forced, m.Exit, m.Reboot = time.Time{}, time.Time{}, false, intents.ExitNone, intents.RebootNone
 	m.Failed, m.FailedAt, m.Hints = nil, time.Time{}, nil
 	m.Frozen, m.Silent, m.Resumed = time.Time{}, false, time.Time{}
 	m.conf = nil

@@ -171,8 +171,15 @@ func (m *tracked) settled() bool {
 		return m.Last == "" || len(m.Hints) > 0
 	case !m.Stashed.IsZero():
 		return m.off
+	case m.rebooting():
+		return false
 	}
 	return m.Step == intents.StepTidied
+}
+
+// rebooting reports whether a machine is being stopped and started.
+func (m *tracked) rebooting() bool {
+	return m.Reboot != intents.RebootNone && !m.Step.Before(intents.StepJoined)
 }
 
 // waking reports whether a spare is being started.
@@ -197,7 +204,7 @@ func (m *tracked) times() []*time.Time {
 	i := &m.Intent
 	all := []*time.Time{
 		&i.Created, &i.Since, &i.Asked, &i.Returned, &i.Undrained, &i.Frozen, &i.Resumed, &i.FailedAt, &i.Joined, &i.Stashed,
-		&i.Woken, &i.Rejoined, &i.Gone, &m.since, &m.proved, &m.doubted, &m.heard, &m.mile.at,
+		&i.Woken, &i.Rejoined, &i.Rebooted, &i.Gone, &m.since, &m.proved, &m.doubted, &m.heard, &m.mile.at,
 	}
 	if i.Task != nil {
 		all = append(all, &i.Task.At)

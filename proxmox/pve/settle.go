@@ -60,7 +60,7 @@ func (st *settler) settle() {
 func changed(a, b *intents.Intent) bool {
 	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host || a.VMIDs != b.VMIDs ||
 		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil) ||
-		!a.Returned.Equal(b.Returned) || !a.Stashed.Equal(b.Stashed) || !a.Undrained.Equal(b.Undrained) || !a.Frozen.Equal(b.Frozen) || a.Silent != b.Silent
+		!a.Returned.Equal(b.Returned) || !a.Stashed.Equal(b.Stashed) || !a.Undrained.Equal(b.Undrained) || !a.Frozen.Equal(b.Frozen) || a.Silent != b.Silent || a.Reboot != b.Reboot
 }
 
 func (st *settler) settleOne(m *tracked) {
@@ -97,6 +97,8 @@ func (st *settler) settleOne(m *tracked) {
 func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 	if !m.Stashed.IsZero() {
 		st.settleSpare(m, g)
+	} else if m.rebooting() {
+		st.settleReboot(m, g)
 	}
 	st.settleHome(m, g)
 	if m.Step.Before(intents.StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == intents.TaskClone {
@@ -227,7 +229,7 @@ func (st *settler) pardon(all []*tracked) {
 // settleSilent revokes that a machine is to go since its node was away, when that is ready again.
 func (st *settler) settleSilent(m *tracked) {
 	n, there := st.members.nodeOf(m)
-	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != intents.ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() && m.Reboot != intents.RebootStop || m.Exit != intents.ExitNone || !there || !n.Ready || st.members.contradicted(m) != nil {
 		return
 	}
 	st.records.revoke(m, reason(pvecode.Revoked, "node %s is ready", n.Name))

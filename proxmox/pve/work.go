@@ -50,11 +50,12 @@ func (w *work) done(change func()) {
 }
 
 // before writes down what is about to be done, and reports whether it may be. A spare that was
-// woken meanwhile is not to be stopped any more.
+// woken meanwhile is not to be stopped any more, nor is one stopped or started whose reboot is
+// over.
 func (w *work) before(change func()) bool {
 	w.mu.Lock()
 	defer w.records.unlock()
-	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() {
+	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() || w.i.Reboot != w.m.Reboot {
 		return false
 	}
 	was := w.m.Intent.Clone()
@@ -204,6 +205,8 @@ func (w *work) do(ctx context.Context, mv move) {
 		making{w}.doSize(ctx)
 	case moveStart:
 		making{w}.doStart(ctx)
+	case moveRestart:
+		making{w}.doRestart(ctx)
 	case moveTidy:
 		clearing{w}.doTidy(ctx)
 	case moveExplain:

@@ -72,6 +72,7 @@ type world struct {
 	listeners  []net.Listener
 	wrap       func(http.RoundTripper) http.RoundTripper // around the way to the cluster
 	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
+	open       map[string]bool                           // nodes that take pods
 	deaf       bool                                      // machines that boot never become nodes
 	blind      bool                                      // nodes cannot be listed
 	emptied    func(name string) bool                    // nodes that the API server does not show; nil shows all
@@ -330,7 +331,7 @@ func (w *world) lastLook(ctx context.Context, id nodescaler.Identity) (s nodesca
 	all, err := w.nodes(ctx)
 	for _, n := range all {
 		if n.Name == id.Name || n.ProviderID == id.ProviderID || strings.EqualFold(n.SystemUUID, id.SystemUUID) {
-			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready, Pods: w.pods[n.Name], LocalClaims: w.claims[n.Name]})
+			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready, Open: w.open[n.Name], Pods: w.pods[n.Name], LocalClaims: w.claims[n.Name]})
 		}
 	}
 	return s, err

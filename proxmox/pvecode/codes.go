@@ -48,6 +48,8 @@ const (
 	Returned       = "Returned"       // a machine was reclaimed
 	Stashed        = "Stashed"        // a machine is stopped and kept as a spare
 	Woken          = "Woken"          // a spare is started
+	RebootBegun    = "RebootBegun"    // a machine whose node is unhealthy is stopped and started
+	Rebooted       = "Rebooted"       // it runs again
 	NotWoken       = "NotWoken"       // a spare could not be started, and is one still
 	DestroyAsked   = "DestroyAsked"   // a machine is being destroyed
 	Gone           = "Gone"           // a machine is proved to be no more

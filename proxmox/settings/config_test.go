@@ -105,6 +105,13 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a condition without a status", func(_ *Site, p *Pool) {
 			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "KernelDeadlock", For: nodescaler.Duration(time.Second)}}
 		}, `pools[0].disruption.repair.conditions[0].status: must be True, False or Unknown, was ""`},
+		{"a reboot that is hardly waited for", func(_ *Site, p *Pool) {
+			p.Disruption.Repair.Conditions = []nodescaler.Ailment{{Type: "KernelDeadlock", Status: "True", For: nodescaler.Duration(time.Hour)}}
+			p.Disruption.Repair.Reboot = &nodescaler.RebootRule{Within: nodescaler.Duration(time.Second)}
+		}, `pools[0].disruption.repair.reboot.within: must be at least 1m, was 1s`},
+		{"a reboot for nothing", func(_ *Site, p *Pool) {
+			p.Disruption.Repair.Reboot = &nodescaler.RebootRule{Within: nodescaler.Duration(time.Hour)}
+		}, `pools[0].disruption.repair.reboot: must not be set without conditions, was 1h0m0s`},
 		{"a window without a beginning", func(_ *Site, p *Pool) {
 			p.Disruption.Budgets = []nodescaler.NodeBudget{{Duration: nodescaler.Duration(time.Hour)}}
 		}, `pools[0].disruption.budgets[0].duration: must not be set without schedule, was 1h0m0s`},

@@ -284,6 +284,10 @@ func checkDisruption(d *nodescaler.Disruption, f Faults) {
 		at.Must(slices.Contains([]string{"True", "False", "Unknown"}, a.Status), "status", "be True, False or Unknown", a.Status)
 		at.Must(a.For >= nodescaler.Duration(time.Minute), "for", "be at least 1m", a.For)
 	}
+	if r := d.Repair.Reboot; r != nil {
+		f.Must(r.Within >= nodescaler.Duration(time.Minute), "repair.reboot.within", "be at least 1m", r.Within)
+		f.Must(len(d.Repair.Conditions) > 0, "repair.reboot", "not be set without conditions", r.Within)
+	}
 	checkRollout(d, f.at("rollout"))
 	for i := range d.Budgets {
 		b, at := &d.Budgets[i], f.index("budgets", i)

@@ -214,6 +214,8 @@ func (w *watch) done(s *loop.Step, a *nodescaler.Action) Event {
 		e.Kind, e.Text = Returned, fmt.Sprintf("%s stopped and kept, %s", a.Machine, rate)
 	case nodescaler.Wake:
 		e.Kind, e.Text = Ordered, fmt.Sprintf("%s woken, +%s", a.Machine, rate)
+	case nodescaler.Reboot:
+		e.Kind, e.Text = Emptying, a.Machine+" rebooted"
 	case nodescaler.Evict, nodescaler.DeletePod: // shown with the node
 	}
 	if len(a.Reasons) > 0 {

@@ -129,7 +129,7 @@ func (t *tally) count(s *loop.Step) {
 			t.moves++
 		case nodescaler.Wake:
 			t.wakes++
-		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Stash:
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Stash, nodescaler.Reboot:
 		}
 	}
 }

@@ -211,6 +211,27 @@ func (w *World) Stash(_ context.Context, name string) error {
 	return nil
 }
 
+// Reboot stops a machine and starts it again. Its node is not ready meanwhile, once the cluster
+// misses it.
+func (w *World) Reboot(_ context.Context, name string) error {
+	m, err := w.find(name)
+	switch {
+	case err != nil:
+		return err
+	case m.obs.Phase != nodescaler.Joined || m.dead:
+		return fmt.Errorf("machine %s cannot be rebooted: it is %s", name, m.obs.Phase)
+	}
+	w.lose(m.node)
+	m.obs.Rebooted, m.obs.Rebooting = w.clock(), true
+	w.later(w.cfg.Delays.Wake.Draw(w.chance.wake), func() {
+		if m.obs.Phase == nodescaler.Joined && m.obs.Rebooting && !m.dead {
+			m.obs.Rebooting = false
+			m.join(w)
+		}
+	})
+	return nil
+}
+
 // rest makes a machine a spare.
 func (m *machine) rest(w *World) {
 	w.Totals.MachineTime += w.clock().Sub(m.from)

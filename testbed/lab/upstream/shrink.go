@@ -31,7 +31,7 @@ func (s *scan) shrink(ctx context.Context, plan *nodescaler.Plan) error {
 			}
 		case nodescaler.Return:
 			err = s.remove(ctx, a)
-		case nodescaler.Buy, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake:
+		case nodescaler.Buy, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
 			continue
 		}
 		s.cfg.Log("%s %s%s: %s", a.Kind, a.Node, a.Pod, outcome(err))

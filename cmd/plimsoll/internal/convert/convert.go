@@ -1,6 +1,7 @@
 // Package convert makes WorkloadAutoscalers of other projects' autoscalers:
 // HorizontalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and
-// cost, and Datadog's WatermarkPodAutoscaler.
+// cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's chart it makes a
+// VMPool.
 //
 // What it makes only recommends. Each setting of a manifest is either carried over with its meaning
 // or said to be lost, with the key and the reason.
@@ -28,7 +29,9 @@ type Options struct {
 type Result struct {
 	From string // HorizontalPodAutoscaler default/web
 	// To is nil where nothing was left that could be carried over.
-	To    *v1alpha1.WorkloadAutoscaler
+	To *v1alpha1.WorkloadAutoscaler
+	// Pool is what was made of kproximate's values, in place of To.
+	Pool  *v1alpha1.VMPool
 	Lost  []Loss
 	Notes []string // what was added or should be known, and is no loss
 	// source is the manifest's key of each key that was written, if it is called otherwise here.
@@ -61,6 +64,7 @@ func Kinds() string {
 	for _, k := range from {
 		names = append(names, k.kind)
 	}
+	names = append(names, "kproximate's values")
 	return strings.Join(names, ", ")
 }
 
@@ -84,7 +88,10 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 	auths := readAuthentications(objects)
 	for _, object := range objects {
 		r, known, err := convert(object, o, auths)
-		if err == nil && r.To != nil {
+		switch {
+		case err == nil && r.Pool != nil:
+			err = r.checkPool()
+		case err == nil && r.To != nil:
 			err = r.check(schema)
 		}
 		switch {
@@ -112,6 +119,13 @@ var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 // convert converts one object, if it is an autoscaler.
 func convert(object map[string]any, o Options, auths authentications) (r Result, known bool, err error) {
 	m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}, auths: auths}}
+	if values, is := kproximate(m); is {
+		r.From = "kproximate's values"
+		r.Pool = fromKproximate(values)
+		values.leftover()
+		r.Lost, r.Notes, r.source = m.lost, m.notes, m.source
+		return r, true, r.named(m.err())
+	}
 	version, kind := m.at("apiVersion").text(), m.at("kind").text()
 	name, namespace := m.at("metadata").at("name").word(), m.at("metadata").at("namespace").text()
 	m.namespace = namespace
@@ -165,6 +179,21 @@ func (r *Result) check(schema *resources.Schema) error {
 	return nil
 }
 
+// checkPool does so for a VMPool.
+func (r *Result) checkPool() error {
+	schema, err := resources.ReadSchema(v1alpha1.KindVMPool)
+	if err != nil {
+		return err
+	}
+	if _, err = resources.Pool(r.Pool); err == nil {
+		err = schema.Check(r.Pool)
+	}
+	if err != nil {
+		return r.named(r.bySource(err))
+	}
+	return nil
+}
+
 // bySource names faults of what was made by the manifest's keys, where these are called otherwise.
 func (r *Result) bySource(err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
@@ -188,6 +217,9 @@ func (r *Result) bySource(err error) error {
 
 // named puts what is converted before each of its faults.
 func (r *Result) named(err error) error {
+	if err == nil {
+		return nil
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return fmt.Errorf("%s: %w", r.From, err)

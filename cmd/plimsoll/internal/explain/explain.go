@@ -50,6 +50,7 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Return, "machine", "reclaimed"},
 		{nodescaler.Stash, "machine", "kept as a spare"},
 		{nodescaler.Wake, "spare", "woken"},
+		{nodescaler.Reboot, "machine", "rebooted"},
 	} {
 		n := 0
 		for i := range s.Plan.Actions {

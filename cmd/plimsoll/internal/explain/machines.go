@@ -132,7 +132,7 @@ func What(a *nodescaler.Action) string {
 		return text + ", on " + a.Host
 	case nodescaler.Evict, nodescaler.DeletePod:
 		return a.Pod + " off " + a.Node
-	case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
+	case nodescaler.Return, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
 		return a.Machine
 	case nodescaler.Cordon, nodescaler.Uncordon:
 	}

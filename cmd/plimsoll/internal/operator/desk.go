@@ -347,19 +347,6 @@ func (d *desk) sources() map[string]signals.Source {
 	return all
 }
 
-// requests are what the newest pod of each workload asks for.
-func requests(pods []nodescaler.Pod) map[string]pricing.Resources {
-	newest := map[string]time.Time{}
-	ask := map[string]pricing.Resources{}
-	for i := range pods {
-		p := &pods[i]
-		if at, known := newest[p.Workload]; p.Workload != "" && !p.Terminating && (!known || p.Created.After(at)) {
-			newest[p.Workload], ask[p.Workload] = p.Created, p.Requests
-		}
-	}
-	return ask
-}
-
 func because(code, format string, args ...any) *nodescaler.Reason {
 	r := podscaler.Because(code, format, args...)
 	return &r

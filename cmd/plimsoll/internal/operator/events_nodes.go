@@ -14,6 +14,7 @@ const (
 	reasonTriggered    = "TriggeredScaleUp"
 	reasonNotTriggered = "NotTriggerScaleUp"
 	reasonScaleDown    = "ScaleDown"
+	reasonReboot       = "Reboot"
 )
 
 // eventsOfActions sends events about the pods that a machine was ordered or started for, about
@@ -52,6 +53,10 @@ func (t *term) eventsOfActions(s *loop.Step) {
 			}) {
 				sent++
 			}
+		case nodescaler.Reboot:
+			t.Cluster.AboutNode(a.Node, kube.Event{
+				About: reasonReboot, Action: string(a.Kind), Reason: reasonReboot, Note: "the node's machine is stopped and started" + whyOf(a), Warning: true,
+			})
 		case nodescaler.Return:
 			t.Cluster.AboutNode(a.Node, kube.Event{
 				About: reasonScaleDown, Action: string(a.Kind), Reason: reasonScaleDown, Note: "the node's machine is returned" + whyOf(a),

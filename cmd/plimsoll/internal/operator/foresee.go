@@ -56,7 +56,7 @@ const settled = 25 * time.Hour
 // allow.
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true
-	d := c.lay(objects{autoscalers: p.Autoscalers, pools: p.Picture.Pools, books: p.PriceBooks, targets: p.Targets, requests: requests(p.State.Pods)}, now)
+	d := c.lay(objects{autoscalers: p.Autoscalers, pools: p.Picture.Pools, books: p.PriceBooks, targets: p.Targets, requests: new(asks).see(p.State.Pods, p.Autoscalers)}, now)
 	t := &term{Config: c}
 	if err := t.begin(); err != nil {
 		return nil, err

@@ -387,6 +387,8 @@ func (h fleet) Wake(_ context.Context, name string) error {
 	return h.note("wake %s", name)
 }
 
+func (h fleet) Reboot(_ context.Context, name string) error { return h.note("reboot %s", name) }
+
 func (h *house) phase(name string, p nodescaler.Phase) {
 	for i := range h.machines {
 		if m := &h.machines[i]; m.Name == name {

@@ -241,7 +241,7 @@ func (l *life) Append(s *loop.Step) error {
 			l.bought = l.sim.Now()
 		case nodescaler.Return:
 			l.returned = l.sim.Now()
-		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake:
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
 		}
 	}
 	for _, ws := range s.Workloads {
@@ -288,7 +288,7 @@ func (l *life) explained(s *loop.Step) {
 		switch a := &s.Plan.Actions[i]; a.Kind {
 		case nodescaler.Buy:
 			l.ordered(a, o)
-		case nodescaler.Return, nodescaler.Stash:
+		case nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
 			l.ends[a.Machine] = true
 		case nodescaler.Evict:
 			said["evict "+a.Pod] = true

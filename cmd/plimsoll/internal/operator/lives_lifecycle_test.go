@@ -9,6 +9,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
+// sickness is a condition by which a node says that it is broken.
+const sickness = "KernelDeadlock"
+
 // viaLifecycle reports whether a life meets what keeps machines and what ends their drains: one of
 // three in which we decide on machines and the town shows its own objects.
 func viaLifecycle(seed uint64) bool {
@@ -35,6 +38,22 @@ var lifecycleHappenings = map[string]func(*life, *rand.Rand){
 			l.headroom = append(l.headroom, nodescaler.Headroom{Name: name, Count: r.IntN(4), Like: nodescaler.Pod{
 				Workload: "shop/CapacityBuffer/" + name[5:], Requests: pricing.Resources{CPU: pricing.MilliCPU(200 + r.IntN(1500)), Memory: 256 * pricing.MiB},
 			}})
+		}
+	},
+	"nodes sicken": func(l *life, r *rand.Rand) {
+		p := l.pools["aa"]
+		if p.Spec.Disruption == nil {
+			p.Spec.Disruption = &v1alpha1.Disruption{}
+		}
+		p.Spec.Disruption.Repair = &v1alpha1.Repair{
+			Conditions: []v1alpha1.NodeAilment{{Type: sickness, Status: "True", For: "2m"}}, MaxUnhealthy: one(r, []v1alpha1.NodeCount{"1", "100%"}),
+			Reboot: one(r, []*v1alpha1.Reboot{nil, {Within: "4m"}, {Within: "8m"}}),
+		}
+		p.Generation++
+		for _, n := range l.nodes {
+			if r.IntN(3) == 0 {
+				n.sick = l.sim.Now()
+			}
 		}
 	},
 	"volumes": func(l *life, r *rand.Rand) { one(r, l.services).volumes = r.IntN(3) > 0 },

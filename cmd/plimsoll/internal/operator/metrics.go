@@ -65,7 +65,7 @@ type Metrics struct {
 
 var (
 	phases      = []nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed}
-	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Wake}
+	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot}
 	orphanKinds = []pve.OrphanKind{
 		pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.DiscWithoutMachine, pve.IntentWithout, pve.UnprovedMachine, pve.UnseenMachine,
 	}

@@ -100,7 +100,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 		p.Spec.Disruption = &v1alpha1.Disruption{
 			Consolidation: &v1alpha1.Consolidation{Policy: one(r, []string{"WhenEmpty", "WhenEmptyOrUnderutilized"}), After: one(r, []v1alpha1.Duration{"", "2m"})},
 			Budgets:       []v1alpha1.NodeBudget{{Nodes: one(r, []v1alpha1.NodeCount{"1", "50%"})}},
-			Repair:        one(r, []*v1alpha1.Repair{nil, {Conditions: []v1alpha1.NodeAilment{{Type: nodescaler.Ready, Status: "Unknown", For: "3m"}, {Type: nodescaler.Ready, Status: "False", For: "3m"}}}}),
+			Repair:        one(r, []*v1alpha1.Repair{nil, {Conditions: []v1alpha1.NodeAilment{{Type: nodescaler.Ready, Status: "Unknown", For: "3m"}, {Type: nodescaler.Ready, Status: "False", For: "3m"}}, Reboot: one(r, []*v1alpha1.Reboot{nil, {Within: "6m"}})}}),
 		}
 		p.Generation++
 	},

@@ -55,6 +55,7 @@ type Cluster interface {
 type Fleet interface {
 	loop.Machines
 	loop.Keeper
+	loop.Rebooter
 	Run(ctx context.Context)
 	Configure(pools []settings.Pool, prices *pricing.Book) error
 	Paused() map[string]nodescaler.Reason

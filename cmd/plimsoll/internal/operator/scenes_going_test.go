@@ -222,6 +222,22 @@ var lifecycleScenes = []scene{
 		says: []string{nodescaler.RepairHalted, nodescaler.MachineUnhealthy, reasonRepairing},
 	},
 	{
+		name: "a node breaks, is rebooted and works", services: []*service{deployment("web", 2, 1500, halfGiB)}, long: 20 * time.Minute,
+		before: func(l *setting) {
+			disrupts(4, v1alpha1.Disruption{Repair: &v1alpha1.Repair{
+				Conditions: []v1alpha1.NodeAilment{{Type: "KernelDeadlock", Status: "True", For: "2m"}}, Reboot: &v1alpha1.Reboot{Within: "5m"},
+			}})(l)
+			l.sees = func(s *loop.ClusterState) {
+				since := t0.Add(6 * time.Minute)
+				if len(s.Nodes) > 0 && l.now().After(since) && !l.repaired {
+					s.Nodes[0].Conditions = []nodescaler.NodeCondition{{Type: "KernelDeadlock", Status: "True", Since: since}}
+				}
+			}
+		},
+		acts: []act{scaled(6*time.Minute, "web", 1), after(pvecode.Rebooted, func(l *setting) { l.repaired = true })},
+		says: []string{nodescaler.RebootFirst, nodescaler.RebootAwaited, nodescaler.RebootHelped, pvecode.RebootBegun, pvecode.Rebooted, string(nodescaler.Reboot)},
+	},
+	{
 		name: "a machine that cost too much is replaced", services: []*service{deployment("web", 1, 2500, halfGiB), deployment("api", 1, 300, halfGiB)}, long: 60 * time.Minute,
 		before: func(l *setting) {
 			disrupts(4, v1alpha1.Disruption{Consolidation: &v1alpha1.Consolidation{Policy: "WhenEmptyOrUnderutilized", After: "5m"}})(l)

@@ -97,6 +97,7 @@ type setting struct {
 	way      *departing
 	upstream *provider.Server         // that cluster-autoscaler asks
 	sees     func(*loop.ClusterState) // changes what is observed
+	repaired bool                     // what it shows as broken
 }
 
 // Observe is the town, with what else the cluster has.

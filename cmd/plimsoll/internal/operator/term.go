@@ -25,6 +25,7 @@ type term struct {
 	memory   loop.Memory
 	prices   *pricing.Book     // of the last step
 	readings readings          // of objects
+	asks     asks              // of pods
 	said     map[types.UID]any // the statuses of the last step: those that are read may be older
 	ticks    time.Time         // a tick, by which others are reckoned
 	last     time.Time         // of the last step
@@ -37,7 +38,7 @@ type term struct {
 
 // begin forgets what the loop remembered, which makes it slower to shrink and never faster.
 func (t *term) begin() error {
-	t.memory = loop.Memory{}
+	t.memory, t.asks = loop.Memory{}, nil
 	t.forget(recording.Nothing)
 	if !t.NodeScaler {
 		return nil
@@ -188,7 +189,6 @@ func (t *term) price(o *loop.Observation, pools []nodescaler.Pool) {
 func (t *term) read(ctx context.Context, seen *loop.Observation) (*desk, error) {
 	o := objects{readings: &t.readings}
 	var errs [4]error
-	o.requests = requests(seen.Cluster.Pods)
 	o.books, errs[0] = t.Cluster.PriceBooks()
 	if t.NodeScaler || t.Provider {
 		o.pools, errs[1] = t.Cluster.Pools()
@@ -200,6 +200,7 @@ func (t *term) read(ctx context.Context, seen *loop.Observation) (*desk, error) 
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
+	o.requests = t.asks.see(seen.Cluster.Pods, o.autoscalers)
 	t.recall(&o)
 	return t.lay(o, seen.Time), nil
 }

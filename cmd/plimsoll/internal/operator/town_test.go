@@ -100,6 +100,7 @@ type townNode struct {
 	off    bool      // its machine was stopped, and has not booted since
 	lost   time.Time // since when it is not ready; zero if it is
 	marked bool      // by cluster-autoscaler, which is about to delete it
+	sick   time.Time // since when a condition says so; zero if none does
 	// until when volumes are attached whose pods are gone
 	detaching map[string]time.Time
 }
@@ -116,6 +117,9 @@ func (w *town) booted(b pvesim.Boot) {
 	ready := b.At.Add(5*time.Second + time.Duration(w.rng.IntN(15))*time.Second)
 	for _, n := range w.nodes {
 		if n.SystemUUID == b.UUID {
+			if !n.sick.IsZero() && w.rng.IntN(3) > 0 { // that helps most of the time
+				n.sick = time.Time{}
+			}
 			n.ready, n.off = ready, false
 			return
 		}
@@ -333,6 +337,9 @@ func (w *town) picture() loop.ClusterState {
 			node.Taints = []nodescaler.Taint{{Key: taintOfAutoscaler, Effect: "NoSchedule"}}
 		}
 		node.Attached = w.attached(n, now)
+		if !n.sick.IsZero() {
+			node.Conditions = []nodescaler.NodeCondition{{Type: sickness, Status: "True", Since: n.sick}}
+		}
 		s.Nodes = append(s.Nodes, node)
 	}
 	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -624,7 +631,7 @@ func (w *town) lastLook(_ context.Context, id nodescaler.Identity) (s nodescaler
 		if n.Name != id.Name && n.ProviderID != id.ProviderID && !strings.EqualFold(n.SystemUUID, id.SystemUUID) {
 			continue
 		}
-		seen := nodescaler.SeenNode{Identity: n.Identity(), Ready: n.Ready}
+		seen := nodescaler.SeenNode{Identity: n.Identity(), Ready: n.Ready, Open: !n.Cordoned}
 		for _, p := range w.pods {
 			if p.node == n.Name {
 				seen.Pods = append(seen.Pods, p.name)

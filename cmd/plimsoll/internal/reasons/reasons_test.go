@@ -33,7 +33,7 @@ var vocabulary = map[string]*regexp.Regexp{
 var (
 	prefixed = regexp.MustCompile(`^(Reason|reason|Code|Finding|Condition|Event)`)
 	camel    = regexp.MustCompile(`^[A-Z][A-Za-z]*[a-z][A-Za-z]*$`)
-	actions  = []string{"Buy", "Cordon", "Uncordon", "Evict", "DeletePod", "Return", "Stash", "Wake"}
+	actions  = []string{"Buy", "Cordon", "Uncordon", "Evict", "DeletePod", "Return", "Stash", "Wake", "Reboot"}
 )
 
 // declared are the codes that the product declares, with where. Those of nodescaler.Check name

@@ -1,0 +1,145 @@
+package pve
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+)
+
+func (w *world) reboot(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		if err := w.fleet.Reboot(context.Background(), name); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// rebooted reports whether a machine was rebooted, and that is over.
+func (w *world) rebooted(name string) bool {
+	m := w.machine(name)
+	return !m.Rebooted.IsZero() && !m.Rebooting
+}
+
+func TestRebootStopsAndStartsAMachineOnce(t *testing.T) {
+	w, names := seeing(t, 1)
+	name, starts := names[0], w.calls("POST", "/status/start")
+	w.reboot(name, name)
+	if m := w.machine(name); m.Phase != nodescaler.Joined || !m.Rebooting || !m.Rebooted.Equal(w.sim.Now()) {
+		t.Errorf("it is %s, rebooting %t since %s", m.Phase, m.Rebooting, m.Rebooted)
+	}
+	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
+	if m := w.machine(name); m.Phase != nodescaler.Joined || m.Problem != "" {
+		t.Errorf("stopped it is %s: %s", m.Phase, m.Problem)
+	}
+	w.until("it was rebooted", 3*time.Minute, func() bool { return w.rebooted(name) })
+	w.run(time.Hour)
+	if !w.runs(name) || w.calls("POST", "/status/shutdown") != 1 || w.calls("POST", "/status/start") != starts+1 || w.calls("DELETE", "/qemu/") != 0 {
+		t.Errorf("it runs: %t; %d shutdowns, %d starts more", w.runs(name), w.calls("POST", "/status/shutdown"), w.calls("POST", "/status/start")-starts)
+	}
+	w.event(pvecode.RebootBegun)
+	w.event(pvecode.Rebooted)
+	if w.count(pvecode.Undrained) > 0 || w.fleet.Pause() != idleGap {
+		t.Error("an empty node is said to go undrained, or the machine is not at rest")
+	}
+}
+
+// Whenever the process dies, the next one goes on: the machine is rebooted once, and runs.
+func TestRebootGoesOnAfterTheProcessDied(t *testing.T) {
+	for after := time.Second; after < time.Minute; after += 7 * time.Second {
+		w, names := seeing(t, 1)
+		w.reboot(names[0])
+		at := w.machine(names[0]).Rebooted
+		w.run(after)
+		w.begin()
+		w.run(3 * time.Minute)
+		if m := w.machine(names[0]); !w.runs(names[0]) || m.Rebooting || !m.Rebooted.Equal(at) || w.calls("POST", "/status/shutdown") != 1 {
+			t.Errorf("dead after %s: it runs: %t, rebooting %t, of %s\n%s", after, w.runs(names[0]), m.Rebooting, m.Rebooted, w.story())
+		}
+	}
+}
+
+// A machine whose node is not ready is not drained before: few go that way in an hour, as of those
+// that are destroyed, and none while the brake holds.
+func TestRebootsWithoutADrainAreBraked(t *testing.T) {
+	w, names := seeing(t, 20)
+	silent := map[string]bool{}
+	w.emptied = func(name string) bool { return silent[name] }
+	for _, name := range names[:5] {
+		silent[name] = true
+	}
+	w.run(time.Minute)
+	w.reboot(names[:5]...)
+	w.run(10 * time.Minute)
+	n := 0
+	for _, name := range names[:5] {
+		if w.rebooted(name) {
+			n++
+		} else if m := w.machine(name); !w.runs(name) || m.Held == nil || !strings.Contains(m.Problem, pvecode.Braked) {
+			t.Errorf("%s waits: it runs: %t, held for %v", name, w.runs(name), m.Held)
+		}
+	}
+	if n != 2 || w.count(pvecode.Undrained) != 2 || len(w.fleet.Braked()) != 1 {
+		t.Fatalf("%d of 20 were rebooted undrained, want 2; braked: %v\n%s", n, w.fleet.Braked(), w.story())
+	}
+	clear(silent)
+	w.run(10 * time.Minute)
+	if w.count(pvecode.Undrained) != 2 || w.count(pvecode.Revoked) != 3 || len(w.fleet.Braked()) != 0 {
+		t.Errorf("the nodes are back, and what waited does so still: %v\n%s", w.fleet.Braked(), w.story())
+	}
+}
+
+func TestRebootLeavesAReadyNodeWithPodsAlone(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.pods[names[0]] = []string{"shop/web-0"}
+	w.reboot(names[0])
+	w.run(time.Hour)
+	if m := w.machine(names[0]); !w.runs(names[0]) || m.Rebooting || w.calls("POST", "/status/shutdown") != 0 {
+		t.Errorf("it runs: %t, rebooting %t", w.runs(names[0]), m.Rebooting)
+	}
+	w.event(pvecode.Revoked)
+}
+
+func TestAMachineThatDoesNotStartAgainHasFailed(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.inject(`fail start for=1h text="start failed: unable to read tail"`)
+	w.reboot(names[0])
+	w.until("it has failed", 30*time.Minute, func() bool { return w.phase(names[0]) == nodescaler.Failed })
+	w.giveBack(names[0])
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
+// A machine that is returned meanwhile is not started again, and one that is rebooted is no spare.
+func TestAReturnEndsAReboot(t *testing.T) {
+	w, names := seeing(t, 1)
+	starts := w.calls("POST", "/status/start")
+	w.reboot(names[0])
+	if err := w.fleet.Stash(t.Context(), names[0]); err == nil {
+		t.Error("it is kept as a spare while it is rebooted")
+	}
+	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(names[0]) })
+	w.giveBack(names[0])
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" })
+	if w.calls("POST", "/status/start") != starts {
+		t.Error("it was started again")
+	}
+}
+
+func TestOnlyNodesAreRebooted(t *testing.T) {
+	w, name := spareWorld(t)
+	if err := w.fleet.Reboot(t.Context(), name); err == nil || !strings.Contains(err.Error(), "must be Joined") {
+		t.Errorf("a spare is rebooted: %v", err)
+	}
+	if err := w.fleet.Reboot(t.Context(), "other"); err == nil {
+		t.Error("what does not exist is rebooted")
+	}
+	w.cfg.Watch = true
+	w.begin()
+	if err := w.fleet.Reboot(t.Context(), name); err == nil || !strings.Contains(err.Error(), watching.Text) {
+		t.Errorf("a fleet that only looks reboots: %v", err)
+	}
+}
