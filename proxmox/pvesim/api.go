@@ -3,6 +3,7 @@ package pvesim
 import (
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -43,7 +44,7 @@ func endpoints() []endpoint {
 // call is one call of an endpoint.
 type call struct {
 	view
-	p       *process
+	p       *engine.Process
 	node    *host             // who answers: the host named in the path, or the entry
 	vars    map[string]string // from the path
 	in      params.Values     // parameters, verified; those of the path among them

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -71,7 +72,7 @@ type VM struct {
 // Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own
 // state.
 type Cluster struct {
-	engine
+	*engine.Engine
 	wiring
 	reports
 	datacenter
@@ -111,13 +112,13 @@ func (c *Cluster) Hosts() []string {
 
 // OnBoot sets what is told of every virtual machine that has booted, and again whenever it boots.
 // It is called while the cluster stands still, and must not call it back.
-func (c *Cluster) OnBoot(told func(Boot)) { c.with(func() { c.onBoot = told }) }
+func (c *Cluster) OnBoot(told func(Boot)) { c.With(func() { c.onBoot = told }) }
 
 // SetTimes lets machines take other times from now on. What is under way takes as long as it was
 // to.
 func (c *Cluster) SetTimes(t timing.Machine) error {
 	var err error
-	c.with(func() {
+	c.With(func() {
 		cfg := c.cfg
 		cfg.Times = t
 		if err = cfg.validate(); err == nil {
@@ -138,30 +139,30 @@ type Halt struct {
 // OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost
 // with its host. Of one that is only paused nothing is told. It is called while the cluster stands
 // still, and must not call it back.
-func (c *Cluster) OnHalt(told func(Halt)) { c.with(func() { c.onHalt = told }) }
+func (c *Cluster) OnHalt(told func(Halt)) { c.With(func() { c.onHalt = told }) }
 
 // host is a host as it is.
 type host struct {
 	Host
 	id          int
 	ip          string
-	certificate string             // fingerprint of what it is served with
-	up          bool               // the machine runs
-	island      int                // hosts of the same number reach each other
-	members     map[*host]bool     // that it takes for being there
-	known       map[int]guestPlace // the virtual machines that it knew when it lost the majority; nil with it
-	heard       map[*host]*report  // what hosts last told it
-	serving     map[*process]bool  // calls that end when it does
-	workers     []*worker          // of pvedaemon
+	certificate string                   // fingerprint of what it is served with
+	up          bool                     // the machine runs
+	island      int                      // hosts of the same number reach each other
+	members     map[*host]bool           // that it takes for being there
+	known       map[int]guestPlace       // the virtual machines that it knew when it lost the majority; nil with it
+	heard       map[*host]*report        // what hosts last told it
+	serving     map[*engine.Process]bool // calls that end when it does
+	workers     []*worker                // of pvedaemon
 	tasks       []*task
 	pids        int
-	since       time.Time      // it is up
-	tells       time.Time      // it tells about itself next
-	returns     time.Time      // it starts again; zero if no one has asked for that
-	follows     time.Time      // its manager of high availability does what was decided; zero is never
-	starting    bool           // it has started, and not what is to run on it
-	zone        string         // its time zone; empty is UTC
-	files       map[int]*flock // the locks on configuration files, by VM; see host.file
+	since       time.Time             // it is up
+	tells       time.Time             // it tells about itself next
+	returns     time.Time             // it starts again; zero if no one has asked for that
+	follows     time.Time             // its manager of high availability does what was decided; zero is never
+	starting    bool                  // it has started, and not what is to run on it
+	zone        string                // its time zone; empty is UTC
+	files       map[int]*engine.Flock // the locks on configuration files, by VM; see host.file
 }
 
 // vm is a virtual machine as it is. Its configuration belongs to the cluster, and is there for
@@ -172,10 +173,10 @@ type vm struct {
 	host  *host
 	state string // stopped, running, paused, prelaunch
 	since time.Time
-	pid   int      // of its process on the host
-	awake bool     // the guest has booted
-	agent bool     // the guest's agent answers
-	guest *process // while the guest boots or shuts down
+	pid   int             // of its process on the host
+	awake bool            // the guest has booted
+	agent bool            // the guest's agent answers
+	guest *engine.Process // while the guest boots or shuts down
 	boots int
 	seed  *seed             // what its cloud-init drive tells
 	execs int               // programs that the agent has run
@@ -187,7 +188,7 @@ type vm struct {
 type storage struct {
 	Storage
 	volumes map[string]map[string]*volume // by host ("" when it is shared) and volume name
-	locks   map[string]*flock             // of each host, or of all
+	locks   map[string]*engine.Flock      // of each host, or of all
 	filled  map[string]int                // by the same names, how many faults say that it is full
 	conf    map[string]string             // further keys, as in its configuration file
 }
@@ -215,12 +216,12 @@ func (c *Cluster) rng(name string) *rand.Rand {
 
 // file is the host's lock on the configuration file of a virtual machine, whether that is there or
 // not.
-func (h *host) file(id int) *flock {
+func (h *host) file(id int) *engine.Flock {
 	if h.files[id] == nil {
 		if h.files == nil {
-			h.files = map[int]*flock{}
+			h.files = map[int]*engine.Flock{}
 		}
-		h.files[id] = &flock{}
+		h.files[id] = &engine.Flock{}
 	}
 	return h.files[id]
 }

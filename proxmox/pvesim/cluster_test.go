@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -115,17 +116,17 @@ func (l *lab) together(lines ...string) []said {
 	l.Helper()
 	all := make([]said, len(lines))
 	left := len(lines)
-	l.with(func() {
+	l.With(func() {
 		for i, line := range lines {
 			req := l.request(line)
 			r, err := readRequest(req)
 			if err != nil {
 				l.Fatal(err)
 			}
-			began := l.now
-			l.start(func(p *process) {
+			began := l.Clock
+			l.Start(func(p *engine.Process) {
 				answer := l.serveAndLog(p, l.host(l.entry), r)
-				all[i] = said{status: fmt.Sprintf("%d %s", answer.status, answer.reason), took: l.now.Sub(began)}
+				all[i] = said{status: fmt.Sprintf("%d %s", answer.status, answer.reason), took: l.Clock.Sub(began)}
 				left--
 			})
 		}

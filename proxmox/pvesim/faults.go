@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
@@ -23,15 +24,15 @@ type fault struct {
 	acts   bool      // on something that is to be left alone again
 	loaded time.Time // with its cluster
 	undo   func()
-	p      *process
+	p      *engine.Process
 }
 
 // Inject puts a fault into the cluster.
 func (c *Cluster) Inject(f faults.Fault) error {
 	var err error
-	c.with(func() {
+	c.With(func() {
 		if err = errors.Join(c.knows(f), c.knowsMachine(f)); err == nil {
-			c.enliven(&fault{Injected: c.faults.Add(f, c.now)})
+			c.enliven(&fault{Injected: c.faults.Add(f, c.Clock)})
 		}
 	})
 	return err
@@ -40,11 +41,11 @@ func (c *Cluster) Inject(f faults.Fault) error {
 // Heal ends all faults: locks are released, links are fixed, and hosts that were down start. What
 // they have spoiled stays spoiled.
 func (c *Cluster) Heal() {
-	c.with(func() {
+	c.With(func() {
 		all := c.afoot
 		c.afoot, c.faults.All = nil, nil
 		for _, f := range all {
-			f.p.kill()
+			f.p.Kill()
 			f.end()
 		}
 	})
@@ -92,11 +93,11 @@ func (c *Cluster) knowsMachine(f faults.Fault) error {
 // enliven lets a fault come when its time has come.
 func (c *Cluster) enliven(f *fault) {
 	c.afoot = append(c.afoot, f)
-	f.p = c.start(func(p *process) { f.live(c, p) })
+	f.p = c.Start(func(p *engine.Process) { f.live(c, p) })
 }
 
 // live turns a fault on and off as it says.
-func (f *fault) live(c *Cluster, p *process) {
+func (f *fault) live(c *Cluster, p *engine.Process) {
 	begin := f.Since.Add(f.Duration("after"))
 	if at := c.began.Add(f.Duration("at")); at.After(begin) {
 		begin = at
@@ -104,10 +105,10 @@ func (f *fault) live(c *Cluster, p *process) {
 	lasts, resumed := f.Duration("for"), !f.loaded.IsZero()
 	for n := 1; ; n++ {
 		end := begin.Add(lasts)
-		p.sleep(begin.Sub(c.now))
+		p.Sleep(begin.Sub(c.Clock))
 		past := resumed && (f.On || begin.Before(f.loaded)) // what it does has been done
 		resumed = resumed && begin.Before(f.loaded)
-		if (lasts == 0 || c.now.Before(end)) && (f.Of() != faults.OfState || f.Lucky(n)) {
+		if (lasts == 0 || c.Clock.Before(end)) && (f.Of() != faults.OfState || f.Lucky(n)) {
 			f.On = true
 			if !past || f.acts {
 				f.begin(c, p)
@@ -115,7 +116,7 @@ func (f *fault) live(c *Cluster, p *process) {
 			f.acts = f.undo != nil
 		}
 		if lasts > 0 {
-			p.sleep(end.Sub(c.now))
+			p.Sleep(end.Sub(c.Clock))
 			f.end()
 		}
 		if f.Of() != faults.OfState || f.Opt("every") == "" || n == f.Count("times") {
@@ -135,7 +136,7 @@ func (f *fault) end() {
 }
 
 // begin does what a state needs besides being on, and leaves how to undo it.
-func (f *fault) begin(c *Cluster, p *process) {
+func (f *fault) begin(c *Cluster, p *engine.Process) {
 	switch f.Name() {
 	case "lock":
 		f.lockVM(c, p)
@@ -162,11 +163,11 @@ func (f *fault) begin(c *Cluster, p *process) {
 }
 
 // hold keeps a lock that is free by then.
-func (f *fault) hold(p *process, l *flock) {
-	if p.lock(l, cmp.Or(f.Duration("for"), time.Hour)) {
+func (f *fault) hold(p *engine.Process, l *engine.Flock) {
+	if p.Lock(l, cmp.Or(f.Duration("for"), time.Hour)) {
 		before := f.undo
 		f.undo = func() {
-			l.unlock()
+			l.Unlock()
 			if before != nil {
 				before()
 			}
@@ -174,7 +175,7 @@ func (f *fault) hold(p *process, l *flock) {
 	}
 }
 
-func (f *fault) lockVM(c *Cluster, p *process) {
+func (f *fault) lockVM(c *Cluster, p *engine.Process) {
 	m, as := c.vms[f.Count("vm")], f.Opt("as")
 	switch {
 	case m == nil:
@@ -201,7 +202,7 @@ func (f *fault) places(c *Cluster, s *storage) []*host {
 	return all
 }
 
-func (f *fault) lockStorage(c *Cluster, p *process) {
+func (f *fault) lockStorage(c *Cluster, p *engine.Process) {
 	if s := c.storages[f.Arg("STORAGE")]; s != nil {
 		for _, h := range f.places(c, s) {
 			f.hold(p, s.lockOf(h))
@@ -285,12 +286,12 @@ func (c *Cluster) taskFault(t *task, stage string) error {
 	for _, f := range t.faults {
 		switch f.Name() {
 		case "slow":
-			t.p.wait(f.Delay(), func() bool { return t.interrupted })
+			t.p.Wait(f.Delay(), func() bool { return t.interrupted })
 			if t.interrupted {
 				return errInterrupted
 			}
 		case "kill task":
-			panic(killed{})
+			panic(engine.Killed{})
 		case "fail":
 			text := cmp.Or(f.Opt("text"), failures[t.kind], "command failed: exit code 1")
 			return failure.New("%s", strings.ReplaceAll(text, "%s", t.id))
@@ -328,7 +329,7 @@ func (t *task) by() string {
 
 // beforeAnswering may answer a request instead of everything else, before anything is checked.
 func (k exchange) beforeAnswering(r *request, path string) *response {
-	k.asked = k.c.now
+	k.asked = k.c.Clock
 	k.faults = k.c.faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
 		return f.FitsCall(r.method, path)
 	}})
@@ -352,9 +353,9 @@ func (k exchange) beforeAnswering(r *request, path string) *response {
 func (k exchange) instead(status int, reason string) *response {
 	switch status {
 	case 401:
-		k.p.sleep(waitUnauthorized)
+		k.p.Sleep(waitUnauthorized)
 	case 595, 596:
-		k.p.sleep(waitProxy)
+		k.p.Sleep(waitProxy)
 	}
 	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
 }
@@ -379,11 +380,11 @@ func (k exchange) afterCode(answer *response) {
 	for _, f := range k.faults {
 		switch f.Name() {
 		case "slow":
-			k.p.sleep(f.Delay())
+			k.p.Sleep(f.Delay())
 		case "lose answer":
 			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: k.entry.addr(), Err: syscall.ECONNRESET}
 		case "answer":
-			k.p.sleep(k.asked.Add(waitProxy).Sub(k.c.now))
+			k.p.Sleep(k.asked.Add(waitProxy).Sub(k.c.Clock))
 			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.Opt("text"), "Connection timed out")})
 		}
 	}
@@ -414,7 +415,7 @@ func (k exchange) beforeCode(e *endpoint) {
 	}
 	h := k.c.host(cmp.Or(struck[0].Opt("to"), k.node.Name))
 	k.c.vms[id] = &vm{
-		id: id, host: h, state: "stopped", since: k.c.now,
+		id: id, host: h, state: "stopped", since: k.c.Clock,
 		Config: vmconf.New(map[string]string{
 			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.UUID(fmt.Sprintf("foreign %d", id)),
 		}),

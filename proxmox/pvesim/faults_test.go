@@ -14,7 +14,7 @@ import (
 // state is what a virtual machine's state is, whatever lists say.
 func (l *lab) state(id int) string {
 	state := "none"
-	l.with(func() {
+	l.With(func() {
 		if m := l.vms[id]; m != nil {
 			state = m.state
 		}
@@ -23,7 +23,7 @@ func (l *lab) state(id int) string {
 }
 
 func (l *lab) conf(id int, key string) (value string) {
-	l.with(func() {
+	l.With(func() {
 		if m := l.vms[id]; m != nil {
 			value = m.Conf[key]
 		}
@@ -334,7 +334,7 @@ func TestFaultsThatAreStates(t *testing.T) {
 			var got []bool
 			for range 4 {
 				l.Advance(30 * time.Second)
-				l.with(func() { got = append(got, l.quorate(l.host("pve1"))) })
+				l.With(func() { got = append(got, l.quorate(l.host("pve1"))) })
 				l.Advance(9*time.Minute + 30*time.Second)
 			}
 			if diff := cmp.Diff([]bool{false, false, true, true}, got); diff != "" {

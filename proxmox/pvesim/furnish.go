@@ -11,7 +11,7 @@ import (
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
 func (g *machines) furnish(m *vm, v VM) {
-	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, g.c.now.Unix())}
+	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, g.c.Clock.Unix())}
 	if v.Disk > 0 {
 		defaults["scsi0"] = g.furnishDisk(m, v)
 		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
@@ -56,7 +56,7 @@ func (g *machines) furnishDisk(m *vm, v VM) string {
 	if guest == "none" {
 		guest = guestNone
 	}
-	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: g.c.now, guest: guest}
+	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: g.c.Clock, guest: guest}
 	s.at(m.host)[name] = disk
 	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
@@ -83,7 +83,7 @@ func (g *machines) furnishDrive(m *vm, key string) {
 	default:
 		return
 	}
-	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: g.c.now}
+	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: g.c.Clock}
 	s.at(m.host)[v.name] = v
 	d.File = s.volid(v)
 	delete(d.Opts, "format")

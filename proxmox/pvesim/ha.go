@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -40,7 +41,7 @@ type ha struct {
 	stamp     time.Time
 	away      map[string]time.Time // hosts that are not there, and since when
 	next      time.Time            // the manager looks around
-	p         *process
+	p         *engine.Process
 }
 
 // service is a resource as the manager has it.
@@ -170,18 +171,18 @@ func (c *Cluster) maintained(h *host) bool {
 // wake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.
 func (a *ha) wake() {
 	if a.p == nil {
-		a.next = a.c.now.Add(haWakes)
+		a.next = a.c.Clock.Add(haWakes)
 		a.goOn()
 	}
 }
 
 func (a *ha) goOn() {
-	a.p = a.c.start(func(p *process) {
-		p.sleep(a.next.Sub(a.c.now))
+	a.p = a.c.Start(func(p *engine.Process) {
+		p.Sleep(a.next.Sub(a.c.Clock))
 		for len(a.resources)+len(a.services) > 0 {
 			a.round()
-			a.next = a.c.now.Add(haRounds)
-			p.sleep(haRounds)
+			a.next = a.c.Clock.Add(haRounds)
+			p.Sleep(haRounds)
 		}
 		a.master, a.p, a.wishes = nil, nil, nil
 	})
@@ -196,7 +197,7 @@ func (a *ha) round() {
 	if a.master == nil || !a.c.quorate(a.master) {
 		a.master = a.c.hosts[i]
 	}
-	a.stamp = a.c.now
+	a.stamp = a.c.Clock
 	a.look()
 	a.hear()
 	for _, sid := range sorted(a.services) {
@@ -216,7 +217,7 @@ func (a *ha) look() {
 		case a.master.online(h):
 			delete(a.away, h.Name)
 		case a.away[h.Name].IsZero():
-			a.away[h.Name] = a.c.now
+			a.away[h.Name] = a.c.Clock
 		}
 	}
 	for sid := range a.services {
@@ -265,7 +266,7 @@ func (a *ha) hear() {
 func (a *ha) decide(sid string, s *service) {
 	r, m := a.resources[sid], a.vmOf(sid)
 	since, away := a.away[s.host.Name]
-	gone := a.c.now.Sub(since)
+	gone := a.c.Clock.Sub(since)
 	switch {
 	case away && gone >= haRecovers && s.state == "fence":
 		a.recoverElsewhere(sid, s)
@@ -329,17 +330,17 @@ func (a *ha) follow(h *host) {
 	since, away := a.away[h.Name]
 	switch {
 	case len(a.servicesOf(h)) == 0:
-	case away && a.c.now.Sub(since) >= haFences:
+	case away && a.c.Clock.Sub(since) >= haFences:
 		a.c.powerCycle(h)
 	case !away:
-		h.follows = a.c.now.Add(haFollows)
+		h.follows = a.c.Clock.Add(haFollows)
 		a.followLater(h)
 	}
 }
 
 func (a *ha) followLater(h *host) {
-	a.c.start(func(p *process) {
-		p.sleep(h.follows.Sub(a.c.now))
+	a.c.Start(func(p *engine.Process) {
+		p.Sleep(h.follows.Sub(a.c.Clock))
 		h.follows = time.Time{}
 		if h.up && a.c.quorate(h) {
 			for _, sid := range a.servicesOf(h) {
@@ -396,8 +397,8 @@ func (a *ha) move(m *vm, s *service) {
 	n := &migration{id: m.id, target: s.goal, online: m.running(), disks: true}
 	s.state = "migrate"
 	t := a.c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
-	a.c.start(func(p *process) {
-		p.until(func() bool { return !t.running() })
+	a.c.Start(func(p *engine.Process) {
+		p.Until(func() bool { return !t.running() })
 		s.goal, s.host, s.state = nil, m.host, "started"
 	})
 }
@@ -411,8 +412,8 @@ func (a *ha) busy(m *vm) bool {
 
 // watch counts a start that fails.
 func (a *ha) watch(s *service, t *task) {
-	a.c.start(func(p *process) {
-		p.until(func() bool { return !t.running() })
+	a.c.Start(func(p *engine.Process) {
+		p.Until(func() bool { return !t.running() })
 		s.fails++
 		if t.exit == "OK" || strings.HasPrefix(t.exit, "WARNINGS") {
 			s.fails = 0
@@ -464,7 +465,7 @@ func (k haCall) unchanged(of map[string]map[string]string) error {
 // lockHA waits for the lock on what high availability is configured by.
 func (k haCall) lockHA(what string) error {
 	k.c.settled(k.p)
-	if k.p.wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
+	if k.p.Wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
 		return nil
 	}
 	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)

@@ -41,7 +41,7 @@ func clock(t time.Time) string { return t.UTC().Format(time.ANSIC) }
 
 // freshness is what is said of something that was written at a time.
 func (a *ha) freshness(at time.Time) string {
-	if a.c.now.Sub(at) > 30*time.Second {
+	if a.c.Clock.Sub(at) > 30*time.Second {
 		return "old timestamp - dead?"
 	}
 	return "active"
@@ -70,7 +70,7 @@ func (a *ha) managerMode(h *host) (string, time.Time) {
 	for _, s := range a.services {
 		busy = busy || s.host == h && s.state != "stopped"
 	}
-	at := a.c.now.Truncate(haFollows)
+	at := a.c.Clock.Truncate(haFollows)
 	if since, away := a.away[h.Name]; away {
 		at = since
 	}
@@ -168,7 +168,7 @@ func getHAManager(k *call) (any, error) {
 func (a *ha) nodeState(h *host) string {
 	since, away := a.away[h.Name]
 	switch {
-	case away && a.c.now.Sub(since) >= haFences:
+	case away && a.c.Clock.Sub(since) >= haFences:
 		return "fence"
 	case away:
 		return "unknown"

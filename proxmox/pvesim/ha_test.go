@@ -67,7 +67,7 @@ func TestWhatRanOnADeadHostIsRecoveredElsewhere(t *testing.T) {
 	l.Advance(time.Minute)
 	l.inject("host pve3 down")
 	at := func() (name string) {
-		l.with(func() { name = l.vms[301].host.Name })
+		l.With(func() { name = l.vms[301].host.Name })
 		return name
 	}
 	l.Advance(80 * time.Second)
@@ -90,7 +90,7 @@ func TestMaintenanceMovesManagedMachinesAway(t *testing.T) {
 	}
 	l.Advance(3 * time.Minute)
 	var at string
-	l.with(func() { at = l.vms[201].host.Name })
+	l.With(func() { at = l.vms[201].host.Name })
 	if at == "pve1" || l.state(201) != "running" {
 		t.Errorf("the machine is %s on %s", l.state(201), at)
 	}
@@ -111,12 +111,12 @@ func TestAHostWithServicesAndWithoutQuorumResetsItself(t *testing.T) {
 	l.inject("cut pve3 for=10m")
 	l.Advance(90 * time.Second)
 	up := true
-	l.with(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.host("pve3").up })
 	if up {
 		t.Error("its watchdog has not fired")
 	}
 	l.Advance(3 * time.Minute)
-	l.with(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.host("pve3").up })
 	if !up {
 		t.Error("it has not started again")
 	}
@@ -172,7 +172,7 @@ func TestServicesAreMovedWhenTheManagerHears(t *testing.T) {
 		t.Errorf("it answers %v", got)
 	}
 	at := func() (name string) {
-		l.with(func() { name = l.vms[201].host.Name })
+		l.With(func() { name = l.vms[201].host.Name })
 		return name
 	}
 	if at() != "pve1" {

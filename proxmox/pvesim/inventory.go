@@ -34,7 +34,7 @@ type VolumeState struct {
 // Inventory looks at the cluster from outside: no time passes, and nobody's rights matter.
 func (c *Cluster) Inventory() Inventory {
 	var all Inventory
-	c.with(func() {
+	c.With(func() {
 		for _, id := range slices.Sorted(maps.Keys(c.vms)) {
 			m := c.vms[id]
 			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.Conf)}
@@ -61,7 +61,7 @@ func (c *Cluster) Inventory() Inventory {
 // Unlock takes a virtual machine's lock away, as a person does with qm unlock on its host.
 func (c *Cluster) Unlock(vmid int) error {
 	err := failure.New("unable to find configuration file for VM %d", vmid)
-	c.with(func() {
+	c.With(func() {
 		if m := c.vms[vmid]; m != nil {
 			delete(m.Conf, "lock")
 			err = nil

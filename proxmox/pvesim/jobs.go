@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
@@ -21,14 +22,14 @@ type errand struct {
 
 // patience is how work lets time pass.
 type patience struct {
-	p *process
+	p *engine.Process
 	t *task // nil for a call
 	// heard is whether the task has taken note that it is to stop. What it does then to tidy up
 	// is not interrupted again.
 	heard bool
 }
 
-func newJob(c *Cluster, h *host, p *process, who *access.Identity, t *task) *job {
+func newJob(c *Cluster, h *host, p *engine.Process, who *access.Identity, t *task) *job {
 	return &job{errand{caller: caller{c, who}, patience: patience{p: p, t: t}, host: h}}
 }
 
@@ -77,19 +78,19 @@ func (j *patience) doze(d time.Duration) { j.await(d, nil) }
 func (j *patience) await(limit time.Duration, ready func() bool) bool {
 	holds := func() bool { return ready != nil && ready() }
 	if limit > 0 {
-		j.p.wait(limit, func() bool { return holds() || j.told() })
+		j.p.Wait(limit, func() bool { return holds() || j.told() })
 	}
 	return holds()
 }
 
 // lock takes the lock on a file. A task that must wait says so.
-func (j *patience) lock(l *flock, limit time.Duration, file string) error {
-	return j.take(func() bool { return !l.held && l.shared == 0 }, func() { l.held = true }, limit, file)
+func (j *patience) lock(l *engine.Flock, limit time.Duration, file string) error {
+	return j.take(func() bool { return !l.Held && l.Shared == 0 }, func() { l.Held = true }, limit, file)
 }
 
 // share takes the lock on a file together with others.
-func (j *patience) share(l *flock, limit time.Duration, file string) error {
-	return j.take(func() bool { return !l.held }, func() { l.shared++ }, limit, file)
+func (j *patience) share(l *engine.Flock, limit time.Duration, file string) error {
+	return j.take(func() bool { return !l.Held }, func() { l.Shared++ }, limit, file)
 }
 
 func (j *patience) take(free func() bool, take func(), limit time.Duration, file string) error {

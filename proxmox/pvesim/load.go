@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -37,16 +38,14 @@ func Load(r io.Reader, with Config) (*Cluster, error) {
 	if err := c.restore(&s); err != nil {
 		return nil, fmt.Errorf("saved cluster: %w", err)
 	}
-	c.with(func() { c.resume(&s) })
-	if c.speed > 0 {
-		go c.follow()
-	}
+	c.With(func() { c.resume(&s) })
+	c.Engine.Begin()
 	return c, nil
 }
 
 // restore puts everything back where it was.
 func (c *Cluster) restore(s *savedCluster) error {
-	c.now, c.began, c.options, c.faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
+	c.Clock, c.began, c.options, c.faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
 	for _, of := range s.Hosts {
 		c.hosts = append(c.hosts, of.restore())
 	}
@@ -93,7 +92,7 @@ func notNil[K comparable, V any](m map[K]V) map[K]V {
 func (s *savedHost) restore() *host {
 	h := &host{
 		Host: s.Host, id: s.ID, ip: s.IP, up: s.Up, island: s.Island, members: map[*host]bool{}, heard: map[*host]*report{},
-		serving: map[*process]bool{}, pids: s.PIDs, since: s.Since, zone: s.Zone, tells: s.Tells, returns: s.Returns, follows: s.Follows, starting: s.Starting,
+		serving: map[*engine.Process]bool{}, pids: s.PIDs, since: s.Since, zone: s.Zone, tells: s.Tells, returns: s.Returns, follows: s.Follows, starting: s.Starting,
 	}
 	h.restartWorkers()
 	return h
@@ -198,7 +197,7 @@ func (c *Cluster) restoreFaults(all []savedFault) error {
 			return fmt.Errorf("faults: %w", err)
 		}
 		in := c.faults.Restore(&faults.Injected{Fault: read[0], Number: of.Number, Since: of.Put, On: of.On, Seen: of.Seen, Struck: of.Struck})
-		c.afoot = append(c.afoot, &fault{Injected: in, acts: of.Acts, loaded: c.now})
+		c.afoot = append(c.afoot, &fault{Injected: in, acts: of.Acts, loaded: c.Clock})
 	}
 	return nil
 }
@@ -224,7 +223,7 @@ func (c *Cluster) resume(s *savedCluster) {
 	}
 	for _, of := range s.Guests {
 		if !of.BootsUntil.IsZero() {
-			c.boot(c.vms[of.ID], of.BootsUntil.Sub(c.now))
+			c.boot(c.vms[of.ID], of.BootsUntil.Sub(c.Clock))
 		}
 	}
 	if s.HA.Awake {

@@ -2,6 +2,7 @@ package pvesim
 
 import (
 	"bytes"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"strings"
 	"time"
 )
@@ -33,21 +34,21 @@ const keptCalls = 100_000
 // Calls are the calls that were made, oldest first. Of many, only the newest are remembered.
 func (c *Cluster) Calls() []Call {
 	var all []Call
-	c.with(func() { all = append(all, c.made...) })
+	c.With(func() { all = append(all, c.made...) })
 	return all
 }
 
 // OnCall sets what is told of every call that was made. It is called while the cluster stands
 // still, and must not call it back.
-func (c *Cluster) OnCall(told func(Call)) { c.with(func() { c.onCall = told }) }
+func (c *Cluster) OnCall(told func(Call)) { c.With(func() { c.onCall = told }) }
 
 // serveAndLog serves a request, remembers it, and ends it with the host.
-func (f *front) serveAndLog(p *process, entry *host, r *request) *response {
+func (f *front) serveAndLog(p *engine.Process, entry *host, r *request) *response {
 	entry.serving[p] = true
-	did := Call{At: f.c.now, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
+	did := Call{At: f.c.Clock, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
 	defer func() {
 		delete(entry.serving, p)
-		did.Took = f.c.now.Sub(did.At)
+		did.Took = f.c.Clock.Sub(did.At)
 		f.log(did)
 	}()
 	answer := f.serve(p, entry, r)

@@ -79,14 +79,14 @@ func (k exchange) authenticateToken(value string) error {
 	if !isToken {
 		return k.c.refuse(fmt.Sprintf("unable to parse token '%s'", id))
 	}
-	if err := k.c.access.Usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
 		return k.c.refuse(err.Error())
 	}
 	t := k.c.access.Token(name, tokenID)
 	switch {
 	case t == nil:
 		return k.c.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
-	case t.Expire > 0 && t.Expire < k.c.now.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
+	case t.Expire > 0 && t.Expire < k.c.Clock.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
 		return k.c.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
 	case t.Secret != secret:
 		return k.c.refuse("invalid token value!")
@@ -96,16 +96,16 @@ func (k exchange) authenticateToken(value string) error {
 }
 
 func (k exchange) authenticateTicket(ticket string, r *request, path string) error {
-	name, valid := k.c.access.VerifyTicket(ticket, k.c.now)
+	name, valid := k.c.access.VerifyTicket(ticket, k.c.Clock)
 	if !valid {
 		return k.c.refuse("permission denied - invalid PVE ticket")
 	}
-	if err := k.c.access.Usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
 		return k.c.refuse(err.Error())
 	}
 	k.who = &access.Identity{User: name}
 	isUpload := r.method == "POST" && uploadPath.MatchString(path)
-	if r.method != "GET" && !isUpload && !k.c.access.VerifyCSRF(name, r.header.Get("CSRFPreventionToken"), k.c.now) {
+	if r.method != "GET" && !isUpload && !k.c.access.VerifyCSRF(name, r.header.Get("CSRFPreventionToken"), k.c.Clock) {
 		return failure.Unauthorized("Permission denied - invalid csrf token")
 	}
 	return nil
@@ -130,7 +130,7 @@ func login(k *call) (any, error) {
 			}
 		}
 	} else {
-		answer["ticket"], answer["CSRFPreventionToken"] = k.c.access.Ticket(name, k.c.now), k.c.access.Csrf(name, k.c.now)
+		answer["ticket"], answer["CSRFPreventionToken"] = k.c.access.Ticket(name, k.c.Clock), k.c.access.Csrf(name, k.c.Clock)
 	}
 	if k.c.cfg.Name != "" && k.c.access.May(who, "/", "Sys.Audit") {
 		answer["clustername"] = k.c.cfg.Name
@@ -140,10 +140,10 @@ func login(k *call) (any, error) {
 
 // knows checks a password, for which a ticket of the same user will do, or one of root's.
 func (k *call) knows(name, password string) error {
-	if err := k.c.access.Usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
 		return err
 	}
-	if holder, valid := k.c.access.VerifyTicket(password, k.c.now); valid && (holder == name || holder == access.RootUser) {
+	if holder, valid := k.c.access.VerifyTicket(password, k.c.Clock); valid && (holder == name || holder == access.RootUser) {
 		return nil
 	}
 	if u := k.c.access.Users[name]; u.Password == "" || u.Password != password {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
@@ -37,7 +38,7 @@ func (w *wiring) rewire(change func()) {
 	now := w.links(w.calls)
 	for pair := range calls {
 		if !now[pair] {
-			w.lost[pair] = w.c.now
+			w.lost[pair] = w.c.Clock
 		}
 	}
 	for pair := range now {
@@ -53,7 +54,7 @@ func (w *wiring) rewire(change func()) {
 			takes = waitLost
 		}
 	}
-	w.moving, w.until = true, w.c.now.Add(takes)
+	w.moving, w.until = true, w.c.Clock.Add(takes)
 	w.agreeLater()
 }
 
@@ -61,8 +62,8 @@ func (w *wiring) rewire(change func()) {
 func (w *wiring) agreeLater() {
 	w.changes++
 	this := w.changes
-	w.c.start(func(p *process) {
-		p.sleep(w.until.Sub(w.c.now))
+	w.c.Start(func(p *engine.Process) {
+		p.Sleep(w.until.Sub(w.c.Clock))
 		if this == w.changes {
 			w.agree()
 		}
@@ -139,8 +140,8 @@ func (w *wiring) exists(h *host, id int) bool {
 }
 
 // settled waits while hosts agree on who is there: so long, what writes to the configuration hangs.
-func (w *wiring) settled(p *process) {
-	p.until(func() bool { return !w.moving })
+func (w *wiring) settled(p *engine.Process) {
+	p.Until(func() bool { return !w.moving })
 }
 
 // needQuorum refuses at once what can only be done with quorum.
@@ -153,16 +154,16 @@ func (w *wiring) needQuorum(h *host) error {
 
 // lockFile waits for the cluster's lock on a file below /etc/pve, such as user_cfg, and fails
 // without quorum. Who gets it has it for no time at all: nothing that is written takes any.
-func (w *wiring) lockFile(p *process, h *host, file string) error {
+func (w *wiring) lockFile(p *engine.Process, h *host, file string) error {
 	w.settled(p)
-	if p.wait(waitQuorum, func() bool { return w.quorate(h) }) {
+	if p.Wait(waitQuorum, func() bool { return w.quorate(h) }) {
 		return nil
 	}
 	return failure.New("cfs-lock 'file-%s' error: no quorum!", file)
 }
 
 // canWrite fails without quorum as a process does that writes a file below /etc/pve.
-func (w *wiring) canWrite(p *process, h *host, file string, pid int) error {
+func (w *wiring) canWrite(p *engine.Process, h *host, file string, pid int) error {
 	w.settled(p)
 	if w.quorate(h) {
 		return nil
@@ -174,16 +175,16 @@ func (w *wiring) canWrite(p *process, h *host, file string, pid int) error {
 // disk, for the time when it starts without the others.
 func (w *wiring) powerOff(h *host) {
 	h.up, h.known = false, w.guests(h)
-	for _, p := range slices.SortedFunc(maps.Keys(h.serving), func(a, b *process) int { return a.born - b.born }) {
-		p.kill()
+	for _, p := range slices.SortedFunc(maps.Keys(h.serving), func(a, b *engine.Process) int { return a.Born - b.Born }) {
+		p.Kill()
 	}
 	w.c.hostDied(h)
 	for _, t := range h.tasks {
 		if t.running() { // it had not begun
-			t.finish(w.c.now, "unexpected status")
+			t.finish(w.c.Clock, "unexpected status")
 		}
 	}
-	h.serving, h.heard = map[*process]bool{}, map[*host]*report{}
+	h.serving, h.heard = map[*engine.Process]bool{}, map[*host]*report{}
 	h.restartWorkers()
 }
 
@@ -192,15 +193,15 @@ func (w *wiring) powerOn(h *host) {
 	if h.up {
 		return
 	}
-	h.up, h.since, h.members, h.starting = true, w.c.now, map[*host]bool{h: true}, true
+	h.up, h.since, h.members, h.starting = true, w.c.Clock, map[*host]bool{h: true}, true
 	w.startGuests(h)
 }
 
 // startGuests starts what is to run on a host as soon as it has quorum.
 func (w *wiring) startGuests(h *host) {
 	since := h.since
-	w.c.start(func(p *process) {
-		p.until(func() bool { return !w.moving && w.quorate(h) || h.since != since })
+	w.c.Start(func(p *engine.Process) {
+		p.Until(func() bool { return !w.moving && w.quorate(h) || h.since != since })
 		if h.up && h.since == since {
 			h.starting = false
 			w.c.hostBack(h)
@@ -211,13 +212,13 @@ func (w *wiring) startGuests(h *host) {
 // powerCycle turns a host off, and on again when it has started anew.
 func (w *wiring) powerCycle(h *host) {
 	w.rewire(func() { w.powerOff(h) })
-	h.returns = w.c.now.Add(rebootTakes)
+	h.returns = w.c.Clock.Add(rebootTakes)
 	w.returnLater(h)
 }
 
 func (w *wiring) returnLater(h *host) {
-	w.c.start(func(p *process) {
-		p.sleep(h.returns.Sub(w.c.now))
+	w.c.Start(func(p *engine.Process) {
+		p.Sleep(h.returns.Sub(w.c.Clock))
 		h.returns = time.Time{}
 		if w.c.faults.Active("host down", "HOST", h.Name) == nil {
 			w.rewire(func() { w.powerOn(h) })

@@ -9,7 +9,7 @@ import (
 // heard lets time pass until a host has just told about itself.
 func (l *lab) heard(host string) {
 	var at time.Time
-	l.with(func() { at = l.host(host).tells })
+	l.With(func() { at = l.host(host).tells })
 	l.Advance(at.Sub(l.Now()) + time.Millisecond)
 }
 
@@ -210,7 +210,7 @@ func TestAHostThatDiesTakesItsMachinesAndTasksAlong(t *testing.T) {
 	l.inject("host pve3 down for=5m")
 	l.Advance(time.Minute)
 	var state string
-	l.with(func() { state = l.vms[301].state })
+	l.With(func() { state = l.vms[301].state })
 	if got := l.endOf(upid); got != "unexpected status" || state != "stopped" {
 		t.Errorf("the task ended with %s, and the machine is %s", got, state)
 	}
@@ -273,7 +273,7 @@ func TestTheProxyGivesUpAndTheWorkGoesOn(t *testing.T) {
 		t.Errorf("got %s after %s", s.status, s.took)
 	}
 	busy := func() (n int) {
-		l.with(func() {
+		l.With(func() {
 			for _, w := range l.host("pve1").workers {
 				n += number(w.busy)
 			}

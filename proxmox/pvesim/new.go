@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
@@ -24,10 +25,10 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	cfg.Release = cmp.Or(cfg.Release, newest)
 	c := blank(cfg)
-	if c.now.IsZero() {
-		c.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if c.Clock.IsZero() {
+		c.Clock = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	c.began = c.now
+	c.began = c.Clock
 	for _, h := range cfg.Hosts {
 		c.addHost(h)
 	}
@@ -43,10 +44,8 @@ func New(cfg Config) (*Cluster, error) {
 	for _, i := range cfg.Images {
 		c.addImage(i)
 	}
-	c.begin()
-	if c.speed > 0 {
-		go c.follow()
-	}
+	c.reports.begin()
+	c.Engine.Begin()
 	return c, nil
 }
 
@@ -54,10 +53,7 @@ func New(cfg Config) (*Cluster, error) {
 func blank(cfg Config) *Cluster {
 	c := &Cluster{
 		cfg: cfg, chance: map[string]*rand.PCG{},
-		engine: engine{
-			now: cfg.Start, speed: cfg.Speed, wall: time.Now(),
-			kick: make(chan struct{}, 1), over: make(chan struct{}),
-		},
+		Engine: engine.New(cfg.Start, cfg.Speed),
 	}
 	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
 	c.reports = reports{c}
@@ -77,8 +73,8 @@ func (c *Cluster) addHost(h Host) {
 	}
 	id := len(c.hosts) + 1
 	added := &host{
-		Host: h, id: id, ip: fmt.Sprintf("10.99.0.%d", id), up: true, since: c.now.Add(-24 * time.Hour),
-		serving: map[*process]bool{}, heard: map[*host]*report{},
+		Host: h, id: id, ip: fmt.Sprintf("10.99.0.%d", id), up: true, since: c.Clock.Add(-24 * time.Hour),
+		serving: map[*engine.Process]bool{}, heard: map[*host]*report{},
 	}
 	added.restartWorkers()
 	c.hosts = append(c.hosts, added)
@@ -86,13 +82,13 @@ func (c *Cluster) addHost(h Host) {
 }
 
 func newStorage(s Storage) *storage {
-	return &storage{Storage: s, volumes: map[string]map[string]*volume{}, locks: map[string]*flock{}, filled: map[string]int{}, conf: map[string]string{}}
+	return &storage{Storage: s, volumes: map[string]map[string]*volume{}, locks: map[string]*engine.Flock{}, filled: map[string]int{}, conf: map[string]string{}}
 }
 
 // addVM puts a virtual machine where the configuration has it.
 func (g *machines) addVM(v VM) {
 	m := &vm{
-		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.now,
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.Clock,
 	}
 	for key, value := range v.Config {
 		m.Conf[key] = value
@@ -110,7 +106,7 @@ func (g *machines) addVM(v VM) {
 func (st *stores) addImage(i Image) {
 	name := "import/" + i.Name
 	st.storages[i.Storage].at(st.c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.now, guest: guestSystem,
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.Clock, guest: guestSystem,
 	}
 }
 

@@ -113,7 +113,7 @@ func TestBrokenDiscsAreNoNoCloudDiscs(t *testing.T) {
 
 func TestGuestFindsTheDiscInItsDrive(t *testing.T) {
 	r := newRig(t, nil)
-	r.with(func() {
+	r.With(func() {
 		data := burn("cidata", "joliet", map[string]string{"user-data": "#cloud-config\nruncmd: [join]\n", "meta-data": "instance-id: i1\n"})
 		r.storages["shared"].at(nil)["iso/seed.iso"] = &volume{name: "iso/seed.iso", content: "iso", format: "iso", size: int64(len(data)), data: data}
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -112,7 +113,7 @@ const rebootTakes = 2 * time.Minute
 // reboot.
 func commandNode(k *call) (any, error) {
 	c, h, again := k.c, k.node, k.in["command"] == "reboot"
-	c.start(func(*process) { // which is younger than the call, and so comes after it
+	c.Start(func(*engine.Process) { // which is younger than the call, and so comes after it
 		if again {
 			c.powerCycle(h)
 			return
@@ -174,8 +175,8 @@ func getInterface(k *call) (any, error) {
 
 func getTime(k *call) (any, error) {
 	zone := k.node.timezone()
-	_, offset := k.c.now.In(zone).Zone()
-	return map[string]any{"time": k.c.now.Unix(), "localtime": k.c.now.Unix() + int64(offset), "timezone": zone.String()}, nil
+	_, offset := k.c.Clock.In(zone).Zone()
+	return map[string]any{"time": k.c.Clock.Unix(), "localtime": k.c.Clock.Unix() + int64(offset), "timezone": zone.String()}, nil
 }
 
 func setTime(k *call) (any, error) {

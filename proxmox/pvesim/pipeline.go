@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -43,9 +44,9 @@ const maxBody = 512 << 10
 
 // serve answers a request that has come to a host. What is checked first is what is told: a caller
 // who may not learns nothing about parameters, nor whether the thing exists.
-func (f *front) serve(p *process, entry *host, r *request) *response {
+func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
 	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
-	began := f.c.now
+	began := f.c.Clock
 	formatter, path, answer := r.place()
 	if answer != nil {
 		return answer
@@ -55,7 +56,7 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 		return answer
 	}
 	if err := k.exchange().admit(r, path); err != nil {
-		p.sleep(waitUnauthorized)
+		p.Sleep(waitUnauthorized)
 		return bare(err)
 	}
 	if answer := r.refuseBody(path); answer != nil {
@@ -70,7 +71,7 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 	}
 	data, err := k.exchange().answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
-		p.sleep(waitUnauthorized - f.c.now.Sub(began))
+		p.Sleep(waitUnauthorized - f.c.Clock.Sub(began))
 	}
 	answer = k.exchange().format(formatter, data, err)
 	k.exchange().afterCode(answer)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -35,10 +36,10 @@ func (k exchange) proxy(h *host) error {
 		return nil
 	}
 	reason, limit := "Connection timed out", waitProxy
-	if k.c.now.Sub(k.c.lost[[2]int{k.entry.id, h.id}]) >= arpExpires {
+	if k.c.Clock.Sub(k.c.lost[[2]int{k.entry.id, h.id}]) >= arpExpires {
 		reason, limit = "No route to host", noRoute.Draw(k.c.rng("arp "+k.entry.Name))
 	}
-	if k.p.wait(limit, func() bool { return k.c.calls(k.entry, h) }) {
+	if k.p.Wait(limit, func() bool { return k.c.calls(k.entry, h) }) {
 		return nil
 	}
 	return &failure.Error{Status: 595, Reason: reason, Bare: true}
@@ -60,7 +61,7 @@ func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 		waiting += len(w.line)
 	}
 	if waiting >= proxyLine {
-		k.p.sleep(waitBroken)
+		k.p.Sleep(waitBroken)
 		return nil, &failure.Error{Status: 596, Reason: "Broken pipe", Bare: true}
 	}
 	w := k.daemonOf(h)
@@ -73,20 +74,20 @@ func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	done := false
 	at := *k.call
 	w.underway++
-	child := k.c.start(func(p *process) {
+	child := k.c.Start(func(p *engine.Process) {
 		at.p = p
 		defer func() {
 			w.underway--
 			delete(h.serving, p)
 		}()
-		p.until(func() bool { return !w.busy })
+		p.Until(func() bool { return !w.busy })
 		w.busy = true
 		defer func() { w.busy = false }()
 		data, err = work(&at)
 		done = true
 	})
 	h.serving[child] = true
-	if !k.p.wait(waitProxy, func() bool { return done }) {
+	if !k.p.Wait(waitProxy, func() bool { return done }) {
 		return nil, &failure.Error{Status: 596, Reason: "Connection timed out", Bare: true}
 	}
 	k.total = at.total
@@ -111,7 +112,7 @@ func (k exchange) queue(w *worker) {
 	turn := k.c.rng("pveproxy").Float64()
 	w.line = append(w.line, turn)
 	defer func() { w.line = slices.DeleteFunc(w.line, func(t float64) bool { return t == turn }) }()
-	k.p.until(func() bool { return w.underway < workerConnections && slices.Min(w.line) == turn })
+	k.p.Until(func() bool { return w.underway < workerConnections && slices.Min(w.line) == turn })
 }
 
 // restartWorkers gives a host workers that have nothing to do.

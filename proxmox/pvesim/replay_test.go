@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
@@ -447,8 +448,8 @@ func (p *player) ordered(token, line string, in int) {
 // with the time that it took.
 func (p *player) together(lines ...string) []timed {
 	answers := make([]timed, len(lines))
-	p.c.with(func() {
-		began := p.c.now
+	p.c.With(func() {
+		began := p.c.Clock
 		for i, line := range lines {
 			verb, path, _ := strings.Cut(line, " ")
 			path, form, _ := strings.Cut(path, "?")
@@ -461,9 +462,9 @@ func (p *player) together(lines ...string) []timed {
 				r.body = []byte(form)
 				r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
-			p.c.start(func(proc *process) {
+			p.c.Start(func(proc *engine.Process) {
 				answer := p.c.serve(proc, p.c.host(p.entry), r)
-				answers[i] = timed{answer, p.c.now.Sub(began)}
+				answers[i] = timed{answer, p.c.Clock.Sub(began)}
 			})
 		}
 	})
@@ -483,7 +484,7 @@ type timed struct {
 
 // find is a task of the emulator.
 func (p *player) find(upid string) (found *task) {
-	p.c.with(func() {
+	p.c.With(func() {
 		for _, h := range p.c.hosts {
 			for _, t := range h.tasks {
 				if t.upid == upid {
@@ -503,7 +504,7 @@ func (p *player) await(upid string) *task {
 	}
 	for range 12000 {
 		over := false
-		p.c.with(func() { over = !t.running() })
+		p.c.With(func() { over = !t.running() })
 		if over {
 			break
 		}

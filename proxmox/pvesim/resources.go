@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -56,7 +57,7 @@ func (rs *reports) begin() {
 	rs.c.agree()
 	for _, h := range rs.c.hosts {
 		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(rs.c.rng("pvestatd " + h.Name))
-		h.tells = rs.c.now.Add(phase)
+		h.tells = rs.c.Clock.Add(phase)
 		rs.broadcast(h)
 	}
 	for _, h := range rs.c.hosts {
@@ -66,10 +67,10 @@ func (rs *reports) begin() {
 
 // goOn starts what goes on on a host by itself: pvestatd, which says how it is doing.
 func (rs *reports) goOn(h *host) {
-	rs.c.start(func(p *process) {
+	rs.c.Start(func(p *engine.Process) {
 		for {
-			p.sleep(h.tells.Sub(rs.c.now))
-			h.tells = rs.c.now.Add(broadcastEvery)
+			p.Sleep(h.tells.Sub(rs.c.Clock))
+			h.tells = rs.c.Clock.Add(broadcastEvery)
 			if h.up && rs.c.faults.Active("freeze resources", "on", h.Name) == nil {
 				rs.broadcast(h)
 			}
@@ -89,14 +90,14 @@ func (rs *reports) broadcast(h *host) {
 
 // last is what a host was told last by another, unless that is too long ago to count.
 func (rs *reports) last(h, by *host) *report {
-	if r := h.heard[by]; r != nil && rs.c.now.Sub(r.At) <= broadcastExpires {
+	if r := h.heard[by]; r != nil && rs.c.Clock.Sub(r.At) <= broadcastExpires {
 		return r
 	}
 	return nil
 }
 
 func (rs *reports) report(h *host) *report {
-	r := &report{At: rs.c.now, Guests: rs.guestsOn(h), Storages: map[string]spaceReport{}}
+	r := &report{At: rs.c.Clock, Guests: rs.guestsOn(h), Storages: map[string]spaceReport{}}
 	r.Node = rs.nodeNumbers(h, r.Guests)
 	for name, s := range rs.c.storages {
 		if s.on(h) && !s.disabled() {
@@ -120,7 +121,7 @@ func (rs *reports) guestsOn(h *host) map[int]guestReport {
 // nodeNumbers are a host's own. What its virtual machines use counts as used.
 func (rs *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
 	n := nodeReport{
-		Uptime: seconds(rs.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: rs.rootSize(),
+		Uptime: seconds(rs.c.Clock.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: rs.rootSize(),
 	}
 	for _, id := range sorted(guests) { // for sums of fractions depend on their order
 		g := guests[id]
@@ -152,11 +153,11 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // guestNumbers are a virtual machine's own.
 func (rs *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		At: rs.c.Clock, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
 		MaxDisk: vmconf.SizeOf(m.Conf[vmconf.BootDrive(m.Conf)]),
 	}
 	if m.running() {
-		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
+		g.Status, g.Uptime = "running", seconds(rs.c.Clock.Sub(m.since))
 		g.CPU, g.Mem = m.usage()
 	}
 	return g

@@ -202,7 +202,7 @@ func discsOf(conf map[string]string) []string {
 func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 	for _, h := range c.hosts {
 		for id, l := range h.files {
-			if l.held || l.shared != 0 {
+			if l.Held || l.Shared != 0 {
 				bad("%s holds the lock of VM %d", h.Name, id)
 			}
 		}
@@ -210,7 +210,7 @@ func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 	for _, name := range sorted(c.storages) {
 		s := c.storages[name]
 		for place, l := range s.locks {
-			if l.held {
+			if l.Held {
 				bad("the lock of %s at %q is held", name, place)
 			}
 		}

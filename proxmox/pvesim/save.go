@@ -152,7 +152,7 @@ type savedLink struct {
 func (c *Cluster) Save(w io.Writer) error {
 	var text []byte
 	var err error
-	c.with(func() { text, err = json.MarshalIndent(c.saved(), "", "\t") })
+	c.With(func() { text, err = json.MarshalIndent(c.saved(), "", "\t") })
 	if err != nil {
 		return err
 	}
@@ -162,17 +162,17 @@ func (c *Cluster) Save(w io.Writer) error {
 
 func (c *Cluster) saved() savedCluster {
 	s := savedCluster{
-		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.now, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
+		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.Clock, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
 		Injected: c.faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
 	}
 	if c.moving {
 		s.Until = c.until
 	}
 	for _, h := range c.hosts {
-		s.Hosts = append(s.Hosts, h.saved(c.now))
+		s.Hosts = append(s.Hosts, h.saved(c.Clock))
 	}
 	for _, id := range sorted(c.vms) {
-		s.Guests = append(s.Guests, c.vms[id].saved(c.now))
+		s.Guests = append(s.Guests, c.vms[id].saved(c.Clock))
 	}
 	for _, name := range sorted(c.storages) {
 		s.Storages = append(s.Storages, c.storages[name].saved())
@@ -245,10 +245,7 @@ func (m *vm) saved(now time.Time) savedGuest {
 		s.Seed = &[3][]byte{m.seed.user, m.seed.network, m.seed.meta}
 	}
 	if m.guest != nil && !m.awake {
-		s.BootsUntil = m.guest.wake
-		if m.guest.ready != nil { // it waits to be resumed
-			s.BootsUntil = now
-		}
+		s.BootsUntil = m.guest.Wakes(now)
 	}
 	return s
 }

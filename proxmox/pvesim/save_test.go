@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
@@ -96,7 +97,7 @@ func TestWhatIsLoadedIsWhatWasSaved(t *testing.T) {
 // underWay reports whether there are tasks or guests that a saved cluster does not go on with.
 func (l *lab) underWay() bool {
 	is := false
-	l.with(func() {
+	l.With(func() {
 		for _, h := range l.hosts {
 			is = is || slices.ContainsFunc(h.tasks, (*task).running)
 		}
@@ -113,7 +114,7 @@ func (l *lab) underWay() bool {
 // goesOn is what a cluster has come to, without what only looks at the time.
 func (l *lab) goesOn() string {
 	var b strings.Builder
-	l.with(func() {
+	l.With(func() {
 		for _, id := range sorted(l.vms) {
 			m := l.vms[id]
 			fmt.Fprintln(&b, id, m.host.Name, m.state, m.awake, m.agent, m.boots, m.Conf["lock"], m.Conf["tags"], len(m.Snaps))
@@ -200,12 +201,12 @@ var notSaved = map[string]string{
 
 func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {
 	saved := map[string]string{ // how fields that are called otherwise there are called
-		"cluster.cfg": "Config", "machines.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
+		"cluster.cfg": "Config", "engine.clock": "Now", "machines.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
 		"vm.fw": "Firewall", "ha.p": "Awake", "volume.vmid": "VMID", "user.about": "About", "pool.vms": "Guests", "injected.fault": "Line", "injected.since": "Put", "set.all": "Faults", "set.put": "Injected", "set.seed": "Config",
 		"access.acl": "ACL", "storage.storage": "Storage", "host.host": "Host",
 	}
 	for _, pair := range [][2]any{
-		{Cluster{}, savedCluster{}}, {engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {datacenter{}, savedCluster{}}, {machines{}, savedCluster{}}, {stores{}, savedCluster{}}, {front{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
+		{Cluster{}, savedCluster{}}, {engine.Engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {datacenter{}, savedCluster{}}, {machines{}, savedCluster{}}, {stores{}, savedCluster{}}, {front{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
 		{vmconf.Snapshot{}, savedSnapshot{}}, {task{}, savedTask{}}, {storage{}, savedStorage{}}, {volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
 		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {ha{}, savedHA{}}, {service{}, savedService{}}, {fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
 	} {

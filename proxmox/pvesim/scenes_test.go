@@ -200,7 +200,7 @@ const lin1 = "POST /nodes/pve1/qemu/9000/clone?newid=310&name=lin-1&description=
 func deaf(id int) func(p *player) {
 	return func(p *player) {
 		settled(p)
-		p.c.with(func() {
+		p.c.With(func() {
 			if m := p.c.vms[id]; m != nil {
 				m.agent = false
 			}
@@ -251,11 +251,11 @@ var fixes = map[int]fix{
 	329: {"the recorder waited until the list told of the machine", func(p *player) { p.until("qemu/401", "stopped") }},
 	331: {"the recorder waited until the list told that the machine runs", func(p *player) { p.until("qemu/401", "running") }},
 	340: {"the test bed's bridge was in no file that Proxmox VE reads", func(p *player) {
-		p.c.with(func() { p.c.host("pve1").Bridges = nil })
+		p.c.With(func() { p.c.host("pve1").Bridges = nil })
 	}},
 	391: {"the test bed's QEMU did not resize the disk of a machine that runs, and no end of a task was kept", func(p *player) {
 		p.c.Advance(2 * time.Second)
-		p.c.with(func() {
+		p.c.With(func() {
 			m := p.c.vms[312]
 			if m == nil {
 				return

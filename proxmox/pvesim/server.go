@@ -45,12 +45,12 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 	}
 	cfg = cfg.Clone()
 	cfg.NextProtos = []string{"http/1.1"}
-	c.with(func() { h.certificate = Fingerprint(cfg.Certificates[0]) })
+	c.With(func() { h.certificate = Fingerprint(cfg.Certificates[0]) })
 	served := make(chan struct{})
 	defer close(served)
 	go func() {
 		select {
-		case <-c.over:
+		case <-c.Over:
 			_ = l.Close()
 		case <-served:
 		}
@@ -71,7 +71,7 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 func (f *front) welcome(conn net.Conn, h *host, cfg *tls.Config) {
 	defer func() { _ = conn.Close() }()
 	up := false
-	f.c.with(func() { up = h.up })
+	f.c.With(func() { up = h.up })
 	if !up {
 		return
 	}

@@ -463,7 +463,7 @@ func removeVolume(k *call) (any, error) {
 		j.print("Removed volume '%s:%s'", s.Name, name)
 		return nil
 	})
-	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
+	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.Wait(delay, func() bool { return !t.running() }) {
 		if t.exit != "OK" {
 			return nil, failure.New("%s", t.exit)
 		}

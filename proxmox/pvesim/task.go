@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
@@ -22,7 +23,7 @@ type task struct {
 	start, end  time.Time
 	exit        string // empty while it runs
 	log         []string
-	p           *process
+	p           *engine.Process
 	interrupted bool               // somebody asked for its end
 	faults      []*faults.Injected // that spoil it
 }
@@ -40,8 +41,8 @@ func (t *task) print(format string, args ...any) {
 func (c *Cluster) fork(h *host, who *access.Identity, kind, id string, body func(t *task) error) *task {
 	h.pids++
 	t := &task{
-		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.User, token: who.Token, start: c.now,
-		pstart: int64(c.now.Sub(h.since) / (10 * time.Millisecond)),
+		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.User, token: who.Token, start: c.Clock,
+		pstart: int64(c.Clock.Sub(h.since) / (10 * time.Millisecond)),
 	}
 	user := t.user
 	if t.token != "" {
@@ -49,18 +50,18 @@ func (c *Cluster) fork(h *host, who *access.Identity, kind, id string, body func
 	}
 	t.upid = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", h.Name, t.pid, t.pstart, t.start.Unix(), kind, id, user)
 	h.tasks = append(h.tasks, t)
-	t.p = c.start(func(p *process) {
+	t.p = c.Start(func(p *engine.Process) {
 		t.p = p
 		defer func() { // a task that is killed has not come to its end
 			if t.running() {
-				t.finish(c.now, "unexpected status")
+				t.finish(c.Clock, "unexpected status")
 			}
 		}()
 		err := c.taskFault(t, "begin")
 		if err == nil {
 			err = body(t)
 		}
-		t.finish(c.now, failure.Text(t.warned(err)))
+		t.finish(c.Clock, failure.Text(t.warned(err)))
 	})
 	return t
 }

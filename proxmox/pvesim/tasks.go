@@ -266,9 +266,9 @@ func (j *errand) endTask(t *task) {
 	}
 	t.interrupted = true
 	for range endLimits {
-		if j.p.wait(endLooks, nil); !t.running() {
+		if j.p.Wait(endLooks, nil); !t.running() {
 			return
 		}
 	}
-	t.p.kill()
+	t.p.Kill()
 }

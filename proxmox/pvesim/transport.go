@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"io"
 	"net"
 	"net/http"
@@ -75,10 +76,10 @@ func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error)
 	answered := make(chan *response, 1)
 	serve := func() {
 		var answer *response
-		f.c.do(func(p *process) { answer = f.serveAndLog(p, h, r) })
+		f.c.Do(func(p *engine.Process) { answer = f.serveAndLog(p, h, r) })
 		answered <- answer
 	}
-	if f.c.speed == 0 || ctx.Done() == nil {
+	if f.c.Speed == 0 || ctx.Done() == nil {
 		serve()
 	} else {
 		go serve()
@@ -101,7 +102,7 @@ func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error)
 func (f *front) dial(name string) (*host, error) {
 	var h *host
 	up := false
-	f.c.with(func() {
+	f.c.With(func() {
 		if h = f.lookUp(name); h != nil {
 			up = h.up
 		}

@@ -94,7 +94,7 @@ func TestRequestsEndWithTheirContextWhenTimeIsReal(t *testing.T) {
 
 func TestHostsThatAreNotThereCannotBeDialled(t *testing.T) {
 	c := newCluster(t, nil)
-	c.with(func() { c.host("pve2").up = false })
+	c.With(func() { c.host("pve2").up = false })
 	for name, want := range map[string]string{
 		"pve1": "", "10.99.0.3": "", "127.0.0.1": "", "localhost": "",
 		"pve2": "dial tcp 10.99.0.2:8006: no route to host", "pve9": "dial tcp: lookup pve9: no such host",

@@ -87,7 +87,7 @@ func upload(k *call) (any, error) {
 		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
 	}
 	v.data, v.size = k.file, int64(len(k.file))
-	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.Clock, k.entry.pids)), "-", "")
 	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
 	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *job) error {
 		j.print("starting file import from: %s", tmp)
@@ -141,7 +141,7 @@ func (j *errand) store(h *host, s *storage, v *volume) error {
 	if v.size > room || s.filled[s.place(h)] > 0 {
 		return failure.New("cp: error writing '%s': No space left on device", s.path(v.name))
 	}
-	v.at = j.c.now
+	v.at = j.c.Clock
 	s.at(h)[v.name] = v
 	return nil
 }

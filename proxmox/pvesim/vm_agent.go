@@ -75,7 +75,7 @@ var agentCommands = map[string]func(k *call, m *vm) any{
 	"get-memory-block-info":  func(*call, *vm) any { return map[string]any{"size": 128 << 20} },
 	"get-memory-blocks":      agentMemoryBlocks,
 	"get-osinfo":             agentSystem,
-	"get-time":               func(k *call, _ *vm) any { return k.c.now.UnixNano() },
+	"get-time":               func(k *call, _ *vm) any { return k.c.Clock.UnixNano() },
 	"get-timezone":           func(*call, *vm) any { return map[string]any{"zone": "UTC", "offset": 0} },
 	"get-users":              func(*call, *vm) any { return []any{} },
 	"get-vcpus":              agentCPUs,
@@ -106,8 +106,8 @@ func (k *call) askAgent() (*vm, error) {
 	if !m.running() {
 		return nil, failure.New("VM %d is not running", m.id)
 	}
-	k.p.sleep(k.c.agentFault(m))
-	if !k.p.wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
+	k.p.Sleep(k.c.agentFault(m))
+	if !k.p.Wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
 		return nil, failure.New("QEMU guest agent is not running")
 	}
 	return m, nil

@@ -231,12 +231,12 @@ func (n *cloning) clone(j *job) error {
 		if err := j.lock(l, waitFileOfClone, lockFile(n.source)); err != nil {
 			return err
 		}
-		defer l.unlock()
+		defer l.Unlock()
 	} else {
 		if err := j.share(l, waitFileOfClone, lockFile(n.source)); err != nil {
 			return err
 		}
-		defer l.unshare()
+		defer l.Unshare()
 	}
 	return j.locked(n.id, waitFileOfClone, func() error { return n.cloneLocked(j) })
 }
@@ -433,7 +433,7 @@ func printBytes(n int64) string {
 
 // undoClone removes what a clone that failed has made.
 func (n *cloning) undoClone(j *job, made []string, why error) error {
-	j.p.sleep(cloneLinger + cloneTidies)
+	j.p.Sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
 		if err := j.free(volid); err != nil {
 			j.print("%s", failure.Text(err))

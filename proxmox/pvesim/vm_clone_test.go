@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -115,14 +116,14 @@ func TestOneOfThreeClonesToOneIDWins(t *testing.T) {
 func (r *rig) together(lines ...string) {
 	r.Helper()
 	done := 0
-	r.with(func() {
+	r.With(func() {
 		for _, line := range lines {
 			method, rest, _ := strings.Cut(line, " ")
 			path, form, _ := strings.Cut(rest, " ")
 			req := &request{method: method, path: "/api2/json" + path, header: map[string][]string{
 				"Authorization": {"PVEAPIToken=" + r.token}, "Content-Type": {"application/x-www-form-urlencoded"},
 			}, body: []byte(strings.ReplaceAll(form, " ", "&"))}
-			r.Cluster.start(func(p *process) {
+			r.Cluster.Start(func(p *engine.Process) {
 				if answer := r.serve(p, r.hosts[0], req); answer.status != 200 {
 					r.Errorf("%s: %d %s", line, answer.status, answer.reason)
 				}
@@ -231,7 +232,7 @@ func TestCloneThatIsKilledLeavesItsLockBehind(t *testing.T) {
 		t.Errorf("what is left is %v", conf)
 	}
 	r.ends(r.start("DELETE /nodes/pve1/qemu/100"), "VM is locked (clone)")
-	if l := r.host("pve1").file(100); l.held || r.storages["local"].lockOf(r.host("pve1")).held {
+	if l := r.host("pve1").file(100); l.Held || r.storages["local"].lockOf(r.host("pve1")).Held {
 		t.Error("a lock on a file is still held by nobody")
 	}
 }

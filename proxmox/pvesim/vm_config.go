@@ -234,7 +234,7 @@ func postConfig(k *call) (any, error) {
 		return j.locked(u.id, waitFile, func() error { return u.update(j) })
 	})
 	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
-	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
+	if delay > 0 && k.p.Wait(delay, func() bool { return !t.running() }) {
 		if t.failed() {
 			return nil, failure.New("failed to update VM %d: %s", u.id, t.exit)
 		}

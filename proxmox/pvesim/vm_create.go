@@ -130,7 +130,7 @@ func (j *job) reserve(id int) error {
 }
 
 func (g *machines) newVM(h *host, id int, conf map[string]string) *vm {
-	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: g.c.now}
+	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: g.c.Clock}
 	g.vms[id] = m
 	return m
 }
@@ -170,7 +170,7 @@ func (n *creation) build(j *job) error {
 		return err
 	}
 	conf := maps.Clone(n.conf)
-	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.c.now.Unix())
+	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.c.Clock.Unix())
 	made, err := j.drives(n.id, conf, n.conf, n.storage)
 	if err != nil {
 		return err

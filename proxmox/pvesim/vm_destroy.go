@@ -74,7 +74,7 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 			j.print("NOTE: removed VM %d from HA resource configuration.", id)
 		}
 	}
-	j.p.sleep(takes / destroyedShare) // past the point of return, nothing interrupts it
+	j.p.Sleep(takes / destroyedShare) // past the point of return, nothing interrupts it
 	delete(j.c.vms, id)
 	return nil
 }

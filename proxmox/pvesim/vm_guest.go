@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
-
-// never is longer than any cluster lives.
-const never = 100 * 365 * 24 * time.Hour
 
 // machines are the virtual machines of all hosts, with who is notified of them.
 type machines struct {
@@ -23,14 +21,14 @@ type machines struct {
 func (g *machines) switchOn(m *vm) {
 	m.host.pids++
 	m.pid = 1000 + m.host.pids
-	m.state, m.since, m.Made = "running", g.c.now, nil
+	m.state, m.since, m.Made = "running", g.c.Clock, nil
 	g.live(m)
 }
 
 // switchOff is the end of a machine's QEMU, whoever is to blame.
 func (g *machines) switchOff(m *vm) {
 	if m.running() {
-		m.state, m.since, m.pid = "stopped", g.c.now, 0
+		m.state, m.since, m.pid = "stopped", g.c.Clock, 0
 	}
 	g.halt(m)
 }
@@ -38,7 +36,7 @@ func (g *machines) switchOff(m *vm) {
 // halt ends a guest, and says so if it had booted.
 func (g *machines) halt(m *vm) {
 	if m.awake && g.onHalt != nil {
-		g.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), At: g.c.now})
+		g.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), At: g.c.Clock})
 	}
 	m.endGuest()
 }
@@ -46,7 +44,7 @@ func (g *machines) halt(m *vm) {
 func (m *vm) endGuest() {
 	m.agent, m.awake = false, false
 	if m.guest != nil {
-		m.guest.kill()
+		m.guest.Kill()
 		m.guest = nil
 	}
 }
@@ -67,9 +65,9 @@ func (g *machines) live(m *vm) {
 
 // boot lets a guest come up after a while.
 func (g *machines) boot(m *vm, takes time.Duration) {
-	m.guest = g.c.start(func(p *process) {
-		p.sleep(takes)
-		p.wait(never, func() bool { return m.state == "running" })
+	m.guest = g.c.Start(func(p *engine.Process) {
+		p.Sleep(takes)
+		p.Wait(engine.Never, func() bool { return m.state == "running" })
 		m.guest = nil
 		m.wakeUp()
 		g.tell(m)
@@ -98,8 +96,8 @@ func (m *vm) askToStop(c *Cluster) {
 		return
 	}
 	takes := guestStops.Draw(c.rng("shutdown"))
-	m.guest = c.start(func(p *process) {
-		p.sleep(takes)
+	m.guest = c.Start(func(p *engine.Process) {
+		p.Sleep(takes)
 		m.guest = nil
 		c.switchOff(m)
 	})
@@ -113,7 +111,7 @@ func (g *machines) tell(m *vm) {
 	user, meta, network := g.seedOf(m)
 	g.onBoot(Boot{
 		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), Config: maps.Clone(m.Conf),
-		UserData: user, MetaData: meta, NetworkConfig: network, At: g.c.now,
+		UserData: user, MetaData: meta, NetworkConfig: network, At: g.c.Clock,
 	})
 }
 
@@ -126,7 +124,7 @@ func (g *machines) hostDied(h *host) {
 	}
 	for _, t := range h.tasks {
 		if t.running() {
-			t.p.kill()
+			t.p.Kill()
 		}
 	}
 	h.files = nil

@@ -181,7 +181,7 @@ func postMigrate(k *call) (any, error) {
 func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *task {
 	return g.c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
-			n.started = j.c.now
+			n.started = j.c.Clock
 			if err := n.migrate(j); err != nil {
 				n.print(j, "ERROR: migration aborted (duration %s): %s", n.lasted(j), failure.Text(err))
 				if wasPut(err) {
@@ -196,11 +196,11 @@ func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *tas
 }
 
 func (n *migration) print(j *job, format string, args ...any) {
-	j.print(j.c.now.UTC().Format(migrateStamp)+" "+format, args...)
+	j.print(j.c.Clock.UTC().Format(migrateStamp)+" "+format, args...)
 }
 
 func (n *migration) lasted(j *job) string {
-	return time.Time{}.Add(j.c.now.Sub(n.started)).Format(time.TimeOnly)
+	return time.Time{}.Add(j.c.Clock.Sub(n.started)).Format(time.TimeOnly)
 }
 
 // migrate moves a machine. Nothing has moved if it fails.

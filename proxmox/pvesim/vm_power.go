@@ -299,7 +299,7 @@ func postReset(k *call) (any, error) {
 		return nil, err
 	}
 	return k.whenRunning("qmreset", func(j *job, m *vm) error {
-		m.since = j.c.now
+		m.since = j.c.Clock
 		j.c.live(m)
 		return nil
 	}), nil
@@ -401,7 +401,7 @@ func (j *job) toDisk(m *vm, storage string) error {
 	if err := j.write(m.id); err != nil {
 		return err
 	}
-	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.c.now.Unix()))
+	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.c.Clock.Unix()))
 	if err != nil {
 		return err
 	}

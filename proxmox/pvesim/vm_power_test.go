@@ -183,12 +183,12 @@ func TestMachinesOfADeadHostStop(t *testing.T) {
 	r.does("POST /nodes/pve1/qemu/101/status/start")
 	clone := r.start("POST /nodes/pve1/qemu/9000/clone newid=102")
 	r.Advance(3 * time.Second)
-	r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) })
+	r.With(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) })
 	if clone.exit != "unexpected status" || r.vms[100].running() || r.vms[102].Conf["lock"] != "clone" {
 		t.Errorf("the clone ended %q, VM 100 is %s, and 102 is locked %q", clone.exit, r.vms[100].state, r.vms[102].Conf["lock"])
 	}
 	r.Advance(time.Minute)
-	r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) })
+	r.With(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) })
 	r.Advance(2 * time.Minute)
 	if !r.vms[100].awake || r.vms[101].running() { // its template has onboot
 		t.Errorf("VM 100 is %s, and 101 %s", r.vms[100].state, r.vms[101].state)
@@ -258,8 +258,8 @@ func TestHaltsAreTold(t *testing.T) {
 		{"a reset", func() { r.must("POST /nodes/pve1/qemu/100/status/reset") }, "halt 100, boot 100"},
 		{"a shutdown", func() { r.does("POST /nodes/pve1/qemu/100/status/shutdown") }, "halt 100"},
 		{"another start", func() { r.does("POST /nodes/pve1/qemu/100/status/start") }, "boot 100"},
-		{"the end of its host", func() { r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) }) }, "halt 100"},
-		{"the host's return", func() { r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) }) }, "boot 100"},
+		{"the end of its host", func() { r.With(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) }) }, "halt 100"},
+		{"the host's return", func() { r.With(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) }) }, "boot 100"},
 	} {
 		told = nil
 		c.do()

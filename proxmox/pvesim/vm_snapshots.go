@@ -117,7 +117,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 		}
 		conf["vmstate"] = state
 	}
-	m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: name, Description: text, At: j.c.now, Conf: conf, Parent: m.Conf["parent"], State: "prepare"})
+	m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: name, Description: text, At: j.c.Clock, Conf: conf, Parent: m.Conf["parent"], State: "prepare"})
 	m.Conf["lock"] = "snapshot"
 	return nil
 }

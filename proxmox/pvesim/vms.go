@@ -209,7 +209,7 @@ func (j *errand) locked(id int, limit time.Duration, do func() error) error {
 	if err := j.lock(l, limit, lockFile(id)); err != nil {
 		return err
 	}
-	defer l.unlock()
+	defer l.Unlock()
 	return do()
 }
 
@@ -295,7 +295,7 @@ func (m *vm) usage() (cpu float64, mem int64) {
 
 // activity is what runs only in a virtual machine that does.
 func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
-	s["status"], s["pid"], s["uptime"] = "running", m.pid, int64(c.now.Sub(m.since).Seconds())
+	s["status"], s["pid"], s["uptime"] = "running", m.pid, int64(c.Clock.Sub(m.since).Seconds())
 	s["cpu"], s["mem"] = m.usage()
 	s["memhost"] = s["mem"]
 	for _, of := range []string{"cpu", "io", "memory"} {
@@ -344,7 +344,7 @@ func getHistory(k *call) (any, error) {
 	step := history[k.in["timeframe"]]
 	s, points := m.status(k.c, false), []any{}
 	for i := range historyPoints {
-		at := k.c.now.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
+		at := k.c.Clock.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
 		point := map[string]any{"time": at.Unix()}
 		if m.running() && !at.Before(m.since) {
 			for _, key := range []string{"cpu", "mem", "maxmem", "maxdisk", "disk", "netin", "netout"} {

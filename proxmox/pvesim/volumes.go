@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
@@ -68,10 +69,10 @@ func (s *storage) at(h *host) map[string]*volume {
 	return all
 }
 
-func (s *storage) lockOf(h *host) *flock {
+func (s *storage) lockOf(h *host) *engine.Flock {
 	l := s.locks[s.place(h)]
 	if l == nil {
-		l = &flock{}
+		l = &engine.Flock{}
 		s.locks[s.place(h)] = l
 	}
 	return l
@@ -241,9 +242,9 @@ func (j *errand) lockStorage(s *storage) (unlock func(), err error) {
 		if err := j.lock(l, waitStorage, "/var/lock/pve-manager/pve-storage-"+s.Name); err != nil {
 			return nil, err
 		}
-		return l.unlock, nil
+		return l.Unlock, nil
 	}
-	for left := waitStorage; l.held; left -= time.Second {
+	for left := waitStorage; l.Held; left -= time.Second {
 		if left <= 0 {
 			return nil, failure.New("cfs-lock 'storage-%s' error: got lock request timeout", s.Name)
 		}
@@ -255,8 +256,8 @@ func (j *errand) lockStorage(s *storage) (unlock func(), err error) {
 	if !j.c.quorate(j.host) {
 		return nil, failure.New("cfs-lock 'storage-%s' error: no quorum!", s.Name)
 	}
-	l.held = true
-	return l.unlock, nil
+	l.Held = true
+	return l.Unlock, nil
 }
 
 // wanted is a volume that is to be made.
@@ -293,7 +294,7 @@ func (j *errand) allocate(s *storage, w wanted) (*volume, error) {
 
 // fill writes what belongs into a new volume. If it does not fit, nothing is left of it.
 func (j *errand) fill(s *storage, v *volume, size int64, takes time.Duration, backing string) error {
-	v.at = j.c.now
+	v.at = j.c.Clock
 	s.at(j.host)[v.name] = v
 	if size <= cloudInitSize { // moments, in which nothing is heard
 		j.doze(takes)
@@ -306,7 +307,7 @@ func (j *errand) fill(s *storage, v *volume, size int64, takes time.Duration, ba
 		delete(s.at(j.host), v.name)
 		return s.full(v)
 	}
-	v.size, v.at = size, j.c.now
+	v.size, v.at = size, j.c.Clock
 	j.logAllocated(s, v, backing)
 	return nil
 }

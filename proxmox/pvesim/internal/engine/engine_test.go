@@ -1,4 +1,4 @@
-package pvesim
+package engine
 
 import (
 	"fmt"
@@ -7,30 +7,26 @@ import (
 	"time"
 )
 
-func newEngine() *engine {
-	return &engine{now: time.Unix(0, 0), kick: make(chan struct{}, 1), over: make(chan struct{})}
-}
-
 func TestProcessesWaitInOrderOfTheirTime(t *testing.T) {
-	e := newEngine()
+	e := New(time.Unix(0, 0), 0)
 	var got []string
-	say := func(what string) { got = append(got, fmt.Sprintf("%s@%d", what, e.now.Unix())) }
-	var l flock
-	e.with(func() {
-		e.start(func(p *process) {
-			p.lock(&l, time.Second)
-			defer l.unlock()
+	say := func(what string) { got = append(got, fmt.Sprintf("%s@%d", what, e.Clock.Unix())) }
+	var l Flock
+	e.With(func() {
+		e.Start(func(p *Process) {
+			p.Lock(&l, time.Second)
+			defer l.Unlock()
 			say("locked")
-			p.sleep(5 * time.Second)
+			p.Sleep(5 * time.Second)
 			say("unlocking")
 		})
-		e.start(func(p *process) {
-			if !p.lock(&l, 2*time.Second) {
+		e.Start(func(p *Process) {
+			if !p.Lock(&l, 2*time.Second) {
 				say("gave up")
 			}
 		})
-		e.start(func(p *process) {
-			if p.lock(&l, 10*time.Second) {
+		e.Start(func(p *Process) {
+			if p.Lock(&l, 10*time.Second) {
 				say("took over")
 			}
 		})
@@ -45,20 +41,20 @@ func TestProcessesWaitInOrderOfTheirTime(t *testing.T) {
 }
 
 func TestDoReturnsWhenItsProcessIsOver(t *testing.T) {
-	e := newEngine()
-	e.do(func(p *process) { p.sleep(time.Hour) })
-	if got := e.now.Sub(time.Unix(0, 0)); got != time.Hour {
+	e := New(time.Unix(0, 0), 0)
+	e.Do(func(p *Process) { p.Sleep(time.Hour) })
+	if got := e.Clock.Sub(time.Unix(0, 0)); got != time.Hour {
 		t.Errorf("%s have passed, want 1h", got)
 	}
 }
 
 func TestKilledProcessRunsItsDeferredCalls(t *testing.T) {
-	e := newEngine()
+	e := New(time.Unix(0, 0), 0)
 	tidied := false
-	e.with(func() {
-		e.start(func(p *process) {
+	e.With(func() {
+		e.Start(func(p *Process) {
 			defer func() { tidied = true }()
-			p.sleep(time.Hour)
+			p.Sleep(time.Hour)
 			t.Error("it went on")
 		})
 	})
@@ -69,12 +65,11 @@ func TestKilledProcessRunsItsDeferredCalls(t *testing.T) {
 }
 
 func TestTimeFollowsTheWallClock(t *testing.T) {
-	e := newEngine()
-	e.speed, e.wall = 1000, time.Now()
-	go e.follow()
+	e := New(time.Unix(0, 0), 1000)
+	e.Begin()
 	defer e.Close()
 	started := time.Now()
-	e.do(func(p *process) { p.sleep(20 * time.Second) })
+	e.Do(func(p *Process) { p.Sleep(20 * time.Second) })
 	if took := time.Since(started); took < 20*time.Millisecond {
 		t.Errorf("20 s at 1000 times the speed were over after %s", took)
 	}

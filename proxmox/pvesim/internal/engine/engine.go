@@ -1,4 +1,4 @@
-package pvesim
+package engine
 
 import (
 	"iter"
@@ -6,27 +6,30 @@ import (
 	"time"
 )
 
-// engine runs the processes of the emulated world, one at a time and in a fixed order. All state of
+// Never is longer than any cluster lives.
+const Never = 100 * 365 * 24 * time.Hour
+
+// Engine runs the processes of the emulated world, one at a time and in a fixed order. All state of
 // the cluster is guarded by its lock, and a process holds that lock whenever it runs: between two
 // waits nothing else happens.
-type engine struct {
+type Engine struct {
 	mu    sync.Mutex
-	now   time.Time
-	speed float64 // of the wall clock; 0 lets time pass only while somebody waits
+	Clock time.Time
+	Speed float64 // of the wall clock; 0 lets time pass only while somebody waits
 	born  int
-	procs []*process // those that are not over, oldest first
+	procs []*Process // those that are not over, oldest first
 	idle  []*fiber   // whose processes are over
 	wall  time.Time  // of the wall clock when now was last brought up to date
 	kick  chan struct{}
-	over  chan struct{} // closed when the cluster is
+	Over  chan struct{} // closed when the cluster is
 }
 
-// process is code that takes emulated time. Only its own body calls wait and sleep.
-type process struct {
-	e     *engine
-	born  int
+// Process is code that takes emulated time. Only its own body calls wait and sleep.
+type Process struct {
+	e     *Engine
+	Born  int
 	on    *fiber
-	body  func(p *process)
+	body  func(p *Process)
 	wake  time.Time
 	ready func() bool
 	done  bool
@@ -36,14 +39,26 @@ type process struct {
 // fiber is the coroutine that processes run on, one after another. It is kept for the next process,
 // since the race detector never frees what it keeps of a coroutine.
 type fiber struct {
-	runs   *process
+	runs   *Process
 	resume func() (struct{}, bool)
 	cancel func()
 	yield  func(struct{}) bool
 }
 
-// killed is what a process that is killed unwinds with, so that its deferred calls run.
-type killed struct{}
+// New is an engine whose time begins at start, and passes by the wall clock times speed.
+func New(start time.Time, speed float64) *Engine {
+	return &Engine{Clock: start, Speed: speed, wall: time.Now(), kick: make(chan struct{}, 1), Over: make(chan struct{})}
+}
+
+// Begin lets time follow the wall clock, if it is to.
+func (e *Engine) Begin() {
+	if e.Speed > 0 {
+		go e.follow()
+	}
+}
+
+// Killed is what a process that is killed unwinds with, so that its deferred calls run.
+type Killed struct{}
 
 func newFiber() *fiber {
 	f := &fiber{}
@@ -61,7 +76,7 @@ func (f *fiber) run() (whole bool) {
 	defer func() {
 		p.done = true
 		if r := recover(); r != nil {
-			if _, ok := r.(killed); !ok {
+			if _, ok := r.(Killed); !ok {
 				panic(r)
 			}
 		}
@@ -70,10 +85,10 @@ func (f *fiber) run() (whole bool) {
 	return true
 }
 
-// start begins a process; it first runs when the engine settles.
-func (e *engine) start(body func(p *process)) *process {
+// Start begins a process; it first runs when the engine settles.
+func (e *Engine) Start(body func(p *Process)) *Process {
 	e.born++
-	p := &process{e: e, born: e.born, body: body, wake: e.now, ended: make(chan struct{})}
+	p := &Process{e: e, Born: e.born, body: body, wake: e.Clock, ended: make(chan struct{})}
 	if last := len(e.idle) - 1; last >= 0 {
 		p.on, e.idle = e.idle[last], e.idle[:last]
 	} else {
@@ -84,31 +99,39 @@ func (e *engine) start(body func(p *process)) *process {
 	return p
 }
 
-// wait lets time pass until ready, at most limit, and reports whether it is ready. Deferred calls
+// Wait lets time pass until ready, at most limit, and reports whether it is ready. Deferred calls
 // of a process that is being killed must not wait.
-func (p *process) wait(limit time.Duration, ready func() bool) bool {
+func (p *Process) Wait(limit time.Duration, ready func() bool) bool {
 	if ready != nil && ready() {
 		return true
 	}
-	p.wake, p.ready = p.e.now.Add(limit), ready
+	p.wake, p.ready = p.e.Clock.Add(limit), ready
 	if !p.on.yield(struct{}{}) {
-		panic(killed{})
+		panic(Killed{})
 	}
 	return ready != nil && ready()
 }
 
-// until lets time pass until ready.
-func (p *process) until(ready func() bool) { p.wait(never, ready) }
+// Wakes is when the process wakes, or now if it waits for something.
+func (p *Process) Wakes(now time.Time) time.Time {
+	if p.ready != nil {
+		return now
+	}
+	return p.wake
+}
 
-// sleep lets time pass.
-func (p *process) sleep(d time.Duration) {
+// Until lets time pass until ready.
+func (p *Process) Until(ready func() bool) { p.Wait(Never, ready) }
+
+// Sleep lets time pass.
+func (p *Process) Sleep(d time.Duration) {
 	if d > 0 {
-		p.wait(d, nil)
+		p.Wait(d, nil)
 	}
 }
 
-// kill ends a process where it waits. A process cannot kill itself: it returns.
-func (p *process) kill() {
+// Kill ends a process where it waits. A process cannot kill itself: it returns.
+func (p *Process) Kill() {
 	if p.done {
 		return
 	}
@@ -116,7 +139,7 @@ func (p *process) kill() {
 	p.e.bury(p)
 }
 
-func (e *engine) bury(p *process) {
+func (e *Engine) bury(p *Process) {
 	p.done = true
 	close(p.ended)
 	for i, q := range e.procs {
@@ -128,7 +151,7 @@ func (e *engine) bury(p *process) {
 }
 
 // settle runs every process that has something to do now.
-func (e *engine) settle() {
+func (e *Engine) settle() {
 	for {
 		p := e.next()
 		if p == nil {
@@ -147,9 +170,9 @@ func (e *engine) settle() {
 }
 
 // next is the oldest process that need not wait any longer.
-func (e *engine) next() *process {
+func (e *Engine) next() *Process {
 	for _, p := range e.procs {
-		if !p.wake.After(e.now) || p.ready != nil && p.ready() {
+		if !p.wake.After(e.Clock) || p.ready != nil && p.ready() {
 			return p
 		}
 	}
@@ -157,7 +180,7 @@ func (e *engine) next() *process {
 }
 
 // soonest is when the next process wakes.
-func (e *engine) soonest() (time.Time, bool) {
+func (e *Engine) soonest() (time.Time, bool) {
 	var at time.Time
 	for _, p := range e.procs {
 		if at.IsZero() || p.wake.Before(at) {
@@ -167,55 +190,55 @@ func (e *engine) soonest() (time.Time, bool) {
 	return at, len(e.procs) > 0
 }
 
-// do runs a process to its end and returns then. The caller does not hold the lock.
-func (e *engine) do(body func(p *process)) {
+// Do runs a process to its end and returns then. The caller does not hold the lock.
+func (e *Engine) Do(body func(p *Process)) {
 	p := e.launch(body)
 	e.nudge()
 	<-p.ended
 }
 
 // launch starts a process, and runs it to its end if time passes only while somebody waits.
-func (e *engine) launch(body func(p *process)) *process {
+func (e *Engine) launch(body func(p *Process)) *Process {
 	e.mu.Lock()
 	defer e.mu.Unlock() // whatever panics: who closes the cluster then must not wait for ever
 	e.catchUp()
-	p := e.start(body)
+	p := e.Start(body)
 	e.settle()
-	for e.speed == 0 && !p.done {
+	for e.Speed == 0 && !p.done {
 		at, _ := e.soonest() // p itself is there
-		e.now = at
+		e.Clock = at
 		e.settle()
 	}
 	return p
 }
 
 // Now is the time in the emulated cluster.
-func (e *engine) Now() time.Time {
+func (e *Engine) Now() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.catchUp()
-	return e.now
+	return e.Clock
 }
 
 // Advance lets time pass in a cluster whose time passes only while somebody waits.
-func (e *engine) Advance(d time.Duration) {
+func (e *Engine) Advance(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	until := e.now.Add(d)
+	until := e.Clock.Add(d)
 	e.settle()
 	for {
 		at, ok := e.soonest()
 		if !ok || at.After(until) {
 			break
 		}
-		e.now = at
+		e.Clock = at
 		e.settle()
 	}
-	e.now = until
+	e.Clock = until
 }
 
-// with gives f the cluster's state between two moments of it.
-func (e *engine) with(f func()) {
+// With gives f the cluster's state between two moments of it.
+func (e *Engine) With(f func()) {
 	defer e.nudge()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,22 +248,22 @@ func (e *engine) with(f func()) {
 }
 
 // catchUp moves the time to where the wall clock says it is, if it follows it.
-func (e *engine) catchUp() {
-	if e.speed == 0 {
+func (e *Engine) catchUp() {
+	if e.Speed == 0 {
 		return
 	}
 	now := time.Now()
-	e.now = e.now.Add(time.Duration(float64(now.Sub(e.wall)) * e.speed))
+	e.Clock = e.Clock.Add(time.Duration(float64(now.Sub(e.wall)) * e.Speed))
 	e.wall = now
 }
 
 // follow keeps processes running by the wall clock until the cluster is closed.
-func (e *engine) follow() {
+func (e *Engine) follow() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case <-e.over:
+		case <-e.Over:
 			return
 		case <-e.kick:
 		case <-timer.C:
@@ -251,7 +274,7 @@ func (e *engine) follow() {
 		at, ok := e.soonest()
 		pause := time.Hour
 		if ok {
-			pause = time.Duration(float64(at.Sub(e.now)) / e.speed)
+			pause = time.Duration(float64(at.Sub(e.Clock)) / e.Speed)
 		}
 		e.mu.Unlock()
 		timer.Reset(max(pause, 0))
@@ -259,7 +282,7 @@ func (e *engine) follow() {
 }
 
 // nudge makes follow look again: somebody may now wake sooner.
-func (e *engine) nudge() {
+func (e *Engine) nudge() {
 	select {
 	case e.kick <- struct{}{}:
 	default:
@@ -267,14 +290,14 @@ func (e *engine) nudge() {
 }
 
 // Close ends every process. A cluster that is not used any more must be closed.
-func (e *engine) Close() {
+func (e *Engine) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	select {
-	case <-e.over:
+	case <-e.Over:
 		return
 	default:
-		close(e.over)
+		close(e.Over)
 	}
 	for len(e.procs) > 0 {
 		p := e.procs[len(e.procs)-1]
@@ -282,7 +305,7 @@ func (e *engine) Close() {
 			e.bury(p)
 			continue
 		}
-		p.kill()
+		p.Kill()
 	}
 	for _, f := range e.idle {
 		f.cancel()
@@ -290,22 +313,22 @@ func (e *engine) Close() {
 	e.idle = nil
 }
 
-// flock is a lock that is waited for: that on a VM's configuration, or on a storage. One process
+// Flock is a lock that is waited for: that on a VM's configuration, or on a storage. One process
 // holds it alone, or several share it.
-type flock struct {
-	held   bool
-	shared int
+type Flock struct {
+	Held   bool
+	Shared int
 }
 
-// lock takes the lock for this process alone, or reports that it could not within the limit.
-func (p *process) lock(l *flock, limit time.Duration) bool {
-	if !p.wait(limit, func() bool { return !l.held && l.shared == 0 }) {
+// Lock takes the lock for this process alone, or reports that it could not within the limit.
+func (p *Process) Lock(l *Flock, limit time.Duration) bool {
+	if !p.Wait(limit, func() bool { return !l.Held && l.Shared == 0 }) {
 		return false
 	}
-	l.held = true
+	l.Held = true
 	return true
 }
 
-func (l *flock) unlock() { l.held = false }
+func (l *Flock) Unlock() { l.Held = false }
 
-func (l *flock) unshare() { l.shared-- }
+func (l *Flock) Unshare() { l.Shared-- }
