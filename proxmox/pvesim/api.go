@@ -1,9 +1,11 @@
 package pvesim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -43,7 +45,8 @@ func endpoints() []endpoint {
 
 // call is one call of an endpoint.
 type call struct {
-	view
+	caller
+	entry   *host // which was asked
 	p       *engine.Process
 	node    *host             // who answers: the host named in the path, or the entry
 	vars    map[string]string // from the path
@@ -57,16 +60,8 @@ type call struct {
 	faults []*faults.Injected // that spoil it
 }
 
-// A call by domain: on its way in and out, on high availability, and on roles.
-type (
-	exchange struct{ *call }
-	haCall   struct{ *call }
-	roleCall struct{ *call }
-)
-
-func (k *call) exchange() exchange { return exchange{k} }
-func (k *call) ha() haCall         { return haCall{k} }
-func (k *call) roles() roleCall    { return roleCall{k} }
+// exchange is a call on its way in and out.
+type exchange struct{ *call }
 
 // How long the server waits for things. They are all here, so that one look shows what the
 // emulated cluster's days are made of.
@@ -115,3 +110,34 @@ func or(parts ...rule) rule  { return rule{op: "or", parts: parts} }
 
 // given makes a rule hold only when a parameter is given.
 func (r rule) given(param string) rule { r.when = param; return r }
+
+// errand is the call's own work.
+func (k *call) errand() *errand {
+	return &errand{caller: k.caller, patience: patience{p: k.p}, host: k.node}
+}
+
+// task starts a task on the host that answers, and returns its UPID.
+func (k *call) task(kind, id string, body func(j *errand) error) string {
+	return k.c.work(k.node, k.who, kind, id, body).upid
+}
+
+// writeUsers changes who there is and who may what, which needs quorum. Whatever goes wrong
+// meanwhile ends up in one text, with its status in it if it had one of its own.
+func (k *call) writeUsers(what string, change func() error) error {
+	err := k.c.lockFile(k.p, k.node, "user_cfg")
+	if err == nil {
+		err = change()
+	}
+	if err == nil {
+		return nil
+	}
+	e := failure.From(err)
+	if e.Status == 500 {
+		return failure.New("%s: %s", what, e.Reason)
+	}
+	text := fmt.Sprintf("%s: %d %s", what, e.Status, e.Reason)
+	for _, key := range sorted(e.Errors) {
+		text += fmt.Sprintf("\n%s: %s", key, e.Errors[key])
+	}
+	return failure.New("%s", text)
+}

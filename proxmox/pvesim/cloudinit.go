@@ -11,7 +11,7 @@ import (
 
 //nolint:gosec // instance ids are made with it
 
-func getCloudInit(k *call) (any, error) {
+func getCloudInit(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func getCloudInit(k *call) (any, error) {
 	return all, nil
 }
 
-func putCloudInit(k *call) (any, error) {
+func putCloudInit(k *vmCall) (any, error) {
 	j, id := k.job(), k.id()
 	return nil, j.locked(id, waitFile, func() error {
 		m, err := j.config(id)
@@ -85,7 +85,7 @@ func (j *job) makeSeed(m *vm) error {
 }
 
 // mustBe refuses a volume that is not there.
-func (j *errand) mustBe(volid string) error {
+func (j *job) mustBe(volid string) error {
 	storage, _, _ := vmconf.SplitVolume(volid)
 	if _, err := j.c.storageOn(j.host, storage); err != nil {
 		return err
@@ -112,16 +112,16 @@ func (j *job) remake(m *vm, d vmconf.Drive) error {
 type seed struct{ user, network, meta []byte }
 
 // custom is one of the files of a seed: somebody's own, or what Proxmox VE says.
-func (g *machines) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
+func (c *Cluster) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
 	if volid := m.Custom()[kind]; volid != "" {
-		if _, v := g.c.volume(m.host, volid); v != nil {
+		if _, v := c.volume(m.host, volid); v != nil {
 			return v.data
 		}
 	}
 	return []byte(otherwise(m.Conf, m.id))
 }
 
-func getDump(k *call) (any, error) {
+func getDump(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err

@@ -75,18 +75,18 @@ type Cluster struct {
 	*engine.Engine
 	wiring
 	reports
-	datacenter
 	machines
 	stores
 	front
-	cfg    Config
-	began  time.Time
-	hosts  []*host // by name
-	access *access.Access
-	ha     ha
-	chance map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
-	faults faults.Set
-	afoot  []*fault
+	cfg     Config
+	options map[string]any // of the datacenter, as they are set
+	began   time.Time
+	hosts   []*host // by name
+	access  *access.Access
+	ha      ha
+	chance  map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
+	faults  faults.Set
+	afoot   []*fault
 }
 
 // Boot is a virtual machine that has booted, with what it was told.

@@ -44,14 +44,8 @@ func getClusterStatus(k *call) (any, error) {
 	return all, nil
 }
 
-// datacenter is what holds for the whole cluster.
-type datacenter struct {
-	c       *Cluster
-	options map[string]any // as they are set
-}
-
 // name is the cluster's.
-func (d *datacenter) name() string { return cmp.Or(d.c.cfg.Name, "lab") }
+func (c *Cluster) name() string { return cmp.Or(c.cfg.Name, "lab") }
 
 func number(is bool) int {
 	if is {
@@ -143,11 +137,11 @@ func setOptions(k *call) (any, error) {
 
 // allowedTags are those that somebody may give and take: administrators all that there are, others
 // what the options leave them.
-func (d *datacenter) allowedTags(who *access.Identity) []string {
-	text, _ := d.options["user-tag-access"].(string)
+func (c *Cluster) allowedTags(who *access.Identity) []string {
+	text, _ := c.options["user-tag-access"].(string)
 	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
-	registered, _ := d.options["registered-tags"].(string)
-	admin := d.c.access.May(who, "/", "Sys.Modify")
+	registered, _ := c.options["registered-tags"].(string)
+	admin := c.access.May(who, "/", "Sys.Modify")
 	allow := tags.Or("user-allow", "free")
 	all := map[string]bool{}
 	if admin || allow != "none" {
@@ -156,9 +150,9 @@ func (d *datacenter) allowedTags(who *access.Identity) []string {
 		}
 	}
 	if admin || allow == "free" || allow == "existing" {
-		for id, m := range d.c.vms {
+		for id, m := range c.vms {
 			for _, tag := range params.SplitList(m.Conf["tags"]) {
-				all[tag] = all[tag] || admin || d.c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
+				all[tag] = all[tag] || admin || c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}
 	}

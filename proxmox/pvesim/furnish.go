@@ -10,27 +10,27 @@ import (
 )
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
-func (g *machines) furnish(m *vm, v VM) {
-	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, g.c.Clock.Unix())}
+func (c *Cluster) furnish(m *vm, v VM) {
+	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, c.Clock.Unix())}
 	if v.Disk > 0 {
-		defaults["scsi0"] = g.furnishDisk(m, v)
+		defaults["scsi0"] = c.furnishDisk(m, v)
 		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
 		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
 	}
 	m.otherwise(defaults)
 	for _, key := range vmconf.DrivesOf(m.Conf) {
-		g.furnishDrive(m, key)
+		c.furnishDrive(m, key)
 	}
-	g.c.complete(m.Conf)
+	c.complete(m.Conf)
 	m.otherwise(map[string]string{
-		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(g.c.rng("uuids")), "vmgenid": vmconf.NewUUID(g.c.rng("uuids")),
+		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
 	})
 	if tags := m.Conf["tags"]; tags != "" {
-		m.Conf["tags"] = g.c.normalTags(tags)
+		m.Conf["tags"] = c.normalTags(tags)
 	}
 	if v.Running {
 		m.host.pids++
-		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(g.c) != guestNone
+		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
 		m.agent = m.awake && vmconf.AgentEnabled(m.Conf)
 	}
 }
@@ -45,8 +45,8 @@ func (m *vm) otherwise(conf map[string]string) {
 }
 
 // furnishDisk puts a machine's disk on its storage.
-func (g *machines) furnishDisk(m *vm, v VM) string {
-	s := g.c.storages[v.Storage]
+func (c *Cluster) furnishDisk(m *vm, v VM) string {
+	s := c.storages[v.Storage]
 	format := s.formatFor("qcow2")
 	name := s.freeName(m.host, v.ID, format)
 	if v.Template && s.canBase() {
@@ -56,17 +56,17 @@ func (g *machines) furnishDisk(m *vm, v VM) string {
 	if guest == "none" {
 		guest = guestNone
 	}
-	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: g.c.Clock, guest: guest}
+	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: c.Clock, guest: guest}
 	s.at(m.host)[name] = disk
 	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
 
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for
 // where it belongs.
-func (g *machines) furnishDrive(m *vm, key string) {
+func (c *Cluster) furnishDrive(m *vm, key string) {
 	d := vmconf.ParseDrive(m.Conf[key])
 	storage, name, _ := vmconf.SplitVolume(d.File)
-	s := g.c.storages[storage]
+	s := c.storages[storage]
 	if s == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (g *machines) furnishDrive(m *vm, key string) {
 	default:
 		return
 	}
-	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: g.c.Clock}
+	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: c.Clock}
 	s.at(m.host)[v.name] = v
 	d.File = s.volid(v)
 	delete(d.Opts, "format")

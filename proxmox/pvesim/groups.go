@@ -7,7 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
-func listGroups(k *call) (any, error) {
+func listGroups(k *userCall) (any, error) {
 	list := []map[string]any{}
 	for _, name := range sorted(k.c.access.Groups) {
 		if !k.c.access.MayAny(k.who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
@@ -22,7 +22,7 @@ func listGroups(k *call) (any, error) {
 	return list, nil
 }
 
-func (k *call) group() (*access.Group, error) {
+func (k *userCall) group() (*access.Group, error) {
 	g := k.c.access.Groups[k.in["groupid"]]
 	if g == nil {
 		return nil, fmt.Errorf("group '%s' does not exist", k.in["groupid"])
@@ -30,7 +30,7 @@ func (k *call) group() (*access.Group, error) {
 	return g, nil
 }
 
-func getGroup(k *call) (any, error) {
+func getGroup(k *userCall) (any, error) {
 	g, err := k.group()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func getGroup(k *call) (any, error) {
 	return answer, nil
 }
 
-func createGroup(k *call) (any, error) {
+func createGroup(k *userCall) (any, error) {
 	name := k.in["groupid"]
 	return nil, k.writeUsers("create group failed", func() error {
 		if k.c.access.Groups[name] != nil {
@@ -53,7 +53,7 @@ func createGroup(k *call) (any, error) {
 	})
 }
 
-func changeGroup(k *call) (any, error) {
+func changeGroup(k *userCall) (any, error) {
 	return nil, k.writeUsers("update group failed", func() error {
 		g, err := k.group()
 		if err == nil {
@@ -63,7 +63,7 @@ func changeGroup(k *call) (any, error) {
 	})
 }
 
-func deleteGroup(k *call) (any, error) {
+func deleteGroup(k *userCall) (any, error) {
 	return nil, k.writeUsers("delete group failed", func() error {
 		if _, err := k.group(); err != nil {
 			return err

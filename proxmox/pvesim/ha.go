@@ -58,31 +58,31 @@ type haWish struct{ SID, State, Target string }
 var haEndpoints = []endpoint{
 	{method: "GET", path: "/cluster/ha", may: may("/", "Sys.Audit"), do: index("id", "status resources groups rules")},
 	{method: "GET", path: "/cluster/ha/status", may: anybody, do: index("name", "current manager_status")},
-	{method: "GET", path: "/cluster/ha/status/current", may: may("/", "Sys.Audit"), do: getHAStatus},
-	{method: "GET", path: "/cluster/ha/status/manager_status", may: may("/", "Sys.Audit"), do: getHAManager},
-	{method: "GET", path: "/cluster/ha/resources", may: may("/", "Sys.Audit"), do: getHAResources, in: `type?:enum(ct,vm)`},
-	{method: "POST", path: "/cluster/ha/resources", may: may("/", "Sys.Console"), protected: true, do: addHAResource,
+	{method: "GET", path: "/cluster/ha/status/current", may: may("/", "Sys.Audit"), do: haDo(getHAStatus)},
+	{method: "GET", path: "/cluster/ha/status/manager_status", may: may("/", "Sys.Audit"), do: haDo(getHAManager)},
+	{method: "GET", path: "/cluster/ha/resources", may: may("/", "Sys.Audit"), do: haDo(getHAResources), in: `type?:enum(ct,vm)`},
+	{method: "POST", path: "/cluster/ha/resources", may: may("/", "Sys.Console"), protected: true, do: haDo(addHAResource),
 		in: haResourceNotation + ` sid:ha-resource-or-vm-id type?:enum(ct,vm)`},
-	{method: "GET", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Audit"), do: getHAResource},
-	{method: "PUT", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: changeHAResource,
+	{method: "GET", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Audit"), do: haDo(getHAResource)},
+	{method: "PUT", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHAResource),
 		in: haResourceNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: removeHAResource, in: `purge?:bool`},
-	{method: "POST", path: "/cluster/ha/resources/{sid}/migrate", may: may("/", "Sys.Console"), protected: true, do: moveHAResource, in: `node:node`},
-	{method: "POST", path: "/cluster/ha/resources/{sid}/relocate", may: may("/", "Sys.Console"), protected: true, do: moveHAResource, in: `node:node`},
-	{method: "GET", path: "/cluster/ha/groups", may: may("/", "Sys.Audit"), do: getHAGroups},
-	{method: "POST", path: "/cluster/ha/groups", may: may("/", "Sys.Console"), protected: true, do: addHAGroup,
+	{method: "DELETE", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHAResource), in: `purge?:bool`},
+	{method: "POST", path: "/cluster/ha/resources/{sid}/migrate", may: may("/", "Sys.Console"), protected: true, do: haDo(moveHAResource), in: `node:node`},
+	{method: "POST", path: "/cluster/ha/resources/{sid}/relocate", may: may("/", "Sys.Console"), protected: true, do: haDo(moveHAResource), in: `node:node`},
+	{method: "GET", path: "/cluster/ha/groups", may: may("/", "Sys.Audit"), do: haDo(getHAGroups)},
+	{method: "POST", path: "/cluster/ha/groups", may: may("/", "Sys.Console"), protected: true, do: haDo(addHAGroup),
 		in: haGroupNotation + ` group:configid nodes:ha-node-list type?:enum(group)`},
-	{method: "GET", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Audit"), do: getHAGroup},
-	{method: "PUT", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: changeHAGroup,
+	{method: "GET", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Audit"), do: haDo(getHAGroup)},
+	{method: "PUT", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHAGroup),
 		in: haGroupNotation + ` nodes?:ha-node-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: removeHAGroup},
-	{method: "GET", path: "/cluster/ha/rules", may: may("/", "Sys.Audit"), do: getHARules, in: `type?:enum(node-affinity,resource-affinity) resource?:str`},
-	{method: "POST", path: "/cluster/ha/rules", may: may("/", "Sys.Console"), protected: true, do: addHARule,
+	{method: "DELETE", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHAGroup)},
+	{method: "GET", path: "/cluster/ha/rules", may: may("/", "Sys.Audit"), do: haDo(getHARules), in: `type?:enum(node-affinity,resource-affinity) resource?:str`},
+	{method: "POST", path: "/cluster/ha/rules", may: may("/", "Sys.Console"), protected: true, do: haDo(addHARule),
 		in: haRuleNotation + ` rule:configid type:enum(node-affinity,resource-affinity) resources:ha-resource-id-list`},
-	{method: "GET", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Audit"), do: getHARule},
-	{method: "PUT", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: changeHARule,
+	{method: "GET", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Audit"), do: haDo(getHARule)},
+	{method: "PUT", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHARule),
 		in: haRuleNotation + ` type:enum(node-affinity,resource-affinity) resources?:ha-resource-id-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: removeHARule},
+	{method: "DELETE", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHARule)},
 }
 
 // How entries of its configuration files are declared.
@@ -384,19 +384,18 @@ func (a *ha) act(sid string, s *service) {
 // task has a host do something to a virtual machine in high availability's own name.
 func (a *ha) task(m *vm, kind string) *task {
 	id := m.id
-	return a.c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *job) error {
+	return a.c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *errand) error {
 		if kind == "qmstart" {
-			return j.powerOn(id, false)
+			return powerOnAgain(j, id)
 		}
-		return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(j)
+		return shutDown(j, id)
 	})
 }
 
 // move moves a virtual machine to the host that the service is to be on.
 func (a *ha) move(m *vm, s *service) {
-	n := &migration{id: m.id, target: s.goal, online: m.running(), disks: true}
 	s.state = "migrate"
-	t := a.c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
+	t := a.c.move(m, s.goal)
 	a.c.Start(func(p *engine.Process) {
 		p.Until(func() bool { return !t.running() })
 		s.goal, s.host, s.state = nil, m.host, "started"
@@ -443,7 +442,7 @@ func haEntry(of map[string]map[string]string, s *params.Schema, key, name string
 }
 
 // change sets and deletes an entry's keys as the call says, but for those that name it.
-func (k haCall) change(entry map[string]string, but ...string) {
+func (k *haCall) change(entry map[string]string, but ...string) {
 	for key, value := range k.in {
 		if key != "delete" && key != "digest" && !slices.Contains(but, key) {
 			entry[key] = value
@@ -455,7 +454,7 @@ func (k haCall) change(entry map[string]string, but ...string) {
 }
 
 // unchanged refuses a change to what another client has changed meanwhile.
-func (k haCall) unchanged(of map[string]map[string]string) error {
+func (k *haCall) unchanged(of map[string]map[string]string) error {
 	if k.in.Has("digest") && k.in["digest"] != digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
@@ -463,10 +462,17 @@ func (k haCall) unchanged(of map[string]map[string]string) error {
 }
 
 // lockHA waits for the lock on what high availability is configured by.
-func (k haCall) lockHA(what string) error {
+func (k *haCall) lockHA(what string) error {
 	k.c.settled(k.p)
 	if k.p.Wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
 		return nil
 	}
 	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)
+}
+
+// haCall is a call about high availability.
+type haCall struct{ *call }
+
+func haDo(do func(k *haCall) (any, error)) func(*call) (any, error) {
+	return func(k *call) (any, error) { return do(&haCall{k}) }
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
-func (k haCall) sid() (string, error) {
+func (k *haCall) sid() (string, error) {
 	sid := k.in["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
 		if !k.c.exists(k.node, id) {
@@ -21,7 +21,7 @@ func (k haCall) sid() (string, error) {
 	return sid, nil
 }
 
-func getHAResources(k *call) (any, error) {
+func getHAResources(k *haCall) (any, error) {
 	all := []any{}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
@@ -37,8 +37,8 @@ func (a *ha) resource(sid string) map[string]any {
 	return out
 }
 
-func getHAResource(k *call) (any, error) {
-	sid, err := k.ha().sid()
+func getHAResource(k *haCall) (any, error) {
+	sid, err := k.sid()
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +49,14 @@ func getHAResource(k *call) (any, error) {
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
-func (k haCall) groupsGone(what string) error {
+func (k *haCall) groupsGone(what string) error {
 	if k.c.since("9.0") {
 		return failure.New("%s: ha groups have been migrated to rules", what)
 	}
 	return nil
 }
 
-func (k haCall) checkGroup() error {
+func (k *haCall) checkGroup() error {
 	if !k.in.Has("group") {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (k haCall) checkGroup() error {
 	return nil
 }
 
-func addHAResource(k *call) (any, error) {
+func addHAResource(k *haCall) (any, error) {
 	if err := k.c.needQuorum(k.node); err != nil {
 		return nil, err
 	}
-	sid, err := k.ha().sid()
+	sid, err := k.sid()
 	if err != nil {
 		return nil, err
 	}
@@ -84,55 +84,55 @@ func addHAResource(k *call) (any, error) {
 	if kind != "vm" || k.c.ha.vmOf(sid) == nil {
 		return nil, failure.New("resource '%s' does not exist in cluster", sid)
 	}
-	if err := k.ha().checkGroup(); err != nil {
+	if err := k.checkGroup(); err != nil {
 		return nil, err
 	}
-	if err := k.ha().lockHA("create resource failed"); err != nil {
+	if err := k.lockHA("create resource failed"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] != nil {
 		return nil, failure.New("create resource failed: resource ID '%s' already defined", sid)
 	}
 	r := map[string]string{}
-	k.ha().change(r, "sid", "type")
+	k.change(r, "sid", "type")
 	k.c.ha.resources[sid] = r
 	k.c.ha.wake()
 	return nil, nil
 }
 
-func changeHAResource(k *call) (any, error) {
-	sid, err := k.ha().sid()
+func changeHAResource(k *haCall) (any, error) {
+	sid, err := k.sid()
 	if err != nil {
 		return nil, err
 	}
-	if err := k.ha().checkGroup(); err != nil {
+	if err := k.checkGroup(); err != nil {
 		return nil, err
 	}
 	if s := k.c.ha.services[sid]; s != nil && s.state == "error" && k.in["state"] != "disabled" {
 		return nil, failure.New("service '%s' in error state, must be disabled and fixed first", sid)
 	}
-	if err := k.ha().lockHA("update resource failed"); err != nil {
+	if err := k.lockHA("update resource failed"); err != nil {
 		return nil, err
 	}
-	if err := k.ha().unchanged(k.c.ha.resources); err != nil {
+	if err := k.unchanged(k.c.ha.resources); err != nil {
 		return nil, failure.New("update resource failed: %s", failure.From(err).Reason)
 	}
 	if k.c.ha.resources[sid] == nil {
 		return nil, failure.New("update resource failed: no such resource '%s'", sid)
 	}
-	k.ha().change(k.c.ha.resources[sid], "sid")
+	k.change(k.c.ha.resources[sid], "sid")
 	return nil, nil
 }
 
-func removeHAResource(k *call) (any, error) {
-	sid, err := k.ha().sid()
+func removeHAResource(k *haCall) (any, error) {
+	sid, err := k.sid()
 	if err != nil {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] == nil {
 		return nil, failure.New("cannot delete service '%s', not HA managed!", sid)
 	}
-	if err := k.ha().lockHA("delete resource failed"); err != nil {
+	if err := k.lockHA("delete resource failed"); err != nil {
 		return nil, err
 	}
 	delete(k.c.ha.resources, sid)
@@ -154,8 +154,8 @@ func (a *ha) purgeRules(sid string) {
 	}
 }
 
-func moveHAResource(k *call) (any, error) {
-	sid, err := k.ha().sid()
+func moveHAResource(k *haCall) (any, error) {
+	sid, err := k.sid()
 	if err != nil {
 		return nil, err
 	}
@@ -166,15 +166,15 @@ func moveHAResource(k *call) (any, error) {
 	if k.c.host(k.in["node"]) == nil {
 		return nil, failure.New("no such cluster node '%s'", k.in["node"])
 	}
-	if err := k.ha().lockHA("queuing the command failed"); err != nil {
+	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
 	k.c.ha.request(m.id, "", k.in["node"])
 	return map[string]any{"sid": sid, "requested-node": k.in["node"]}, nil
 }
 
-func getHAGroups(k *call) (any, error) {
-	if err := k.ha().groupsGone("cannot index groups"); err != nil {
+func getHAGroups(k *haCall) (any, error) {
+	if err := k.groupsGone("cannot index groups"); err != nil {
 		return nil, err
 	}
 	all := []any{}
@@ -190,8 +190,8 @@ func (a *ha) group(name string) map[string]any {
 	return out
 }
 
-func getHAGroup(k *call) (any, error) {
-	if err := k.ha().groupsGone("cannot read group"); err != nil {
+func getHAGroup(k *haCall) (any, error) {
+	if err := k.groupsGone("cannot read group"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] == nil {
@@ -200,48 +200,48 @@ func getHAGroup(k *call) (any, error) {
 	return k.c.ha.group(k.in["group"]), nil
 }
 
-func addHAGroup(k *call) (any, error) {
-	if err := k.ha().groupsGone("cannot create group"); err != nil {
+func addHAGroup(k *haCall) (any, error) {
+	if err := k.groupsGone("cannot create group"); err != nil {
 		return nil, err
 	}
 	if err := k.c.needQuorum(k.node); err != nil {
 		return nil, err
 	}
-	if err := k.ha().lockHA("create ha group failed"); err != nil {
+	if err := k.lockHA("create ha group failed"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] != nil {
 		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.in["group"])
 	}
 	g := map[string]string{}
-	k.ha().change(g, "group", "type")
+	k.change(g, "group", "type")
 	k.c.ha.groups[k.in["group"]] = g
 	return nil, nil
 }
 
-func changeHAGroup(k *call) (any, error) {
-	if err := k.ha().groupsGone("cannot update group"); err != nil {
+func changeHAGroup(k *haCall) (any, error) {
+	if err := k.groupsGone("cannot update group"); err != nil {
 		return nil, err
 	}
-	if err := k.ha().lockHA("update ha group failed"); err != nil {
+	if err := k.lockHA("update ha group failed"); err != nil {
 		return nil, err
 	}
-	if err := k.ha().unchanged(k.c.ha.groups); err != nil {
+	if err := k.unchanged(k.c.ha.groups); err != nil {
 		return nil, failure.New("update ha group failed: %s", failure.From(err).Reason)
 	}
 	g := k.c.ha.groups[k.in["group"]]
 	if g == nil {
 		return nil, failure.New("update ha group failed: no such ha group '%s'", k.in["group"])
 	}
-	k.ha().change(g, "group")
+	k.change(g, "group")
 	return nil, nil
 }
 
-func removeHAGroup(k *call) (any, error) {
-	if err := k.ha().groupsGone("cannot delete group"); err != nil {
+func removeHAGroup(k *haCall) (any, error) {
+	if err := k.groupsGone("cannot delete group"); err != nil {
 		return nil, err
 	}
-	if err := k.ha().lockHA("delete ha group failed"); err != nil {
+	if err := k.lockHA("delete ha group failed"); err != nil {
 		return nil, err
 	}
 	for _, sid := range sorted(k.c.ha.resources) {
@@ -253,7 +253,7 @@ func removeHAGroup(k *call) (any, error) {
 	return nil, nil
 }
 
-func getHARules(k *call) (any, error) {
+func getHARules(k *haCall) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.ha.rules) {
 		r := k.c.ha.rules[name]
@@ -265,7 +265,7 @@ func getHARules(k *call) (any, error) {
 	return all, nil
 }
 
-func getHARule(k *call) (any, error) {
+func getHARule(k *haCall) (any, error) {
 	if k.c.ha.rules[k.in["rule"]] == nil {
 		return nil, failure.New("no such ha rule '%s'", k.in["rule"])
 	}
@@ -273,7 +273,7 @@ func getHARule(k *call) (any, error) {
 }
 
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
-func (k haCall) checkRule(what string) error {
+func (k *haCall) checkRule(what string) error {
 	var strangers []string
 	for _, sid := range k.in.List("resources") {
 		if k.c.ha.resources[sid] == nil {
@@ -297,7 +297,7 @@ func (k haCall) checkRule(what string) error {
 	return nil
 }
 
-func addHARule(k *call) (any, error) {
+func addHARule(k *haCall) (any, error) {
 	if err := k.c.needQuorum(k.node); err != nil {
 		return nil, err
 	}
@@ -307,43 +307,43 @@ func addHARule(k *call) (any, error) {
 	case k.in["type"] == "resource-affinity" && !k.in.Has("affinity"):
 		return nil, failure.OfParameter("affinity", "property is missing and it is not optional")
 	}
-	if err := k.ha().lockHA("create ha rule failed"); err != nil {
+	if err := k.lockHA("create ha rule failed"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.rules[k.in["rule"]] != nil {
 		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
 	}
-	if err := k.ha().checkRule("create ha rule failed"); err != nil {
+	if err := k.checkRule("create ha rule failed"); err != nil {
 		return nil, err
 	}
 	k.c.ha.ordinal++
 	r := map[string]string{"order": strconv.Itoa(k.c.ha.ordinal)}
-	k.ha().change(r, "rule")
+	k.change(r, "rule")
 	k.c.ha.rules[k.in["rule"]] = r
 	return nil, nil
 }
 
-func changeHARule(k *call) (any, error) {
-	if err := k.ha().lockHA("update HA rules failed"); err != nil {
+func changeHARule(k *haCall) (any, error) {
+	if err := k.lockHA("update HA rules failed"); err != nil {
 		return nil, err
 	}
-	if err := k.ha().unchanged(k.c.ha.rules); err != nil {
+	if err := k.unchanged(k.c.ha.rules); err != nil {
 		return nil, failure.New("update HA rules failed: %s", failure.From(err).Reason)
 	}
 	r := k.c.ha.rules[k.in["rule"]]
 	if r == nil {
 		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
 	}
-	if err := k.ha().checkRule("update HA rules failed"); err != nil {
+	if err := k.checkRule("update HA rules failed"); err != nil {
 		return nil, err
 	}
-	k.ha().change(r, "rule", "type")
+	k.change(r, "rule", "type")
 	return nil, nil
 }
 
 // removeHARule removes a rule, and is content without one.
-func removeHARule(k *call) (any, error) {
-	if err := k.ha().lockHA("delete ha rule failed"); err != nil {
+func removeHARule(k *haCall) (any, error) {
+	if err := k.lockHA("delete ha rule failed"); err != nil {
 		return nil, err
 	}
 	delete(k.c.ha.rules, k.in["rule"])

@@ -8,7 +8,7 @@ import (
 )
 
 // getHAStatus is what a person wants to know of high availability.
-func getHAStatus(k *call) (any, error) {
+func getHAStatus(k *haCall) (any, error) {
 	quorate := k.c.quorate(k.entry)
 	text := "OK"
 	if !quorate {
@@ -139,7 +139,7 @@ func (a *ha) verboseState(sid string) string {
 }
 
 // getHAManager is what the manager itself notes.
-func getHAManager(k *call) (any, error) {
+func getHAManager(k *haCall) (any, error) {
 	notes := map[string]any{"node_status": map[string]any{}}
 	out := map[string]any{
 		"manager_status": notes,

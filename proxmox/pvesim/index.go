@@ -68,8 +68,8 @@ func nextID(k *call) (any, error) {
 }
 
 // idRange is where new numbers are looked for.
-func (d *datacenter) idRange() (lower, upper int) {
-	text, _ := d.options["next-id"].(string)
+func (c *Cluster) idRange() (lower, upper int) {
+	text, _ := c.options["next-id"].(string)
 	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")

@@ -9,11 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// job is a caller at work on virtual machines and volumes: a task, or a call that answers when it
-// is done. Both do the same things, but only a task has a log and can be interrupted.
-type job struct{ errand }
-
-// errand is a caller at work on a host: what a job does to volumes and files, whatever they are of.
+// errand is a caller at work on a host: a task, or a call that answers when it is done. Both do the
+// same things, but only a task has a log and can be interrupted.
 type errand struct {
 	caller
 	patience
@@ -29,22 +26,10 @@ type patience struct {
 	heard bool
 }
 
-func newJob(c *Cluster, h *host, p *engine.Process, who *access.Identity, t *task) *job {
-	return &job{errand{caller: caller{c, who}, patience: patience{p: p, t: t}, host: h}}
-}
-
-// job is the call's own work.
-func (k *call) job() *job { return newJob(k.c, k.node, k.p, k.who, nil) }
-
-// task starts a task on the host that answers, and returns its UPID.
-func (k *call) task(kind, id string, body func(j *job) error) string {
-	return k.c.work(k.node, k.who, kind, id, body).upid
-}
-
 // work starts a task.
-func (c *Cluster) work(h *host, who *access.Identity, kind, id string, body func(j *job) error) *task {
+func (c *Cluster) work(h *host, who *access.Identity, kind, id string, body func(j *errand) error) *task {
 	return c.fork(h, who, kind, id, func(t *task) error {
-		return body(newJob(c, h, t.p, who, t))
+		return body(&errand{caller: caller{c, who}, patience: patience{p: t.p, t: t}, host: h})
 	})
 }
 

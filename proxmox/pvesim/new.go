@@ -52,16 +52,16 @@ func New(cfg Config) (*Cluster, error) {
 // blank is a cluster in which nothing is yet.
 func blank(cfg Config) *Cluster {
 	c := &Cluster{
-		cfg: cfg, chance: map[string]*rand.PCG{},
+		cfg: cfg, options: map[string]any{}, chance: map[string]*rand.PCG{},
 		Engine: engine.New(cfg.Start, cfg.Speed),
 	}
 	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
 	c.reports = reports{c}
-	c.datacenter = datacenter{c: c, options: map[string]any{}}
 	c.machines = machines{c: c, vms: map[int]*vm{}}
 	c.stores = stores{c: c, storages: map[string]*storage{}}
 	c.front = front{c: c}
 	c.ha = newHA(c)
+	c.startVM = func(h *host, id int) { c.startTask(h, &access.Identity{User: access.RootUser}, id) }
 	c.access = access.New(cfg.Seed, !c.since("9"))
 	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
 	return c
@@ -86,9 +86,9 @@ func newStorage(s Storage) *storage {
 }
 
 // addVM puts a virtual machine where the configuration has it.
-func (g *machines) addVM(v VM) {
+func (c *Cluster) addVM(v VM) {
 	m := &vm{
-		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.Clock,
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: c.host(v.Host), state: "stopped", since: c.Clock,
 	}
 	for key, value := range v.Config {
 		m.Conf[key] = value
@@ -96,17 +96,17 @@ func (g *machines) addVM(v VM) {
 	if v.Template {
 		m.Conf["template"] = "1"
 	}
-	g.vms[v.ID] = m
+	c.vms[v.ID] = m
 	if v.Pool != "" {
-		g.c.access.Pools[v.Pool].Vms[v.ID] = true
+		c.access.Pools[v.Pool].Vms[v.ID] = true
 	}
-	g.furnish(m, v)
+	c.furnish(m, v)
 }
 
-func (st *stores) addImage(i Image) {
+func (c *Cluster) addImage(i Image) {
 	name := "import/" + i.Name
-	st.storages[i.Storage].at(st.c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.Clock, guest: guestSystem,
+	c.storages[i.Storage].at(c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: c.Clock, guest: guestSystem,
 	}
 }
 

@@ -38,7 +38,7 @@ const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
 
 // nodeEntry is a host as lists have it, seen from the host that is asked.
-func (k *view) nodeEntry(h *host) map[string]any {
+func (k view) nodeEntry(h *host) map[string]any {
 	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
 	audit := k.c.access.May(k.who, "/nodes/"+h.Name, "Sys.Audit")
 	online := k.entry.online(h)
@@ -63,7 +63,7 @@ func (k *view) nodeEntry(h *host) map[string]any {
 func getNodes(k *call) (any, error) {
 	var all []any
 	for _, h := range k.c.hosts {
-		e := k.nodeEntry(h)
+		e := view{k}.nodeEntry(h)
 		e["ssl_fingerprint"] = k.c.fingerprint(h)
 		all = append(all, e)
 	}

@@ -45,17 +45,17 @@ const maxBody = 512 << 10
 // serve answers a request that has come to a host. What is checked first is what is told: a caller
 // who may not learns nothing about parameters, nor whether the thing exists.
 func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
-	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
+	k := exchange{&call{caller: caller{c: f.c}, entry: entry, p: p, node: entry}}
 	began := f.c.Clock
 	formatter, path, answer := r.place()
 	if answer != nil {
 		return answer
 	}
-	r.call = k
-	if answer := k.exchange().beforeAnswering(r, path); answer != nil {
+	r.call = k.call
+	if answer := k.beforeAnswering(r, path); answer != nil {
 		return answer
 	}
-	if err := k.exchange().admit(r, path); err != nil {
+	if err := k.admit(r, path); err != nil {
 		p.Sleep(waitUnauthorized)
 		return bare(err)
 	}
@@ -65,16 +65,16 @@ func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
 	if formatter != "json" && formatter != "extjs" {
 		return plain(501, fmt.Sprintf("no formatter for uri %s, %s", path, formatter))
 	}
-	sent, answer := k.exchange().parameters(r)
+	sent, answer := k.parameters(r)
 	if answer != nil {
 		return answer
 	}
-	data, err := k.exchange().answer(r.method, path, sent)
+	data, err := k.answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
 		p.Sleep(waitUnauthorized - f.c.Clock.Sub(began))
 	}
-	answer = k.exchange().format(formatter, data, err)
-	k.exchange().afterCode(answer)
+	answer = k.format(formatter, data, err)
+	k.afterCode(answer)
 	return answer
 }
 
@@ -151,7 +151,7 @@ func (k exchange) answer(method, path string, sent map[string]any) (any, error) 
 		return nil, err
 	}
 	if e.protected {
-		return k.occupyWorker(func(at *call) (any, error) { return at.exchange().run(e, sent) })
+		return k.occupyWorker(func(at *call) (any, error) { return exchange{at}.run(e, sent) })
 	}
 	return k.run(e, sent)
 }

@@ -64,14 +64,14 @@ func getPool(k *call) (any, error) {
 		guests := k.c.guests(k.entry)
 		for _, id := range sorted(p.Vms) {
 			if at, is := guests[id]; is {
-				members = append(members, k.guestEntry(id, at, ""))
+				members = append(members, view{k}.guestEntry(id, at, ""))
 			}
 		}
 	}
 	if kind := k.in["type"]; kind == "" || kind == "storage" {
 		for _, name := range sorted(p.Storages) {
 			if s := k.c.storages[name]; s != nil {
-				members = append(members, k.storageEntry(s, k.homeOf(s)))
+				members = append(members, view{k}.storageEntry(s, view{k}.homeOf(s)))
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func getPool(k *call) (any, error) {
 
 // homeOf is the host for which a pool tells a storage: the one that is asked, if it has the
 // storage.
-func (k *view) homeOf(s *storage) *host {
+func (k view) homeOf(s *storage) *host {
 	for _, h := range append([]*host{k.entry}, k.c.hosts...) {
 		if s.on(h) {
 			return h

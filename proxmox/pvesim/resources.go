@@ -170,14 +170,14 @@ func getResources(k *call) (any, error) {
 	all := []any{}
 	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
 	if !k.in.Has("type") {
-		all = append(all, k.poolEntries()...)
+		all = append(all, view{k}.poolEntries()...)
 	}
 	if wanted("vm") {
-		all = append(all, k.guestEntries()...)
+		all = append(all, view{k}.guestEntries()...)
 	}
 	if wanted("node") {
 		for _, h := range k.c.hosts {
-			e := k.nodeEntry(h)
+			e := view{k}.nodeEntry(h)
 			e["cgroup-mode"] = 2
 			if k.c.maintained(h) {
 				e["hastate"] = "maintenance"
@@ -186,23 +186,20 @@ func getResources(k *call) (any, error) {
 		}
 	}
 	if wanted("storage") {
-		all = append(all, k.storageEntries()...)
+		all = append(all, view{k}.storageEntries()...)
 	}
 	if wanted("sdn") && k.c.access.May(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
 		for _, h := range k.c.hosts {
-			all = append(all, k.zoneEntry(h))
+			all = append(all, view{k}.zoneEntry(h))
 		}
 	}
 	return all, nil
 }
 
 // view is what a caller is shown of the cluster by the host that is asked.
-type view struct {
-	caller
-	entry *host
-}
+type view struct{ *call }
 
-func (k *view) poolEntries() []any {
+func (k view) poolEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.access.Pools) {
 		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
@@ -212,7 +209,7 @@ func (k *view) poolEntries() []any {
 	return all
 }
 
-func (k *view) guestEntries() []any {
+func (k view) guestEntries() []any {
 	pools := map[int]string{}
 	for _, name := range sorted(k.c.access.Pools) {
 		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
@@ -231,7 +228,7 @@ func (k *view) guestEntries() []any {
 	return all
 }
 
-func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
+func (k view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 	g, told := k.told(id, at.host)
 	var o object
 	if told {
@@ -264,7 +261,7 @@ func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 	return o.end()
 }
 
-func (k *view) guestSizes(o *object, g *guestReport) {
+func (k view) guestSizes(o *object, g *guestReport) {
 	o.whole("maxcpu", int64(g.MaxCPU))
 	o.whole("maxdisk", g.MaxDisk)
 	o.whole("maxmem", g.MaxMem)
@@ -276,7 +273,7 @@ func (k *view) guestSizes(o *object, g *guestReport) {
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old
 // one may have been the last to speak of it.
-func (k *view) told(id int, at *host) (guestReport, bool) {
+func (k view) told(id int, at *host) (guestReport, bool) {
 	var g guestReport
 	var newest time.Time
 	told := false
@@ -292,7 +289,7 @@ func (k *view) told(id int, at *host) (guestReport, bool) {
 	return g, told
 }
 
-func (k *view) storageEntries() []any {
+func (k view) storageEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
@@ -309,7 +306,7 @@ func (k *view) storageEntries() []any {
 	return all
 }
 
-func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
+func (k view) storageEntry(s *storage, h *host) json.RawMessage {
 	var space spaceReport
 	told := false
 	if r := k.c.last(k.entry, h); r != nil {
@@ -334,7 +331,7 @@ func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
 }
 
 // zoneEntry is the network zone that every host has.
-func (k *view) zoneEntry(h *host) map[string]any {
+func (k view) zoneEntry(h *host) map[string]any {
 	if !k.c.since("9.0") {
 		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
 	}

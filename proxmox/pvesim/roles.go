@@ -9,7 +9,7 @@ import (
 )
 
 // getPermissions says what a user may, on one path or wherever something is given.
-func getPermissions(k *call) (any, error) {
+func getPermissions(k *userCall) (any, error) {
 	who := k.who
 	if name := k.in["userid"]; name != "" && name != who.String() {
 		u, t, isToken := strings.Cut(name, "!")
@@ -31,7 +31,7 @@ func getPermissions(k *call) (any, error) {
 	return answer, nil
 }
 
-func listACL(k *call) (any, error) {
+func listACL(k *userCall) (any, error) {
 	list := []map[string]any{}
 	all := k.c.access.May(k.who, "/access", "Sys.Audit")
 	for _, path := range sorted(k.c.access.ACL) {
@@ -56,7 +56,7 @@ func listACL(k *call) (any, error) {
 	return list, nil
 }
 
-func changeACL(k *call) (any, error) {
+func changeACL(k *userCall) (any, error) {
 	if k.in["users"]+k.in["groups"]+k.in["tokens"] == "" {
 		text := "either 'users', 'groups' or 'tokens' is required."
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.",
@@ -68,7 +68,7 @@ func changeACL(k *call) (any, error) {
 	}
 	return nil, k.writeUsers("ACL update failed", func() error {
 		for _, role := range k.in.List("roles") {
-			if err := k.roles().changeRoleOn(path, role); err != nil {
+			if err := k.changeRoleOn(path, role); err != nil {
 				return err
 			}
 		}
@@ -77,7 +77,7 @@ func changeACL(k *call) (any, error) {
 }
 
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
-func (k roleCall) changeRoleOn(path, role string) error {
+func (k *userCall) changeRoleOn(path, role string) error {
 	a := k.c.access
 	below := k.in.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
@@ -117,7 +117,7 @@ func (k roleCall) changeRoleOn(path, role string) error {
 }
 
 // mayGive lets those who may not modify all permissions give away only what they have.
-func (k roleCall) mayGive(path, role string, below bool) error {
+func (k *userCall) mayGive(path, role string, below bool) error {
 	have := k.c.access.Held(k.who, path)
 	if k.who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
 		return nil
@@ -139,19 +139,19 @@ func (k roleCall) mayGive(path, role string, below bool) error {
 	return nil
 }
 
-func (k roleCall) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
+func (k *userCall) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
 
-func listRoles(k *call) (any, error) {
+func listRoles(k *userCall) (any, error) {
 	list := []map[string]any{}
 	for _, name := range sorted(k.c.access.Roles) {
 		list = append(list, map[string]any{
-			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.roles().isBuiltin(name)),
+			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.isBuiltin(name)),
 		})
 	}
 	return list, nil
 }
 
-func getRole(k *call) (any, error) {
+func getRole(k *userCall) (any, error) {
 	p, is := k.c.access.Roles[k.in["roleid"]]
 	if !is {
 		return nil, failure.New("role '%s' does not exist", k.in["roleid"])
@@ -160,7 +160,7 @@ func getRole(k *call) (any, error) {
 }
 
 // privs are those that a call names, if the cluster's release knows them.
-func (k roleCall) privs() (access.Privileges, error) {
+func (k *userCall) privs() (access.Privileges, error) {
 	var p access.Privileges
 	for _, name := range k.in.List("privs") {
 		if access.PrivilegeBits[name]&k.c.access.Known == 0 {
@@ -171,9 +171,9 @@ func (k roleCall) privs() (access.Privileges, error) {
 	return p, nil
 }
 
-func createRole(k *call) (any, error) {
+func createRole(k *userCall) (any, error) {
 	name := k.in["roleid"]
-	p, err := k.roles().privs()
+	p, err := k.privs()
 	if err != nil {
 		return nil, err
 	}
@@ -189,13 +189,13 @@ func createRole(k *call) (any, error) {
 	})
 }
 
-func changeRole(k *call) (any, error) {
+func changeRole(k *userCall) (any, error) {
 	name := k.in["roleid"]
-	p, err := k.roles().privs()
+	p, err := k.privs()
 	if err != nil {
 		return nil, err
 	}
-	if k.roles().isBuiltin(name) {
+	if k.isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be modified", name)
 	}
 	return nil, k.writeUsers("update role failed", func() error {
@@ -211,9 +211,9 @@ func changeRole(k *call) (any, error) {
 	})
 }
 
-func deleteRole(k *call) (any, error) {
+func deleteRole(k *userCall) (any, error) {
 	name := k.in["roleid"]
-	if k.roles().isBuiltin(name) {
+	if k.isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)
 	}
 	return nil, k.writeUsers("delete role failed", func() error {

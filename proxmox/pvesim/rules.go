@@ -25,12 +25,12 @@ var (
 func overUser(privs ...string) rule { return rule{op: "userid-group", privs: privs} }
 
 // permit checks a rule before anything is known of the parameters but their text.
-func (by *caller) permit(r rule, sent map[string]any) error {
+func (k *call) permit(r rule, sent map[string]any) error {
 	switch {
-	case r.op == "user" || r.op == "self" || by.who.IsRoot():
+	case r.op == "user" || r.op == "self" || k.who.IsRoot():
 		return nil
 	}
-	return by.holds(r, sent, false)
+	return k.holds(r, sent, false)
 }
 
 // refused is what every rule says that cannot name a path and a privilege.
@@ -38,32 +38,32 @@ func refused() error { return &failure.Error{Status: 403, Reason: "Permission ch
 
 // holds checks a rule. A rule that is one of several need only fail, and asks for no user to be
 // there.
-func (by *caller) holds(r rule, sent map[string]any, oneOf bool) error {
+func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 	if r.when != "" && sent[r.when] == nil {
 		return refused()
 	}
 	switch r.op {
 	case "and":
 		for _, part := range r.parts {
-			if err := by.holds(part, sent, oneOf); err != nil {
+			if err := k.holds(part, sent, oneOf); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "or":
 		for _, part := range r.parts {
-			if by.holds(part, sent, true) == nil {
+			if k.holds(part, sent, true) == nil {
 				return nil
 			}
 		}
 		return refused()
 	case "perm":
-		return by.needs(fillIn(r.path, sent), by.c.asNamed(r.privs), r.any)
+		return k.needs(fillIn(r.path, sent), k.c.asNamed(r.privs), r.any)
 	case "perm-modify":
 		path := fillIn(r.path, sent)
-		return by.needs(path, access.Modifiers(access.Normalized(path)), true)
+		return k.needs(path, access.Modifiers(access.Normalized(path)), true)
 	}
-	return by.holdsOfUser(r, sent, oneOf)
+	return k.holdsOfUser(r, sent, oneOf)
 }
 
 // asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
@@ -85,11 +85,11 @@ func (c *Cluster) asNamed(names []string) []string {
 }
 
 // needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
-func (by *caller) needs(path string, needed []string, any bool) error {
+func (k *call) needs(path string, needed []string, any bool) error {
 	path = access.Normalized(path)
 	var have access.Held
 	if path != "" {
-		have = by.c.access.Held(by.who, path)
+		have = k.c.access.Held(k.who, path)
 	}
 	for _, priv := range needed {
 		has := have.All&access.PrivilegeBits[priv] != 0
@@ -107,40 +107,40 @@ func (by *caller) needs(path string, needed []string, any bool) error {
 }
 
 // holdsOfUser checks the rules about the user of whom a call is.
-func (by *caller) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
+func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
-	u := by.c.access.Users[name]
+	u := k.c.access.Users[name]
 	switch {
 	case r.path == ofRealm.path:
 		_, realm, _ := cutLast(name, "@")
-		return by.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
+		return k.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
 	case r.op == "creator":
-		return by.mayPutInto(params.SplitList(fillIn("{groups}", sent)), true)
+		return k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), true)
 	case u == nil && oneOf:
 		return refused()
 	case u == nil:
 		return failure.New("no such user ('%s')", name)
 	case r.path == self.path:
-		if by.who.String() == name {
+		if k.who.String() == name {
 			return nil
 		}
 		return refused()
 	case r.op == "regroup":
-		if err := by.mayPutInto(params.SplitList(fillIn("{groups}", sent)), false); err != nil {
+		if err := k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), false); err != nil {
 			return err
 		}
-		return by.isOver(u, []string{"User.Modify"})
+		return k.isOver(u, []string{"User.Modify"})
 	}
-	return by.isOver(u, r.privs)
+	return k.isOver(u, r.privs)
 }
 
 // isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
-func (by *caller) isOver(u *access.User, needed []string) error {
-	if by.c.access.MayAny(by.who, "/access/groups", needed...) {
+func (k *call) isOver(u *access.User, needed []string) error {
+	if k.c.access.MayAny(k.who, "/access/groups", needed...) {
 		return nil
 	}
 	for group := range u.Groups {
-		if by.c.access.MayAny(by.who, "/access/groups/"+group, needed...) {
+		if k.c.access.MayAny(k.who, "/access/groups/"+group, needed...) {
 			return nil
 		}
 	}
@@ -149,15 +149,15 @@ func (by *caller) isOver(u *access.User, needed []string) error {
 
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is
 // not allowed.
-func (by *caller) mayPutInto(groups []string, must bool) error {
-	if by.c.access.May(by.who, "/access/groups", "User.Modify") {
+func (k *call) mayPutInto(groups []string, must bool) error {
+	if k.c.access.May(k.who, "/access/groups", "User.Modify") {
 		return nil
 	}
 	if len(groups) == 0 && must {
 		return failure.Denied("/access/groups, User.Modify")
 	}
 	for _, group := range groups {
-		if !by.c.access.May(by.who, "/access/groups/"+group, "User.Modify") {
+		if !k.c.access.May(k.who, "/access/groups/"+group, "User.Modify") {
 			return failure.Denied("/access/groups/%s, User.Modify", group)
 		}
 	}

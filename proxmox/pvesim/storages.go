@@ -14,32 +14,32 @@ import (
 )
 
 var storageEndpoints = []endpoint{
-	{method: "GET", path: "/storage", may: anybody, do: getStorages, in: `type?:enum(` + storageTypes + `)`},
-	{method: "POST", path: "/storage", may: may("/storage", "Datastore.Allocate"), protected: true, do: addStorage,
+	{method: "GET", path: "/storage", may: anybody, do: storeDo(getStorages), in: `type?:enum(` + storageTypes + `)`},
+	{method: "POST", path: "/storage", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(addStorage),
 		in: storageNotation + ` storage:storage-id type:enum(` + storageTypes + `)`},
-	{method: "GET", path: "/storage/{storage}", may: may("/storage/{storage}", "Datastore.Allocate"), do: getStorage},
-	{method: "PUT", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: changeStorage,
+	{method: "GET", path: "/storage/{storage}", may: may("/storage/{storage}", "Datastore.Allocate"), do: storeDo(getStorage)},
+	{method: "PUT", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(changeStorage),
 		in: storageNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: removeStorage},
-	{method: "GET", path: "/nodes/{node}/storage", may: anybody, protected: true, do: getNodeStorages,
+	{method: "DELETE", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(removeStorage)},
+	{method: "GET", path: "/nodes/{node}/storage", may: anybody, protected: true, do: storeDo(getNodeStorages),
 		in: `content?:storage-content-list enabled?:bool format?:bool storage?:storage-id target?:node`},
 	{method: "GET", path: "/nodes/{node}/storage/{storage}", may: seesStorage, local: true, do: index("subdir", `content download-url
 		file-restore import-metadata identity oci-registry-pull prunebackups rrd rrddata status upload`)},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/status", may: seesStorage, protected: true, do: getStorageStatus},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/content", may: seesStorage, protected: true, do: getContent,
+	{method: "GET", path: "/nodes/{node}/storage/{storage}/status", may: seesStorage, protected: true, do: storeDo(getStorageStatus)},
+	{method: "GET", path: "/nodes/{node}/storage/{storage}/content", may: seesStorage, protected: true, do: storeDo(getContent),
 		in: `content?:storage-content vmid?:vmid`},
 	{method: "POST", path: "/nodes/{node}/storage/{storage}/content", may: may("/storage/{storage}", "Datastore.AllocateSpace"), protected: true,
-		do: addVolume, in: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: getVolume,
+		do: storeDo(addVolume), in: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
+	{method: "GET", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(getVolume),
 		in: `storage?:storage-id`},
-	{method: "PUT", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: changeVolume,
+	{method: "PUT", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(changeVolume),
 		in: `storage?:storage-id notes?:str protected?:bool`},
-	{method: "DELETE", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: removeVolume,
+	{method: "DELETE", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(removeVolume),
 		in: `storage?:storage-id delay?:int[1..30]`},
 	{method: "POST", path: "/nodes/{node}/storage/{storage}/upload", may: may("/storage/{storage}", "Datastore.AllocateTemplate"), protected: true,
-		local: true, do: upload, in: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
+		local: true, do: storeDo(upload), in: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
 	{method: "POST", path: "/nodes/{node}/storage/{storage}/download-url", may: and(may("/storage/{storage}", "Datastore.AllocateTemplate"),
-		or(may("/", "Sys.Audit", "Sys.Modify"), may("/nodes/{node}", "Sys.AccessNetwork"))), protected: true, do: download,
+		or(may("/", "Sys.Audit", "Sys.Modify"), may("/nodes/{node}", "Sys.AccessNetwork"))), protected: true, do: storeDo(download),
 		in: sumNotation + ` compression?:str content:storage-content(iso,vztmpl,import) filename:str[..255] url:/https?:\/\/.*/ verify-certificates?:bool`},
 }
 
@@ -83,9 +83,9 @@ func (s *storage) entry(digest string) map[string]any {
 func (s *storage) disabled() bool { return s.conf["disable"] == "1" }
 
 // storageDigest is what changes of the storages' configuration are told by.
-func (st *stores) storageDigest() string {
+func (c *Cluster) storageDigest() string {
 	all := map[string]map[string]string{}
-	for name, s := range st.storages {
+	for name, s := range c.storages {
 		all[name] = map[string]string{}
 		for key, value := range s.entry("") {
 			all[name][key] = fmt.Sprint(value)
@@ -94,7 +94,7 @@ func (st *stores) storageDigest() string {
 	return digest(all)
 }
 
-func getStorages(k *call) (any, error) {
+func getStorages(k *storeCall) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
@@ -105,7 +105,7 @@ func getStorages(k *call) (any, error) {
 	return all, nil
 }
 
-func getStorage(k *call) (any, error) {
+func getStorage(k *storeCall) (any, error) {
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ var networked = []string{"cephfs", "cifs", "esxi", "iscsi", "iscsidirect", "nfs"
 
 // addStorage adds a storage. The emulator cannot look how large it is, and takes it to be a folder
 // of the host.
-func addStorage(k *call) (any, error) {
+func addStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("create storage failed"); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func addStorage(k *call) (any, error) {
 }
 
 // configure sets what the call says.
-func (s *storage) configure(k *call) {
+func (s *storage) configure(k *storeCall) {
 	for key, value := range k.in {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
@@ -165,7 +165,7 @@ func (s *storage) configure(k *call) {
 	}
 }
 
-func changeStorage(k *call) (any, error) {
+func changeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func changeStorage(k *call) (any, error) {
 }
 
 // removeStorage forgets a storage. What lies on it stays there, and comes back with it.
-func removeStorage(k *call) (any, error) {
+func removeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("delete storage failed"); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func removeStorage(k *call) (any, error) {
 	return nil, nil
 }
 
-func (k *call) lockStorages(what string) error {
+func (k *storeCall) lockStorages(what string) error {
 	if err := k.c.lockFile(k.p, k.node, "storage_cfg"); err != nil {
 		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
@@ -212,7 +212,7 @@ func (s *storage) state(h *host) map[string]any {
 	return out
 }
 
-func getNodeStorages(k *call) (any, error) {
+func getNodeStorages(k *storeCall) (any, error) {
 	target := k.in["target"]
 	if target == k.node.Name || target == "localhost" {
 		target = ""
@@ -257,7 +257,7 @@ func (s *storage) formats() map[string]any {
 	return map[string]any{"default": "raw", "supported": []string{"raw"}}
 }
 
-func getStorageStatus(k *call) (any, error) {
+func getStorageStatus(k *storeCall) (any, error) {
 	s := k.c.storages[k.in["storage"]]
 	if s == nil || !s.on(k.node) {
 		return nil, failure.OfParameter("storage", "No such storage.")
@@ -266,7 +266,7 @@ func getStorageStatus(k *call) (any, error) {
 }
 
 // usable is the storage that the call names, which must be there on a host and enabled.
-func (k *call) usable(h *host) (*storage, error) {
+func (k *storeCall) usable(h *host) (*storage, error) {
 	s, err := k.c.storageOn(h, k.in["storage"])
 	if err == nil && s.disabled() {
 		err = failure.New("storage '%s' is disabled", s.Name)
@@ -275,7 +275,7 @@ func (k *call) usable(h *host) (*storage, error) {
 }
 
 // getContent lists what lies on a storage, as far as somebody may see it.
-func getContent(k *call) (any, error) {
+func getContent(k *storeCall) (any, error) {
 	s, err := k.usable(k.node)
 	if err != nil {
 		return nil, err
@@ -293,7 +293,7 @@ func getContent(k *call) (any, error) {
 				e["parent"] = s.backing(v.parent)
 			}
 			if s.files() {
-				e["used"] = v.allocated()
+				e["used"] = v.occupies()
 			}
 		}
 		if v.notes != "" {
@@ -304,28 +304,25 @@ func getContent(k *call) (any, error) {
 	return all, nil
 }
 
-// allocated is how much of a disk has been written, which its file system tells.
-func (v *volume) allocated() int64 { return v.occupies() }
-
 // maySee refuses to show a volume to who may neither see the storage's content nor its machine's
 // disks.
-func (k *call) maySee(s *storage, v *volume) error {
+func (k *storeCall) maySee(s *storage, v *volume) error {
 	at := "/storage/" + s.Name
 	if k.c.access.May(k.who, at, "Datastore.Allocate") {
 		return nil
 	}
 	if v.content == "images" {
-		j := k.job()
+		j := k.errand()
 		if err := j.all(at, "Datastore.Audit"); err != nil {
 			return err
 		}
 		return j.all(vmPath(v.vmid), "VM.Config.Disk")
 	}
-	return k.job().oneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
+	return k.errand().oneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
 }
 
 // volume is the volume that the call names, with its storage or without; it may not be there.
-func (k *call) volume() (s *storage, name string, v *volume, err error) {
+func (k *storeCall) volume() (s *storage, name string, v *volume, err error) {
 	storage, name := k.in["storage"], k.in["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
@@ -356,7 +353,7 @@ func contentOf(name string) string {
 	return ""
 }
 
-func getVolume(k *call) (any, error) {
+func getVolume(k *storeCall) (any, error) {
 	s, name, v, err := k.volume()
 	if err != nil {
 		return nil, err
@@ -373,14 +370,14 @@ func getVolume(k *call) (any, error) {
 	if v.size == 0 {
 		return nil, failure.New("volume_size_info on '%s' failed - no format", s.volid(v))
 	}
-	out := map[string]any{"path": s.path(v.name), "format": v.format, "size": v.size, "used": v.allocated()}
+	out := map[string]any{"path": s.path(v.name), "format": v.format, "size": v.size, "used": v.occupies()}
 	if v.notes != "" {
 		out["notes"] = v.notes
 	}
 	return out, nil
 }
 
-func changeVolume(k *call) (any, error) {
+func changeVolume(k *storeCall) (any, error) {
 	s, name, v, err := k.volume()
 	switch {
 	case err != nil:
@@ -399,7 +396,7 @@ func changeVolume(k *call) (any, error) {
 }
 
 // addVolume makes an empty disk. The call takes as long as that does.
-func addVolume(k *call) (any, error) {
+func addVolume(k *storeCall) (any, error) {
 	s, err := k.usable(k.node)
 	if err != nil {
 		return nil, err
@@ -420,7 +417,7 @@ func addVolume(k *call) (any, error) {
 	if !s.keeps("images") {
 		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
-	v, err := k.job().allocate(s, wanted{id: k.in.Int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
+	v, err := k.errand().allocate(s, wanted{id: k.in.Int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
 	if err != nil {
 		return nil, err
 	}
@@ -441,19 +438,19 @@ func bytesOf(size string) int64 {
 }
 
 // removeVolume has a volume removed. That one is not there is no error, only a line in the log.
-func removeVolume(k *call) (any, error) {
+func removeVolume(k *storeCall) (any, error) {
 	s, name, v, err := k.volume()
 	if err != nil {
 		return nil, err
 	}
-	if err := k.job().all("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
+	if err := k.errand().all("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
 		return nil, err
 	}
 	id := s.Name
 	if owner := volumeOfVM.FindStringSubmatch(name); owner != nil {
 		id = owner[1] + "@" + id
 	}
-	t := k.c.work(k.node, k.who, "imgdel", id, func(j *job) error {
+	t := k.c.work(k.node, k.who, "imgdel", id, func(j *errand) error {
 		if v == nil {
 			j.print("disk image '%s' does not exist", s.path(name))
 		}
@@ -470,4 +467,11 @@ func removeVolume(k *call) (any, error) {
 		return nil, nil
 	}
 	return t.upid, nil
+}
+
+// storeCall is a call about storages.
+type storeCall struct{ *call }
+
+func storeDo(do func(k *storeCall) (any, error)) func(*call) (any, error) {
+	return func(k *call) (any, error) { return do(&storeCall{k}) }
 }

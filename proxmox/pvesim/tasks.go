@@ -68,7 +68,7 @@ func (k *call) ofTask(priv string) (*task, error) {
 		return nil, failure.OfParameter("upid", "no such task")
 	}
 	if t.user != k.who.User {
-		return t, k.job().all("/nodes/"+k.node.Name, priv)
+		return t, k.errand().all("/nodes/"+k.node.Name, priv)
 	}
 	return t, nil
 }
@@ -121,7 +121,7 @@ func getTaskLog(k *call) (any, error) {
 	lines := []string{"unable to open file - No such file or directory"}
 	if t := k.node.task(upid); t != nil {
 		if t.user != k.who.User {
-			if err := k.job().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
+			if err := k.errand().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
 				return nil, err
 			}
 		}
@@ -255,7 +255,7 @@ func deleteTask(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.job().endTask(t)
+	k.errand().endTask(t)
 	return nil, nil
 }
 

@@ -104,7 +104,7 @@ func TestTasksOfOthersAreTheirs(t *testing.T) {
 func TestTaskThatDoesNotListenIsKilled(t *testing.T) {
 	r := newRig(t, nil)
 	r.With(func() {
-		r.work(r.host("pve1"), &access.Identity{User: access.RootUser}, "qmstart", "1", func(j *job) error { j.p.Sleep(time.Hour); return nil })
+		r.work(r.host("pve1"), &access.Identity{User: access.RootUser}, "qmstart", "1", func(j *errand) error { j.p.Sleep(time.Hour); return nil })
 	})
 	task := r.host("pve1").tasks[0]
 	began := r.Now()

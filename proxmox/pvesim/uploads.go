@@ -40,7 +40,7 @@ var extensions = map[string]*regexp.Regexp{
 }
 
 // newFile checks what is to become a file on a storage.
-func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume, error) {
+func (k *storeCall) newFile(h *host, refused, wrongContent string) (*storage, *volume, error) {
 	s, err := k.usable(h)
 	if err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume
 
 // upload puts a file on a storage. It comes to the host that is asked, which copies it to the one
 // that is named and has the task.
-func upload(k *call) (any, error) {
+func upload(k *storeCall) (any, error) {
 	target := k.entry
 	if name := k.in["node"]; name != "localhost" {
 		target = k.c.host(name)
@@ -89,9 +89,9 @@ func upload(k *call) (any, error) {
 	v.data, v.size = k.file, int64(len(k.file))
 	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.Clock, k.entry.pids)), "-", "")
 	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
-	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *job) error {
+	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *errand) error {
 		j.print("starting file import from: %s", tmp)
-		if err := j.checkSum(v.data, algorithm, sum); err != nil {
+		if err := checkSum(j, v.data, algorithm, sum); err != nil {
 			return err
 		}
 		j.print("target node: %s", target.Name)
@@ -102,7 +102,7 @@ func upload(k *call) (any, error) {
 		} else {
 			j.print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.ip, s.path(v.name))
 		}
-		if err := j.store(target, s, v); err != nil {
+		if err := store(j, target, s, v); err != nil {
 			return failure.New("import failed: %s", failure.Text(err))
 		}
 		j.print("finished file import successfully")
@@ -111,7 +111,7 @@ func upload(k *call) (any, error) {
 }
 
 // checkSum refuses a file that is not what its sender thinks.
-func (j *errand) checkSum(data []byte, algorithm, want string) error {
+func checkSum(j *errand, data []byte, algorithm, want string) error {
 	if algorithm == "" {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (j *errand) checkSum(data []byte, algorithm, want string) error {
 }
 
 // store copies a file to a storage, over one that is there.
-func (j *errand) store(h *host, s *storage, v *volume) error {
+func store(j *errand, h *host, s *storage, v *volume) error {
 	if err := j.pause(copyTakes + time.Duration(float64(v.size)/copiedPerSecond*float64(time.Second))); err != nil {
 		return err
 	}
@@ -148,13 +148,13 @@ func (j *errand) store(h *host, s *storage, v *volume) error {
 
 // download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do
 // that are behind a firewall.
-func download(k *call) (any, error) {
+func download(k *storeCall) (any, error) {
 	s, v, err := k.newFile(k.node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
 	if err != nil {
 		return nil, err
 	}
 	url := k.in["url"]
-	return k.task("download", strings.TrimPrefix(v.name, v.content+"/"), func(j *job) error {
+	return k.task("download", strings.TrimPrefix(v.name, v.content+"/"), func(j *errand) error {
 		j.print("downloading %s to %s", url, s.path(v.name))
 		if err := j.pause(connectTakes); err != nil {
 			return err

@@ -18,43 +18,43 @@ var accessEndpoints = []endpoint{
 	{method: "POST", path: "/access/ticket", open: true, notToken: true, protected: true, do: login,
 		in: `username:str[..64] realm?:realm[..32] password:str otp?:str path?:str[..64]&privs privs?:priv-list[..64]&path
 			new-format?:bool tfa-challenge?:str`},
-	{method: "GET", path: "/access/domains", open: true, do: listDomains},
-	{method: "GET", path: "/access/permissions", may: anybody, do: getPermissions,
+	{method: "GET", path: "/access/domains", open: true, do: userDo(listDomains)},
+	{method: "GET", path: "/access/permissions", may: anybody, do: userDo(getPermissions),
 		in: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
 
-	{method: "GET", path: "/access/acl", may: anybody, do: listACL},
-	{method: "PUT", path: "/access/acl", may: modify, protected: true, do: changeACL,
+	{method: "GET", path: "/access/acl", may: anybody, do: userDo(listACL)},
+	{method: "PUT", path: "/access/acl", may: modify, protected: true, do: userDo(changeACL),
 		in: `path:str roles:roleid-list users?:userid-list groups?:groupid-list tokens?:tokenid-list propagate?:bool delete?:bool`},
 
-	{method: "GET", path: "/access/roles", may: anybody, do: listRoles},
-	{method: "POST", path: "/access/roles", may: may("/access", "Sys.Modify"), protected: true, do: createRole,
+	{method: "GET", path: "/access/roles", may: anybody, do: userDo(listRoles)},
+	{method: "POST", path: "/access/roles", may: may("/access", "Sys.Modify"), protected: true, do: userDo(createRole),
 		in: `roleid:roleid privs?:priv-list`},
-	{method: "GET", path: "/access/roles/{roleid}", may: anybody, do: getRole},
-	{method: "PUT", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: changeRole,
+	{method: "GET", path: "/access/roles/{roleid}", may: anybody, do: userDo(getRole)},
+	{method: "PUT", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: userDo(changeRole),
 		in: `privs?:priv-list append?:bool&privs`},
-	{method: "DELETE", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: deleteRole},
+	{method: "DELETE", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: userDo(deleteRole)},
 
-	{method: "GET", path: "/access/groups", may: anybody, do: listGroups},
-	{method: "POST", path: "/access/groups", may: may("/access/groups", "Group.Allocate"), protected: true, do: createGroup,
+	{method: "GET", path: "/access/groups", may: anybody, do: userDo(listGroups)},
+	{method: "POST", path: "/access/groups", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(createGroup),
 		in: `groupid:groupid comment?:str`},
-	{method: "GET", path: "/access/groups/{groupid}", may: mayAny("/access/groups", "Sys.Audit", "Group.Allocate"), do: getGroup},
-	{method: "PUT", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: changeGroup,
+	{method: "GET", path: "/access/groups/{groupid}", may: mayAny("/access/groups", "Sys.Audit", "Group.Allocate"), do: userDo(getGroup)},
+	{method: "PUT", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(changeGroup),
 		in: `comment?:str`},
-	{method: "DELETE", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: deleteGroup},
+	{method: "DELETE", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(deleteGroup)},
 
-	{method: "GET", path: "/access/users", may: anybody, protected: true, do: listUsers, in: `enabled?:bool full?:bool`},
-	{method: "POST", path: "/access/users", may: and(ofRealm, creator), protected: true, do: createUser,
+	{method: "GET", path: "/access/users", may: anybody, protected: true, do: userDo(listUsers), in: `enabled?:bool full?:bool`},
+	{method: "POST", path: "/access/users", may: and(ofRealm, creator), protected: true, do: userDo(createUser),
 		in: `userid:userid[..64] password?:str[8..64]` + aboutUser},
-	{method: "GET", path: "/access/users/{userid}", may: overUser("User.Modify", "Sys.Audit"), do: getUser},
-	{method: "PUT", path: "/access/users/{userid}", may: regroup, protected: true, do: changeUser, in: `append?:bool&groups` + aboutUser},
-	{method: "DELETE", path: "/access/users/{userid}", may: and(ofRealm, overUser("User.Modify")), protected: true, do: deleteUser},
+	{method: "GET", path: "/access/users/{userid}", may: overUser("User.Modify", "Sys.Audit"), do: userDo(getUser)},
+	{method: "PUT", path: "/access/users/{userid}", may: regroup, protected: true, do: userDo(changeUser), in: `append?:bool&groups` + aboutUser},
+	{method: "DELETE", path: "/access/users/{userid}", may: and(ofRealm, overUser("User.Modify")), protected: true, do: userDo(deleteUser)},
 
-	{method: "GET", path: "/access/users/{userid}/token", may: ownOrOver, do: listTokens},
-	{method: "GET", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, do: getToken},
-	{method: "POST", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: createToken, in: aboutToken},
-	{method: "PUT", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: changeToken,
+	{method: "GET", path: "/access/users/{userid}/token", may: ownOrOver, do: userDo(listTokens)},
+	{method: "GET", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, do: userDo(getToken)},
+	{method: "POST", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(createToken), in: aboutToken},
+	{method: "PUT", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(changeToken),
 		in: aboutToken + ` delete?:configid-list regenerate?:bool`},
-	{method: "DELETE", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: deleteToken},
+	{method: "DELETE", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(deleteToken)},
 }
 
 const (
@@ -65,28 +65,7 @@ const (
 
 var ownOrOver = or(self, overUser("User.Modify"))
 
-// writeUsers changes who there is and who may what, which needs quorum. Whatever goes wrong
-// meanwhile ends up in one text, with its status in it if it had one of its own.
-func (k *call) writeUsers(what string, change func() error) error {
-	err := k.c.lockFile(k.p, k.node, "user_cfg")
-	if err == nil {
-		err = change()
-	}
-	if err == nil {
-		return nil
-	}
-	e := failure.From(err)
-	if e.Status == 500 {
-		return failure.New("%s: %s", what, e.Reason)
-	}
-	text := fmt.Sprintf("%s: %d %s", what, e.Status, e.Reason)
-	for _, key := range sorted(e.Errors) {
-		text += fmt.Sprintf("\n%s: %s", key, e.Errors[key])
-	}
-	return failure.New("%s", text)
-}
-
-func listDomains(*call) (any, error) {
+func listDomains(*userCall) (any, error) {
 	return []map[string]any{
 		{"realm": "pam", "type": "pam", "comment": "Linux PAM standard authentication"},
 		{"realm": "pve", "type": "pve", "comment": "Proxmox VE authentication server"},
@@ -102,7 +81,7 @@ func tellUser(u *access.User) map[string]any {
 	return answer
 }
 
-func listUsers(k *call) (any, error) {
+func listUsers(k *userCall) (any, error) {
 	list := []map[string]any{}
 	for _, name := range sorted(k.c.access.Users) {
 		u := k.c.access.Users[name]
@@ -122,7 +101,7 @@ func listUsers(k *call) (any, error) {
 	return list, nil
 }
 
-func getUser(k *call) (any, error) {
+func getUser(k *userCall) (any, error) {
 	u, err := k.c.access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
@@ -135,7 +114,7 @@ func getUser(k *call) (any, error) {
 	return answer, nil
 }
 
-func createUser(k *call) (any, error) {
+func createUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("create user failed", func() error {
 		name := k.in["userid"]
 		if k.c.access.Users[name] != nil {
@@ -157,7 +136,7 @@ func createUser(k *call) (any, error) {
 }
 
 // describe sets what a call says of a user.
-func (k *call) describe(u *access.User) error {
+func (k *userCall) describe(u *access.User) error {
 	u.Disabled = k.in.Or("enable", strconv.Itoa(number(!u.Disabled))) == "0"
 	u.Expire = int64(k.in.Int("expire", int(u.Expire)))
 	if k.in.Has("groups") && !k.in.Is("append") {
@@ -177,7 +156,7 @@ func (k *call) describe(u *access.User) error {
 	return nil
 }
 
-func changeUser(k *call) (any, error) {
+func changeUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("update user failed", func() error {
 		u, err := k.c.access.FindUser(k.in["userid"])
 		if err != nil {
@@ -187,7 +166,7 @@ func changeUser(k *call) (any, error) {
 	})
 }
 
-func deleteUser(k *call) (any, error) {
+func deleteUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("delete user failed", func() error {
 		name := k.in["userid"]
 		delete(k.c.access.Users, name)
@@ -214,7 +193,7 @@ func tellTokens(u *access.User) []map[string]any {
 	return list
 }
 
-func listTokens(k *call) (any, error) {
+func listTokens(k *userCall) (any, error) {
 	u, err := k.c.access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
@@ -222,7 +201,7 @@ func listTokens(k *call) (any, error) {
 	return tellTokens(u), nil
 }
 
-func getToken(k *call) (any, error) {
+func getToken(k *userCall) (any, error) {
 	t, err := k.c.access.FindToken(k.in["userid"], k.in["tokenid"])
 	if err != nil {
 		return nil, err
@@ -230,7 +209,7 @@ func getToken(k *call) (any, error) {
 	return tellToken(t), nil
 }
 
-func createToken(k *call) (any, error) {
+func createToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
 	u, err := k.c.access.FindUser(name)
 	if err != nil {
@@ -267,13 +246,13 @@ func (c *Cluster) newSecret(of string) string {
 }
 
 // describeToken sets what a call says of a token.
-func (k *call) describeToken(t *access.Token) {
+func (k *userCall) describeToken(t *access.Token) {
 	t.Privsep = k.in.Or("privsep", strconv.Itoa(number(t.Privsep))) == "1"
 	t.Expire = int64(k.in.Int("expire", int(t.Expire)))
 	t.Comment = k.in.Or("comment", t.Comment)
 }
 
-func changeToken(k *call) (any, error) {
+func changeToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
 	t, err := k.c.access.FindToken(name, id)
 	if err != nil {
@@ -306,7 +285,7 @@ func changeToken(k *call) (any, error) {
 	return answer, nil
 }
 
-func deleteToken(k *call) (any, error) {
+func deleteToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
 	if _, err := k.c.access.FindToken(name, id); err != nil {
 		return nil, err
@@ -319,4 +298,11 @@ func deleteToken(k *call) (any, error) {
 		k.c.access.Forget(func(who string) bool { return who == name+"!"+id })
 		return nil
 	})
+}
+
+// userCall is a call about who there is and who may what.
+type userCall struct{ *call }
+
+func userDo(do func(k *userCall) (any, error)) func(*call) (any, error) {
+	return func(k *call) (any, error) { return do(&userCall{k}) }
 }

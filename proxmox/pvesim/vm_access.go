@@ -52,7 +52,7 @@ func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 func (by *caller) isRoot() bool { return by.who.User == access.RootUser && by.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
-func (k *call) rootOnly(keys ...string) error {
+func (k *vmCall) rootOnly(keys ...string) error {
 	for _, key := range keys {
 		if v := k.in[key]; v != "" && v != "0" && !k.job().isRoot() {
 			return failure.OfParameter(key, "Only root may use this option.")
@@ -94,13 +94,13 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of
 // their names, so that the answer is always the same.
-func (by *caller) mayChange(id int, pool string, keys []string) error {
-	if by.isRoot() {
+func (j *job) mayChange(id int, pool string, keys []string) error {
+	if j.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if vmconf.IsCloudInit(key) {
-			if by.onVM(id, pool, "VM.Config.Cloudinit") != nil && by.onVM(id, pool, "VM.Config.Network") != nil {
+			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
 				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
 			}
 			continue
@@ -112,11 +112,11 @@ func (by *caller) mayChange(id int, pool string, keys []string) error {
 		if priv == "" {
 			continue
 		}
-		if err := by.onVM(id, pool, priv); err != nil {
+		if err := j.onVM(id, pool, priv); err != nil {
 			return err
 		}
 		if key == "startup" { // which changes what the host does
-			if err := by.all("/", "Sys.Modify"); err != nil {
+			if err := j.all("/", "Sys.Modify"); err != nil {
 				return err
 			}
 		}
@@ -125,8 +125,8 @@ func (by *caller) mayChange(id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func (by *caller) mayUseDevices(id int, pool string, conf map[string]string) error {
-	if by.isRoot() {
+func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
+	if j.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -138,11 +138,11 @@ func (by *caller) mayUseDevices(id int, pool string, conf map[string]string) err
 		case stem == "hostpci" && !strings.Contains(value, "mapping="):
 			return failure.New("only root can set '%s' config for non-mapped devices", key)
 		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
-			if err := by.onVM(id, pool, "VM.Config.HWType"); err != nil {
+			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
 				return err
 			}
 		case stem == "virtiofs":
-			if err := by.onVM(id, pool, "VM.Config.Disk"); err != nil {
+			if err := j.onVM(id, pool, "VM.Config.Disk"); err != nil {
 				return err
 			}
 		}
@@ -151,8 +151,8 @@ func (by *caller) mayUseDevices(id int, pool string, conf map[string]string) err
 }
 
 // mayUseBridges refuses networks that somebody may not use.
-func (by *caller) mayUseBridges(conf map[string]string) error {
-	if by.isRoot() {
+func (j *job) mayUseBridges(conf map[string]string) error {
+	if j.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -162,10 +162,10 @@ func (by *caller) mayUseBridges(conf map[string]string) error {
 		net := vmconf.ParseNet(conf[key])
 		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.Has("tag") && by.all(path, "SDN.Use") != nil {
+			if net.Has("tag") && j.all(path, "SDN.Use") != nil {
 				path += "/" + net["tag"]
 			}
-			if err := by.all(path, "SDN.Use"); err != nil {
+			if err := j.all(path, "SDN.Use"); err != nil {
 				return err
 			}
 		}
@@ -174,27 +174,27 @@ func (by *caller) mayUseBridges(conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
-func (by *caller) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {
-			if err := by.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
+			if err := j.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
 				return err
 			}
 		}
 	}
 	if s := conf["vmstatestorage"]; s != "" {
-		return by.all("/storage/"+s, "Datastore.AllocateSpace")
+		return j.all("/storage/"+s, "Datastore.AllocateSpace")
 	}
 	return nil
 }
 
-func (by *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
 	case d.CDROM() && d.File == "cdrom":
-		return by.all("/", "Sys.Console")
+		return j.all("/", "Sys.Console")
 	case !d.CDROM() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
@@ -202,40 +202,40 @@ func (by *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage
 		if storage == "" {
 			return failure.New("no storage ID specified (and no default storage)")
 		}
-		if err := by.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
-		s, err := by.c.storageNamed(storage)
+		s, err := j.c.storageNamed(storage)
 		if err == nil && !s.keeps("images") {
 			err = failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
 		}
 		return err
-	case !stored && !by.isRoot():
+	case !stored && !j.isRoot():
 		return failure.New("Only root can pass arbitrary filesystem paths.")
 	case !stored:
 		return nil
 	}
-	return by.mayUseVolume(id, key, d.File)
+	return j.mayUseVolume(id, key, d.File)
 }
 
 // mayUseVolume refuses another owner's volumes.
-func (by *caller) mayUseVolume(id int, key, volid string) error {
+func (j *job) mayUseVolume(id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
-	if _, err := by.c.storageNamed(storage); err != nil {
+	if _, err := j.c.storageNamed(storage); err != nil {
 		return err
 	}
 	path := "/storage/" + storage
 	kind, _, _ := strings.Cut(name, "/")
 	owner, owned := vmconf.OwnerOf(name)
 	switch {
-	case by.all(path, "Datastore.Allocate") == nil, owned && owner == id:
+	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
 	case kind == "iso":
-		return by.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
+		return j.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
 	case owned:
-		if err := by.all(path, "Datastore.Audit"); err != nil {
+		if err := j.all(path, "Datastore.Audit"); err != nil {
 			return err
 		}
-		return by.all(vmPath(owner), "VM.Config.Disk")
+		return j.all(vmPath(owner), "VM.Config.Disk")
 	default:
 		return failure.New("missing privileges to access %s", volid)
 	}

@@ -19,28 +19,28 @@ func agentRights(priv string) rule { return mayAny("/vms/{vmid}", priv, "VM.Gues
 var agentEndpoints = slices.Concat(agentCalls, []endpoint{
 	{method: "GET", path: onVM + "/agent", may: anybody, do: index("name", agentIndex)},
 	{
-		method: "POST", path: onVM + "/agent", may: agentRights("VM.GuestAgent.Unrestricted"), protected: true, do: postAgent,
+		method: "POST", path: onVM + "/agent", may: agentRights("VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postAgent),
 		in: "command:enum(" + strings.Join(sorted(agentCommands), ",") + ")",
 	},
 	{
-		method: "POST", path: onVM + "/agent/exec", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true, do: postExec,
+		method: "POST", path: onVM + "/agent/exec", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postExec),
 		in: "command:str[] input-data?:str[..65536]",
 	},
 	{
 		method: "GET", path: onVM + "/agent/exec-status", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
-		in: "pid:int", do: getExec,
+		in: "pid:int", do: vmDo(getExec),
 	},
 	{
-		method: "GET", path: onVM + "/agent/file-read", may: agentRights("VM.GuestAgent.FileRead"), protected: true, do: getFile,
+		method: "GET", path: onVM + "/agent/file-read", may: agentRights("VM.GuestAgent.FileRead"), protected: true, do: vmDo(getFile),
 		in: "file:str count?:int[1..16777216] decode?:bool offset?:int[0..]",
 	},
 	{
-		method: "POST", path: onVM + "/agent/file-write", may: agentRights("VM.GuestAgent.FileWrite"), protected: true, do: postFile,
+		method: "POST", path: onVM + "/agent/file-write", may: agentRights("VM.GuestAgent.FileWrite"), protected: true, do: vmDo(postFile),
 		in: "content:str[..61440] file:str encode?:bool",
 	},
 	{
 		method: "POST", path: onVM + "/agent/set-user-password", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
-		in: "password:str[5..1024] username:str crypted?:bool", do: postPassword,
+		in: "password:str[5..1024] username:str crypted?:bool", do: vmDo(postPassword),
 	},
 })
 
@@ -55,7 +55,7 @@ var agentCalls = func() []endpoint {
 	} {
 		for command := range strings.FieldsSeq(call.commands) {
 			all = append(all, endpoint{
-				method: call.method, path: onVM + "/agent/" + command, may: agentRights(call.priv), protected: true, do: agentCall(command),
+				method: call.method, path: onVM + "/agent/" + command, may: agentRights(call.priv), protected: true, do: vmDo(agentCall(command)),
 			})
 		}
 	}
@@ -63,29 +63,29 @@ var agentCalls = func() []endpoint {
 }()
 
 // agentCommands are what a guest's agent can be asked by their name alone, with the answer of each.
-var agentCommands = map[string]func(k *call, m *vm) any{
-	"fsfreeze-freeze": func(*call, *vm) any { return 1 },
-	"fsfreeze-status": func(*call, *vm) any { return "thawed" },
-	"fsfreeze-thaw":   func(*call, *vm) any { return 1 },
-	"fstrim": func(*call, *vm) any {
+var agentCommands = map[string]func(k *vmCall, m *vm) any{
+	"fsfreeze-freeze": func(*vmCall, *vm) any { return 1 },
+	"fsfreeze-status": func(*vmCall, *vm) any { return "thawed" },
+	"fsfreeze-thaw":   func(*vmCall, *vm) any { return 1 },
+	"fstrim": func(*vmCall, *vm) any {
 		return map[string]any{"paths": []any{map[string]any{"path": "/", "trimmed": 0, "minimum": 0}}}
 	},
 	"get-fsinfo":             agentFilesystems,
-	"get-host-name":          func(_ *call, m *vm) any { return map[string]any{"host-name": m.name()} },
-	"get-memory-block-info":  func(*call, *vm) any { return map[string]any{"size": 128 << 20} },
+	"get-host-name":          func(_ *vmCall, m *vm) any { return map[string]any{"host-name": m.name()} },
+	"get-memory-block-info":  func(*vmCall, *vm) any { return map[string]any{"size": 128 << 20} },
 	"get-memory-blocks":      agentMemoryBlocks,
 	"get-osinfo":             agentSystem,
-	"get-time":               func(k *call, _ *vm) any { return k.c.Clock.UnixNano() },
-	"get-timezone":           func(*call, *vm) any { return map[string]any{"zone": "UTC", "offset": 0} },
-	"get-users":              func(*call, *vm) any { return []any{} },
+	"get-time":               func(k *vmCall, _ *vm) any { return k.c.Clock.UnixNano() },
+	"get-timezone":           func(*vmCall, *vm) any { return map[string]any{"zone": "UTC", "offset": 0} },
+	"get-users":              func(*vmCall, *vm) any { return []any{} },
 	"get-vcpus":              agentCPUs,
 	"info":                   agentInfo,
 	"network-get-interfaces": agentInterfaces,
-	"ping":                   func(*call, *vm) any { return map[string]any{} },
-	"shutdown":               func(k *call, m *vm) any { m.askToStop(k.c); return map[string]any{} },
-	"suspend-disk":           func(k *call, m *vm) any { m.askToStop(k.c); return map[string]any{} },
-	"suspend-hybrid":         func(_ *call, m *vm) any { m.state = "suspended"; return map[string]any{} },
-	"suspend-ram":            func(_ *call, m *vm) any { m.state = "suspended"; return map[string]any{} },
+	"ping":                   func(*vmCall, *vm) any { return map[string]any{} },
+	"shutdown":               func(k *vmCall, m *vm) any { m.askToStop(k.c); return map[string]any{} },
+	"suspend-disk":           func(k *vmCall, m *vm) any { m.askToStop(k.c); return map[string]any{} },
+	"suspend-hybrid":         func(_ *vmCall, m *vm) any { m.state = "suspended"; return map[string]any{} },
+	"suspend-ram":            func(_ *vmCall, m *vm) any { m.state = "suspended"; return map[string]any{} },
 }
 
 // agentIndex is what the directory lists: the commands, and those that take parameters.
@@ -95,7 +95,7 @@ const agentIndex = `exec exec-status file-read file-write fsfreeze-freeze fsfree
 
 // askAgent is the machine that the call is about, if its guest's agent answers. If it does not,
 // that takes the host three seconds to find out, during which one of its few workers is busy.
-func (k *call) askAgent() (*vm, error) {
+func (k *vmCall) askAgent() (*vm, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func (k *call) askAgent() (*vm, error) {
 }
 
 // agentCall asks the agent one of the commands.
-func agentCall(command string) func(k *call) (any, error) {
-	return func(k *call) (any, error) {
+func agentCall(command string) func(k *vmCall) (any, error) {
+	return func(k *vmCall) (any, error) {
 		m, err := k.askAgent()
 		if err != nil {
 			return nil, err
@@ -124,16 +124,16 @@ func agentCall(command string) func(k *call) (any, error) {
 	}
 }
 
-func postAgent(k *call) (any, error) { return agentCall(k.in["command"])(k) }
+func postAgent(k *vmCall) (any, error) { return agentCall(k.in["command"])(k) }
 
-func agentSystem(*call, *vm) any {
+func agentSystem(*vmCall, *vm) any {
 	return map[string]any{
 		"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 13 (trixie)", "version": "13 (trixie)",
 		"version-id": "13", "machine": "x86_64", "kernel-release": "6.12.0-amd64", "kernel-version": "#1 SMP PREEMPT_DYNAMIC",
 	}
 }
 
-func agentInfo(*call, *vm) any {
+func agentInfo(*vmCall, *vm) any {
 	var all []any
 	for _, name := range strings.Fields(agentIndex) {
 		all = append(all, map[string]any{"name": "guest-" + name, "enabled": true, "success-response": true})
@@ -141,7 +141,7 @@ func agentInfo(*call, *vm) any {
 	return map[string]any{"version": "10.0.3", "supported_commands": all}
 }
 
-func agentCPUs(_ *call, m *vm) any {
+func agentCPUs(_ *vmCall, m *vm) any {
 	var all []any
 	for i := range vmconf.CPUsOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
@@ -149,7 +149,7 @@ func agentCPUs(_ *call, m *vm) any {
 	return all
 }
 
-func agentMemoryBlocks(_ *call, m *vm) any {
+func agentMemoryBlocks(_ *vmCall, m *vm) any {
 	var all []any
 	for i := range vmconf.MemoryOf(m.Conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
@@ -157,7 +157,7 @@ func agentMemoryBlocks(_ *call, m *vm) any {
 	return all
 }
 
-func agentFilesystems(_ *call, m *vm) any {
+func agentFilesystems(_ *vmCall, m *vm) any {
 	size := vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size()
 	return []any{map[string]any{
 		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
@@ -166,7 +166,7 @@ func agentFilesystems(_ *call, m *vm) any {
 
 // agentInterfaces are the guest's network cards and their addresses: those of its configuration, or
 // ones that follow from its number as if a DHCP server gave every machine its own.
-func agentInterfaces(_ *call, m *vm) any {
+func agentInterfaces(_ *vmCall, m *vm) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {
 		card := m.Conf[fmt.Sprintf("net%d", i)]
@@ -200,7 +200,7 @@ func nic(name, mac string, address netip.Prefix) map[string]any {
 // execPID is of the first program that the agent runs in a guest.
 const execPID = 1000
 
-func postExec(k *call) (any, error) {
+func postExec(k *vmCall) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func postExec(k *call) (any, error) {
 }
 
 // getExec tells of a program that has been run: it has ended well and said nothing.
-func getExec(k *call) (any, error) {
+func getExec(k *vmCall) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func getExec(k *call) (any, error) {
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
 }
 
-func getFile(k *call) (any, error) {
+func getFile(k *vmCall) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func getFile(k *call) (any, error) {
 	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
 }
 
-func postFile(k *call) (any, error) {
+func postFile(k *vmCall) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func postFile(k *call) (any, error) {
 	return nil, nil
 }
 
-func postPassword(k *call) (any, error) {
+func postPassword(k *vmCall) (any, error) {
 	if _, err := k.askAgent(); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ type plan struct {
 	full   map[string]bool
 }
 
-func postClone(k *call) (any, error) {
+func postClone(k *vmCall) (any, error) {
 	n := &cloning{
 		source: k.id(), id: k.in.Int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
 		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.Is("full"), chooses: k.in.Has("full"),
@@ -376,7 +376,7 @@ func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, shar
 
 // copyVolume makes a full copy of a volume for another machine. What it has made is in made at
 // once, so that it can be removed if the copy fails.
-func (j *errand) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
+func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
 	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
 	if d.CloudInit() {
 		w = cloudInitWanted(s, id, v.format)
@@ -448,7 +448,7 @@ func (n *cloning) undoClone(j *job, made []string, why error) error {
 	return because("clone failed: ", why)
 }
 
-func postTemplate(k *call) (any, error) {
+func postTemplate(k *vmCall) (any, error) {
 	disk := k.in["disk"]
 	if _, err := k.job().checkTemplate(k.id(), disk); err != nil {
 		return nil, err

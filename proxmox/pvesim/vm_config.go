@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-func getConfig(k *call) (any, error) {
+func getConfig(k *vmCall) (any, error) {
 	if k.in["snapshot"] != "" && k.in.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
@@ -34,7 +34,7 @@ func getConfig(k *call) (any, error) {
 	return vmconf.ShownConf(m.Effective(), m.Digest()), nil
 }
 
-func getPending(k *call) (any, error) {
+func getPending(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiploc
 
 // newUpdate reads what is asked for, and refuses what can be refused without looking at the
 // machine.
-func (k *call) newUpdate() (*update, error) {
+func (k *vmCall) newUpdate() (*update, error) {
 	u := &update{
 		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.Is("force"), skiplock: k.in.Is("skiplock"),
 		drop: k.in.List("delete"), revert: k.in.List("revert"),
@@ -107,7 +107,7 @@ func (k *call) newUpdate() (*update, error) {
 }
 
 // said is how a change is in the log.
-func (k *call) said() string {
+func (k *vmCall) said() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(k.in)) {
 		value := k.in[key]
@@ -151,13 +151,13 @@ func (u *update) consistent() error {
 }
 
 // complete gives network cards their addresses, and draws what may be left to the server.
-func (d *datacenter) complete(conf map[string]string) {
+func (c *Cluster) complete(conf map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
 		case vmconf.IsNet(key):
-			conf[key] = d.printNet(vmconf.ParseNet(conf[key]))
+			conf[key] = c.printNet(vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
-			conf[key] = vmconf.NewUUID(d.c.rng("uuids"))
+			conf[key] = vmconf.NewUUID(c.rng("uuids"))
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (u *update) check(j *job) (*vm, error) {
 	return m, nil
 }
 
-func putConfig(k *call) (any, error) {
+func putConfig(k *vmCall) (any, error) {
 	u, err := k.newUpdate()
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (u *update) updateNow(j *job) error {
 	return j.locked(u.id, waitFile, func() error { return u.update(j) })
 }
 
-func postConfig(k *call) (any, error) {
+func postConfig(k *vmCall) (any, error) {
 	u, err := k.newUpdate()
 	if err != nil {
 		return nil, err
@@ -230,9 +230,9 @@ func postConfig(k *call) (any, error) {
 	if _, err := u.check(k.job()); err != nil {
 		return nil, err
 	}
-	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], func(j *job) error {
+	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], atWork(func(j *job) error {
 		return j.locked(u.id, waitFile, func() error { return u.update(j) })
-	})
+	}))
 	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
 	if delay > 0 && k.p.Wait(delay, func() bool { return !t.running() }) {
 		if t.failed() {
@@ -243,7 +243,7 @@ func postConfig(k *call) (any, error) {
 	return t.upid, nil
 }
 
-func putUnlink(k *call) (any, error) {
+func putUnlink(k *vmCall) (any, error) {
 	k.in["delete"] = k.in["idlist"]
 	delete(k.in, "idlist")
 	return putConfig(k)
@@ -353,14 +353,14 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (by *caller) mayChangeDrive(id int, d vmconf.Drive) error {
+func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
-		return by.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
+		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
 	case d.CDROM():
-		return by.onVM(id, "", "VM.Config.CDROM")
+		return j.onVM(id, "", "VM.Config.CDROM")
 	}
-	return by.onVM(id, "", "VM.Config.Disk")
+	return j.onVM(id, "", "VM.Config.Disk")
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.

@@ -45,7 +45,7 @@ func TestTagsAreNormal(t *testing.T) {
 		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
 		{"ordering=config", "b;a;B", "b;a"},
 	} {
-		d := datacenter{options: map[string]any{"tag-style": test.style}}
+		d := &Cluster{options: map[string]any{"tag-style": test.style}}
 		if got := d.normalTags(test.text); got != test.want {
 			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
 		}

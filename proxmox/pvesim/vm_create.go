@@ -32,7 +32,7 @@ var notCreated = []string{
 	"node", "vmid", "archive", "bwlimit", "force", "pool", "start", "ha-managed", "storage", "unique", "live-restore", "import-working-storage",
 }
 
-func postVM(k *call) (any, error) {
+func postVM(k *vmCall) (any, error) {
 	n := creation{
 		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.Is("start"), ha: k.in.Is("ha-managed"),
 	}
@@ -89,7 +89,7 @@ func (n *creation) mayCreate(j *job) error {
 	return nil
 }
 
-func (j *errand) poolExists(name string) error {
+func (j *job) poolExists(name string) error {
 	if name != "" && j.c.access.Pools[name] == nil {
 		return failure.Denied("pool '%s' does not exist", name)
 	}
@@ -129,9 +129,9 @@ func (j *job) reserve(id int) error {
 	})
 }
 
-func (g *machines) newVM(h *host, id int, conf map[string]string) *vm {
-	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: g.c.Clock}
-	g.vms[id] = m
+func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
+	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: c.Clock}
+	c.vms[id] = m
 	return m
 }
 
@@ -210,6 +210,6 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 }
 
 // startTask starts a virtual machine in a task of its own.
-func (g *machines) startTask(h *host, who *access.Identity, id int) {
-	g.c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
+func (c *Cluster) startTask(h *host, who *access.Identity, id int) {
+	c.work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
 }

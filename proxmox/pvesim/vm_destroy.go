@@ -10,7 +10,7 @@ import (
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
 const destroyedShare = 4
 
-func deleteVM(k *call) (any, error) {
+func deleteVM(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 }
 
 // volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func (st *stores) volumesNamed(h *host, id int) []string {
+func (c *Cluster) volumesNamed(h *host, id int) []string {
 	var all []string
-	for _, name := range sorted(st.storages) {
-		s := st.storages[name]
+	for _, name := range sorted(c.storages) {
+		s := c.storages[name]
 		if !s.on(h) {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // resizeTakes is how long a disk takes to grow.
 const resizeTakes = 300 * time.Millisecond
 
-func putResize(k *call) (any, error) {
+func putResize(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ type moving struct {
 	remove         bool
 }
 
-func postMove(k *call) (any, error) {
+func postMove(k *vmCall) (any, error) {
 	n := moving{
 		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.Is("delete"),
 	}
@@ -230,7 +230,7 @@ func (n moving) leave(j *job, m *vm, old string) error {
 }
 
 // reassign gives a disk to another machine.
-func (k *call) reassign(n moving, target int, key string) (any, error) {
+func (k *vmCall) reassign(n moving, target int, key string) (any, error) {
 	j := k.job()
 	if err := j.onVM(target, "", "VM.Config.Disk"); err != nil {
 		return nil, err
@@ -322,7 +322,7 @@ func (n moving) reassign(j *job, target int, key string) error {
 	return j.apply(to)
 }
 
-func getFeature(k *call) (any, error) {
+func getFeature(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -357,7 +357,7 @@ func getFeature(k *call) (any, error) {
 
 // sharedWith reports whether a host has the same disks: those on storages that are shared, or that
 // are said to be there.
-func (k *call) sharedWith(conf map[string]string, h *host) bool {
+func (k *vmCall) sharedWith(conf map[string]string, h *host) bool {
 	for _, volid := range vmconf.VolumesOf(conf) {
 		name, _, _ := vmconf.SplitVolume(volid)
 		s := k.c.storages[name]

@@ -28,7 +28,7 @@ func (m *vm) firewallDigest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func getFirewall(k *call) (any, error) {
+func getFirewall(k *vmCall) (any, error) {
 	all := map[string]any{}
 	m := k.c.vms[k.id()]
 	if m == nil { // whose options are as empty as those of any other
@@ -44,7 +44,7 @@ func getFirewall(k *call) (any, error) {
 	return all, nil
 }
 
-func putFirewall(k *call) (any, error) {
+func putFirewall(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
@@ -15,6 +14,8 @@ type machines struct {
 	vms    map[int]*vm
 	onBoot func(Boot)
 	onHalt func(Halt)
+	// startVM starts a machine in a task of root's.
+	startVM func(h *host, id int)
 }
 
 // switchOn lets a machine run from now on.
@@ -134,7 +135,7 @@ func (g *machines) hostDied(h *host) {
 func (g *machines) hostBack(h *host) {
 	for _, id := range g.vmIDs(h) {
 		if m := g.vms[id]; m.Conf["onboot"] == "1" && !m.Template() && !m.running() && !g.c.ha.manages(id) {
-			g.startTask(h, &access.Identity{User: access.RootUser}, id)
+			g.startVM(h, id)
 		}
 	}
 }

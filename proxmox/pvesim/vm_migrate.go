@@ -20,11 +20,11 @@ const migrateTakes = 2 * time.Second
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.
-func (g *machines) missing(conf map[string]string, h *host) []string {
+func (c *Cluster) missing(conf map[string]string, h *host) []string {
 	var all []string
 	for _, key := range vmconf.DrivesOf(conf) {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
-		if s := g.c.storages[name]; stored && (s == nil || !s.on(h)) {
+		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
 			all = append(all, name)
 		}
 	}
@@ -32,11 +32,11 @@ func (g *machines) missing(conf map[string]string, h *host) []string {
 }
 
 // localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
-func (g *machines) localVolumes(conf map[string]string) map[string]string {
+func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
-		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && g.c.storages[name] != nil && !g.c.storages[name].Shared {
+		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
 			local[key] = vmconf.ParseDrive(value).File
 		}
 	}
@@ -45,10 +45,10 @@ func (g *machines) localVolumes(conf map[string]string) map[string]string {
 
 // allLocal are the volumes that lie with a machine's host, those that wait for its next start and
 // those of its snapshots among them. Each has one key.
-func (g *machines) allLocal(m *vm) map[string]string {
+func (c *Cluster) allLocal(m *vm) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {
-		local := g.localVolumes(conf)
+		local := c.localVolumes(conf)
 		for _, key := range sorted(local) {
 			if volid := local[key]; !seen[volid] {
 				seen[volid], all[in+key] = true, volid
@@ -63,7 +63,7 @@ func (g *machines) allLocal(m *vm) map[string]string {
 	return all
 }
 
-func getMigrate(k *call) (any, error) {
+func getMigrate(k *vmCall) (any, error) {
 	if err := k.job().quorate(); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ type migration struct {
 	started time.Time
 }
 
-func postMigrate(k *call) (any, error) {
+func postMigrate(k *vmCall) (any, error) {
 	if k.in["target"] == k.node.Name {
 		return nil, failure.OfParameter("target", "target is local node.")
 	}
@@ -178,8 +178,8 @@ func postMigrate(k *call) (any, error) {
 }
 
 // migrateTask moves a machine in a task of its own.
-func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *task {
-	return g.c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
+func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task {
+	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), atWork(func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.Clock
 			if err := n.migrate(j); err != nil {
@@ -192,7 +192,13 @@ func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *tas
 			n.print(j, "migration finished successfully (duration %s)", n.lasted(j))
 			return nil
 		})
-	})
+	}))
+}
+
+// move moves a machine in high availability's name.
+func (c *Cluster) move(m *vm, target *host) *task {
+	n := &migration{id: m.id, target: target, online: m.running(), disks: true}
+	return c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
 }
 
 func (n *migration) print(j *job, format string, args ...any) {

@@ -13,8 +13,8 @@ import (
 //nolint:gosec // it is what the server tells changes by
 
 // normalTags are tags as the server keeps them.
-func (d *datacenter) normalTags(text string) string {
-	style, _ := d.options["tag-style"].(string)
+func (c *Cluster) normalTags(text string) string {
+	style, _ := c.options["tag-style"].(string)
 	tags := params.SplitList(text)
 	if !strings.Contains(style, "case-sensitive=1") {
 		for i, tag := range tags {
@@ -35,8 +35,8 @@ func (d *datacenter) normalTags(text string) string {
 
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all
 // others as far as the datacenter's options narrow them.
-func (by *caller) mayTag(id int, before, after string) error {
-	if by.c.access.May(by.who, "/", "Sys.Modify") {
+func (j *job) mayTag(id int, before, after string) error {
+	if j.c.access.May(j.who, "/", "Sys.Modify") {
 		return nil
 	}
 	was, is := params.SplitList(before), params.SplitList(after)
@@ -44,22 +44,22 @@ func (by *caller) mayTag(id int, before, after string) error {
 		if slices.Contains(was, tag) && slices.Contains(is, tag) {
 			continue
 		}
-		if err := by.onVM(id, "", "VM.Config.Options"); err != nil {
+		if err := j.onVM(id, "", "VM.Config.Options"); err != nil {
 			return err
 		}
-		if !by.c.tagAllowed(tag) {
+		if !j.c.tagAllowed(tag) {
 			return failure.New("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
 		}
 	}
 	return nil
 }
 
-func (d *datacenter) tagAllowed(tag string) bool {
-	registered, _ := d.options["registered-tags"].(string)
+func (c *Cluster) tagAllowed(tag string) bool {
+	registered, _ := c.options["registered-tags"].(string)
 	if slices.Contains(params.SplitList(registered), tag) {
 		return false
 	}
-	text, _ := d.options["user-tag-access"].(string)
+	text, _ := c.options["user-tag-access"].(string)
 	allow, list := "free", []string(nil)
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -74,15 +74,15 @@ func (d *datacenter) tagAllowed(tag string) bool {
 	case "free":
 		return true
 	case "existing":
-		return slices.Contains(list, tag) || d.tagUsed(tag)
+		return slices.Contains(list, tag) || c.tagUsed(tag)
 	case "list":
 		return slices.Contains(list, tag)
 	}
 	return false
 }
 
-func (d *datacenter) tagUsed(tag string) bool {
-	for _, m := range d.c.vms {
+func (c *Cluster) tagUsed(tag string) bool {
+	for _, m := range c.vms {
 		if slices.Contains(params.SplitList(m.Conf["tags"]), tag) {
 			return true
 		}
@@ -90,9 +90,9 @@ func (d *datacenter) tagUsed(tag string) bool {
 	return false
 }
 
-func (d *datacenter) printNet(net params.Values) string {
+func (c *Cluster) printNet(net params.Values) string {
 	if !net.Has("macaddr") {
-		net["macaddr"] = d.newMAC()
+		net["macaddr"] = c.newMAC()
 	}
 	parts := []string{net["model"] + "=" + strings.ToUpper(net["macaddr"])}
 	for _, key := range slices.Sorted(maps.Keys(net)) {
@@ -104,12 +104,12 @@ func (d *datacenter) printNet(net params.Values) string {
 }
 
 // newMAC draws an address for a card.
-func (d *datacenter) newMAC() string {
-	prefix, _ := d.options["mac_prefix"].(string)
+func (c *Cluster) newMAC() string {
+	prefix, _ := c.options["mac_prefix"].(string)
 	if prefix == "" {
 		prefix = "BC:24:11"
 	}
-	rng := d.c.rng("addresses")
+	rng := c.rng("addresses")
 	mac := strings.TrimSuffix(strings.ToUpper(prefix), ":")
 	for len(mac) < len("00:00:00:00:00:00") {
 		mac += fmt.Sprintf(":%02X", rng.IntN(256))

@@ -25,7 +25,7 @@ const (
 var guestStops = timing.Range{Min: 3 * time.Second, Max: 12 * time.Second}
 
 // ofHA hands a wish over to high availability, if that manages the machine.
-func (k *call) ofHA(kind, what, state string) (string, bool) {
+func (k *vmCall) ofHA(kind, what, state string) (string, bool) {
 	id := k.id()
 	if !k.c.ha.manages(id) {
 		return "", false
@@ -40,7 +40,7 @@ func (k *call) ofHA(kind, what, state string) (string, bool) {
 	}), true
 }
 
-func postStart(k *call) (any, error) {
+func postStart(k *vmCall) (any, error) {
 	err := k.rootOnly("stateuri", "skiplock", "migratedfrom", "migration_type", "migration_network", "targetstorage", "force-cpu",
 		"with-conntrack-state", "nets-host-mtu")
 	if err != nil {
@@ -131,7 +131,7 @@ func (j *job) devices(m *vm) error {
 	return nil
 }
 
-func postStop(k *call) (any, error) {
+func postStop(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (j *job) overrule(id int) {
 	}
 }
 
-func postShutdown(k *call) (any, error) {
+func postShutdown(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,14 @@ type stopping struct {
 }
 
 // limit is the time that the call allows.
-func (k *call) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
+func (k *vmCall) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
+
+// powerOnAgain starts a virtual machine in high availability's name, and shutDown ends it.
+func powerOnAgain(j *errand, id int) error { return (&job{j}).powerOn(id, false) }
+
+func shutDown(j *errand, id int) error {
+	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
+}
 
 func (s stopping) powerOff(j *job) error {
 	return j.locked(s.id, waitFile, func() error { return s.halt(j) })
@@ -265,7 +272,7 @@ func (m *vm) patience(s stopping) time.Duration {
 	return waitShutdown
 }
 
-func postReboot(k *call) (any, error) {
+func postReboot(k *vmCall) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
 	if m := k.c.vmAt(k.node, s.id); m != nil && m.state == "paused" {
 		return nil, failure.New("VM is paused - cannot shutdown")
@@ -283,7 +290,7 @@ func postReboot(k *call) (any, error) {
 }
 
 // mustRun refuses what can only be done to a machine that runs.
-func (k *call) mustRun() error {
+func (k *vmCall) mustRun() error {
 	running, err := k.job().running(k.id())
 	if err == nil && !running {
 		err = failure.New("VM %d not running", k.id())
@@ -291,7 +298,7 @@ func (k *call) mustRun() error {
 	return err
 }
 
-func postReset(k *call) (any, error) {
+func postReset(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -306,7 +313,7 @@ func postReset(k *call) (any, error) {
 }
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
-func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
+func (k *vmCall) whenRunning(kind string, do func(j *job, m *vm) error) string {
 	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task(kind, k.in["vmid"], func(j *job) error {
 		return j.locked(id, waitFile, func() error {
@@ -327,7 +334,7 @@ func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
 	})
 }
 
-func postSuspend(k *call) (any, error) {
+func postSuspend(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -348,7 +355,7 @@ func postSuspend(k *call) (any, error) {
 }
 
 // stateStorage is where what is in a machine's memory can be saved.
-func (k *call) stateStorage() (string, error) {
+func (k *vmCall) stateStorage() (string, error) {
 	j := k.job()
 	if err := j.onVM(k.id(), "", "VM.Config.Disk"); err != nil {
 		return "", err
@@ -410,7 +417,7 @@ func (j *job) toDisk(m *vm, storage string) error {
 	return nil
 }
 
-func postResume(k *call) (any, error) {
+func postResume(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
 const snapshotTakes = 300 * time.Millisecond
 
-func getSnapshots(k *call) (any, error) {
+func getSnapshots(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func getSnapshots(k *call) (any, error) {
 	return append(all, current), nil
 }
 
-func postSnapshot(k *call) (any, error) {
+func postSnapshot(k *vmCall) (any, error) {
 	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.Is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
 		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
@@ -122,7 +122,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	return nil
 }
 
-func deleteSnapshot(k *call) (any, error) {
+func deleteSnapshot(k *vmCall) (any, error) {
 	id, name := k.id(), k.in["snapname"]
 	return k.task("qmdelsnapshot", k.in["vmid"], func(j *job) error {
 		if err := j.locked(id, waitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
@@ -205,7 +205,7 @@ func (j *job) keep(m *vm, volumes []string) error {
 	return nil
 }
 
-func postRollback(k *call) (any, error) {
+func postRollback(k *vmCall) (any, error) {
 	id, name, start := k.id(), k.in["snapname"], k.in.Is("start")
 	if start {
 		if err := k.job().all(vmPath(id), "VM.PowerMgmt"); err != nil {
@@ -299,7 +299,7 @@ func (j *job) rollback(id int, name string) error {
 	return nil
 }
 
-func getSnapshot(k *call) (any, error) {
+func getSnapshot(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func getSnapshot(k *call) (any, error) {
 	return all, nil
 }
 
-func putSnapshot(k *call) (any, error) {
+func putSnapshot(k *vmCall) (any, error) {
 	if !k.in.Has("description") {
 		return nil, nil
 	}

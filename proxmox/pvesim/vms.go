@@ -29,9 +29,9 @@ var vmEndpoints = slices.Concat(vmsEndpoints, configEndpoints, powerEndpoints, d
 const onVM = "/nodes/{node}/qemu/{vmid}"
 
 var vmsEndpoints = []endpoint{
-	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: getVMs},
+	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: vmDo(getVMs)},
 	{
-		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: postVM,
+		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: vmDo(postVM),
 		in: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
 			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
 	},
@@ -41,35 +41,35 @@ var vmsEndpoints = []endpoint{
 			spiceproxy sendkey firewall mtunnel remote_migrate`),
 	},
 	{
-		method: "DELETE", path: onVM, may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: deleteVM,
+		method: "DELETE", path: onVM, may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: vmDo(deleteVM),
 		in: "destroy-unreferenced-disks?:bool purge?:bool skiplock?:bool",
 	},
 	{
-		method: "POST", path: onVM + "/clone", protected: true, do: postClone,
+		method: "POST", path: onVM + "/clone", protected: true, do: vmDo(postClone),
 		may: and(may("/vms/{vmid}", "VM.Clone"), or(may("/vms/{newid}", "VM.Allocate"), may("/pool/{pool}", "VM.Allocate").given("pool"))),
 		in: `newid:vmid bwlimit?:int[0..] description?:str format?:enum(raw,qcow2,vmdk) full?:bool name?:dns-name pool?:poolid
 			snapname?:configid[..40] storage?:storage-id target?:node`,
 	},
 	{
-		method: "POST", path: onVM + "/template", may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: postTemplate,
+		method: "POST", path: onVM + "/template", may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: vmDo(postTemplate),
 		in: "disk?:enum(" + diskNames + ")",
 	},
-	{method: "GET", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, in: "target?:node", do: getMigrate},
+	{method: "GET", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, in: "target?:node", do: vmDo(getMigrate)},
 	{
-		method: "POST", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, do: postMigrate,
+		method: "POST", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, do: vmDo(postMigrate),
 		in: `target:node bwlimit?:int[0..] force?:bool migration_network?:CIDR migration_type?:enum(secure,insecure) online?:bool
 			targetstorage?:storage-pair-list with-conntrack-state?:bool with-local-disks?:bool`,
 	},
 	{
-		method: "GET", path: onVM + "/feature", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getFeature,
+		method: "GET", path: onVM + "/feature", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getFeature),
 		in: "feature:enum(snapshot,clone,copy) snapname?:configid[..40]",
 	},
 	{
-		method: "GET", path: onVM + "/rrddata", may: may("/vms/{vmid}", "VM.Audit"), protected: true, local: true, do: getHistory,
+		method: "GET", path: onVM + "/rrddata", may: may("/vms/{vmid}", "VM.Audit"), protected: true, local: true, do: vmDo(getHistory),
 		in: "timeframe:enum(hour,day,week,month,year) cf?:enum(AVERAGE,MAX)",
 	},
-	{method: "GET", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Audit"), do: getFirewall},
-	{method: "PUT", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Config.Network"), protected: true, in: firewallOptions, do: putFirewall},
+	{method: "GET", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getFirewall)},
+	{method: "PUT", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Config.Network"), protected: true, in: firewallOptions, do: vmDo(putFirewall)},
 }
 
 var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
@@ -78,16 +78,16 @@ var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "V
 const changeConfig = params.QemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
 
 var configEndpoints = []endpoint{
-	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: getConfig},
-	{method: "PUT", path: onVM + "/config", may: configRights, protected: true, in: changeConfig, do: putConfig},
+	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: vmDo(getConfig)},
+	{method: "PUT", path: onVM + "/config", may: configRights, protected: true, in: changeConfig, do: vmDo(putConfig)},
 	{
-		method: "POST", path: onVM + "/config", may: configRights, protected: true, do: postConfig,
+		method: "POST", path: onVM + "/config", may: configRights, protected: true, do: vmDo(postConfig),
 		in: changeConfig + "background_delay?:int[1..30] import-working-storage?:storage-id",
 	},
-	{method: "GET", path: onVM + "/pending", may: may("/vms/{vmid}", "VM.Audit"), do: getPending},
-	{method: "GET", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Audit"), do: getCloudInit},
-	{method: "PUT", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Config.Cloudinit"), protected: true, do: putCloudInit},
-	{method: "GET", path: onVM + "/cloudinit/dump", may: may("/vms/{vmid}", "VM.Audit"), in: "type:enum(user,network,meta)", do: getDump},
+	{method: "GET", path: onVM + "/pending", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getPending)},
+	{method: "GET", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getCloudInit)},
+	{method: "PUT", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Config.Cloudinit"), protected: true, do: vmDo(putCloudInit)},
+	{method: "GET", path: onVM + "/cloudinit/dump", may: may("/vms/{vmid}", "VM.Audit"), in: "type:enum(user,network,meta)", do: vmDo(getDump)},
 }
 
 var powerRights = may("/vms/{vmid}", "VM.PowerMgmt")
@@ -97,62 +97,62 @@ var powerEndpoints = []endpoint{
 		method: "GET", path: onVM + "/status", may: anybody,
 		do: index("subdir", "current start stop reset shutdown suspend reboot"),
 	},
-	{method: "GET", path: onVM + "/status/current", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getStatus},
+	{method: "GET", path: onVM + "/status/current", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getStatus)},
 	{
-		method: "POST", path: onVM + "/status/start", may: powerRights, protected: true, do: postStart,
+		method: "POST", path: onVM + "/status/start", may: powerRights, protected: true, do: vmDo(postStart),
 		in: `force-cpu?:str machine?:qm-machine migratedfrom?:node migration_network?:CIDR migration_type?:enum(secure,insecure)
 			nets-host-mtu?:/net\d+=\d+(,net\d+=\d+)*/ skiplock?:bool stateuri?:str[..128] targetstorage?:storage-pair-list
 			timeout?:int[0..] with-conntrack-state?:bool`,
 	},
 	{
-		method: "POST", path: onVM + "/status/stop", may: powerRights, protected: true, do: postStop,
+		method: "POST", path: onVM + "/status/stop", may: powerRights, protected: true, do: vmDo(postStop),
 		in: "keepActive?:bool migratedfrom?:node overrule-shutdown?:bool skiplock?:bool timeout?:int[0..]",
 	},
 	{
-		method: "POST", path: onVM + "/status/shutdown", may: powerRights, protected: true, do: postShutdown,
+		method: "POST", path: onVM + "/status/shutdown", may: powerRights, protected: true, do: vmDo(postShutdown),
 		in: "forceStop?:bool keepActive?:bool skiplock?:bool timeout?:int[0..]",
 	},
-	{method: "POST", path: onVM + "/status/reboot", may: powerRights, protected: true, in: "timeout?:int[0..]", do: postReboot},
-	{method: "POST", path: onVM + "/status/reset", may: powerRights, protected: true, in: "skiplock?:bool", do: postReset},
+	{method: "POST", path: onVM + "/status/reboot", may: powerRights, protected: true, in: "timeout?:int[0..]", do: vmDo(postReboot)},
+	{method: "POST", path: onVM + "/status/reset", may: powerRights, protected: true, in: "skiplock?:bool", do: vmDo(postReset)},
 	{
-		method: "POST", path: onVM + "/status/suspend", may: powerRights, protected: true, do: postSuspend,
+		method: "POST", path: onVM + "/status/suspend", may: powerRights, protected: true, do: vmDo(postSuspend),
 		in: "skiplock?:bool statestorage?:storage-id&todisk todisk?:bool",
 	},
-	{method: "POST", path: onVM + "/status/resume", may: powerRights, protected: true, in: "nocheck?:bool skiplock?:bool", do: postResume},
+	{method: "POST", path: onVM + "/status/resume", may: powerRights, protected: true, in: "nocheck?:bool skiplock?:bool", do: vmDo(postResume)},
 }
 
 var diskRights = may("/vms/{vmid}", "VM.Config.Disk")
 
 var diskEndpoints = []endpoint{
 	{
-		method: "PUT", path: onVM + "/resize", may: diskRights, protected: true, do: putResize,
+		method: "PUT", path: onVM + "/resize", may: diskRights, protected: true, do: vmDo(putResize),
 		in: "disk:enum(" + diskNames + `) size:/\+?\d+(\.\d+)?[KMGT]?/ digest?:str[..40] skiplock?:bool`,
 	},
 	{
-		method: "POST", path: onVM + "/move_disk", may: diskRights, protected: true, do: postMove,
+		method: "POST", path: onVM + "/move_disk", may: diskRights, protected: true, do: vmDo(postMove),
 		in: "disk:enum(" + movable + ") bwlimit?:int[0..] delete?:bool digest?:str[..40] format?:enum(raw,qcow2,vmdk) storage?:storage-id" +
 			" target-digest?:str[..40] target-disk?:enum(" + movable + ") target-vmid?:vmid",
 	},
-	{method: "PUT", path: onVM + "/unlink", may: diskRights, protected: true, in: "idlist:configid-list force?:bool", do: putUnlink},
+	{method: "PUT", path: onVM + "/unlink", may: diskRights, protected: true, in: "idlist:configid-list force?:bool", do: vmDo(putUnlink)},
 }
 
 var snapshotRights = may("/vms/{vmid}", "VM.Snapshot")
 
 var snapshotEndpoints = []endpoint{
-	{method: "GET", path: onVM + "/snapshot", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getSnapshots},
+	{method: "GET", path: onVM + "/snapshot", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getSnapshots)},
 	{
-		method: "POST", path: onVM + "/snapshot", may: snapshotRights, protected: true, do: postSnapshot,
+		method: "POST", path: onVM + "/snapshot", may: snapshotRights, protected: true, do: vmDo(postSnapshot),
 		in: "snapname:configid[..40] description?:str vmstate?:bool",
 	},
 	{method: "GET", path: onVM + "/snapshot/{snapname}", may: anybody, local: true, do: index("cmd", "rollback config")},
-	{method: "DELETE", path: onVM + "/snapshot/{snapname}", may: snapshotRights, protected: true, in: "force?:bool", do: deleteSnapshot},
+	{method: "DELETE", path: onVM + "/snapshot/{snapname}", may: snapshotRights, protected: true, in: "force?:bool", do: vmDo(deleteSnapshot)},
 	{
-		method: "GET", path: onVM + "/snapshot/{snapname}/config", do: getSnapshot,
+		method: "GET", path: onVM + "/snapshot/{snapname}/config", do: vmDo(getSnapshot),
 		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit"),
 	},
-	{method: "PUT", path: onVM + "/snapshot/{snapname}/config", may: snapshotRights, protected: true, in: "description?:str", do: putSnapshot},
+	{method: "PUT", path: onVM + "/snapshot/{snapname}/config", may: snapshotRights, protected: true, in: "description?:str", do: vmDo(putSnapshot)},
 	{
-		method: "POST", path: onVM + "/snapshot/{snapname}/rollback", protected: true, in: "start?:bool", do: postRollback,
+		method: "POST", path: onVM + "/snapshot/{snapname}/rollback", protected: true, in: "start?:bool", do: vmDo(postRollback),
 		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
 	},
 }
@@ -214,10 +214,10 @@ func (j *errand) locked(id int, limit time.Duration, do func() error) error {
 }
 
 // id is that of the virtual machine that the call is about.
-func (k *call) id() int { return k.in.Int("vmid", 0) }
+func (k *vmCall) id() int { return k.in.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
-func (k *call) vm() (*vm, error) { return k.job().config(k.id()) }
+func (k *vmCall) vm() (*vm, error) { return k.job().config(k.id()) }
 
 // vmIDs are those of all virtual machines, or of those on one host.
 func (g *machines) vmIDs(h *host) []int {
@@ -231,7 +231,7 @@ func (g *machines) vmIDs(h *host) []int {
 	return ids
 }
 
-func getVMs(k *call) (any, error) {
+func getVMs(k *vmCall) (any, error) {
 	all := []any{}
 	for _, id := range k.c.vmIDs(k.node) {
 		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
@@ -313,7 +313,7 @@ func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
 	}
 }
 
-func getStatus(k *call) (any, error) {
+func getStatus(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -336,7 +336,7 @@ var history = map[string]time.Duration{
 
 const historyPoints = 70
 
-func getHistory(k *call) (any, error) {
+func getHistory(k *vmCall) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -355,4 +355,26 @@ func getHistory(k *call) (any, error) {
 		points = append(points, point)
 	}
 	return points, nil
+}
+
+// vmCall is a call about virtual machines.
+type vmCall struct{ *call }
+
+func vmDo(do func(k *vmCall) (any, error)) func(*call) (any, error) {
+	return func(k *call) (any, error) { return do(&vmCall{k}) }
+}
+
+// job is a caller at work on virtual machines and their volumes.
+type job struct{ *errand }
+
+// job is the call's own work.
+func (k *vmCall) job() *job { return &job{k.errand()} }
+
+// task starts a task on the host that answers, and returns its UPID.
+func (k *vmCall) task(kind, id string, body func(j *job) error) string {
+	return k.call.task(kind, id, atWork(body))
+}
+
+func atWork(body func(j *job) error) func(j *errand) error {
+	return func(j *errand) error { return body(&job{j}) }
 }
