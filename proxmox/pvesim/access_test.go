@@ -126,7 +126,7 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 		c.access.Users["other@pve"] = access.NewUser("other@pve")
 		c.access.Users["other@pve"].Groups["ops"] = true
 		grants(t, c, test.grants...)
-		k := &call{caller: caller{c: c, who: &access.Identity{User: "auto@pve"}}}
+		k := &call{caller: caller{c: c.World, who: &access.Identity{User: "auto@pve"}}}
 		got := ""
 		if err := k.permit(test.rule, decodeForm(test.sent)); err != nil {
 			got = failure.From(err).Reason

@@ -2,6 +2,7 @@ package pvesim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
@@ -32,17 +33,6 @@ type endpoint struct {
 	schema *params.Schema // of in and of the path
 }
 
-// endpoints is the whole API.
-func endpoints() []endpoint {
-	var all []endpoint
-	for _, some := range [][]endpoint{
-		accessEndpoints, indexEndpoints, clusterEndpoints, haEndpoints, nodeEndpoints, poolEndpoints, storageEndpoints, taskEndpoints, vmEndpoints,
-	} {
-		all = append(all, some...)
-	}
-	return all
-}
-
 // call is one call of an endpoint.
 type call struct {
 	caller
@@ -59,29 +49,6 @@ type call struct {
 	asked  time.Time
 	faults []*faults.Injected // that spoil it
 }
-
-// exchange is a call on its way in and out.
-type exchange struct{ *call }
-
-// How long the server waits for things. They are all here, so that one look shows what the
-// emulated cluster's days are made of.
-const (
-	waitUnauthorized = 3 * time.Second  // before every 401
-	waitFile         = 10 * time.Second // for the lock on a VM's configuration
-	waitFileOfClone  = 1 * time.Second  // for those of a clone and its source
-	waitStorage      = 10 * time.Second // for the lock on a storage
-	waitQuorum       = 10 * time.Second // for a cluster-wide lock without quorum
-	waitAgent        = 3 * time.Second  // for a guest agent that does not answer
-	waitProxy        = 30 * time.Second // for pvedaemon, or another host
-	waitLost         = 8 * time.Second  // until hosts agree that one has gone: a token's time-out, then consensus
-	waitFound        = 3 * time.Second  // until they agree that one has come
-	waitShutdown     = 60 * time.Second // for a guest to go down, unless told otherwise
-	broadcastEvery   = 10 * time.Second // of what hosts tell about their VMs
-	broadcastExpires = 5 * time.Minute
-	keepAliveIdle    = 5 * time.Second
-	keepAliveCalls   = 100
-	daemonWorkers    = 3
-)
 
 // rule is who may make a call: all of the parts, or one of them.
 type rule struct {
@@ -140,4 +107,17 @@ func (k *call) writeUsers(what string, change func() error) error {
 		text += fmt.Sprintf("\n%s: %s", key, e.Errors[key])
 	}
 	return failure.New("%s", text)
+}
+
+// index answers with what is below a path.
+func index(key, names string) func(*call) (any, error) {
+	var list []map[string]any
+	for _, name := range strings.Fields(names) {
+		list = append(list, map[string]any{key: name})
+	}
+	return func(*call) (any, error) { return list, nil }
+}
+
+func noSuchHost(name string) error {
+	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
 }

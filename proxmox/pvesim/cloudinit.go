@@ -78,7 +78,7 @@ func (j *job) makeSeed(m *vm) error {
 		}
 		j.print("generating cloud-init ISO")
 		m.seed = &seed{
-			user: j.c.custom(m, "user", vmconf.UserData), network: j.c.custom(m, "network", vmconf.NetworkData), meta: j.c.custom(m, "meta", vmconf.MetaData),
+			user: customSeed(j.c, m, "user", vmconf.UserData), network: customSeed(j.c, m, "network", vmconf.NetworkData), meta: customSeed(j.c, m, "meta", vmconf.MetaData),
 		}
 	}
 	return nil
@@ -108,11 +108,8 @@ func (j *job) remake(m *vm, d vmconf.Drive) error {
 	return err
 }
 
-// seed is what cloud-init is told.
-type seed struct{ user, network, meta []byte }
-
-// custom is one of the files of a seed: somebody's own, or what Proxmox VE says.
-func (c *Cluster) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
+// customSeed is one of the files of a seed: somebody's own, or what Proxmox VE says.
+func customSeed(c *World, m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
 	if volid := m.Custom()[kind]; volid != "" {
 		if _, v := c.volume(m.host, volid); v != nil {
 			return v.data
@@ -134,22 +131,4 @@ func getDump(k *vmCall) (any, error) {
 		return vmconf.NetworkData(conf, m.id), nil
 	}
 	return vmconf.MetaData(conf, m.id), nil
-}
-
-// seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox
-// VE's own.
-func (g *machines) seedOf(m *vm) (user, meta, network []byte) {
-	for _, key := range vmconf.DrivesOf(m.Conf) {
-		_, v := g.c.volume(m.host, vmconf.ParseDrive(m.Conf[key]).File)
-		if v == nil || len(v.data) == 0 {
-			continue
-		}
-		if files, err := vmconf.ReadNoCloud(v.data); err == nil {
-			return files["user-data"], files["meta-data"], files["network-config"]
-		}
-	}
-	if m.seed != nil {
-		return m.seed.user, m.seed.meta, m.seed.network
-	}
-	return nil, nil, nil
 }

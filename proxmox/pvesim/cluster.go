@@ -1,7 +1,13 @@
 package pvesim
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
@@ -11,98 +17,27 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Config is a cluster before it starts.
-type Config struct {
-	Seed    uint64    `json:"seed"`
-	Start   time.Time `json:"start"`   // zero is 2026-01-01 in UTC
-	Release string    `json:"release"` // such as "9.2.11"; empty is the newest that is emulated
-	// Speed is how fast time passes by the wall clock: 1 is real time, and 0 lets it pass only
-	// while somebody waits.
-	Speed    float64        `json:"speed"`
-	Name     string         `json:"name"` // of the cluster
-	Hosts    []Host         `json:"hosts"`
-	Storages []Storage      `json:"storages"`
-	VMs      []VM           `json:"vms"`
-	Images   []Image        `json:"images,omitempty"`
-	Pools    []string       `json:"pools"`
-	Times    timing.Machine `json:"times"`
-}
-
-// Host is a Proxmox VE host.
-type Host struct {
-	Name    string   `json:"name"`
-	CPUs    int      `json:"cpus"`
-	Memory  int64    `json:"memory"`  // bytes
-	Bridges []string `json:"bridges"` // none is vmbr0
-}
-
-// Image is a disk image that machines can be made of, as content import of a storage. It has a
-// system on it that boots.
-type Image struct {
-	Host    string `json:"host"`
-	Storage string `json:"storage"`
-	Name    string `json:"name"` // debian-13.qcow2
-	Size    int64  `json:"size"` // of the disk that is made of it
-}
-
-// Storage is where disks and discs lie.
-type Storage struct {
-	Name    string   `json:"name"`
-	Type    string   `json:"type"`   // dir, lvmthin, zfspool, nfs, rbd ...
-	Shared  bool     `json:"shared"` // the same on every host
-	Hosts   []string `json:"hosts"`  // none is all
-	Content []string `json:"content"`
-	Total   int64    `json:"total"` // bytes; of each host's own if it is not shared
-	Used    int64    `json:"used"`  // by what the emulator does not know
-}
-
-// VM is a virtual machine that is there from the start.
-type VM struct {
-	ID       int               `json:"id"`
-	Host     string            `json:"host"`
-	Pool     string            `json:"pool"`
-	Template bool              `json:"template"`
-	Running  bool              `json:"running"`
-	Storage  string            `json:"storage"` // of its disk
-	Disk     int64             `json:"disk"`    // bytes; 0 for none
-	Guest    string            `json:"guest"`   // system (or empty), deaf or none: see guestSystem
-	Config   map[string]string `json:"config"`  // further keys, as in its configuration file
-}
-
-// Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own
-// state.
-type Cluster struct {
+// World is what there is in an emulated cluster, and what becomes of it. It consists of parts that
+// know it; each has its own state.
+type World struct {
 	*engine.Engine
 	wiring
 	reports
 	machines
 	stores
-	front
 	cfg     Config
 	options map[string]any // of the datacenter, as they are set
 	began   time.Time
 	hosts   []*host // by name
 	access  *access.Access
-	ha      ha
-	chance  map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
+	ha      *ha
+	chance  map[string]*rand.PCG // what streams draw from, by name; see World.rng
 	faults  faults.Set
 	afoot   []*fault
 }
 
-// Boot is a virtual machine that has booted, with what it was told.
-type Boot struct {
-	VMID          int
-	Name, Host    string
-	UUID          string // of its system management BIOS, which the guest sees as its own
-	Config        map[string]string
-	UserData      []byte // of its NoCloud disc, or of Proxmox VE's own keys
-	MetaData      []byte
-	NetworkConfig []byte
-	At            time.Time
-}
-
 // Hosts are the names of the cluster's hosts.
-func (c *Cluster) Hosts() []string {
+func (c *World) Hosts() []string {
 	var all []string
 	for _, h := range c.hosts {
 		all = append(all, h.Name)
@@ -112,11 +47,11 @@ func (c *Cluster) Hosts() []string {
 
 // OnBoot sets what is told of every virtual machine that has booted, and again whenever it boots.
 // It is called while the cluster stands still, and must not call it back.
-func (c *Cluster) OnBoot(told func(Boot)) { c.With(func() { c.onBoot = told }) }
+func (c *World) OnBoot(told func(Boot)) { c.With(func() { c.onBoot = told }) }
 
 // SetTimes lets machines take other times from now on. What is under way takes as long as it was
 // to.
-func (c *Cluster) SetTimes(t timing.Machine) error {
+func (c *World) SetTimes(t timing.Machine) error {
 	var err error
 	c.With(func() {
 		cfg := c.cfg
@@ -128,18 +63,10 @@ func (c *Cluster) SetTimes(t timing.Machine) error {
 	return err
 }
 
-// Halt is a virtual machine whose guest, which had booted, runs no more.
-type Halt struct {
-	VMID       int
-	Name, Host string
-	UUID       string
-	At         time.Time
-}
-
 // OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost
 // with its host. Of one that is only paused nothing is told. It is called while the cluster stands
 // still, and must not call it back.
-func (c *Cluster) OnHalt(told func(Halt)) { c.With(func() { c.onHalt = told }) }
+func (c *World) OnHalt(told func(Halt)) { c.With(func() { c.onHalt = told }) }
 
 // host is a host as it is.
 type host struct {
@@ -207,7 +134,7 @@ type volume struct {
 }
 
 // rng is the stream of chance of one name.
-func (c *Cluster) rng(name string) *rand.Rand {
+func (c *World) rng(name string) *rand.Rand {
 	if c.chance[name] == nil {
 		c.chance[name] = timing.Source(c.cfg.Seed, name)
 	}
@@ -226,11 +153,66 @@ func (h *host) file(id int) *engine.Flock {
 	return h.files[id]
 }
 
-func (c *Cluster) host(name string) *host {
+func (c *World) host(name string) *host {
 	for _, h := range c.hosts {
 		if h.Name == name {
 			return h
 		}
 	}
 	return nil
+}
+
+func (c *World) addHost(h Host) {
+	if len(h.Bridges) == 0 {
+		h.Bridges = []string{"vmbr0"}
+	}
+	id := len(c.hosts) + 1
+	added := &host{
+		Host: h, id: id, ip: fmt.Sprintf("10.99.0.%d", id), up: true, since: c.Clock.Add(-24 * time.Hour),
+		serving: map[*engine.Process]bool{}, heard: map[*host]*report{},
+	}
+	added.restartWorkers()
+	c.hosts = append(c.hosts, added)
+	slices.SortFunc(c.hosts, func(a, b *host) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// since reports whether the cluster's release is this one or a later one.
+func (c *World) since(release string) bool {
+	have := strings.Split(c.cfg.Release, ".")
+	for i, part := range strings.Split(release, ".") {
+		want, _ := strconv.Atoi(part)
+		is := 0
+		if i < len(have) {
+			is, _ = strconv.Atoi(have[i])
+		}
+		if is != want {
+			return is > want
+		}
+	}
+	return true
+}
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// sorted are a map's keys in their order.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// newWorld is a world in which nothing is yet.
+func newWorld(cfg Config) *World {
+	c := &World{
+		Engine: engine.New(cfg.Start, cfg.Speed), cfg: cfg, options: map[string]any{}, chance: map[string]*rand.PCG{},
+	}
+	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
+	c.reports = reports{c}
+	c.machines = machines{c: c, vms: map[int]*vm{}}
+	c.stores = stores{c: c, storages: map[string]*storage{}}
+	c.ha = newHA(c)
+	c.access = access.New(cfg.Seed, !c.since("9"))
+	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
+	return c
 }

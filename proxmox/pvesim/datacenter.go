@@ -27,7 +27,7 @@ func getClusterStatus(k *call) (any, error) {
 	var all []any
 	if len(k.c.hosts) > 1 {
 		all = append(all, map[string]any{
-			"type": "cluster", "id": "cluster", "name": k.c.name(), "nodes": len(k.c.hosts), "quorate": number(k.c.quorate(k.entry)),
+			"type": "cluster", "id": "cluster", "name": nameOf(k.c), "nodes": len(k.c.hosts), "quorate": number(k.c.quorate(k.entry)),
 			"version": len(k.c.hosts),
 		})
 	}
@@ -44,15 +44,8 @@ func getClusterStatus(k *call) (any, error) {
 	return all, nil
 }
 
-// name is the cluster's.
-func (c *Cluster) name() string { return cmp.Or(c.cfg.Name, "lab") }
-
-func number(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
+// nameOf is the cluster's.
+func nameOf(c *World) string { return cmp.Or(c.cfg.Name, "lab") }
 
 func getConfigNodes(k *call) (any, error) {
 	all := []any{}
@@ -107,7 +100,7 @@ var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(
 
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
 func getOptions(k *call) (any, error) {
-	out := map[string]any{"allowed-tags": k.c.allowedTags(k.who)}
+	out := map[string]any{"allowed-tags": allowedTags(k.c, k.who)}
 	if !k.c.access.May(k.who, "/", "Sys.Audit") {
 		return out, nil
 	}
@@ -137,7 +130,7 @@ func setOptions(k *call) (any, error) {
 
 // allowedTags are those that somebody may give and take: administrators all that there are, others
 // what the options leave them.
-func (c *Cluster) allowedTags(who *access.Identity) []string {
+func allowedTags(c *World, who *access.Identity) []string {
 	text, _ := c.options["user-tag-access"].(string)
 	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
 	registered, _ := c.options["registered-tags"].(string)

@@ -3,19 +3,14 @@ package pvesim
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // fault is a fault that was put in, with what brings it about.
@@ -28,7 +23,7 @@ type fault struct {
 }
 
 // Inject puts a fault into the cluster.
-func (c *Cluster) Inject(f faults.Fault) error {
+func (c *World) Inject(f faults.Fault) error {
 	var err error
 	c.With(func() {
 		if err = errors.Join(c.knows(f), c.knowsMachine(f)); err == nil {
@@ -40,7 +35,7 @@ func (c *Cluster) Inject(f faults.Fault) error {
 
 // Heal ends all faults: locks are released, links are fixed, and hosts that were down start. What
 // they have spoiled stays spoiled.
-func (c *Cluster) Heal() {
+func (c *World) Heal() {
 	c.With(func() {
 		all := c.afoot
 		c.afoot, c.faults.All = nil, nil
@@ -52,7 +47,7 @@ func (c *Cluster) Heal() {
 }
 
 // knows wants the hosts and storages that a fault names to be there.
-func (c *Cluster) knows(f faults.Fault) error {
+func (c *World) knows(f faults.Fault) error {
 	if f.Name() == "" {
 		return errors.New("fault: must be read by ParseFaults")
 	}
@@ -79,7 +74,7 @@ func (c *Cluster) knows(f faults.Fault) error {
 
 // knowsMachine wants the machine that is locked or dies at once to be there. One that strikes later
 // may be made until then, and one whose fault was saved may be gone since.
-func (c *Cluster) knowsMachine(f faults.Fault) error {
+func (c *World) knowsMachine(f faults.Fault) error {
 	vm := f.Opt("vm")
 	if f.Name() == "" || f.Of() != faults.OfState || vm == "" || f.Opt("at") != "" || f.Opt("after") != "" || f.Opt("every") != "" {
 		return nil
@@ -91,13 +86,13 @@ func (c *Cluster) knowsMachine(f faults.Fault) error {
 }
 
 // enliven lets a fault come when its time has come.
-func (c *Cluster) enliven(f *fault) {
+func (c *World) enliven(f *fault) {
 	c.afoot = append(c.afoot, f)
 	f.p = c.Start(func(p *engine.Process) { f.live(c, p) })
 }
 
 // live turns a fault on and off as it says.
-func (f *fault) live(c *Cluster, p *engine.Process) {
+func (f *fault) live(c *World, p *engine.Process) {
 	begin := f.Since.Add(f.Duration("after"))
 	if at := c.began.Add(f.Duration("at")); at.After(begin) {
 		begin = at
@@ -136,7 +131,7 @@ func (f *fault) end() {
 }
 
 // begin does what a state needs besides being on, and leaves how to undo it.
-func (f *fault) begin(c *Cluster, p *engine.Process) {
+func (f *fault) begin(c *World, p *engine.Process) {
 	switch f.Name() {
 	case "lock":
 		f.lockVM(c, p)
@@ -175,7 +170,7 @@ func (f *fault) hold(p *engine.Process, l *engine.Flock) {
 	}
 }
 
-func (f *fault) lockVM(c *Cluster, p *engine.Process) {
+func (f *fault) lockVM(c *World, p *engine.Process) {
 	m, as := c.vms[f.Count("vm")], f.Opt("as")
 	switch {
 	case m == nil:
@@ -192,7 +187,7 @@ func (f *fault) lockVM(c *Cluster, p *engine.Process) {
 }
 
 // places are a storage's names for where it lies, as far as a fault is about them.
-func (f *fault) places(c *Cluster, s *storage) []*host {
+func (f *fault) places(c *World, s *storage) []*host {
 	var all []*host
 	for _, h := range c.hosts {
 		if f.Fits("on", h.Name) && s.on(h) && (!s.Shared || len(all) == 0) {
@@ -202,7 +197,7 @@ func (f *fault) places(c *Cluster, s *storage) []*host {
 	return all
 }
 
-func (f *fault) lockStorage(c *Cluster, p *engine.Process) {
+func (f *fault) lockStorage(c *World, p *engine.Process) {
 	if s := c.storages[f.Arg("STORAGE")]; s != nil {
 		for _, h := range f.places(c, s) {
 			f.hold(p, s.lockOf(h))
@@ -210,7 +205,7 @@ func (f *fault) lockStorage(c *Cluster, p *engine.Process) {
 	}
 }
 
-func (f *fault) fill(c *Cluster) {
+func (f *fault) fill(c *World) {
 	s := c.storages[f.Arg("STORAGE")]
 	if s == nil {
 		return
@@ -274,7 +269,7 @@ var failures = map[string]string{
 
 // taskFault lets a task meet what is to go wrong at one of its stages: "begin" before it has done
 // anything, then those that its kind names. It may wait, and returns what the task ends with.
-func (c *Cluster) taskFault(t *task, stage string) error {
+func (c *World) taskFault(t *task, stage string) error {
 	if stage == "begin" {
 		t.faults = c.faults.Strike(faults.Event{Of: faults.OfTask, Host: t.host.Name, VM: t.id, Who: t.by(), Fits: func(f *faults.Injected) bool {
 			return f.FitsTask(t.kind)
@@ -317,109 +312,6 @@ func (t *task) warned(err error) error {
 		}
 	}
 	return err
-}
-
-// by is who asked for a task.
-func (t *task) by() string {
-	if t.token == "" {
-		return t.user
-	}
-	return t.user + "!" + t.token
-}
-
-// beforeAnswering may answer a request instead of everything else, before anything is checked.
-func (k exchange) beforeAnswering(r *request, path string) *response {
-	k.asked = k.c.Clock
-	k.faults = k.c.faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
-		return f.FitsCall(r.method, path)
-	}})
-	for _, f := range k.faults {
-		switch f.Name() {
-		case "drop":
-			return &response{lost: &net.OpError{Op: "write", Net: "tcp", Addr: k.entry.addr(), Err: syscall.ECONNRESET}}
-		case "unauthorized":
-			return k.instead(401, "Authentication failed!")
-		case "answer":
-			if code := f.Arg("CODE"); code != "596" {
-				status, _ := strconv.Atoi(code)
-				return k.instead(status, cmp.Or(f.Opt("text"), usualReason(status)))
-			}
-		}
-	}
-	return nil
-}
-
-// instead is an answer that comes when the server would give it, and looks like its own.
-func (k exchange) instead(status int, reason string) *response {
-	switch status {
-	case 401:
-		k.p.Sleep(waitUnauthorized)
-	case 595, 596:
-		k.p.Sleep(waitProxy)
-	}
-	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
-}
-
-// usualReason is what usually is beside a status.
-func usualReason(status int) string {
-	switch status {
-	case 400:
-		return "Parameter verification failed."
-	case 401:
-		return "Authentication failed!"
-	case 403:
-		return "Permission check failed"
-	case 595, 596:
-		return "Connection timed out"
-	}
-	return cmp.Or(http.StatusText(status), "got timeout")
-}
-
-// afterCode may lose the answer of a call that has been made, or change it.
-func (k exchange) afterCode(answer *response) {
-	for _, f := range k.faults {
-		switch f.Name() {
-		case "slow":
-			k.p.Sleep(f.Delay())
-		case "lose answer":
-			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: k.entry.addr(), Err: syscall.ECONNRESET}
-		case "answer":
-			k.p.Sleep(k.asked.Add(waitProxy).Sub(k.c.Clock))
-			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.Opt("text"), "Connection timed out")})
-		}
-	}
-}
-
-// claimed is who a request says it is from.
-func claimed(r *request) string {
-	if value, given := credential(r.header.Get("Authorization"), "PVEAPIToken"); given {
-		who, _, _ := strings.Cut(value, "=")
-		return who
-	}
-	if _, ticket, given := strings.Cut(r.header.Get("Cookie"), "PVEAuthCookie=PVE:"); given {
-		who, _, _ := strings.Cut(ticket, ":")
-		return who
-	}
-	return ""
-}
-
-// beforeCode lets another client be quicker than a clone.
-func (k exchange) beforeCode(e *endpoint) {
-	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
-		return
-	}
-	struck := k.c.faults.Strike(faults.Event{Of: faults.OfTask, Host: k.node.Name, VM: k.in["vmid"], Who: k.who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
-	id, _ := strconv.Atoi(k.in["newid"])
-	if len(struck) == 0 || k.c.vms[id] != nil {
-		return
-	}
-	h := k.c.host(cmp.Or(struck[0].Opt("to"), k.node.Name))
-	k.c.vms[id] = &vm{
-		id: id, host: h, state: "stopped", since: k.c.Clock,
-		Config: vmconf.New(map[string]string{
-			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.UUID(fmt.Sprintf("foreign %d", id)),
-		}),
-	}
 }
 
 // guestFault is how long a guest really takes to boot, and whether it ever does.

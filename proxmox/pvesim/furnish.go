@@ -10,23 +10,23 @@ import (
 )
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
-func (c *Cluster) furnish(m *vm, v VM) {
+func furnish(c *World, m *vm, v VM) {
 	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, c.Clock.Unix())}
 	if v.Disk > 0 {
-		defaults["scsi0"] = c.furnishDisk(m, v)
+		defaults["scsi0"] = furnishDisk(c, m, v)
 		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
 		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
 	}
-	m.otherwise(defaults)
+	otherwise(m, defaults)
 	for _, key := range vmconf.DrivesOf(m.Conf) {
-		c.furnishDrive(m, key)
+		furnishDrive(c, m, key)
 	}
-	c.complete(m.Conf)
-	m.otherwise(map[string]string{
+	complete(c, m.Conf)
+	otherwise(m, map[string]string{
 		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
 	})
 	if tags := m.Conf["tags"]; tags != "" {
-		m.Conf["tags"] = c.normalTags(tags)
+		m.Conf["tags"] = normalTags(c, tags)
 	}
 	if v.Running {
 		m.host.pids++
@@ -36,7 +36,7 @@ func (c *Cluster) furnish(m *vm, v VM) {
 }
 
 // otherwise sets keys that are not set.
-func (m *vm) otherwise(conf map[string]string) {
+func otherwise(m *vm, conf map[string]string) {
 	for key, value := range conf {
 		if m.Conf[key] == "" {
 			m.Conf[key] = value
@@ -45,7 +45,7 @@ func (m *vm) otherwise(conf map[string]string) {
 }
 
 // furnishDisk puts a machine's disk on its storage.
-func (c *Cluster) furnishDisk(m *vm, v VM) string {
+func furnishDisk(c *World, m *vm, v VM) string {
 	s := c.storages[v.Storage]
 	format := s.formatFor("qcow2")
 	name := s.freeName(m.host, v.ID, format)
@@ -63,7 +63,7 @@ func (c *Cluster) furnishDisk(m *vm, v VM) string {
 
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for
 // where it belongs.
-func (c *Cluster) furnishDrive(m *vm, key string) {
+func furnishDrive(c *World, m *vm, key string) {
 	d := vmconf.ParseDrive(m.Conf[key])
 	storage, name, _ := vmconf.SplitVolume(d.File)
 	s := c.storages[storage]
@@ -88,4 +88,22 @@ func (c *Cluster) furnishDrive(m *vm, key string) {
 	d.File = s.volid(v)
 	delete(d.Opts, "format")
 	m.Conf[key] = d.String()
+}
+
+// addVM puts a virtual machine where the configuration has it.
+func addVM(c *World, v VM) {
+	m := &vm{
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: c.host(v.Host), state: "stopped", since: c.Clock,
+	}
+	for key, value := range v.Config {
+		m.Conf[key] = value
+	}
+	if v.Template {
+		m.Conf["template"] = "1"
+	}
+	c.vms[v.ID] = m
+	if v.Pool != "" {
+		c.access.Pools[v.Pool].Vms[v.ID] = true
+	}
+	furnish(c, m, v)
 }

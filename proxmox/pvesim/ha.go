@@ -1,9 +1,6 @@
 package pvesim
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,44 +13,6 @@ import (
 )
 
 //nolint:gosec // it is what the server tells changes by
-
-// How high availability spends its time. Its manager looks around every ten seconds; what it
-// decides, the hosts' own managers do a while later.
-const (
-	haWakes    = 15 * time.Second // the manager, when there is something to manage
-	haRounds   = 10 * time.Second
-	haFollows  = 5 * time.Second   // until a host does what was decided
-	haFences   = 60 * time.Second  // for which a host must be away to be given up
-	haRecovers = 120 * time.Second // until what ran on it starts elsewhere
-)
-
-// ha is what high availability manages. What is in maps is in configuration files; the rest is the
-// manager's.
-type ha struct {
-	c         *Cluster
-	resources map[string]map[string]string // by service, such as vm:201
-	groups    map[string]map[string]string
-	rules     map[string]map[string]string
-	ordinal   int // of rules
-	services  map[string]*service
-	wishes    []haWish
-	master    *host // nil while the manager sleeps
-	stamp     time.Time
-	away      map[string]time.Time // hosts that are not there, and since when
-	next      time.Time            // the manager looks around
-	p         *engine.Process
-}
-
-// service is a resource as the manager has it.
-type service struct {
-	host  *host
-	state string // as the manager calls it: request_start, started, request_stop, stopped, fence, recovery, migrate, error
-	goal  *host  // of a migration
-	fails int
-}
-
-// haWish is something that the manager is asked, and takes note of in its next round.
-type haWish struct{ SID, State, Target string }
 
 var haEndpoints = []endpoint{
 	{method: "GET", path: "/cluster/ha", may: may("/", "Sys.Audit"), do: index("id", "status resources groups rules")},
@@ -99,97 +58,16 @@ const (
 	haRuleNotation = `comment?:str[..4096] disable?:bool nodes?:ha-node-list strict?:bool affinity?:enum(positive,negative)`
 )
 
-func newHA(c *Cluster) ha {
-	return ha{
-		c:         c,
-		resources: map[string]map[string]string{}, groups: map[string]map[string]string{}, rules: map[string]map[string]string{},
-		services: map[string]*service{}, away: map[string]time.Time{},
-	}
-}
+// manager is high availability at work.
+type manager struct{ *ha }
 
-func sidOf(id int) string { return "vm:" + strconv.Itoa(id) }
+func managerOf(c *World) manager { return manager{c.ha} }
 
-// vmOf is the virtual machine of a service; nil for containers, and without one.
-func (a *ha) vmOf(sid string) *vm {
-	id, _ := strconv.Atoi(strings.TrimPrefix(sid, "vm:"))
-	return a.c.vms[id]
-}
-
-// manages reports whether high availability manages a virtual machine.
-func (a *ha) manages(id int) bool {
-	r, is := a.resources[sidOf(id)]
-	return is && r["state"] != "ignored"
-}
-
-// status is what a virtual machine's state says of it.
-func (a *ha) status(id int) map[string]any {
-	if !a.manages(id) {
-		return map[string]any{"managed": 0}
-	}
-	out := map[string]any{"managed": 1, "state": nil}
-	if s := a.services[sidOf(id)]; s != nil {
-		out["state"] = s.state
-	}
-	if group := a.resources[sidOf(id)]["group"]; group != "" {
-		out["group"] = group
-	}
-	return out
-}
-
-// state is what lists say of a virtual machine that is managed; empty is nothing.
-func (a *ha) state(id int) string {
-	sid := sidOf(id)
-	if s := a.services[sid]; s != nil {
-		return s.state
-	}
-	return a.resources[sid]["state"]
-}
-
-// request asks for a virtual machine to be started, which is noted at once, or to be stopped or
-// moved, which the manager hears of in its next round.
-func (a *ha) request(id int, state, target string) {
-	if state == "started" {
-		a.resources[sidOf(id)]["state"] = state
-		return
-	}
-	a.wishes = append(a.wishes, haWish{sidOf(id), state, target})
-}
-
-// add has a virtual machine managed from now on, and remove no longer.
-func (a *ha) add(id int, state string) {
-	a.resources[sidOf(id)] = map[string]string{"state": state}
-	a.wake()
-}
-
-func (a *ha) remove(id int) { delete(a.resources, sidOf(id)) }
-
-// maintained reports whether a host is in maintenance.
-func (c *Cluster) maintained(h *host) bool {
-	return c.faults.Active("host maintenance", "HOST", h.Name) != nil
-}
-
-// wake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.
-func (a *ha) wake() {
-	if a.p == nil {
-		a.next = a.c.Clock.Add(haWakes)
-		a.goOn()
-	}
-}
-
-func (a *ha) goOn() {
-	a.p = a.c.Start(func(p *engine.Process) {
-		p.Sleep(a.next.Sub(a.c.Clock))
-		for len(a.resources)+len(a.services) > 0 {
-			a.round()
-			a.next = a.c.Clock.Add(haRounds)
-			p.Sleep(haRounds)
-		}
-		a.master, a.p, a.wishes = nil, nil, nil
-	})
-}
+// manage lets high availability do its rounds, whenever there is something to manage.
+func manage(c *World) { c.ha.round = managerOf(c).round }
 
 // round is what the manager does when it looks around. Without quorum no one is the manager.
-func (a *ha) round() {
+func (a manager) round() {
 	i := slices.IndexFunc(a.c.hosts, a.c.quorate)
 	if i < 0 {
 		return
@@ -211,7 +89,7 @@ func (a *ha) round() {
 }
 
 // look notes who is away, and takes in what is new.
-func (a *ha) look() {
+func (a manager) look() {
 	for _, h := range a.c.hosts {
 		switch {
 		case a.master.online(h):
@@ -245,7 +123,7 @@ func wantsStarted(r map[string]string) bool {
 }
 
 // hear takes note of what the manager was asked.
-func (a *ha) hear() {
+func (a manager) hear() {
 	wishes := a.wishes
 	a.wishes = nil
 	for _, w := range wishes {
@@ -263,7 +141,7 @@ func (a *ha) hear() {
 }
 
 // decide moves a service on by one state.
-func (a *ha) decide(sid string, s *service) {
+func (a manager) decide(sid string, s *service) {
 	r, m := a.resources[sid], a.vmOf(sid)
 	since, away := a.away[s.host.Name]
 	gone := a.c.Clock.Sub(since)
@@ -291,7 +169,7 @@ func (a *ha) decide(sid string, s *service) {
 }
 
 // recoverElsewhere gives a service of a host that is gone to another one.
-func (a *ha) recoverElsewhere(sid string, s *service) {
+func (a manager) recoverElsewhere(sid string, s *service) {
 	s.state = "recovery"
 	if to := a.refuge(s.host); to != nil {
 		m := a.vmOf(sid)
@@ -304,7 +182,7 @@ func (a *ha) recoverElsewhere(sid string, s *service) {
 }
 
 // refuge is the host with the fewest services among those that can take one from another.
-func (a *ha) refuge(from *host) *host {
+func (a manager) refuge(from *host) *host {
 	var best *host
 	least := 0
 	for _, h := range a.c.hosts {
@@ -326,7 +204,7 @@ func (a *ha) refuge(from *host) *host {
 
 // follow has a host do what was decided for its services, a while later. A host that has services
 // and no quorum for a minute is reset by its watchdog.
-func (a *ha) follow(h *host) {
+func (a manager) follow(h *host) {
 	since, away := a.away[h.Name]
 	switch {
 	case len(a.servicesOf(h)) == 0:
@@ -338,7 +216,7 @@ func (a *ha) follow(h *host) {
 	}
 }
 
-func (a *ha) followLater(h *host) {
+func (a manager) followLater(h *host) {
 	a.c.Start(func(p *engine.Process) {
 		p.Sleep(h.follows.Sub(a.c.Clock))
 		h.follows = time.Time{}
@@ -351,7 +229,7 @@ func (a *ha) followLater(h *host) {
 }
 
 // servicesOf are those that are on a host.
-func (a *ha) servicesOf(h *host) []string {
+func (a manager) servicesOf(h *host) []string {
 	var all []string
 	for _, sid := range sorted(a.services) {
 		if a.services[sid].host == h {
@@ -362,7 +240,7 @@ func (a *ha) servicesOf(h *host) []string {
 }
 
 // act starts, stops or moves a virtual machine, as the host's own manager does it.
-func (a *ha) act(sid string, s *service) {
+func (a manager) act(sid string, s *service) {
 	m := a.vmOf(sid)
 	if m == nil || a.busy(m) {
 		return
@@ -382,7 +260,7 @@ func (a *ha) act(sid string, s *service) {
 }
 
 // task has a host do something to a virtual machine in high availability's own name.
-func (a *ha) task(m *vm, kind string) *task {
+func (a manager) task(m *vm, kind string) *task {
 	id := m.id
 	return a.c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *errand) error {
 		if kind == "qmstart" {
@@ -393,9 +271,9 @@ func (a *ha) task(m *vm, kind string) *task {
 }
 
 // move moves a virtual machine to the host that the service is to be on.
-func (a *ha) move(m *vm, s *service) {
+func (a manager) move(m *vm, s *service) {
 	s.state = "migrate"
-	t := a.c.move(m, s.goal)
+	t := migrate(a.c, m, s.goal)
 	a.c.Start(func(p *engine.Process) {
 		p.Until(func() bool { return !t.running() })
 		s.goal, s.host, s.state = nil, m.host, "started"
@@ -403,14 +281,14 @@ func (a *ha) move(m *vm, s *service) {
 }
 
 // busy reports whether a task is at work on a virtual machine.
-func (a *ha) busy(m *vm) bool {
+func (a manager) busy(m *vm) bool {
 	return slices.ContainsFunc(m.host.tasks, func(t *task) bool {
 		return t.running() && t.id == strconv.Itoa(m.id) && t.kind != "hastart" && t.kind != "hastop" && t.kind != "qmclone"
 	})
 }
 
 // watch counts a start that fails.
-func (a *ha) watch(s *service, t *task) {
+func (a manager) watch(s *service, t *task) {
 	a.c.Start(func(p *engine.Process) {
 		p.Until(func() bool { return !t.running() })
 		s.fails++
@@ -418,18 +296,6 @@ func (a *ha) watch(s *service, t *task) {
 			s.fails = 0
 		}
 	})
-}
-
-// digest is what changes of a configuration file are told by.
-func digest(of map[string]map[string]string) string {
-	h := sha1.New() //nolint:gosec // see above
-	for _, name := range sorted(of) {
-		fmt.Fprintln(h, name)
-		for _, key := range sorted(of[name]) {
-			fmt.Fprintln(h, key, of[name][key])
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // haEntry is an entry of a configuration file as answers have it.

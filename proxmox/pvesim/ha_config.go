@@ -25,13 +25,13 @@ func getHAResources(k *haCall) (any, error) {
 	all := []any{}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
-			all = append(all, k.c.ha.resource(sid))
+			all = append(all, managerOf(k.c).resource(sid))
 		}
 	}
 	return all, nil
 }
 
-func (a *ha) resource(sid string) map[string]any {
+func (a manager) resource(sid string) map[string]any {
 	out := haEntry(a.resources, haResourceSchema, "sid", sid)
 	out["type"], _, _ = strings.Cut(sid, ":")
 	return out
@@ -45,7 +45,7 @@ func getHAResource(k *haCall) (any, error) {
 	if k.c.ha.resources[sid] == nil {
 		return nil, failure.New("no such resource '%s'", sid)
 	}
-	return k.c.ha.resource(sid), nil
+	return managerOf(k.c).resource(sid), nil
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
@@ -137,13 +137,13 @@ func removeHAResource(k *haCall) (any, error) {
 	}
 	delete(k.c.ha.resources, sid)
 	if k.in.Or("purge", "1") == "1" {
-		k.c.ha.purgeRules(sid)
+		managerOf(k.c).purgeRules(sid)
 	}
 	return nil, nil
 }
 
 // purgeRules takes a service out of all rules, and removes those that are about nothing then.
-func (a *ha) purgeRules(sid string) {
+func (a manager) purgeRules(sid string) {
 	for name, r := range a.rules {
 		left := slices.DeleteFunc(params.SplitList(r["resources"]), func(s string) bool { return s == sid })
 		if len(left) == 0 {
@@ -179,12 +179,12 @@ func getHAGroups(k *haCall) (any, error) {
 	}
 	all := []any{}
 	for _, name := range sorted(k.c.ha.groups) {
-		all = append(all, k.c.ha.group(name))
+		all = append(all, managerOf(k.c).group(name))
 	}
 	return all, nil
 }
 
-func (a *ha) group(name string) map[string]any {
+func (a manager) group(name string) map[string]any {
 	out := haEntry(a.groups, haGroupSchema, "group", name)
 	out["type"] = "group"
 	return out
@@ -197,7 +197,7 @@ func getHAGroup(k *haCall) (any, error) {
 	if k.c.ha.groups[k.in["group"]] == nil {
 		return nil, failure.New("no such ha group '%s'", k.in["group"])
 	}
-	return k.c.ha.group(k.in["group"]), nil
+	return managerOf(k.c).group(k.in["group"]), nil
 }
 
 func addHAGroup(k *haCall) (any, error) {

@@ -18,20 +18,20 @@ func getHAStatus(k *haCall) (any, error) {
 	if master := k.c.ha.master; master != nil {
 		all = append(all, map[string]any{
 			"id": "master", "type": "master", "node": master.Name, "timestamp": k.c.ha.stamp.Unix(),
-			"status": fmt.Sprintf("%s (%s, %s)", master.Name, k.c.ha.freshness(k.c.ha.stamp), clock(k.c.ha.stamp)),
+			"status": fmt.Sprintf("%s (%s, %s)", master.Name, managerOf(k.c).freshness(k.c.ha.stamp), clock(k.c.ha.stamp)),
 		})
 	}
 	if k.c.since("9.2") {
-		all = append(all, k.c.ha.fencing(k.entry))
+		all = append(all, managerOf(k.c).fencing(k.entry))
 	}
 	if k.c.ha.master != nil {
 		for _, h := range k.c.hosts {
-			all = append(all, k.c.ha.hostManager(h))
+			all = append(all, managerOf(k.c).hostManager(h))
 		}
 	}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if k.c.ha.vmOf(sid) != nil {
-			all = append(all, k.c.ha.serviceStatus(sid))
+			all = append(all, managerOf(k.c).serviceStatus(sid))
 		}
 	}
 	return all, nil
@@ -40,14 +40,14 @@ func getHAStatus(k *haCall) (any, error) {
 func clock(t time.Time) string { return t.UTC().Format(time.ANSIC) }
 
 // freshness is what is said of something that was written at a time.
-func (a *ha) freshness(at time.Time) string {
+func (a manager) freshness(at time.Time) string {
 	if a.c.Clock.Sub(at) > 30*time.Second {
 		return "old timestamp - dead?"
 	}
 	return "active"
 }
 
-func (a *ha) fencing(asked *host) map[string]any {
+func (a manager) fencing(asked *host) map[string]any {
 	if a.master == nil {
 		return map[string]any{"id": "fencing", "type": "fencing", "node": asked.Name, "armed-state": "standby", "status": "standby (CRM watchdog standby)"}
 	}
@@ -55,7 +55,7 @@ func (a *ha) fencing(asked *host) map[string]any {
 }
 
 // hostManager is how a host's own manager is doing.
-func (a *ha) hostManager(h *host) map[string]any {
+func (a manager) hostManager(h *host) map[string]any {
 	mode, at := a.managerMode(h)
 	text := fmt.Sprintf("%s (%s, %s)", h.Name, mode, clock(at))
 	if watchdog := map[string]string{"active": "active", "idle": "standby"}[mode]; watchdog != "" && a.c.since("9.2") {
@@ -65,7 +65,7 @@ func (a *ha) hostManager(h *host) map[string]any {
 }
 
 // managerMode is what a host's own manager does, and when it said so last.
-func (a *ha) managerMode(h *host) (string, time.Time) {
+func (a manager) managerMode(h *host) (string, time.Time) {
 	busy := false
 	for _, s := range a.services {
 		busy = busy || s.host == h && s.state != "stopped"
@@ -85,7 +85,7 @@ func (a *ha) managerMode(h *host) (string, time.Time) {
 	return "idle", at
 }
 
-func (a *ha) serviceStatus(sid string) map[string]any {
+func (a manager) serviceStatus(sid string) map[string]any {
 	r, s := a.resources[sid], a.services[sid]
 	state := a.verboseState(sid)
 	out := map[string]any{
@@ -117,7 +117,7 @@ func (a *ha) serviceStatus(sid string) map[string]any {
 
 // verboseState is a service's state as persons are told it, who want to see at once that they were
 // heard.
-func (a *ha) verboseState(sid string) string {
+func (a manager) verboseState(sid string) string {
 	r, s := a.resources[sid], a.services[sid]
 	switch {
 	case r["state"] == "ignored":
@@ -150,8 +150,8 @@ func getHAManager(k *haCall) (any, error) {
 	}
 	nodes, services, managers := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, h := range k.c.hosts {
-		nodes[h.Name] = k.c.ha.nodeState(h)
-		mode, at := k.c.ha.managerMode(h)
+		nodes[h.Name] = managerOf(k.c).nodeState(h)
+		mode, at := managerOf(k.c).managerMode(h)
 		kind := map[bool]string{true: "maintenance", false: "active"}[k.c.maintained(h)]
 		state := map[bool]string{true: "active", false: "wait_for_agent_lock"}[slices.Contains([]string{"active", "maintenance mode"}, mode)]
 		managers[h.Name] = map[string]any{"mode": kind, "state": state, "timestamp": at.Unix(), "results": map[string]any{}}
@@ -165,7 +165,7 @@ func getHAManager(k *haCall) (any, error) {
 }
 
 // nodeState is how the manager finds a host.
-func (a *ha) nodeState(h *host) string {
+func (a manager) nodeState(h *host) string {
 	since, away := a.away[h.Name]
 	switch {
 	case away && a.c.Clock.Sub(since) >= haFences:

@@ -17,36 +17,11 @@ var indexEndpoints = []endpoint{
 	{method: "GET", path: "/cluster/nextid", may: anybody, do: nextID, in: `vmid?:vmid`},
 }
 
-// index answers with what is below a path.
-func index(key, names string) func(*call) (any, error) {
-	var list []map[string]any
-	for _, name := range strings.Fields(names) {
-		list = append(list, map[string]any{key: name})
-	}
-	return func(*call) (any, error) { return list, nil }
-}
-
 func getVersion(k *call) (any, error) {
 	parts := strings.SplitN(k.c.cfg.Release, ".", 3)
 	return map[string]any{
 		"version": k.c.cfg.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
 	}, nil
-}
-
-// since reports whether the cluster's release is this one or a later one.
-func (c *Cluster) since(release string) bool {
-	have := strings.Split(c.cfg.Release, ".")
-	for i, part := range strings.Split(release, ".") {
-		want, _ := strconv.Atoi(part)
-		is := 0
-		if i < len(have) {
-			is, _ = strconv.Atoi(have[i])
-		}
-		if is != want {
-			return is > want
-		}
-	}
-	return true
 }
 
 // nextID is the lowest free number, which is kept for no one; or whether one is free.
@@ -58,7 +33,7 @@ func nextID(k *call) (any, error) {
 		}
 		return k.in["vmid"], nil
 	}
-	lower, upper := k.c.idRange()
+	lower, upper := idRange(k.c)
 	for id := lower; id < upper; id++ {
 		if !k.c.exists(k.entry, id) {
 			return strconv.Itoa(id), nil
@@ -68,7 +43,7 @@ func nextID(k *call) (any, error) {
 }
 
 // idRange is where new numbers are looked for.
-func (c *Cluster) idRange() (lower, upper int) {
+func idRange(c *World) (lower, upper int) {
 	text, _ := c.options["next-id"].(string)
 	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {

@@ -161,17 +161,15 @@ func (s *savedStorage) restore() *storage {
 
 func (c *Cluster) restoreHA(s *savedHA) error {
 	var wrong []error
-	c.ha = ha{
-		c:         c,
-		resources: notNil(s.Resources), groups: notNil(s.Groups), rules: notNil(s.Rules), ordinal: s.Ordinal, services: map[string]*service{},
-		stamp: s.Stamp, away: notNil(s.Away), next: s.Next, wishes: s.Wishes, master: c.host(s.Master),
-	}
+	a := c.ha
+	a.resources, a.groups, a.rules, a.ordinal = notNil(s.Resources), notNil(s.Groups), notNil(s.Rules), s.Ordinal
+	a.stamp, a.away, a.next, a.wishes, a.master = s.Stamp, notNil(s.Away), s.Next, s.Wishes, c.host(s.Master)
 	for sid, of := range s.Services {
 		h := c.host(of.Host)
 		if h == nil {
 			wrong = append(wrong, faults.WrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
 		}
-		c.ha.services[sid] = &service{host: h, state: of.State, goal: c.host(of.Goal), fails: of.Fails}
+		a.services[sid] = &service{host: h, state: of.State, goal: c.host(of.Goal), fails: of.Fails}
 	}
 	return errors.Join(wrong...)
 }
@@ -211,7 +209,7 @@ func (c *Cluster) resume(s *savedCluster) {
 			c.returnLater(h)
 		}
 		if !h.follows.IsZero() {
-			c.ha.followLater(h)
+			managerOf(c.World).followLater(h)
 		}
 		if h.starting {
 			c.startGuests(h)

@@ -2,9 +2,10 @@ package pvesim
 
 import (
 	"bytes"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 )
 
 // Call is a call that was made, as it ended.
@@ -19,6 +20,12 @@ type Call struct {
 	Status int           `json:"status"` // 0 if the connection broke
 	Reason string        `json:"reason"`
 	Task   string        `json:"task,omitempty"` // that it started
+}
+
+// Cluster is an emulated Proxmox VE cluster: a world, and the API that shows it.
+type Cluster struct {
+	*World
+	front
 }
 
 // front is how calls come in, and what is remembered of them.

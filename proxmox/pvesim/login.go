@@ -63,8 +63,8 @@ func credential(header, name string) (string, bool) {
 }
 
 // refuse is why a login is refused. Since release 9.2 the answer does not say it.
-func (f *front) refuse(reason string) error {
-	if f.c.since("9.2") {
+func (k exchange) refuse(reason string) error {
+	if k.c.since("9.2") {
 		reason = "Authentication failed!"
 	}
 	return failure.Unauthorized(reason)
@@ -73,23 +73,23 @@ func (f *front) refuse(reason string) error {
 func (k exchange) authenticateToken(value string) error {
 	id, secret, complete := cutLast(value, "=")
 	if !complete {
-		return k.c.refuse("no tokenid specified")
+		return k.refuse("no tokenid specified")
 	}
 	name, tokenID, isToken := strings.Cut(id, "!")
 	if !isToken {
-		return k.c.refuse(fmt.Sprintf("unable to parse token '%s'", id))
+		return k.refuse(fmt.Sprintf("unable to parse token '%s'", id))
 	}
 	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
-		return k.c.refuse(err.Error())
+		return k.refuse(err.Error())
 	}
 	t := k.c.access.Token(name, tokenID)
 	switch {
 	case t == nil:
-		return k.c.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
+		return k.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
 	case t.Expire > 0 && t.Expire < k.c.Clock.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
-		return k.c.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
+		return k.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
 	case t.Secret != secret:
-		return k.c.refuse("invalid token value!")
+		return k.refuse("invalid token value!")
 	}
 	k.who = &access.Identity{User: name, Token: tokenID}
 	return nil
@@ -98,10 +98,10 @@ func (k exchange) authenticateToken(value string) error {
 func (k exchange) authenticateTicket(ticket string, r *request, path string) error {
 	name, valid := k.c.access.VerifyTicket(ticket, k.c.Clock)
 	if !valid {
-		return k.c.refuse("permission denied - invalid PVE ticket")
+		return k.refuse("permission denied - invalid PVE ticket")
 	}
 	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
-		return k.c.refuse(err.Error())
+		return k.refuse(err.Error())
 	}
 	k.who = &access.Identity{User: name}
 	isUpload := r.method == "POST" && uploadPath.MatchString(path)
@@ -150,4 +150,11 @@ func (k *call) knows(name, password string) error {
 		return errors.New("invalid credentials")
 	}
 	return nil
+}
+
+var loginEndpoints = []endpoint{
+	{method: "GET", path: "/access/ticket", open: true, do: func(*call) (any, error) { return nil, nil }},
+	{method: "POST", path: "/access/ticket", open: true, notToken: true, protected: true, do: login,
+		in: `username:str[..64] realm?:realm[..32] password:str otp?:str path?:str[..64]&privs privs?:priv-list[..64]&path
+			new-format?:bool tfa-challenge?:str`},
 }

@@ -1,7 +1,6 @@
 package pvesim
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 // wiring is which hosts reach each other, and what they have agreed on about that.
 type wiring struct {
-	c       *Cluster
+	c       *World
 	changes int                  // of which hosts there are, as far as hosts can tell
 	moving  bool                 // hosts are agreeing on that; what writes waits meanwhile
 	until   time.Time            // they have agreed
@@ -226,5 +225,17 @@ func (w *wiring) returnLater(h *host) {
 	})
 }
 
-// sorted are a map's keys in their order.
-func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// worker is one of pvedaemon's.
+type worker struct {
+	line     []float64 // calls that wait in pveproxy for a connection to it, by their turns
+	underway int       // calls that it has been passed, that which it serves among them
+	busy     bool
+}
+
+// restartWorkers gives a host workers that have nothing to do.
+func (h *host) restartWorkers() {
+	h.workers = nil
+	for range daemonWorkers {
+		h.workers = append(h.workers, &worker{})
+	}
+}

@@ -64,7 +64,7 @@ func getNodes(k *call) (any, error) {
 	var all []any
 	for _, h := range k.c.hosts {
 		e := view{k}.nodeEntry(h)
-		e["ssl_fingerprint"] = k.c.fingerprint(h)
+		e["ssl_fingerprint"] = fingerprint(k.c, h)
 		all = append(all, e)
 	}
 	return all, nil
@@ -106,9 +106,6 @@ func load(n nodeReport) string {
 	return fmt.Sprintf("%.2f", n.CPU*float64(n.MaxCPU))
 }
 
-// rebootTakes is how long a host is away when it starts anew.
-const rebootTakes = 2 * time.Minute
-
 // commandNode turns the host off as soon as it has said that it will, and on again if it is to
 // reboot.
 func commandNode(k *call) (any, error) {
@@ -123,8 +120,8 @@ func commandNode(k *call) (any, error) {
 	return nil, nil
 }
 
-// interfaces are a host's bridges and the cards that they are over.
-func (h *host) interfaces() []map[string]any {
+// interfacesOf are a host's bridges and the cards that they are over.
+func interfacesOf(h *host) []map[string]any {
 	var all []map[string]any
 	for i, name := range h.Bridges {
 		card := fmt.Sprintf("eno%d", i+1)
@@ -148,7 +145,7 @@ func (h *host) interfaces() []map[string]any {
 // word.
 func getNetwork(k *call) (any, error) {
 	all := []any{}
-	for _, i := range k.node.interfaces() {
+	for _, i := range interfacesOf(k.node) {
 		kind, wanted := i["type"].(string), k.in["type"]
 		anyBridge := kind == "bridge" && (wanted == "any_bridge" || wanted == "any_local_bridge")
 		if wanted != "" && wanted != "include_sdn" && wanted != kind && !anyBridge {
@@ -164,7 +161,7 @@ func getNetwork(k *call) (any, error) {
 }
 
 func getInterface(k *call) (any, error) {
-	for _, i := range k.node.interfaces() {
+	for _, i := range interfacesOf(k.node) {
 		if i["iface"] == k.in["iface"] {
 			delete(i, "iface")
 			return i, nil
@@ -174,7 +171,7 @@ func getInterface(k *call) (any, error) {
 }
 
 func getTime(k *call) (any, error) {
-	zone := k.node.timezone()
+	zone := timezoneOf(k.node)
 	_, offset := k.c.Clock.In(zone).Zone()
 	return map[string]any{"time": k.c.Clock.Unix(), "localtime": k.c.Clock.Unix() + int64(offset), "timezone": zone.String()}, nil
 }
@@ -187,7 +184,7 @@ func setTime(k *call) (any, error) {
 	return nil, nil
 }
 
-func (h *host) timezone() *time.Location {
+func timezoneOf(h *host) *time.Location {
 	if zone, err := time.LoadLocation(h.zone); err == nil {
 		return zone
 	}

@@ -45,7 +45,7 @@ const maxBody = 512 << 10
 // serve answers a request that has come to a host. What is checked first is what is told: a caller
 // who may not learns nothing about parameters, nor whether the thing exists.
 func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
-	k := exchange{&call{caller: caller{c: f.c}, entry: entry, p: p, node: entry}}
+	k := exchange{&call{caller: caller{c: f.c.World}, entry: entry, p: p, node: entry}}
 	began := f.c.Clock
 	formatter, path, answer := r.place()
 	if answer != nil {
@@ -170,10 +170,6 @@ func (k exchange) goThere(e *endpoint) error {
 	return k.proxy(h)
 }
 
-func noSuchHost(name string) error {
-	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
-}
-
 // run verifies the parameters and runs the code.
 func (k exchange) run(e *endpoint, sent map[string]any) (any, error) {
 	in, err := e.schema.Verify(sent)
@@ -278,3 +274,17 @@ func (at *route) find(path string, k *call) *route {
 	}
 	return at
 }
+
+// endpoints is the whole API.
+func endpoints() []endpoint {
+	var all []endpoint
+	for _, some := range [][]endpoint{
+		accessEndpoints, loginEndpoints, indexEndpoints, clusterEndpoints, haEndpoints, nodeEndpoints, poolEndpoints, storageEndpoints, taskEndpoints, vmEndpoints,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// exchange is a call on its way in and out.
+type exchange struct{ *call }

@@ -45,13 +45,6 @@ func (k exchange) proxy(h *host) error {
 	return &failure.Error{Status: 595, Reason: reason, Bare: true}
 }
 
-// worker is one of pvedaemon's.
-type worker struct {
-	line     []float64 // calls that wait in pveproxy for a connection to it, by their turns
-	underway int       // calls that it has been passed, that which it serves among them
-	busy     bool
-}
-
 // occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
 // long is told so, and the work goes on nonetheless, or is even begun later.
 func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
@@ -113,12 +106,4 @@ func (k exchange) queue(w *worker) {
 	w.line = append(w.line, turn)
 	defer func() { w.line = slices.DeleteFunc(w.line, func(t float64) bool { return t == turn }) }()
 	k.p.Until(func() bool { return w.underway < workerConnections && slices.Min(w.line) == turn })
-}
-
-// restartWorkers gives a host workers that have nothing to do.
-func (h *host) restartWorkers() {
-	h.workers = nil
-	for range daemonWorkers {
-		h.workers = append(h.workers, &worker{})
-	}
 }

@@ -2,7 +2,10 @@ package pvesim
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
@@ -224,3 +227,10 @@ func deleteRole(k *userCall) (any, error) {
 		return nil
 	})
 }
+
+var (
+	aclPath = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
+		`|/pool|/pool/` + params.PoolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
+		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
+		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
+)

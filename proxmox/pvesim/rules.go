@@ -58,7 +58,7 @@ func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 		}
 		return refused()
 	case "perm":
-		return k.needs(fillIn(r.path, sent), k.c.asNamed(r.privs), r.any)
+		return k.needs(fillIn(r.path, sent), asNamed(k.c, r.privs), r.any)
 	case "perm-modify":
 		path := fillIn(r.path, sent)
 		return k.needs(path, access.Modifiers(access.Normalized(path)), true)
@@ -68,7 +68,7 @@ func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 
 // asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
 // everything with guest agents.
-func (c *Cluster) asNamed(names []string) []string {
+func asNamed(c *World, names []string) []string {
 	if c.since("9") {
 		return names
 	}
@@ -173,13 +173,6 @@ func fillIn(template string, sent map[string]any) string {
 		return text
 	})
 }
-
-var (
-	aclPath = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
-		`|/pool|/pool/` + params.PoolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
-		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
-		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
-)
 
 // cutLast cuts at the last separator.
 func cutLast(s, sep string) (before, after string, found bool) {

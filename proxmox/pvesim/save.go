@@ -162,20 +162,20 @@ func (c *Cluster) Save(w io.Writer) error {
 
 func (c *Cluster) saved() savedCluster {
 	s := savedCluster{
-		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.Clock, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
+		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.Clock, Access: c.access.Saved(), Options: c.options, HA: saveHA(c.ha),
 		Injected: c.faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
 	}
 	if c.moving {
 		s.Until = c.until
 	}
 	for _, h := range c.hosts {
-		s.Hosts = append(s.Hosts, h.saved(c.Clock))
+		s.Hosts = append(s.Hosts, saveHost(h, c.Clock))
 	}
 	for _, id := range sorted(c.vms) {
-		s.Guests = append(s.Guests, c.vms[id].saved(c.Clock))
+		s.Guests = append(s.Guests, savedVM(c.vms[id], c.Clock))
 	}
 	for _, name := range sorted(c.storages) {
-		s.Storages = append(s.Storages, c.storages[name].saved())
+		s.Storages = append(s.Storages, saveStorage(c.storages[name]))
 	}
 	for _, name := range sorted(c.access.Pools) {
 		p := c.access.Pools[name]
@@ -197,7 +197,7 @@ func (c *Cluster) saved() savedCluster {
 	return s
 }
 
-func (h *host) saved(now time.Time) savedHost {
+func saveHost(h *host, now time.Time) savedHost {
 	s := savedHost{
 		Host: h.Host, ID: h.id, IP: h.ip, Up: h.up, Island: h.island, Members: []string{}, Heard: map[string]*report{}, Tasks: []savedTask{},
 		PIDs: h.pids, Since: h.since, Zone: h.zone, Tells: h.tells, Returns: h.returns, Follows: h.follows, Starting: h.starting,
@@ -216,13 +216,13 @@ func (h *host) saved(now time.Time) savedHost {
 		s.Heard[by.Name] = r
 	}
 	for _, t := range h.tasks {
-		s.Tasks = append(s.Tasks, t.saved(now))
+		s.Tasks = append(s.Tasks, saveTask(t, now))
 	}
 	return s
 }
 
-// saved is a task as it is found after a restart: one that ran has not come to its end.
-func (t *task) saved(now time.Time) savedTask {
+// saveTask is a task as it is found after a restart: one that ran has not come to its end.
+func saveTask(t *task, now time.Time) savedTask {
 	s := savedTask{
 		UPID: t.upid, Kind: t.kind, ID: t.id, User: t.user, Token: t.token, PID: t.pid, PStart: t.pstart, Start: t.start, End: t.end,
 		Exit: t.exit, Log: t.log,
@@ -233,7 +233,7 @@ func (t *task) saved(now time.Time) savedTask {
 	return s
 }
 
-func (m *vm) saved(now time.Time) savedGuest {
+func savedVM(m *vm, now time.Time) savedGuest {
 	s := savedGuest{
 		ID: m.id, Host: m.host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.state, Since: m.since,
 		PID: m.pid, Awake: m.awake, Agent: m.agent, Boots: m.boots, Execs: m.execs, Files: m.files, Firewall: m.fw,
@@ -250,7 +250,7 @@ func (m *vm) saved(now time.Time) savedGuest {
 	return s
 }
 
-func (s *storage) saved() savedStorage {
+func saveStorage(s *storage) savedStorage {
 	out := savedStorage{Storage: s.Storage, Conf: s.conf, Volumes: []savedVolume{}}
 	for _, place := range sorted(s.volumes) {
 		for _, name := range sorted(s.volumes[place]) {
@@ -263,8 +263,8 @@ func (s *storage) saved() savedStorage {
 	return out
 }
 
-// saved is without moves that are under way: their tasks do not come to their end.
-func (a *ha) saved() savedHA {
+// saveHA is without moves that are under way: their tasks do not come to their end.
+func saveHA(a *ha) savedHA {
 	s := savedHA{
 		Resources: a.resources, Groups: a.groups, Rules: a.rules, Ordinal: a.ordinal, Services: map[string]savedService{}, Stamp: a.stamp,
 		Away: a.away, Next: a.next, Awake: a.p != nil, Wishes: append([]haWish{}, a.wishes...),

@@ -193,7 +193,7 @@ var notSaved = map[string]string{
 	"host.certificate": "of this process", "host.serving": "calls are lost", "host.workers": "calls are lost", "host.files": "who held a lock is gone",
 	"task.host": "follows from where it is saved", "task.p": "it has ended", "task.interrupted": "it has ended", "task.faults": "it has ended",
 	"storage.locks": "who held a lock is gone", "storage.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
-	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults", "ha.c": "the cluster", "wiring.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
+	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "world.afoot": "saved as faults", "ha.round": "set anew", "ha.c": "the cluster", "wiring.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
 	"front.c": "the cluster", "vm.config": "saved field by field",
 	"fault.p": "started again by resume", "service.goal": "as it stands", "access.known": "follows from the release", "access.pools": "saved beside",
 	"access.lost": "follows from the faults",
@@ -201,19 +201,19 @@ var notSaved = map[string]string{
 
 func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {
 	saved := map[string]string{ // how fields that are called otherwise there are called
-		"cluster.cfg": "Config", "engine.clock": "Now", "machines.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
+		"world.cfg": "Config", "engine.clock": "Now", "machines.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
 		"vm.fw": "Firewall", "ha.p": "Awake", "volume.vmid": "VMID", "user.about": "About", "pool.vms": "Guests", "injected.fault": "Line", "injected.since": "Put", "set.all": "Faults", "set.put": "Injected", "set.seed": "Config",
 		"access.acl": "ACL", "storage.storage": "Storage", "host.host": "Host",
 	}
 	for _, pair := range [][2]any{
-		{Cluster{}, savedCluster{}}, {engine.Engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {machines{}, savedCluster{}}, {stores{}, savedCluster{}}, {front{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
+		{World{}, savedCluster{}}, {engine.Engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {machines{}, savedCluster{}}, {stores{}, savedCluster{}}, {front{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
 		{vmconf.Snapshot{}, savedSnapshot{}}, {task{}, savedTask{}}, {storage{}, savedStorage{}}, {volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
 		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {ha{}, savedHA{}}, {service{}, savedService{}}, {fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
 	} {
 		of, in := reflect.TypeOf(pair[0]), reflect.TypeOf(pair[1])
 		for i := range of.NumField() {
 			name := uncapitalised(of.Name()) + "." + uncapitalised(of.Field(i).Name)
-			if notSaved[name] != "" || of == reflect.TypeFor[Cluster]() && of.Field(i).Anonymous {
+			if notSaved[name] != "" || of == reflect.TypeFor[World]() && of.Field(i).Anonymous {
 				continue
 			}
 			to := saved[name]

@@ -360,9 +360,9 @@ func colons(b []byte) string {
 }
 
 // fingerprint is that of the certificate that a host is served with, or would be.
-func (f *front) fingerprint(h *host) string {
+func fingerprint(c *World, h *host) string {
 	if h.certificate != "" {
 		return h.certificate
 	}
-	return colons(f.c.access.Sign("certificate of " + h.Name))
+	return colons(c.access.Sign("certificate of " + h.Name))
 }

@@ -57,8 +57,8 @@ const (
 // storageSchema declares what is in the configuration of storages.
 var storageSchema = params.Declare(storageNotation)
 
-// entry is a storage as its configuration file has it.
-func (s *storage) entry(digest string) map[string]any {
+// storageEntry is a storage as its configuration file has it.
+func storageEntry(s *storage, digest string) map[string]any {
 	out := map[string]any{
 		"storage": s.Name, "type": s.Type, "content": strings.Join(s.Content, ","), "digest": digest,
 	}
@@ -80,14 +80,12 @@ func (s *storage) entry(digest string) map[string]any {
 	return out
 }
 
-func (s *storage) disabled() bool { return s.conf["disable"] == "1" }
-
 // storageDigest is what changes of the storages' configuration are told by.
-func (c *Cluster) storageDigest() string {
+func storageDigest(c *World) string {
 	all := map[string]map[string]string{}
 	for name, s := range c.storages {
 		all[name] = map[string]string{}
-		for key, value := range s.entry("") {
+		for key, value := range storageEntry(s, "") {
 			all[name][key] = fmt.Sprint(value)
 		}
 	}
@@ -99,7 +97,7 @@ func getStorages(k *storeCall) (any, error) {
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
 		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
-			all = append(all, s.entry(k.c.storageDigest()))
+			all = append(all, storageEntry(s, storageDigest(k.c)))
 		}
 	}
 	return all, nil
@@ -110,7 +108,7 @@ func getStorage(k *storeCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.entry(k.c.storageDigest()), nil
+	return storageEntry(s, storageDigest(k.c)), nil
 }
 
 // networked are the types of storages that are the same everywhere, whatever their configuration
@@ -132,13 +130,13 @@ func addStorage(k *storeCall) (any, error) {
 	}
 	s := newStorage(Storage{Name: name, Type: kind, Total: k.c.rootSize(), Content: []string{"images"}})
 	s.Shared = slices.Contains(networked, kind)
-	s.configure(k)
+	configure(s, k)
 	k.c.storages[name] = s
 	return map[string]any{"storage": name, "type": kind}, nil
 }
 
 // configure sets what the call says.
-func (s *storage) configure(k *storeCall) {
+func configure(s *storage, k *storeCall) {
 	for key, value := range k.in {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
@@ -169,14 +167,14 @@ func changeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
-	if k.in.Has("digest") && k.in["digest"] != k.c.storageDigest() {
+	if k.in.Has("digest") && k.in["digest"] != storageDigest(k.c) {
 		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
 		return nil, failure.New("update storage failed: %s", failure.From(err).Reason)
 	}
-	s.configure(k)
+	configure(s, k)
 	return map[string]any{"storage": s.Name, "type": s.Type}, nil
 }
 
@@ -200,8 +198,8 @@ func (k *storeCall) lockStorages(what string) error {
 	return nil
 }
 
-// state is how a storage is doing on a host.
-func (s *storage) state(h *host) map[string]any {
+// storageState is how a storage is doing on a host.
+func storageState(s *storage, h *host) map[string]any {
 	out := map[string]any{
 		"type": s.Type, "content": strings.Join(s.Content, ","), "shared": number(s.Shared), "enabled": number(!s.disabled()),
 		"active": number(!s.disabled()), "total": 0, "used": 0, "avail": 0,
@@ -225,16 +223,16 @@ func getNodeStorages(k *storeCall) (any, error) {
 		}
 		found = found || name == k.in["storage"]
 		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
-			k.in.Is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
+			k.in.Is("enabled") && s.disabled() || target != "" && !reaches(s, target) {
 			continue
 		}
-		e := s.state(k.node)
+		e := storageState(s, k.node)
 		e["storage"] = name
 		if total := e["total"]; total != 0 {
 			e["used_fraction"] = float64(s.used(k.node)) / float64(s.Total)
 		}
 		if k.in.Is("format") {
-			e["formats"] = s.formats()
+			e["formats"] = formatsOf(s)
 		}
 		all = append(all, e)
 	}
@@ -245,12 +243,12 @@ func getNodeStorages(k *storeCall) (any, error) {
 }
 
 // reaches reports whether a storage is the same on another host.
-func (s *storage) reaches(host string) bool {
+func reaches(s *storage, host string) bool {
 	return s.Shared && (len(s.Hosts) == 0 || slices.Contains(s.Hosts, host))
 }
 
-// formats are those that disks on the storage can have.
-func (s *storage) formats() map[string]any {
+// formatsOf are those that disks on the storage can have.
+func formatsOf(s *storage) map[string]any {
 	if s.files() {
 		return map[string]any{"default": "raw", "supported": []string{"qcow2", "raw", "vmdk"}}
 	}
@@ -262,7 +260,7 @@ func getStorageStatus(k *storeCall) (any, error) {
 	if s == nil || !s.on(k.node) {
 		return nil, failure.OfParameter("storage", "No such storage.")
 	}
-	return s.state(k.node), nil
+	return storageState(s, k.node), nil
 }
 
 // usable is the storage that the call names, which must be there on a host and enabled.

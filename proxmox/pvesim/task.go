@@ -38,7 +38,7 @@ func (t *task) print(format string, args ...any) {
 
 // fork starts a task on a host. Its end is the body's error; an error of the form "WARNINGS: n" is
 // a success with warnings.
-func (c *Cluster) fork(h *host, who *access.Identity, kind, id string, body func(t *task) error) *task {
+func (c *World) fork(h *host, who *access.Identity, kind, id string, body func(t *task) error) *task {
 	h.pids++
 	t := &task{
 		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.User, token: who.Token, start: c.Clock,
@@ -77,4 +77,25 @@ func (t *task) finish(now time.Time, exit string) {
 	case exit != "unexpected status":
 		t.log = append(t.log, "TASK ERROR: "+exit)
 	}
+}
+
+// task looks up the call's task on the host that answers.
+func (h *host) task(upid string) *task {
+	for _, t := range h.tasks {
+		if t.upid == upid {
+			return t
+		}
+	}
+	return nil
+}
+
+// failed reports whether a task has not come to a good end. Warnings are one.
+func (t *task) failed() bool { return t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS: ") }
+
+// by is who asked for a task.
+func (t *task) by() string {
+	if t.token == "" {
+		return t.user
+	}
+	return t.user + "!" + t.token
 }

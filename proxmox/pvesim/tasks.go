@@ -5,19 +5,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
 const shownFinished = 25
-
-// How a task is ended: it is asked to, looked at once a second, and killed if it does not listen.
-const (
-	endLooks  = time.Second
-	endLimits = 5
-)
 
 var taskEndpoints = []endpoint{
 	{method: "GET", path: "/cluster/tasks", may: anybody, do: getClusterTasks},
@@ -46,16 +39,6 @@ func (k *call) upid() (string, error) {
 	return upid, nil
 }
 
-// task looks up the call's task on the host that answers.
-func (h *host) task(upid string) *task {
-	for _, t := range h.tasks {
-		if t.upid == upid {
-			return t
-		}
-	}
-	return nil
-}
-
 // ofTask is the task that the call is about. Those of others are only for who may see the host's,
 // or what priv says.
 func (k *call) ofTask(priv string) (*task, error) {
@@ -73,8 +56,8 @@ func (k *call) ofTask(priv string) (*task, error) {
 	return t, nil
 }
 
-// about is what every list says of a task.
-func (t *task) about() map[string]any {
+// aboutTask is what every list says of a task.
+func aboutTask(t *task) map[string]any {
 	a := map[string]any{"upid": t.upid, "node": t.host.Name, "type": t.kind, "id": t.id, "user": t.user, "starttime": t.start.Unix()}
 	if t.token != "" {
 		a["tokenid"] = t.token
@@ -82,11 +65,8 @@ func (t *task) about() map[string]any {
 	return a
 }
 
-// failed reports whether a task has not come to a good end. Warnings are one.
-func (t *task) failed() bool { return t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS: ") }
-
-// outcome is how a task's end is classified.
-func (t *task) outcome() string {
+// outcomeOf is how a task's end is classified.
+func outcomeOf(t *task) string {
 	switch {
 	case t.running():
 		return ""
@@ -105,7 +85,7 @@ func getTaskStatus(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := t.about()
+	a := aboutTask(t)
 	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "running"
 	if !t.running() {
 		a["status"], a["exitstatus"] = "stopped", t.exit
@@ -154,24 +134,16 @@ func (f *taskFilter) wants(t *task) bool {
 	in := f.k.in
 	switch {
 	case !f.all && t.user != f.k.who.User,
-		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
+		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.by()), strings.ToLower(in["userfilter"])),
 		in.Has("typefilter") && t.kind != in["typefilter"],
 		in.Has("vmid") && t.id != in["vmid"],
 		in.Is("errors") && (t.running() || t.exit == "OK"),
 		in.Has("since") && t.start.Unix() < f.since,
 		in.Has("until") && t.start.Unix() > f.until,
-		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, t.outcome()):
+		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, outcomeOf(t)):
 		return false
 	}
 	return true
-}
-
-// owner is the user or the token that has started a task.
-func (t *task) owner() string {
-	if t.token != "" {
-		return t.user + "!" + t.token
-	}
-	return t.user
 }
 
 func getTasks(k *call) (any, error) {
@@ -193,7 +165,7 @@ func getTasks(k *call) (any, error) {
 	most := k.in.Int("limit", 50)
 	shown := []any{}
 	for _, t := range found[from:min(len(found), from+most)] {
-		shown = append(shown, t.listed())
+		shown = append(shown, listedTask(t))
 	}
 	return shown, nil
 }
@@ -213,9 +185,9 @@ func newestFirst(tasks []*task) []*task {
 	return sorted
 }
 
-// listed is what a host's list says of a task.
-func (t *task) listed() map[string]any {
-	a := t.about()
+// listedTask is what a host's list says of a task.
+func listedTask(t *task) map[string]any {
+	a := aboutTask(t)
 	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "RUNNING"
 	if !t.running() {
 		a["status"], a["endtime"] = t.exit, t.end.Unix()
@@ -241,7 +213,7 @@ func getClusterTasks(k *call) (any, error) {
 	}
 	shown := []any{}
 	for _, t := range newestFirst(found) {
-		a := t.about()
+		a := aboutTask(t)
 		if !t.running() {
 			a["endtime"], a["status"], a["saved"] = t.end.Unix(), t.exit, "1"
 		}
@@ -257,18 +229,4 @@ func deleteTask(k *call) (any, error) {
 	}
 	k.errand().endTask(t)
 	return nil, nil
-}
-
-// endTask tells a task to end, and kills it if it does not.
-func (j *errand) endTask(t *task) {
-	if !t.running() {
-		return
-	}
-	t.interrupted = true
-	for range endLimits {
-		if j.p.Wait(endLooks, nil); !t.running() {
-			return
-		}
-	}
-	t.p.Kill()
 }

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"syscall"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 )
 
 // Transport answers requests without a socket. The host that is asked is the one that the URL
@@ -111,12 +112,12 @@ func (f *front) dial(name string) (*host, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}}
 	}
 	if !up {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: h.addr(), Err: syscall.EHOSTUNREACH}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addrOf(h), Err: syscall.EHOSTUNREACH}
 	}
 	return h, nil
 }
 
-func (h *host) addr() net.Addr {
+func addrOf(h *host) net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.ip), 8006))
 }
 

@@ -32,13 +32,6 @@ func fileName(name string) string {
 	return unsafeInName.ReplaceAllString(name, "_")
 }
 
-// extensions are what names of uploaded files must end with.
-var extensions = map[string]*regexp.Regexp{
-	"iso":    regexp.MustCompile(`(?i)\.(?:iso|img)$`),
-	"vztmpl": regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$`),
-	"import": regexp.MustCompile(`\.(?:ova|qcow2|raw|vmdk)$`),
-}
-
 // newFile checks what is to become a file on a storage.
 func (k *storeCall) newFile(h *host, refused, wrongContent string) (*storage, *volume, error) {
 	s, err := k.usable(h)

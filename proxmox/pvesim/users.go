@@ -14,10 +14,6 @@ import (
 
 var accessEndpoints = []endpoint{
 	{method: "GET", path: "/access", may: anybody, do: index("subdir", "users groups roles acl domains openid tfa ticket password")},
-	{method: "GET", path: "/access/ticket", open: true, do: func(*call) (any, error) { return nil, nil }},
-	{method: "POST", path: "/access/ticket", open: true, notToken: true, protected: true, do: login,
-		in: `username:str[..64] realm?:realm[..32] password:str otp?:str path?:str[..64]&privs privs?:priv-list[..64]&path
-			new-format?:bool tfa-challenge?:str`},
 	{method: "GET", path: "/access/domains", open: true, do: userDo(listDomains)},
 	{method: "GET", path: "/access/permissions", may: anybody, do: userDo(getPermissions),
 		in: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
@@ -225,7 +221,7 @@ func createToken(k *userCall) (any, error) {
 		}
 		u.Tokens[id] = t
 		k.describeToken(t)
-		t.Secret = k.c.newSecret(name + "!" + id)
+		t.Secret = newSecret(k.c, name + "!" + id)
 		return nil
 	})
 	if err != nil {
@@ -241,7 +237,7 @@ func createToken(k *userCall) (any, error) {
 }
 
 // newSecret is a secret that was not given before.
-func (c *Cluster) newSecret(of string) string {
+func newSecret(c *World, of string) string {
 	return c.access.UUID(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
 }
 
@@ -271,7 +267,7 @@ func changeToken(k *userCall) (any, error) {
 			}
 		}
 		if k.in.Is("regenerate") {
-			t.Secret = k.c.newSecret(name + "!" + id)
+			t.Secret = newSecret(k.c, name + "!" + id)
 		}
 		return nil
 	})

@@ -5,51 +5,11 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
-
-// caller is who asks for something, and of which cluster.
-type caller struct {
-	c   *Cluster
-	who *access.Identity
-}
-
-// all are the privileges that somebody must have on a path.
-func (by *caller) all(path string, privs ...string) error {
-	for _, priv := range privs {
-		if !by.c.access.May(by.who, path, priv) {
-			return failure.Denied("%s, %s", path, priv)
-		}
-	}
-	return nil
-}
-
-// oneOf are privileges of which somebody must have one.
-func (by *caller) oneOf(path string, privs ...string) error {
-	if slices.ContainsFunc(privs, func(priv string) bool { return by.c.access.May(by.who, path, priv) }) {
-		return nil
-	}
-	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
-}
-
-// onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be
-// in.
-func (by *caller) onVM(id int, pool string, privs ...string) error {
-	if pool != "" && by.all("/pool/"+pool, privs...) == nil {
-		return nil
-	}
-	return by.all(vmPath(id), privs...)
-}
-
-func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
-
-// isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
-func (by *caller) isRoot() bool { return by.who.User == access.RootUser && by.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *vmCall) rootOnly(keys ...string) error {

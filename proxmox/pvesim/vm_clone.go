@@ -251,7 +251,7 @@ func (n *cloning) cloneLocked(j *job) error {
 		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
 	}
 	n.identify(j, p)
-	m := j.c.newVM(j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
+	m := newVM(j.c, j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
 	var made []string
 	if err := n.cloneDrives(j, p, m, &made); err != nil {
 		return n.undoClone(j, made, err)
@@ -265,7 +265,7 @@ func (n *cloning) identify(j *job, p *plan) {
 		if vmconf.IsNet(key) {
 			net := vmconf.ParseNet(p.conf[key])
 			delete(net, "macaddr")
-			p.conf[key] = j.c.printNet(net)
+			p.conf[key] = printNet(j.c, net)
 		}
 	}
 	p.conf["smbios1"] = vmconf.WithUUID(p.conf["smbios1"], vmconf.NewUUID(j.c.rng("uuids")))

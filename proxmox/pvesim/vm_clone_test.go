@@ -318,7 +318,7 @@ func TestTemplateInUseIsNotDestroyed(t *testing.T) {
 	r.does("DELETE /nodes/pve2/qemu/100")
 	r.does("DELETE /nodes/pve1/qemu/9001")
 	r.lawful()
-	if left := r.volumesNamed(r.host("pve1"), 9001); len(left) > 0 {
+	if left := volumesNamed(r.Cluster.World, r.host("pve1"), 9001); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 }
@@ -363,7 +363,7 @@ func TestDestroyedMachineLeavesNothing(t *testing.T) {
 		if took := destroy.end.Sub(destroy.start); took != 4*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if diff := cmp.Diff(test.left, r.volumesNamed(r.host("pve1"), 100)); diff != "" {
+		if diff := cmp.Diff(test.left, volumesNamed(r.Cluster.World, r.host("pve1"), 100)); diff != "" {
 			t.Errorf("%q: %s", test.form, diff)
 		}
 		if r.access.Pools["workers"].Vms[100] {

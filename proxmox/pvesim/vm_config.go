@@ -102,7 +102,7 @@ func (k *vmCall) newUpdate() (*update, error) {
 	if err := vmconf.CheckDrives(u.set); err != nil {
 		return nil, err
 	}
-	k.c.complete(u.set)
+	complete(k.c, u.set)
 	return u, u.mayUpdate(k.job())
 }
 
@@ -151,11 +151,11 @@ func (u *update) consistent() error {
 }
 
 // complete gives network cards their addresses, and draws what may be left to the server.
-func (c *Cluster) complete(conf map[string]string) {
+func complete(c *World, conf map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
 		case vmconf.IsNet(key):
-			conf[key] = c.printNet(vmconf.ParseNet(conf[key]))
+			conf[key] = printNet(c, vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
 			conf[key] = vmconf.NewUUID(c.rng("uuids"))
 		}
@@ -375,7 +375,7 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmc
 		if err := j.mayTag(m.id, m.Conf[key], value); err != nil {
 			return err
 		}
-		value = j.c.normalTags(value)
+		value = normalTags(j.c, value)
 	case vmconf.IsNet(key) && m.Conf[key] != "":
 		if err := j.mayUseBridges(map[string]string{key: m.Conf[key]}); err != nil {
 			return err

@@ -45,8 +45,8 @@ func TestTagsAreNormal(t *testing.T) {
 		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
 		{"ordering=config", "b;a;B", "b;a"},
 	} {
-		d := &Cluster{options: map[string]any{"tag-style": test.style}}
-		if got := d.normalTags(test.text); got != test.want {
+		d := &World{options: map[string]any{"tag-style": test.style}}
+		if got := normalTags(d, test.text); got != test.want {
 			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPendingListTellsOfDeletions(t *testing.T) {
 		t.Error(diff)
 	}
 	r.does("POST /nodes/pve1/qemu/100/status/stop")
-	if left := r.volumesNamed(r.host("pve1"), 100); len(left) > 0 {
+	if left := volumesNamed(r.Cluster.World, r.host("pve1"), 100); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 	r.lawful()
@@ -185,7 +185,7 @@ func TestDisksComeAndGo(t *testing.T) {
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config delete=scsi1")
 	r.must("PUT /nodes/pve1/qemu/100/config delete=unused0")
-	if left := r.volumesNamed(r.host("pve1"), 100); len(left) != 1 {
+	if left := volumesNamed(r.Cluster.World, r.host("pve1"), 100); len(left) != 1 {
 		t.Errorf("%v is left", left)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config protection=1")

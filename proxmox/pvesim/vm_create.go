@@ -114,7 +114,7 @@ func (n *creation) checkCreation(j *job) error {
 	if err := vmconf.CheckDrives(n.conf); err != nil {
 		return err
 	}
-	j.c.complete(n.conf)
+	complete(j.c, n.conf)
 	return nil
 }
 
@@ -124,12 +124,12 @@ func (j *job) reserve(id int) error {
 		if m := j.c.vms[id]; m != nil {
 			return failure.New("VM %d already exists on node '%s'", id, m.host.Name)
 		}
-		j.c.newVM(j.host, id, map[string]string{"lock": "create"})
+		newVM(j.c, j.host, id, map[string]string{"lock": "create"})
 		return nil
 	})
 }
 
-func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
+func newVM(c *World, h *host, id int, conf map[string]string) *vm {
 	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: c.Clock}
 	c.vms[id] = m
 	return m
@@ -156,7 +156,7 @@ func (n *creation) create(j *job) error {
 	}
 	if n.start {
 		j.print("Execute autostart")
-		j.c.startTask(j.host, j.who, n.id)
+		startTask(j.c, j.host, j.who, n.id)
 	}
 	return nil
 }
@@ -204,12 +204,12 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 		if err := j.mayTag(n.id, "", tags); err != nil {
 			return err
 		}
-		conf["tags"] = j.c.normalTags(tags)
+		conf["tags"] = normalTags(j.c, tags)
 	}
 	return j.write(n.id)
 }
 
 // startTask starts a virtual machine in a task of its own.
-func (c *Cluster) startTask(h *host, who *access.Identity, id int) {
+func startTask(c *World, h *host, who *access.Identity, id int) {
 	c.work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
 }

@@ -107,7 +107,7 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 		}
 	}
 	if unreferenced {
-		all = append(all, j.c.volumesNamed(j.host, m.id)...)
+		all = append(all, volumesNamed(j.c, j.host, m.id)...)
 	}
 	slices.Sort(all)
 	for _, volid := range slices.Compact(all) {
@@ -122,7 +122,7 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 }
 
 // volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func (c *Cluster) volumesNamed(h *host, id int) []string {
+func volumesNamed(c *World, h *host, id int) []string {
 	var all []string
 	for _, name := range sorted(c.storages) {
 		s := c.storages[name]

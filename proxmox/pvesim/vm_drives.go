@@ -12,9 +12,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// cloudInitSize is of the disc with what Proxmox VE tells cloud-init.
-const cloudInitSize = 4 << 20
-
 // drives makes what drives need: new disks, and cloud-init discs. If one cannot be made, none is.
 func (j *job) drives(id int, conf, settings map[string]string, defaultStorage string) (map[string]string, error) {
 	made, values := []string(nil), map[string]string{}
@@ -123,7 +120,7 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 		if from == nil {
 			return d, failure.New("cannot import from '%s' - volume '%s' does not exist", source, source)
 		}
-		w.size, w.guest = from.imported()
+		w.size, w.guest = importedFrom(from)
 	}
 	v, err := j.allocate(s, w)
 	if err != nil {
@@ -140,9 +137,9 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 	return d, nil
 }
 
-// imported is what becomes of an image on a disk: its size, and what is installed. An image that
+// importedFrom is what becomes of an image on a disk: its size, and what is installed. An image that
 // was uploaded says its size in its header, and is taken to boot.
-func (v *volume) imported() (size int64, guest string) {
+func importedFrom(v *volume) (size int64, guest string) {
 	const header = 32
 	if len(v.data) < header || string(v.data[:4]) != "QFI\xfb" {
 		return v.size, v.guest

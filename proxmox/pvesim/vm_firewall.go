@@ -18,7 +18,7 @@ const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enab
 	macfilter?:bool ndp?:bool policy_in?:enum(ACCEPT,REJECT,DROP) policy_out?:enum(ACCEPT,REJECT,DROP) radv?:bool`
 
 // firewallDigest is of the file that the options are in; there is none while none is set.
-func (m *vm) firewallDigest() string {
+func firewallDigest(m *vm) string {
 	var b strings.Builder
 	if len(m.fw) > 0 {
 		b.WriteString("[OPTIONS]\n\n")
@@ -40,7 +40,7 @@ func getFirewall(k *vmCall) (any, error) {
 			all[key] = int(value[0] - '0')
 		}
 	}
-	all["digest"] = m.firewallDigest()
+	all["digest"] = firewallDigest(m)
 	return all, nil
 }
 
@@ -49,7 +49,7 @@ func putFirewall(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := k.in["digest"]; d != "" && d != m.firewallDigest() {
+	if d := k.in["digest"]; d != "" && d != firewallDigest(m) {
 		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	if err := k.job().write(m.id); err != nil {

@@ -20,7 +20,7 @@ const migrateTakes = 2 * time.Second
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.
-func (c *Cluster) missing(conf map[string]string, h *host) []string {
+func missing(c *World, conf map[string]string, h *host) []string {
 	var all []string
 	for _, key := range vmconf.DrivesOf(conf) {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
@@ -32,7 +32,7 @@ func (c *Cluster) missing(conf map[string]string, h *host) []string {
 }
 
 // localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
-func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
+func localVolumes(c *World, conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
@@ -45,10 +45,10 @@ func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
 
 // allLocal are the volumes that lie with a machine's host, those that wait for its next start and
 // those of its snapshots among them. Each has one key.
-func (c *Cluster) allLocal(m *vm) map[string]string {
+func allLocal(c *World, m *vm) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {
-		local := c.localVolumes(conf)
+		local := localVolumes(c, conf)
 		for _, key := range sorted(local) {
 			if volid := local[key]; !seen[volid] {
 				seen[volid], all[in+key] = true, volid
@@ -80,7 +80,7 @@ func getMigrate(k *vmCall) (any, error) {
 			continue
 		}
 		why := map[string]any{}
-		if missing := k.c.missing(m.Conf, h); len(missing) > 0 {
+		if missing := missing(k.c, m.Conf, h); len(missing) > 0 {
 			why["unavailable_storages"] = missing
 		} else {
 			allowed = append(allowed, h.Name)
@@ -88,7 +88,7 @@ func getMigrate(k *vmCall) (any, error) {
 		barred[h.Name] = why
 	}
 	answer := map[string]any{
-		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": m.localDisks(k.c),
+		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": localDisks(m, k.c),
 		"local_resources": localResources(m.Conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
 	}
 	if k.c.ha.manages(m.id) {
@@ -110,9 +110,9 @@ func localResources(conf map[string]string) []any {
 	return all
 }
 
-func (m *vm) localDisks(c *Cluster) []any {
+func localDisks(m *vm, c *World) []any {
 	all := []any{}
-	local := c.localVolumes(m.Conf)
+	local := localVolumes(c, m.Conf)
 	for _, key := range sorted(local) {
 		_, v := c.volume(m.host, local[key])
 		d := vmconf.ParseDrive(m.Conf[key])
@@ -164,7 +164,7 @@ func postMigrate(k *vmCall) (any, error) {
 		return nil, failure.New("can't migrate running VM without --online")
 	}
 	n.online = m.running()
-	if missing := k.c.missing(m.Conf, n.target); len(missing) > 0 {
+	if missing := missing(k.c, m.Conf, n.target); len(missing) > 0 {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
 	if k.c.ha.manages(n.id) {
@@ -174,11 +174,11 @@ func postMigrate(k *vmCall) (any, error) {
 			return j.pause(haTakes)
 		}), nil
 	}
-	return k.c.migrateTask(k.node, k.who, &n).upid, nil
+	return migrateTask(k.c, k.node, k.who, &n).upid, nil
 }
 
 // migrateTask moves a machine in a task of its own.
-func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task {
+func migrateTask(c *World, h *host, who *access.Identity, n *migration) *task {
 	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), atWork(func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.Clock
@@ -195,10 +195,10 @@ func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task
 	}))
 }
 
-// move moves a machine in high availability's name.
-func (c *Cluster) move(m *vm, target *host) *task {
+// migrate moves a machine in high availability's name.
+func migrate(c *World, m *vm, target *host) *task {
 	n := &migration{id: m.id, target: target, online: m.running(), disks: true}
-	return c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
+	return migrateTask(c, m.host, &access.Identity{User: access.RootUser}, n)
 }
 
 func (n *migration) print(j *job, format string, args ...any) {
@@ -245,7 +245,7 @@ func (n *migration) migrate(j *job) error {
 
 // carry copies what must be copied, and then lets the local volumes be where they are to be.
 func (n *migration) carry(j *job, m *vm) error {
-	local := j.c.allLocal(m)
+	local := allLocal(j.c, m)
 	var bytes int64
 	for _, key := range sorted(local) {
 		s, v := j.c.volume(j.host, local[key])

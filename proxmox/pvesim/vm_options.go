@@ -13,7 +13,7 @@ import (
 //nolint:gosec // it is what the server tells changes by
 
 // normalTags are tags as the server keeps them.
-func (c *Cluster) normalTags(text string) string {
+func normalTags(c *World, text string) string {
 	style, _ := c.options["tag-style"].(string)
 	tags := params.SplitList(text)
 	if !strings.Contains(style, "case-sensitive=1") {
@@ -47,14 +47,14 @@ func (j *job) mayTag(id int, before, after string) error {
 		if err := j.onVM(id, "", "VM.Config.Options"); err != nil {
 			return err
 		}
-		if !j.c.tagAllowed(tag) {
+		if !tagAllowed(j.c, tag) {
 			return failure.New("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) tagAllowed(tag string) bool {
+func tagAllowed(c *World, tag string) bool {
 	registered, _ := c.options["registered-tags"].(string)
 	if slices.Contains(params.SplitList(registered), tag) {
 		return false
@@ -74,14 +74,14 @@ func (c *Cluster) tagAllowed(tag string) bool {
 	case "free":
 		return true
 	case "existing":
-		return slices.Contains(list, tag) || c.tagUsed(tag)
+		return slices.Contains(list, tag) || tagUsed(c, tag)
 	case "list":
 		return slices.Contains(list, tag)
 	}
 	return false
 }
 
-func (c *Cluster) tagUsed(tag string) bool {
+func tagUsed(c *World, tag string) bool {
 	for _, m := range c.vms {
 		if slices.Contains(params.SplitList(m.Conf["tags"]), tag) {
 			return true
@@ -90,9 +90,9 @@ func (c *Cluster) tagUsed(tag string) bool {
 	return false
 }
 
-func (c *Cluster) printNet(net params.Values) string {
+func printNet(c *World, net params.Values) string {
 	if !net.Has("macaddr") {
-		net["macaddr"] = c.newMAC()
+		net["macaddr"] = newMAC(c)
 	}
 	parts := []string{net["model"] + "=" + strings.ToUpper(net["macaddr"])}
 	for _, key := range slices.Sorted(maps.Keys(net)) {
@@ -104,7 +104,7 @@ func (c *Cluster) printNet(net params.Values) string {
 }
 
 // newMAC draws an address for a card.
-func (c *Cluster) newMAC() string {
+func newMAC(c *World) string {
 	prefix, _ := c.options["mac_prefix"].(string)
 	if prefix == "" {
 		prefix = "BC:24:11"

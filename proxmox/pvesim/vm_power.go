@@ -230,7 +230,7 @@ func (s stopping) halt(j *job) error {
 		return err
 	}
 	stopped := func() bool { return !m.running() }
-	if !j.await(m.patience(s), stopped) {
+	if !j.await(waitsFor(m, s), stopped) {
 		if err := j.pause(0); err != nil {
 			return err
 		}
@@ -258,8 +258,8 @@ func (j *job) quit(m *vm) error {
 	return nil
 }
 
-// patience is how long a machine may take to stop: as long as the call says, or its configuration.
-func (m *vm) patience(s stopping) time.Duration {
+// waitsFor is how long a machine may take to stop: as long as the call says, or its configuration.
+func waitsFor(m *vm, s stopping) time.Duration {
 	if s.limit >= 0 {
 		return s.limit
 	}
@@ -284,7 +284,7 @@ func postReboot(k *vmCall) (any, error) {
 		if err := s.powerOff(j); err != nil {
 			return err
 		}
-		j.c.startTask(j.host, &access.Identity{User: access.RootUser}, s.id)
+		startTask(j.c, j.host, &access.Identity{User: access.RootUser}, s.id)
 		return nil
 	}), nil
 }
@@ -366,14 +366,14 @@ func (k *vmCall) stateStorage() (string, error) {
 	}
 	name := k.in["statestorage"]
 	if name == "" {
-		name = m.stateStorage(k.c)
+		name = stateStorageOf(m, k.c)
 	}
 	return name, j.all("/storage/"+name, "Datastore.AllocateSpace")
 }
 
-// stateStorage is the storage that a machine's memory is saved on: the one that its configuration
+// stateStorageOf is the storage that a machine's memory is saved on: the one that its configuration
 // names, or that of a disk, shared ones first.
-func (m *vm) stateStorage(c *Cluster) string {
+func stateStorageOf(m *vm, c *World) string {
 	if name := m.Conf["vmstatestorage"]; name != "" {
 		return name
 	}

@@ -111,7 +111,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 		}
 	}
 	if memory && m.running() {
-		state, err := j.saveMemory(m, m.stateStorage(j.c), name)
+		state, err := j.saveMemory(m, stateStorageOf(m, j.c), name)
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func postRollback(k *vmCall) (any, error) {
 			return err
 		}
 		if m := j.c.vmAt(j.host, id); start && m != nil && !m.running() {
-			j.c.startTask(j.host, j.who, id)
+			startTask(j.c, j.host, j.who, id)
 		}
 		return nil
 	}), nil

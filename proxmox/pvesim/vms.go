@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
@@ -157,100 +156,24 @@ var snapshotEndpoints = []endpoint{
 	},
 }
 
-// vmAt is a virtual machine whose configuration lies with a host.
-func (g *machines) vmAt(h *host, id int) *vm {
-	if m := g.vms[id]; m != nil && m.host == h {
-		return m
-	}
-	return nil
-}
-
-// config is a virtual machine's configuration, which must lie with the host at work.
-func (j *errand) config(id int) (*vm, error) {
-	if m := j.c.vmAt(j.host, id); m != nil {
-		return m, nil
-	}
-	return nil, failure.New("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
-}
-
-// running reports whether a virtual machine runs on the host at work.
-func (j *errand) running(id int) (bool, error) {
-	if m := j.c.vmAt(j.host, id); m != nil {
-		return m.running(), nil
-	}
-	return false, failure.New("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
-}
-
-func (m *vm) running() bool { return m.state != "stopped" }
-
-// quorate refuses what no host may do that has lost the majority.
-func (j *errand) quorate() error {
-	return j.c.needQuorum(j.host)
-}
-
-// daemonPID is of the worker of pvedaemon that makes a call.
-const daemonPID = 78
-
-// write refuses to write a configuration file where the cluster's file system is read-only. It
-// comes before every change, so that without quorum nothing changes.
-func (j *errand) write(id int) error {
-	pid := daemonPID
-	if j.t != nil {
-		pid = j.t.pid
-	}
-	return j.c.canWrite(j.p, j.host, fmt.Sprintf("nodes/%s/qemu-server/%d.conf", j.host.Name, id), pid)
-}
-
-func lockFile(id int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", id) }
-
-// locked does something while it holds the lock on a virtual machine's configuration.
-func (j *errand) locked(id int, limit time.Duration, do func() error) error {
-	l := j.host.file(id)
-	if err := j.lock(l, limit, lockFile(id)); err != nil {
-		return err
-	}
-	defer l.Unlock()
-	return do()
-}
-
 // id is that of the virtual machine that the call is about.
 func (k *vmCall) id() int { return k.in.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
 func (k *vmCall) vm() (*vm, error) { return k.job().config(k.id()) }
 
-// vmIDs are those of all virtual machines, or of those on one host.
-func (g *machines) vmIDs(h *host) []int {
-	var ids []int
-	for id, m := range g.vms {
-		if h == nil || m.host == h {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 func getVMs(k *vmCall) (any, error) {
 	all := []any{}
 	for _, id := range k.c.vmIDs(k.node) {
 		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
-			all = append(all, k.c.vms[id].status(k.c, k.in.Is("full")))
+			all = append(all, statusOf(k.c.vms[id], k.c, k.in.Is("full")))
 		}
 	}
 	return all, nil
 }
 
-// name is how a virtual machine is listed.
-func (m *vm) name() string {
-	if name := m.Conf["name"]; name != "" {
-		return name
-	}
-	return "VM " + strconv.Itoa(m.id)
-}
-
-// status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
-func (m *vm) status(c *Cluster, full bool) map[string]any {
+// statusOf is what a host tells of a virtual machine; full is with what it must ask QEMU for.
+func statusOf(m *vm, c *World, full bool) map[string]any {
 	s := map[string]any{
 		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
 		"maxdisk": vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
@@ -265,7 +188,7 @@ func (m *vm) status(c *Cluster, full bool) map[string]any {
 		s["template"] = 1
 	}
 	if m.running() {
-		m.activity(c, s, full)
+		activity(m, c, s, full)
 	}
 	if full {
 		s["qmpstatus"] = m.state
@@ -273,28 +196,8 @@ func (m *vm) status(c *Cluster, full bool) map[string]any {
 	return s
 }
 
-// How busy a guest is: what it uses of one CPU, and which part of its memory when it has booted and
-// before.
-const (
-	idleShare  = 0.02
-	idleMemory = 4
-	bootMemory = 16
-)
-
-// usage is how busy a machine's processors are, and how much of its memory is used.
-func (m *vm) usage() (cpu float64, mem int64) {
-	part := int64(bootMemory)
-	if m.awake {
-		part = idleMemory
-	}
-	if m.state == "running" {
-		cpu = idleShare / float64(max(vmconf.CPUsOf(m.Conf), 1))
-	}
-	return cpu, vmconf.MemoryOf(m.Conf) << 20 / part
-}
-
 // activity is what runs only in a virtual machine that does.
-func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
+func activity(m *vm, c *World, s map[string]any, full bool) {
 	s["status"], s["pid"], s["uptime"] = "running", m.pid, int64(c.Clock.Sub(m.since).Seconds())
 	s["cpu"], s["mem"] = m.usage()
 	s["memhost"] = s["mem"]
@@ -318,7 +221,7 @@ func getStatus(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := m.status(k.c, true)
+	s := statusOf(m, k.c, true)
 	s["ha"] = k.c.ha.status(m.id)
 	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1
@@ -342,7 +245,7 @@ func getHistory(k *vmCall) (any, error) {
 		return nil, err
 	}
 	step := history[k.in["timeframe"]]
-	s, points := m.status(k.c, false), []any{}
+	s, points := statusOf(m, k.c, false), []any{}
 	for i := range historyPoints {
 		at := k.c.Clock.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
 		point := map[string]any{"time": at.Unix()}

@@ -194,7 +194,7 @@ func (s *storage) canSnapshot(v *volume) bool {
 
 // stores are the storages of all hosts.
 type stores struct {
-	c        *Cluster
+	c        *World
 	storages map[string]*storage
 }
 
@@ -429,3 +429,19 @@ func (j *errand) makeBase(s *storage, v *volume) error {
 	}
 	return nil
 }
+
+func newStorage(s Storage) *storage {
+	return &storage{Storage: s, volumes: map[string]map[string]*volume{}, locks: map[string]*engine.Flock{}, filled: map[string]int{}, conf: map[string]string{}}
+}
+
+func (c *World) addImage(i Image) {
+	name := "import/" + i.Name
+	c.storages[i.Storage].at(c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: c.Clock, guest: guestSystem,
+	}
+}
+
+// cloudInitSize is of the disc with what Proxmox VE tells cloud-init.
+const cloudInitSize = 4 << 20
+
+func (s *storage) disabled() bool { return s.conf["disable"] == "1" }

@@ -1,0 +1,110 @@
+package pvesim
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+)
+
+// beforeAnswering may answer a request instead of everything else, before anything is checked.
+func (k exchange) beforeAnswering(r *request, path string) *response {
+	k.asked = k.c.Clock
+	k.faults = k.c.faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
+		return f.FitsCall(r.method, path)
+	}})
+	for _, f := range k.faults {
+		switch f.Name() {
+		case "drop":
+			return &response{lost: &net.OpError{Op: "write", Net: "tcp", Addr: addrOf(k.entry), Err: syscall.ECONNRESET}}
+		case "unauthorized":
+			return k.instead(401, "Authentication failed!")
+		case "answer":
+			if code := f.Arg("CODE"); code != "596" {
+				status, _ := strconv.Atoi(code)
+				return k.instead(status, cmp.Or(f.Opt("text"), usualReason(status)))
+			}
+		}
+	}
+	return nil
+}
+
+// instead is an answer that comes when the server would give it, and looks like its own.
+func (k exchange) instead(status int, reason string) *response {
+	switch status {
+	case 401:
+		k.p.Sleep(waitUnauthorized)
+	case 595, 596:
+		k.p.Sleep(waitProxy)
+	}
+	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
+}
+
+// usualReason is what usually is beside a status.
+func usualReason(status int) string {
+	switch status {
+	case 400:
+		return "Parameter verification failed."
+	case 401:
+		return "Authentication failed!"
+	case 403:
+		return "Permission check failed"
+	case 595, 596:
+		return "Connection timed out"
+	}
+	return cmp.Or(http.StatusText(status), "got timeout")
+}
+
+// afterCode may lose the answer of a call that has been made, or change it.
+func (k exchange) afterCode(answer *response) {
+	for _, f := range k.faults {
+		switch f.Name() {
+		case "slow":
+			k.p.Sleep(f.Delay())
+		case "lose answer":
+			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: addrOf(k.entry), Err: syscall.ECONNRESET}
+		case "answer":
+			k.p.Sleep(k.asked.Add(waitProxy).Sub(k.c.Clock))
+			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.Opt("text"), "Connection timed out")})
+		}
+	}
+}
+
+// claimed is who a request says it is from.
+func claimed(r *request) string {
+	if value, given := credential(r.header.Get("Authorization"), "PVEAPIToken"); given {
+		who, _, _ := strings.Cut(value, "=")
+		return who
+	}
+	if _, ticket, given := strings.Cut(r.header.Get("Cookie"), "PVEAuthCookie=PVE:"); given {
+		who, _, _ := strings.Cut(ticket, ":")
+		return who
+	}
+	return ""
+}
+
+// beforeCode lets another client be quicker than a clone.
+func (k exchange) beforeCode(e *endpoint) {
+	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
+		return
+	}
+	struck := k.c.faults.Strike(faults.Event{Of: faults.OfTask, Host: k.node.Name, VM: k.in["vmid"], Who: k.who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
+	id, _ := strconv.Atoi(k.in["newid"])
+	if len(struck) == 0 || k.c.vms[id] != nil {
+		return
+	}
+	h := k.c.host(cmp.Or(struck[0].Opt("to"), k.node.Name))
+	k.c.vms[id] = &vm{
+		id: id, host: h, state: "stopped", since: k.c.Clock,
+		Config: vmconf.New(map[string]string{
+			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.UUID(fmt.Sprintf("foreign %d", id)),
+		}),
+	}
+}
