@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold
@@ -25,7 +26,7 @@ func grants(t testing.TB, c *Cluster, lines ...string) {
 		if len(f) < 3 {
 			t.Fatalf("no grant: %s", line)
 		}
-		c.access.Grant(f[0], f[1], f[2], len(f) < 4)
+		c.Access.Grant(f[0], f[1], f[2], len(f) < 4)
 	}
 }
 
@@ -36,10 +37,10 @@ func staff(t testing.TB) *Cluster {
 	c.Token("auto@pve", "full", false)
 	c.Token("auto@pve", "sep", true)
 	c.Token("root@pam", "sep", true)
-	c.access.Groups["ops"] = &access.Group{}
-	c.access.Users["auto@pve"].Groups["ops"] = true
-	c.access.Pools["workers"].Vms[101] = true
-	c.access.Pools["workers"].Storages["shared"] = true
+	c.Access.Groups["ops"] = &access.Group{}
+	c.Access.Users["auto@pve"].Groups["ops"] = true
+	c.Access.Pools["workers"].Vms[101] = true
+	c.Access.Pools["workers"].Storages["shared"] = true
 	return c
 }
 
@@ -86,7 +87,7 @@ func TestPrivilegesFollowFromWhatWasGranted(t *testing.T) {
 	} {
 		c := staff(t)
 		grants(t, c, test.grants...)
-		if got := c.access.May(test.who, test.path, "VM.Audit"); got != test.want {
+		if got := c.Access.May(test.who, test.path, "VM.Audit"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
@@ -123,10 +124,10 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 		"give away, a storage":      {modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
 	} {
 		c := staff(t)
-		c.access.Users["other@pve"] = access.NewUser("other@pve")
-		c.access.Users["other@pve"].Groups["ops"] = true
+		c.Access.Users["other@pve"] = access.NewUser("other@pve")
+		c.Access.Users["other@pve"].Groups["ops"] = true
 		grants(t, c, test.grants...)
-		k := &call{caller: caller{c: c.World, who: &access.Identity{User: "auto@pve"}}}
+		k := &call{Caller: world.Caller{World: c.World, Who: &access.Identity{User: "auto@pve"}}}
 		got := ""
 		if err := k.permit(test.rule, decodeForm(test.sent)); err != nil {
 			got = failure.From(err).Reason
@@ -143,13 +144,13 @@ func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	paths := []string{"/", "/vms", "/vms/100", "/vms/101", "/storage", "/storage/shared", "/pool", "/pool/workers", "/nodes/pve1"}
 	roles := []string{access.NoAccess, "PVEAuditor", "PVEVMAdmin", "PVEVMUser", "Administrator", "PVEDatastoreUser"}
 	rapid.Check(t, func(t *rapid.T) {
-		c.access.ACL = map[string]map[string]map[string]bool{}
+		c.Access.ACL = map[string]map[string]map[string]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "grants") {
-			c.access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
+			c.Access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
 				rapid.SampledFrom([]string{"auto@pve", "auto@pve!sep", "@ops"}).Draw(t, "who"), rapid.Bool().Draw(t, "below"))
 		}
 		for _, path := range paths {
-			user, token := c.access.Held(&access.Identity{User: "auto@pve"}, path), c.access.Held(&access.Identity{User: "auto@pve", Token: "sep"}, path)
+			user, token := c.Access.Held(&access.Identity{User: "auto@pve"}, path), c.Access.Held(&access.Identity{User: "auto@pve", Token: "sep"}, path)
 			if token.All&^user.All != 0 || token.Below&^user.Below != 0 || token.Below&^token.All != 0 {
 				t.Fatalf("on %s: token %v, user %v", path, token.All.Names(), user.All.Names())
 			}
@@ -222,7 +223,7 @@ func TestTicketsLetInForTwoHours(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s after %s: %s, want %s", test.method, test.after, got, test.want)
 		}
-		if refused := strings.HasPrefix(got, "401"); refused != (took == waitUnauthorized) {
+		if refused := strings.HasPrefix(got, "401"); refused != (took == world.WaitUnauthorized) {
 			t.Errorf("%s took %s", got, took)
 		}
 	}
@@ -246,7 +247,7 @@ func TestLoginAsksForPasswordOrTicket(t *testing.T) {
 		{"username=root@pam&password=correct+horse&path=/vms", "400 Parameter verification failed."},
 	} {
 		got, _, took := with(t, c, "POST", "/access/ticket", test.form)
-		if got != test.want || strings.HasPrefix(got, "401") != (took == waitUnauthorized) {
+		if got != test.want || strings.HasPrefix(got, "401") != (took == world.WaitUnauthorized) {
 			t.Errorf("%s: %s after %s, want %s", test.form, got, took, test.want)
 		}
 	}
@@ -258,7 +259,7 @@ func TestWhoCannotBeKnownIsToldWhyByOlderReleasesOnly(t *testing.T) {
 		"8.4.5": {"No ticket", "invalid token value!", "no such token 'zz' for user 'root@pam'", "no such user ('no@pve')", "no tokenid specified",
 			"token 'old' access expired", "permission denied - invalid PVE ticket"},
 	} {
-		c := newCluster(t, func(cfg *Config) { cfg.Release = release })
+		c := newCluster(t, func(cfg *world.Config) { cfg.Release = release })
 		c.Token("root@pam", "t1", false)
 		old := c.Token("root@pam", "old", false)
 		c.Expire(old)
@@ -283,7 +284,7 @@ func TestReleasesDifferInWhatTheySay(t *testing.T) {
 		"8.4.5":  {`{"data":null,"message":"Method 'GET /nope' not implemented"}`, "200 OK", "400 Parameter verification failed."},
 		"8.3.2":  {`{"data":null}`, "200 OK", "400 Parameter verification failed."},
 	} {
-		c := newCluster(t, func(cfg *Config) { cfg.Release = release })
+		c := newCluster(t, func(cfg *world.Config) { cfg.Release = release })
 		root := c.Token("root@pam", "t1", false)
 		_, nope := ask(t, c, root, "GET", "/nope", "")
 		monitor, _ := ask(t, c, root, "POST", "/access/roles", "roleid=Old&privs=VM.Monitor")
@@ -339,7 +340,7 @@ func TestPoolsAreChangedAsAWhole(t *testing.T) {
 			t.Errorf("%s %s %s: %s, want %s", test.method, test.path, test.form, got, test.want)
 		}
 	}
-	if p := c.access.Pools["workers"]; p.Vms[102] || !p.Vms[101] || p.Comment != "c" {
+	if p := c.Access.Pools["workers"]; p.Vms[102] || !p.Vms[101] || p.Comment != "c" {
 		t.Errorf("pool is %+v", p)
 	}
 }
@@ -360,7 +361,7 @@ func TestWritingWhoThereIsNeedsQuorum(t *testing.T) {
 		"/access/users/root@pam/token/new": "500 generating token failed: cfs-lock 'file-user_cfg' error: no quorum!",
 	} {
 		status, _, took := with(t, c, "POST", path, "", "Authorization", "PVEAPIToken="+root)
-		if status != want || took != waitQuorum {
+		if status != want || took != world.WaitQuorum {
 			t.Errorf("%s: %s after %s, want %s", path, status, took, want)
 		}
 	}
@@ -370,7 +371,7 @@ func TestUploadsAreRefusedBeforeTheyAreRead(t *testing.T) {
 	c := newCluster(t, nil)
 	token := "PVEAPIToken=" + c.Token("auto@pve", "t1", false)
 	got, body, took := with(t, c, "POST", "/nodes/pve1/storage/shared/upload", "x", "Authorization", token, "Content-Type", "multipart/form-data; boundary=b")
-	if want := "403 Permission check failed (/storage/shared, Datastore.AllocateTemplate)"; got != want || body != "" || took != waitUnauthorized {
+	if want := "403 Permission check failed (/storage/shared, Datastore.AllocateTemplate)"; got != want || body != "" || took != world.WaitUnauthorized {
 		t.Errorf("%s %s after %s, want %s", got, body, took, want)
 	}
 }
@@ -378,7 +379,7 @@ func TestUploadsAreRefusedBeforeTheyAreRead(t *testing.T) {
 // Two clusters of the same seed give the same secrets, and two of different seeds different ones.
 func TestSecretsFollowFromTheSeed(t *testing.T) {
 	secret := func(seed uint64) string {
-		return newCluster(t, func(cfg *Config) { cfg.Seed = seed }).Token("auto@pve", "t1", true)
+		return newCluster(t, func(cfg *world.Config) { cfg.Seed = seed }).Token("auto@pve", "t1", true)
 	}
 	if a, b, other := secret(1), secret(1), secret(2); a != b || a == other {
 		t.Error(fmt.Sprint(a, b, other))

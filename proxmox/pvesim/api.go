@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
@@ -35,10 +36,10 @@ type endpoint struct {
 
 // call is one call of an endpoint.
 type call struct {
-	caller
-	entry   *host // which was asked
+	world.Caller
+	entry   *world.Node // which was asked
 	p       *engine.Process
-	node    *host             // who answers: the host named in the path, or the entry
+	node    *world.Node       // who answers: the host named in the path, or the entry
 	vars    map[string]string // from the path
 	in      params.Values     // parameters, verified; those of the path among them
 	empty   bool              // a parameter was given without a value, and counts as absent
@@ -79,19 +80,19 @@ func or(parts ...rule) rule  { return rule{op: "or", parts: parts} }
 func (r rule) given(param string) rule { r.when = param; return r }
 
 // errand is the call's own work.
-func (k *call) errand() *errand {
-	return &errand{caller: k.caller, patience: patience{p: k.p}, host: k.node}
+func (k *call) errand() *world.Errand {
+	return &world.Errand{Caller: k.Caller, Patience: world.Patience{Process: k.p}, Host: k.node}
 }
 
 // task starts a task on the host that answers, and returns its UPID.
-func (k *call) task(kind, id string, body func(j *errand) error) string {
-	return k.c.work(k.node, k.who, kind, id, body).upid
+func (k *call) task(kind, id string, body func(j *world.Errand) error) string {
+	return k.World.Work(k.node, k.Who, kind, id, body).UPID
 }
 
 // writeUsers changes who there is and who may what, which needs quorum. Whatever goes wrong
 // meanwhile ends up in one text, with its status in it if it had one of its own.
 func (k *call) writeUsers(what string, change func() error) error {
-	err := k.c.lockFile(k.p, k.node, "user_cfg")
+	err := k.World.LockFile(k.p, k.node, "user_cfg")
 	if err == nil {
 		err = change()
 	}
@@ -103,7 +104,7 @@ func (k *call) writeUsers(what string, change func() error) error {
 		return failure.New("%s: %s", what, e.Reason)
 	}
 	text := fmt.Sprintf("%s: %d %s", what, e.Status, e.Reason)
-	for _, key := range sorted(e.Errors) {
+	for _, key := range world.Sorted(e.Errors) {
 		text += fmt.Sprintf("\n%s: %s", key, e.Errors[key])
 	}
 	return failure.New("%s", text)

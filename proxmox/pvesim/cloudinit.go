@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 //nolint:gosec // instance ids are made with it
@@ -44,8 +45,8 @@ func getCloudInit(k *vmCall) (any, error) {
 
 func putCloudInit(k *vmCall) (any, error) {
 	j, id := k.job(), k.id()
-	return nil, j.locked(id, waitFile, func() error {
-		m, err := j.config(id)
+	return nil, j.Locked(id, world.WaitFile, func() error {
+		m, err := j.Config(id)
 		if err != nil {
 			return err
 		}
@@ -62,13 +63,13 @@ func putCloudInit(k *vmCall) (any, error) {
 
 // makeSeed makes the disc with what Proxmox VE tells cloud-init, if the machine has a drive for it.
 // Its volume is made anew if it has gone, as with a snapshot that knew it.
-func (j *job) makeSeed(m *vm) error {
+func (j *job) makeSeed(m *world.Guest) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		if !d.CloudInit() {
 			continue
 		}
-		for _, kind := range sorted(m.Custom()) {
+		for _, kind := range world.Sorted(m.Custom()) {
 			if err := j.mustBe(m.Custom()[kind]); err != nil {
 				return err
 			}
@@ -76,9 +77,9 @@ func (j *job) makeSeed(m *vm) error {
 		if err := j.remake(m, d); err != nil {
 			return err
 		}
-		j.print("generating cloud-init ISO")
-		m.seed = &seed{
-			user: customSeed(j.c, m, "user", vmconf.UserData), network: customSeed(j.c, m, "network", vmconf.NetworkData), meta: customSeed(j.c, m, "meta", vmconf.MetaData),
+		j.Print("generating cloud-init ISO")
+		m.Seed = &world.Seed{
+			User: customSeed(j.World, m, "user", vmconf.UserData), Network: customSeed(j.World, m, "network", vmconf.NetworkData), Meta: customSeed(j.World, m, "meta", vmconf.MetaData),
 		}
 	}
 	return nil
@@ -87,35 +88,35 @@ func (j *job) makeSeed(m *vm) error {
 // mustBe refuses a volume that is not there.
 func (j *job) mustBe(volid string) error {
 	storage, _, _ := vmconf.SplitVolume(volid)
-	if _, err := j.c.storageOn(j.host, storage); err != nil {
+	if _, err := j.World.StorageOn(j.Host, storage); err != nil {
 		return err
 	}
-	if _, v := j.c.volume(j.host, volid); v == nil {
+	if _, v := j.World.Volume(j.Host, volid); v == nil {
 		return failure.New("volume '%s' does not exist", volid)
 	}
 	return nil
 }
 
-func (j *job) remake(m *vm, d vmconf.Drive) error {
+func (j *job) remake(m *world.Guest, d vmconf.Drive) error {
 	storage, name, _ := vmconf.SplitVolume(d.File)
-	s, err := j.c.storageOn(j.host, storage)
-	if err != nil || s.at(j.host)[name] != nil {
+	s, err := j.World.StorageOn(j.Host, storage)
+	if err != nil || s.At(j.Host)[name] != nil {
 		return err
 	}
-	w := cloudInitWanted(s, m.id, "")
-	w.name = name
-	_, err = j.allocate(s, w)
+	w := cloudInitWanted(s, m.ID, "")
+	w.Name = name
+	_, err = j.Allocate(s, w)
 	return err
 }
 
 // customSeed is one of the files of a seed: somebody's own, or what Proxmox VE says.
-func customSeed(c *World, m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
+func customSeed(c *world.World, m *world.Guest, kind string, otherwise func(conf map[string]string, id int) string) []byte {
 	if volid := m.Custom()[kind]; volid != "" {
-		if _, v := c.volume(m.host, volid); v != nil {
-			return v.data
+		if _, v := c.Volume(m.Host, volid); v != nil {
+			return v.Data
 		}
 	}
-	return []byte(otherwise(m.Conf, m.id))
+	return []byte(otherwise(m.Conf, m.ID))
 }
 
 func getDump(k *vmCall) (any, error) {
@@ -126,9 +127,9 @@ func getDump(k *vmCall) (any, error) {
 	conf := m.Conf
 	switch k.in["type"] {
 	case "user":
-		return vmconf.UserData(conf, m.id), nil
+		return vmconf.UserData(conf, m.ID), nil
 	case "network":
-		return vmconf.NetworkData(conf, m.id), nil
+		return vmconf.NetworkData(conf, m.ID), nil
 	}
-	return vmconf.MetaData(conf, m.id), nil
+	return vmconf.MetaData(conf, m.ID), nil
 }

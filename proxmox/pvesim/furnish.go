@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
-func furnish(c *World, m *vm, v VM) {
+func furnish(c *world.World, m *world.Guest, v world.VM) {
 	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, c.Clock.Unix())}
 	if v.Disk > 0 {
 		defaults["scsi0"] = furnishDisk(c, m, v)
 		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
-		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
+		defaults["net0"] = "virtio,bridge=" + m.Host.Bridges[0]
 	}
 	otherwise(m, defaults)
 	for _, key := range vmconf.DrivesOf(m.Conf) {
@@ -23,20 +24,20 @@ func furnish(c *World, m *vm, v VM) {
 	}
 	complete(c, m.Conf)
 	otherwise(m, map[string]string{
-		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
+		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(c.RNG("uuids")), "vmgenid": vmconf.NewUUID(c.RNG("uuids")),
 	})
 	if tags := m.Conf["tags"]; tags != "" {
 		m.Conf["tags"] = normalTags(c, tags)
 	}
 	if v.Running {
-		m.host.pids++
-		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
-		m.agent = m.awake && vmconf.AgentEnabled(m.Conf)
+		m.Host.PIDs++
+		m.PID, m.State, m.Awake = 1000+m.Host.PIDs, "running", m.Installed(c) != world.GuestNone
+		m.Agent = m.Awake && vmconf.AgentEnabled(m.Conf)
 	}
 }
 
 // otherwise sets keys that are not set.
-func otherwise(m *vm, conf map[string]string) {
+func otherwise(m *world.Guest, conf map[string]string) {
 	for key, value := range conf {
 		if m.Conf[key] == "" {
 			m.Conf[key] = value
@@ -45,55 +46,55 @@ func otherwise(m *vm, conf map[string]string) {
 }
 
 // furnishDisk puts a machine's disk on its storage.
-func furnishDisk(c *World, m *vm, v VM) string {
-	s := c.storages[v.Storage]
-	format := s.formatFor("qcow2")
-	name := s.freeName(m.host, v.ID, format)
-	if v.Template && s.canBase() {
+func furnishDisk(c *world.World, m *world.Guest, v world.VM) string {
+	s := c.Storages[v.Storage]
+	format := s.FormatFor("qcow2")
+	name := s.FreeName(m.Host, v.ID, format)
+	if v.Template && s.CanBase() {
 		name = strings.Replace(name, "vm-"+strconv.Itoa(v.ID), "base-"+strconv.Itoa(v.ID), 1)
 	}
-	guest := cmp.Or(v.Guest, guestSystem)
+	guest := cmp.Or(v.Guest, world.GuestSystem)
 	if guest == "none" {
-		guest = guestNone
+		guest = world.GuestNone
 	}
-	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: c.Clock, guest: guest}
-	s.at(m.host)[name] = disk
-	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
+	disk := &world.Volume{Name: name, Content: "images", Format: format, Size: v.Disk, VMID: v.ID, At: c.Clock, Guest: guest}
+	s.At(m.Host)[name] = disk
+	return s.VolID(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
 
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for
 // where it belongs.
-func furnishDrive(c *World, m *vm, key string) {
+func furnishDrive(c *world.World, m *world.Guest, key string) {
 	d := vmconf.ParseDrive(m.Conf[key])
 	storage, name, _ := vmconf.SplitVolume(d.File)
-	s := c.storages[storage]
+	s := c.Storages[storage]
 	if s == nil {
 		return
 	}
-	var w wanted
+	var w world.Wanted
 	switch {
 	case name == "cloudinit":
-		w = cloudInitWanted(s, m.id, d.Opts["format"])
+		w = cloudInitWanted(s, m.ID, d.Opts["format"])
 		d.Opts["media"] = "cdrom"
 	case d.Wanted() != "":
 		gib, _ := strconv.ParseFloat(d.Wanted(), 64)
-		w = wanted{format: s.formatFor(d.Opts["format"]), size: int64(gib * (1 << 30))}
-		w.name = s.freeName(m.host, m.id, w.format)
-		d.Opts["size"] = vmconf.PrintSize(w.size)
+		w = world.Wanted{Format: s.FormatFor(d.Opts["format"]), Size: int64(gib * (1 << 30))}
+		w.Name = s.FreeName(m.Host, m.ID, w.Format)
+		d.Opts["size"] = vmconf.PrintSize(w.Size)
 	default:
 		return
 	}
-	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: c.Clock}
-	s.at(m.host)[v.name] = v
-	d.File = s.volid(v)
+	v := &world.Volume{Name: w.Name, Content: "images", Format: w.Format, Size: w.Size, VMID: m.ID, At: c.Clock}
+	s.At(m.Host)[v.Name] = v
+	d.File = s.VolID(v)
 	delete(d.Opts, "format")
 	m.Conf[key] = d.String()
 }
 
 // addVM puts a virtual machine where the configuration has it.
-func addVM(c *World, v VM) {
-	m := &vm{
-		Config: vmconf.New(map[string]string{}), id: v.ID, host: c.host(v.Host), state: "stopped", since: c.Clock,
+func addVM(c *world.World, v world.VM) {
+	m := &world.Guest{
+		Config: vmconf.New(map[string]string{}), ID: v.ID, Host: c.Node(v.Host), State: "stopped", Since: c.Clock,
 	}
 	for key, value := range v.Config {
 		m.Conf[key] = value
@@ -101,9 +102,9 @@ func addVM(c *World, v VM) {
 	if v.Template {
 		m.Conf["template"] = "1"
 	}
-	c.vms[v.ID] = m
+	c.VMs[v.ID] = m
 	if v.Pool != "" {
-		c.access.Pools[v.Pool].Vms[v.ID] = true
+		c.Access.Pools[v.Pool].Vms[v.ID] = true
 	}
 	furnish(c, m, v)
 }

@@ -5,16 +5,17 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func listGroups(k *userCall) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.Groups) {
-		if !k.c.access.MayAny(k.who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
+	for _, name := range world.Sorted(k.World.Access.Groups) {
+		if !k.World.Access.MayAny(k.Who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
 			continue
 		}
-		g := map[string]any{"groupid": name, "users": strings.Join(k.c.access.Members(name), ",")}
-		if comment := k.c.access.Groups[name].Comment; comment != "" {
+		g := map[string]any{"groupid": name, "users": strings.Join(k.World.Access.Members(name), ",")}
+		if comment := k.World.Access.Groups[name].Comment; comment != "" {
 			g["comment"] = comment
 		}
 		list = append(list, g)
@@ -23,7 +24,7 @@ func listGroups(k *userCall) (any, error) {
 }
 
 func (k *userCall) group() (*access.Group, error) {
-	g := k.c.access.Groups[k.in["groupid"]]
+	g := k.World.Access.Groups[k.in["groupid"]]
 	if g == nil {
 		return nil, fmt.Errorf("group '%s' does not exist", k.in["groupid"])
 	}
@@ -35,7 +36,7 @@ func getGroup(k *userCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := map[string]any{"members": k.c.access.Members(k.in["groupid"])}
+	answer := map[string]any{"members": k.World.Access.Members(k.in["groupid"])}
 	if g.Comment != "" {
 		answer["comment"] = g.Comment
 	}
@@ -45,10 +46,10 @@ func getGroup(k *userCall) (any, error) {
 func createGroup(k *userCall) (any, error) {
 	name := k.in["groupid"]
 	return nil, k.writeUsers("create group failed", func() error {
-		if k.c.access.Groups[name] != nil {
+		if k.World.Access.Groups[name] != nil {
 			return fmt.Errorf("group '%s' already exists", name)
 		}
-		k.c.access.Groups[name] = &access.Group{Comment: k.in["comment"]}
+		k.World.Access.Groups[name] = &access.Group{Comment: k.in["comment"]}
 		return nil
 	})
 }
@@ -69,11 +70,11 @@ func deleteGroup(k *userCall) (any, error) {
 			return err
 		}
 		name := k.in["groupid"]
-		delete(k.c.access.Groups, name)
-		for _, u := range k.c.access.Users {
+		delete(k.World.Access.Groups, name)
+		for _, u := range k.World.Access.Users {
 			delete(u.Groups, name)
 		}
-		k.c.access.Forget(func(who string) bool { return who == "@"+name })
+		k.World.Access.Forget(func(who string) bool { return who == "@"+name })
 		return nil
 	})
 }

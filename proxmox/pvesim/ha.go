@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 //nolint:gosec // it is what the server tells changes by
@@ -59,30 +60,30 @@ const (
 )
 
 // manager is high availability at work.
-type manager struct{ *ha }
+type manager struct{ *world.HA }
 
-func managerOf(c *World) manager { return manager{c.ha} }
+func managerOf(c *world.World) manager { return manager{c.HA} }
 
 // manage lets high availability do its rounds, whenever there is something to manage.
-func manage(c *World) { c.ha.round = managerOf(c).round }
+func manage(c *world.World) { c.HA.Round = managerOf(c).round }
 
 // round is what the manager does when it looks around. Without quorum no one is the manager.
 func (a manager) round() {
-	i := slices.IndexFunc(a.c.hosts, a.c.quorate)
+	i := slices.IndexFunc(a.World.Nodes, a.World.Quorate)
 	if i < 0 {
 		return
 	}
-	if a.master == nil || !a.c.quorate(a.master) {
-		a.master = a.c.hosts[i]
+	if a.Master == nil || !a.World.Quorate(a.Master) {
+		a.Master = a.World.Nodes[i]
 	}
-	a.stamp = a.c.Clock
+	a.Stamp = a.World.Clock
 	a.look()
 	a.hear()
-	for _, sid := range sorted(a.services) {
-		a.decide(sid, a.services[sid])
+	for _, sid := range world.Sorted(a.Services) {
+		a.decide(sid, a.Services[sid])
 	}
-	for _, h := range a.c.hosts {
-		if h.up {
+	for _, h := range a.World.Nodes {
+		if h.Up {
 			a.follow(h)
 		}
 	}
@@ -90,22 +91,22 @@ func (a manager) round() {
 
 // look notes who is away, and takes in what is new.
 func (a manager) look() {
-	for _, h := range a.c.hosts {
+	for _, h := range a.World.Nodes {
 		switch {
-		case a.master.online(h):
-			delete(a.away, h.Name)
-		case a.away[h.Name].IsZero():
-			a.away[h.Name] = a.c.Clock
+		case a.Master.Online(h):
+			delete(a.Away, h.Name)
+		case a.Away[h.Name].IsZero():
+			a.Away[h.Name] = a.World.Clock
 		}
 	}
-	for sid := range a.services {
-		if m := a.vmOf(sid); m == nil || a.resources[sid] == nil {
-			delete(a.services, sid)
+	for sid := range a.Services {
+		if m := a.VMOf(sid); m == nil || a.Resources[sid] == nil {
+			delete(a.Services, sid)
 		}
 	}
-	for sid, r := range a.resources {
-		if m := a.vmOf(sid); m != nil && a.services[sid] == nil && r["state"] != "ignored" {
-			a.services[sid] = &service{host: m.host, state: requested(r)}
+	for sid, r := range a.Resources {
+		if m := a.VMOf(sid); m != nil && a.Services[sid] == nil && r["state"] != "ignored" {
+			a.Services[sid] = &world.Service{Host: m.Host, State: requested(r)}
 		}
 	}
 }
@@ -124,15 +125,15 @@ func wantsStarted(r map[string]string) bool {
 
 // hear takes note of what the manager was asked.
 func (a manager) hear() {
-	wishes := a.wishes
-	a.wishes = nil
+	wishes := a.Wishes
+	a.Wishes = nil
 	for _, w := range wishes {
-		r, s := a.resources[w.SID], a.services[w.SID]
+		r, s := a.Resources[w.SID], a.Services[w.SID]
 		switch {
 		case r == nil || s == nil:
 		case w.Target != "":
-			if s.state == "started" || s.state == "stopped" {
-				s.goal = a.c.host(w.Target)
+			if s.State == "started" || s.State == "stopped" {
+				s.Goal = a.World.Node(w.Target)
 			}
 		default:
 			r["state"] = w.State
@@ -141,57 +142,57 @@ func (a manager) hear() {
 }
 
 // decide moves a service on by one state.
-func (a manager) decide(sid string, s *service) {
-	r, m := a.resources[sid], a.vmOf(sid)
-	since, away := a.away[s.host.Name]
-	gone := a.c.Clock.Sub(since)
+func (a manager) decide(sid string, s *world.Service) {
+	r, m := a.Resources[sid], a.VMOf(sid)
+	since, away := a.Away[s.Host.Name]
+	gone := a.World.Clock.Sub(since)
 	switch {
-	case away && gone >= haRecovers && s.state == "fence":
+	case away && gone >= world.HARecovers && s.State == "fence":
 		a.recoverElsewhere(sid, s)
-	case away && gone >= haFences && s.state != "stopped":
-		s.state = "fence"
+	case away && gone >= world.HAFences && s.State != "stopped":
+		s.State = "fence"
 	case away:
-	case s.state == "error":
+	case s.State == "error":
 		if r["state"] == "disabled" {
-			s.state, s.fails = "stopped", 0
+			s.State, s.Fails = "stopped", 0
 		}
-	case a.c.maintained(s.host) && s.goal == nil && s.state == "started":
-		s.goal = a.refuge(s.host)
-	case s.state == "request_start":
-		s.state = "started"
-	case s.state == "request_stop":
-		if !m.running() {
-			s.state = "stopped"
+	case a.World.Maintained(s.Host) && s.Goal == nil && s.State == "started":
+		s.Goal = a.refuge(s.Host)
+	case s.State == "request_start":
+		s.State = "started"
+	case s.State == "request_stop":
+		if !m.Running() {
+			s.State = "stopped"
 		}
-	case s.state == "started" && !wantsStarted(r), s.state == "stopped" && wantsStarted(r):
-		s.state = requested(r)
+	case s.State == "started" && !wantsStarted(r), s.State == "stopped" && wantsStarted(r):
+		s.State = requested(r)
 	}
 }
 
 // recoverElsewhere gives a service of a host that is gone to another one.
-func (a manager) recoverElsewhere(sid string, s *service) {
-	s.state = "recovery"
-	if to := a.refuge(s.host); to != nil {
-		m := a.vmOf(sid)
-		if m.running() {
-			a.c.switchOff(m)
+func (a manager) recoverElsewhere(sid string, s *world.Service) {
+	s.State = "recovery"
+	if to := a.refuge(s.Host); to != nil {
+		m := a.VMOf(sid)
+		if m.Running() {
+			a.World.SwitchOff(m)
 		}
-		m.host, s.host = to, to
-		s.state = requested(a.resources[sid])
+		m.Host, s.Host = to, to
+		s.State = requested(a.Resources[sid])
 	}
 }
 
 // refuge is the host with the fewest services among those that can take one from another.
-func (a manager) refuge(from *host) *host {
-	var best *host
+func (a manager) refuge(from *world.Node) *world.Node {
+	var best *world.Node
 	least := 0
-	for _, h := range a.c.hosts {
-		if h == from || !a.master.online(h) || a.c.maintained(h) {
+	for _, h := range a.World.Nodes {
+		if h == from || !a.Master.Online(h) || a.World.Maintained(h) {
 			continue
 		}
 		n := 0
-		for _, s := range a.services {
-			if s.host == h {
+		for _, s := range a.Services {
+			if s.Host == h {
 				n++
 			}
 		}
@@ -204,35 +205,35 @@ func (a manager) refuge(from *host) *host {
 
 // follow has a host do what was decided for its services, a while later. A host that has services
 // and no quorum for a minute is reset by its watchdog.
-func (a manager) follow(h *host) {
-	since, away := a.away[h.Name]
+func (a manager) follow(h *world.Node) {
+	since, away := a.Away[h.Name]
 	switch {
 	case len(a.servicesOf(h)) == 0:
-	case away && a.c.Clock.Sub(since) >= haFences:
-		a.c.powerCycle(h)
+	case away && a.World.Clock.Sub(since) >= world.HAFences:
+		a.World.PowerCycle(h)
 	case !away:
-		h.follows = a.c.Clock.Add(haFollows)
+		h.Follows = a.World.Clock.Add(world.HAFollows)
 		a.followLater(h)
 	}
 }
 
-func (a manager) followLater(h *host) {
-	a.c.Start(func(p *engine.Process) {
-		p.Sleep(h.follows.Sub(a.c.Clock))
-		h.follows = time.Time{}
-		if h.up && a.c.quorate(h) {
+func (a manager) followLater(h *world.Node) {
+	a.World.Start(func(p *engine.Process) {
+		p.Sleep(h.Follows.Sub(a.World.Clock))
+		h.Follows = time.Time{}
+		if h.Up && a.World.Quorate(h) {
 			for _, sid := range a.servicesOf(h) {
-				a.act(sid, a.services[sid])
+				a.act(sid, a.Services[sid])
 			}
 		}
 	})
 }
 
 // servicesOf are those that are on a host.
-func (a manager) servicesOf(h *host) []string {
+func (a manager) servicesOf(h *world.Node) []string {
 	var all []string
-	for _, sid := range sorted(a.services) {
-		if a.services[sid].host == h {
+	for _, sid := range world.Sorted(a.Services) {
+		if a.Services[sid].Host == h {
 			all = append(all, sid)
 		}
 	}
@@ -240,29 +241,29 @@ func (a manager) servicesOf(h *host) []string {
 }
 
 // act starts, stops or moves a virtual machine, as the host's own manager does it.
-func (a manager) act(sid string, s *service) {
-	m := a.vmOf(sid)
+func (a manager) act(sid string, s *world.Service) {
+	m := a.VMOf(sid)
 	if m == nil || a.busy(m) {
 		return
 	}
 	switch {
-	case s.goal != nil:
+	case s.Goal != nil:
 		a.move(m, s)
-	case s.state == "started" && !m.running():
-		if s.fails > 1 { // it is tried once more, and then given up
-			s.state = "error"
+	case s.State == "started" && !m.Running():
+		if s.Fails > 1 { // it is tried once more, and then given up
+			s.State = "error"
 			return
 		}
 		a.watch(s, a.task(m, "qmstart"))
-	case s.state == "request_stop" && m.running():
+	case s.State == "request_stop" && m.Running():
 		a.task(m, "qmshutdown")
 	}
 }
 
 // task has a host do something to a virtual machine in high availability's own name.
-func (a manager) task(m *vm, kind string) *task {
-	id := m.id
-	return a.c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *errand) error {
+func (a manager) task(m *world.Guest, kind string) *world.Task {
+	id := m.ID
+	return a.World.Work(m.Host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *world.Errand) error {
 		if kind == "qmstart" {
 			return powerOnAgain(j, id)
 		}
@@ -271,36 +272,36 @@ func (a manager) task(m *vm, kind string) *task {
 }
 
 // move moves a virtual machine to the host that the service is to be on.
-func (a manager) move(m *vm, s *service) {
-	s.state = "migrate"
-	t := migrate(a.c, m, s.goal)
-	a.c.Start(func(p *engine.Process) {
-		p.Until(func() bool { return !t.running() })
-		s.goal, s.host, s.state = nil, m.host, "started"
+func (a manager) move(m *world.Guest, s *world.Service) {
+	s.State = "migrate"
+	t := migrate(a.World, m, s.Goal)
+	a.World.Start(func(p *engine.Process) {
+		p.Until(func() bool { return !t.Running() })
+		s.Goal, s.Host, s.State = nil, m.Host, "started"
 	})
 }
 
 // busy reports whether a task is at work on a virtual machine.
-func (a manager) busy(m *vm) bool {
-	return slices.ContainsFunc(m.host.tasks, func(t *task) bool {
-		return t.running() && t.id == strconv.Itoa(m.id) && t.kind != "hastart" && t.kind != "hastop" && t.kind != "qmclone"
+func (a manager) busy(m *world.Guest) bool {
+	return slices.ContainsFunc(m.Host.Tasks, func(t *world.Task) bool {
+		return t.Running() && t.ID == strconv.Itoa(m.ID) && t.Kind != "hastart" && t.Kind != "hastop" && t.Kind != "qmclone"
 	})
 }
 
 // watch counts a start that fails.
-func (a manager) watch(s *service, t *task) {
-	a.c.Start(func(p *engine.Process) {
-		p.Until(func() bool { return !t.running() })
-		s.fails++
-		if t.exit == "OK" || strings.HasPrefix(t.exit, "WARNINGS") {
-			s.fails = 0
+func (a manager) watch(s *world.Service, t *world.Task) {
+	a.World.Start(func(p *engine.Process) {
+		p.Until(func() bool { return !t.Running() })
+		s.Fails++
+		if t.Exit == "OK" || strings.HasPrefix(t.Exit, "WARNINGS") {
+			s.Fails = 0
 		}
 	})
 }
 
 // haEntry is an entry of a configuration file as answers have it.
 func haEntry(of map[string]map[string]string, s *params.Schema, key, name string) map[string]any {
-	out := map[string]any{key: name, "digest": digest(of)}
+	out := map[string]any{key: name, "digest": world.Digest(of)}
 	for k, v := range of[name] {
 		out[k] = s.Shown(k, v)
 	}
@@ -321,7 +322,7 @@ func (k *haCall) change(entry map[string]string, but ...string) {
 
 // unchanged refuses a change to what another client has changed meanwhile.
 func (k *haCall) unchanged(of map[string]map[string]string) error {
-	if k.in.Has("digest") && k.in["digest"] != digest(of) {
+	if k.in.Has("digest") && k.in["digest"] != world.Digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	return nil
@@ -329,8 +330,8 @@ func (k *haCall) unchanged(of map[string]map[string]string) error {
 
 // lockHA waits for the lock on what high availability is configured by.
 func (k *haCall) lockHA(what string) error {
-	k.c.settled(k.p)
-	if k.p.Wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
+	k.World.Settled(k.p)
+	if k.p.Wait(world.WaitQuorum, func() bool { return k.World.Quorate(k.node) }) {
 		return nil
 	}
 	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)

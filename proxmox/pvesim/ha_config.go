@@ -7,32 +7,33 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
 func (k *haCall) sid() (string, error) {
 	sid := k.in["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
-		if !k.c.exists(k.node, id) {
+		if !k.World.Exists(k.node, id) {
 			return "", failure.New("unable do add resource - VM/CT %d does not exist", id)
 		}
-		return sidOf(id), nil
+		return world.SIDOf(id), nil
 	}
 	return sid, nil
 }
 
 func getHAResources(k *haCall) (any, error) {
 	all := []any{}
-	for _, sid := range sorted(k.c.ha.resources) {
+	for _, sid := range world.Sorted(k.World.HA.Resources) {
 		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
-			all = append(all, managerOf(k.c).resource(sid))
+			all = append(all, managerOf(k.World).resource(sid))
 		}
 	}
 	return all, nil
 }
 
 func (a manager) resource(sid string) map[string]any {
-	out := haEntry(a.resources, haResourceSchema, "sid", sid)
+	out := haEntry(a.Resources, haResourceSchema, "sid", sid)
 	out["type"], _, _ = strings.Cut(sid, ":")
 	return out
 }
@@ -42,15 +43,15 @@ func getHAResource(k *haCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.c.ha.resources[sid] == nil {
+	if k.World.HA.Resources[sid] == nil {
 		return nil, failure.New("no such resource '%s'", sid)
 	}
-	return managerOf(k.c).resource(sid), nil
+	return managerOf(k.World).resource(sid), nil
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
 func (k *haCall) groupsGone(what string) error {
-	if k.c.since("9.0") {
+	if k.World.Since("9.0") {
 		return failure.New("%s: ha groups have been migrated to rules", what)
 	}
 	return nil
@@ -63,14 +64,14 @@ func (k *haCall) checkGroup() error {
 	if err := k.groupsGone("invalid parameter 'group'"); err != nil {
 		return err
 	}
-	if k.c.ha.groups[k.in["group"]] == nil {
+	if k.World.HA.Groups[k.in["group"]] == nil {
 		return failure.New("HA group '%s' does not exist", k.in["group"])
 	}
 	return nil
 }
 
 func addHAResource(k *haCall) (any, error) {
-	if err := k.c.needQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.node); err != nil {
 		return nil, err
 	}
 	sid, err := k.sid()
@@ -81,7 +82,7 @@ func addHAResource(k *haCall) (any, error) {
 	if k.in.Has("type") && k.in["type"] != kind {
 		return nil, failure.New("types does not match")
 	}
-	if kind != "vm" || k.c.ha.vmOf(sid) == nil {
+	if kind != "vm" || k.World.HA.VMOf(sid) == nil {
 		return nil, failure.New("resource '%s' does not exist in cluster", sid)
 	}
 	if err := k.checkGroup(); err != nil {
@@ -90,13 +91,13 @@ func addHAResource(k *haCall) (any, error) {
 	if err := k.lockHA("create resource failed"); err != nil {
 		return nil, err
 	}
-	if k.c.ha.resources[sid] != nil {
+	if k.World.HA.Resources[sid] != nil {
 		return nil, failure.New("create resource failed: resource ID '%s' already defined", sid)
 	}
 	r := map[string]string{}
 	k.change(r, "sid", "type")
-	k.c.ha.resources[sid] = r
-	k.c.ha.wake()
+	k.World.HA.Resources[sid] = r
+	k.World.HA.Wake()
 	return nil, nil
 }
 
@@ -108,19 +109,19 @@ func changeHAResource(k *haCall) (any, error) {
 	if err := k.checkGroup(); err != nil {
 		return nil, err
 	}
-	if s := k.c.ha.services[sid]; s != nil && s.state == "error" && k.in["state"] != "disabled" {
+	if s := k.World.HA.Services[sid]; s != nil && s.State == "error" && k.in["state"] != "disabled" {
 		return nil, failure.New("service '%s' in error state, must be disabled and fixed first", sid)
 	}
 	if err := k.lockHA("update resource failed"); err != nil {
 		return nil, err
 	}
-	if err := k.unchanged(k.c.ha.resources); err != nil {
+	if err := k.unchanged(k.World.HA.Resources); err != nil {
 		return nil, failure.New("update resource failed: %s", failure.From(err).Reason)
 	}
-	if k.c.ha.resources[sid] == nil {
+	if k.World.HA.Resources[sid] == nil {
 		return nil, failure.New("update resource failed: no such resource '%s'", sid)
 	}
-	k.change(k.c.ha.resources[sid], "sid")
+	k.change(k.World.HA.Resources[sid], "sid")
 	return nil, nil
 }
 
@@ -129,25 +130,25 @@ func removeHAResource(k *haCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.c.ha.resources[sid] == nil {
+	if k.World.HA.Resources[sid] == nil {
 		return nil, failure.New("cannot delete service '%s', not HA managed!", sid)
 	}
 	if err := k.lockHA("delete resource failed"); err != nil {
 		return nil, err
 	}
-	delete(k.c.ha.resources, sid)
+	delete(k.World.HA.Resources, sid)
 	if k.in.Or("purge", "1") == "1" {
-		managerOf(k.c).purgeRules(sid)
+		managerOf(k.World).purgeRules(sid)
 	}
 	return nil, nil
 }
 
 // purgeRules takes a service out of all rules, and removes those that are about nothing then.
 func (a manager) purgeRules(sid string) {
-	for name, r := range a.rules {
+	for name, r := range a.Rules {
 		left := slices.DeleteFunc(params.SplitList(r["resources"]), func(s string) bool { return s == sid })
 		if len(left) == 0 {
-			delete(a.rules, name)
+			delete(a.Rules, name)
 			continue
 		}
 		r["resources"] = strings.Join(left, ",")
@@ -159,17 +160,17 @@ func moveHAResource(k *haCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := k.c.ha.vmOf(sid)
-	if k.c.ha.resources[sid] == nil || m == nil {
+	m := k.World.HA.VMOf(sid)
+	if k.World.HA.Resources[sid] == nil || m == nil {
 		return nil, failure.New("resource '%s' is not HA managed", sid)
 	}
-	if k.c.host(k.in["node"]) == nil {
+	if k.World.Node(k.in["node"]) == nil {
 		return nil, failure.New("no such cluster node '%s'", k.in["node"])
 	}
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
-	k.c.ha.request(m.id, "", k.in["node"])
+	k.World.HA.Request(m.ID, "", k.in["node"])
 	return map[string]any{"sid": sid, "requested-node": k.in["node"]}, nil
 }
 
@@ -178,14 +179,14 @@ func getHAGroups(k *haCall) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, name := range sorted(k.c.ha.groups) {
-		all = append(all, managerOf(k.c).group(name))
+	for _, name := range world.Sorted(k.World.HA.Groups) {
+		all = append(all, managerOf(k.World).group(name))
 	}
 	return all, nil
 }
 
 func (a manager) group(name string) map[string]any {
-	out := haEntry(a.groups, haGroupSchema, "group", name)
+	out := haEntry(a.Groups, haGroupSchema, "group", name)
 	out["type"] = "group"
 	return out
 }
@@ -194,28 +195,28 @@ func getHAGroup(k *haCall) (any, error) {
 	if err := k.groupsGone("cannot read group"); err != nil {
 		return nil, err
 	}
-	if k.c.ha.groups[k.in["group"]] == nil {
+	if k.World.HA.Groups[k.in["group"]] == nil {
 		return nil, failure.New("no such ha group '%s'", k.in["group"])
 	}
-	return managerOf(k.c).group(k.in["group"]), nil
+	return managerOf(k.World).group(k.in["group"]), nil
 }
 
 func addHAGroup(k *haCall) (any, error) {
 	if err := k.groupsGone("cannot create group"); err != nil {
 		return nil, err
 	}
-	if err := k.c.needQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.node); err != nil {
 		return nil, err
 	}
 	if err := k.lockHA("create ha group failed"); err != nil {
 		return nil, err
 	}
-	if k.c.ha.groups[k.in["group"]] != nil {
+	if k.World.HA.Groups[k.in["group"]] != nil {
 		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.in["group"])
 	}
 	g := map[string]string{}
 	k.change(g, "group", "type")
-	k.c.ha.groups[k.in["group"]] = g
+	k.World.HA.Groups[k.in["group"]] = g
 	return nil, nil
 }
 
@@ -226,10 +227,10 @@ func changeHAGroup(k *haCall) (any, error) {
 	if err := k.lockHA("update ha group failed"); err != nil {
 		return nil, err
 	}
-	if err := k.unchanged(k.c.ha.groups); err != nil {
+	if err := k.unchanged(k.World.HA.Groups); err != nil {
 		return nil, failure.New("update ha group failed: %s", failure.From(err).Reason)
 	}
-	g := k.c.ha.groups[k.in["group"]]
+	g := k.World.HA.Groups[k.in["group"]]
 	if g == nil {
 		return nil, failure.New("update ha group failed: no such ha group '%s'", k.in["group"])
 	}
@@ -244,39 +245,39 @@ func removeHAGroup(k *haCall) (any, error) {
 	if err := k.lockHA("delete ha group failed"); err != nil {
 		return nil, err
 	}
-	for _, sid := range sorted(k.c.ha.resources) {
-		if k.c.ha.resources[sid]["group"] == k.in["group"] {
+	for _, sid := range world.Sorted(k.World.HA.Resources) {
+		if k.World.HA.Resources[sid]["group"] == k.in["group"] {
 			return nil, failure.New("delete ha group failed: ha group is used by service '%s'", sid)
 		}
 	}
-	delete(k.c.ha.groups, k.in["group"])
+	delete(k.World.HA.Groups, k.in["group"])
 	return nil, nil
 }
 
 func getHARules(k *haCall) (any, error) {
 	all := []any{}
-	for _, name := range sorted(k.c.ha.rules) {
-		r := k.c.ha.rules[name]
+	for _, name := range world.Sorted(k.World.HA.Rules) {
+		r := k.World.HA.Rules[name]
 		if k.in.Has("type") && r["type"] != k.in["type"] || k.in.Has("resource") && !slices.Contains(params.SplitList(r["resources"]), k.in["resource"]) {
 			continue
 		}
-		all = append(all, haEntry(k.c.ha.rules, haRuleSchema, "rule", name))
+		all = append(all, haEntry(k.World.HA.Rules, haRuleSchema, "rule", name))
 	}
 	return all, nil
 }
 
 func getHARule(k *haCall) (any, error) {
-	if k.c.ha.rules[k.in["rule"]] == nil {
+	if k.World.HA.Rules[k.in["rule"]] == nil {
 		return nil, failure.New("no such ha rule '%s'", k.in["rule"])
 	}
-	return haEntry(k.c.ha.rules, haRuleSchema, "rule", k.in["rule"]), nil
+	return haEntry(k.World.HA.Rules, haRuleSchema, "rule", k.in["rule"]), nil
 }
 
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
 func (k *haCall) checkRule(what string) error {
 	var strangers []string
 	for _, sid := range k.in.List("resources") {
-		if k.c.ha.resources[sid] == nil {
+		if k.World.HA.Resources[sid] == nil {
 			strangers = append(strangers, sid)
 		}
 	}
@@ -286,7 +287,7 @@ func (k *haCall) checkRule(what string) error {
 	}
 	for _, node := range k.in.List("nodes") {
 		name, _, _ := strings.Cut(node, ":")
-		if k.c.host(name) == nil {
+		if k.World.Node(name) == nil {
 			strangers = append(strangers, name)
 		}
 	}
@@ -298,7 +299,7 @@ func (k *haCall) checkRule(what string) error {
 }
 
 func addHARule(k *haCall) (any, error) {
-	if err := k.c.needQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.node); err != nil {
 		return nil, err
 	}
 	switch {
@@ -310,16 +311,16 @@ func addHARule(k *haCall) (any, error) {
 	if err := k.lockHA("create ha rule failed"); err != nil {
 		return nil, err
 	}
-	if k.c.ha.rules[k.in["rule"]] != nil {
+	if k.World.HA.Rules[k.in["rule"]] != nil {
 		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
 	}
 	if err := k.checkRule("create ha rule failed"); err != nil {
 		return nil, err
 	}
-	k.c.ha.ordinal++
-	r := map[string]string{"order": strconv.Itoa(k.c.ha.ordinal)}
+	k.World.HA.Ordinal++
+	r := map[string]string{"order": strconv.Itoa(k.World.HA.Ordinal)}
 	k.change(r, "rule")
-	k.c.ha.rules[k.in["rule"]] = r
+	k.World.HA.Rules[k.in["rule"]] = r
 	return nil, nil
 }
 
@@ -327,10 +328,10 @@ func changeHARule(k *haCall) (any, error) {
 	if err := k.lockHA("update HA rules failed"); err != nil {
 		return nil, err
 	}
-	if err := k.unchanged(k.c.ha.rules); err != nil {
+	if err := k.unchanged(k.World.HA.Rules); err != nil {
 		return nil, failure.New("update HA rules failed: %s", failure.From(err).Reason)
 	}
-	r := k.c.ha.rules[k.in["rule"]]
+	r := k.World.HA.Rules[k.in["rule"]]
 	if r == nil {
 		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
 	}
@@ -346,6 +347,6 @@ func removeHARule(k *haCall) (any, error) {
 	if err := k.lockHA("delete ha rule failed"); err != nil {
 		return nil, err
 	}
-	delete(k.c.ha.rules, k.in["rule"])
+	delete(k.World.HA.Rules, k.in["rule"])
 	return nil, nil
 }

@@ -1,6 +1,7 @@
 package pvesim
 
 import (
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"testing"
 	"time"
 )
@@ -67,7 +68,7 @@ func TestWhatRanOnADeadHostIsRecoveredElsewhere(t *testing.T) {
 	l.Advance(time.Minute)
 	l.inject("host pve3 down")
 	at := func() (name string) {
-		l.With(func() { name = l.vms[301].host.Name })
+		l.With(func() { name = l.VMs[301].Host.Name })
 		return name
 	}
 	l.Advance(80 * time.Second)
@@ -90,7 +91,7 @@ func TestMaintenanceMovesManagedMachinesAway(t *testing.T) {
 	}
 	l.Advance(3 * time.Minute)
 	var at string
-	l.With(func() { at = l.vms[201].host.Name })
+	l.With(func() { at = l.VMs[201].Host.Name })
 	if at == "pve1" || l.state(201) != "running" {
 		t.Errorf("the machine is %s on %s", l.state(201), at)
 	}
@@ -111,19 +112,19 @@ func TestAHostWithServicesAndWithoutQuorumResetsItself(t *testing.T) {
 	l.inject("cut pve3 for=10m")
 	l.Advance(90 * time.Second)
 	up := true
-	l.With(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.Node("pve3").Up })
 	if up {
 		t.Error("its watchdog has not fired")
 	}
 	l.Advance(3 * time.Minute)
-	l.With(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.Node("pve3").Up })
 	if !up {
 		t.Error("it has not started again")
 	}
 }
 
 func TestGroupsWorkUntilRelease9AndRulesFromThen(t *testing.T) {
-	old := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	old := newLab(t, func(cfg *world.Config) { cfg.Release = "8.4.1" })
 	old.must("POST /cluster/ha/groups group=first nodes=pve1:2,pve2 nofailback=1")
 	old.must("POST /cluster/ha/resources sid=vm:201 group=first")
 	if g := old.must("GET /cluster/ha/groups").([]any)[0].(map[string]any); g["nodes"] != "pve1:2,pve2" || g["nofailback"] != 1.0 || g["type"] != "group" {
@@ -172,7 +173,7 @@ func TestServicesAreMovedWhenTheManagerHears(t *testing.T) {
 		t.Errorf("it answers %v", got)
 	}
 	at := func() (name string) {
-		l.With(func() { name = l.vms[201].host.Name })
+		l.With(func() { name = l.VMs[201].Host.Name })
 		return name
 	}
 	if at() != "pve1" {
@@ -245,7 +246,7 @@ func TestAServiceThatDoesNotStartIsGivenUpUntilItIsDisabled(t *testing.T) {
 }
 
 func TestEntriesOfHighAvailabilityChange(t *testing.T) {
-	old := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	old := newLab(t, func(cfg *world.Config) { cfg.Release = "8.4.1" })
 	old.must("POST /cluster/ha/groups group=first nodes=pve1 comment=x")
 	old.must("PUT /cluster/ha/groups/first nodes=pve2 restricted=1 delete=comment")
 	if g := old.must("GET /cluster/ha/groups/first").(map[string]any); g["nodes"] != "pve2" || g["restricted"] != 1.0 || g["comment"] != nil {

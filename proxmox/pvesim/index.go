@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 var indexEndpoints = []endpoint{
@@ -18,9 +19,9 @@ var indexEndpoints = []endpoint{
 }
 
 func getVersion(k *call) (any, error) {
-	parts := strings.SplitN(k.c.cfg.Release, ".", 3)
+	parts := strings.SplitN(k.World.Config.Release, ".", 3)
 	return map[string]any{
-		"version": k.c.cfg.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
+		"version": k.World.Config.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
 	}, nil
 }
 
@@ -28,14 +29,14 @@ func getVersion(k *call) (any, error) {
 func nextID(k *call) (any, error) {
 	if k.in.Has("vmid") {
 		id := k.in.Int("vmid", 0)
-		if k.c.exists(k.entry, id) {
+		if k.World.Exists(k.entry, id) {
 			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
 		return k.in["vmid"], nil
 	}
-	lower, upper := idRange(k.c)
+	lower, upper := idRange(k.World)
 	for id := lower; id < upper; id++ {
-		if !k.c.exists(k.entry, id) {
+		if !k.World.Exists(k.entry, id) {
 			return strconv.Itoa(id), nil
 		}
 	}
@@ -43,8 +44,8 @@ func nextID(k *call) (any, error) {
 }
 
 // idRange is where new numbers are looked for.
-func idRange(c *World) (lower, upper int) {
-	text, _ := c.options["next-id"].(string)
+func idRange(c *world.World) (lower, upper int) {
+	text, _ := c.Options["next-id"].(string)
 	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")

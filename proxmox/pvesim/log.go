@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Call is a call that was made, as it ended.
@@ -20,12 +21,6 @@ type Call struct {
 	Status int           `json:"status"` // 0 if the connection broke
 	Reason string        `json:"reason"`
 	Task   string        `json:"task,omitempty"` // that it started
-}
-
-// Cluster is an emulated Proxmox VE cluster: a world, and the API that shows it.
-type Cluster struct {
-	*World
-	front
 }
 
 // front is how calls come in, and what is remembered of them.
@@ -50,17 +45,17 @@ func (c *Cluster) Calls() []Call {
 func (c *Cluster) OnCall(told func(Call)) { c.With(func() { c.onCall = told }) }
 
 // serveAndLog serves a request, remembers it, and ends it with the host.
-func (f *front) serveAndLog(p *engine.Process, entry *host, r *request) *response {
-	entry.serving[p] = true
+func (f *front) serveAndLog(p *engine.Process, entry *world.Node, r *request) *response {
+	entry.Serving[p] = true
 	did := Call{At: f.c.Clock, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
 	defer func() {
-		delete(entry.serving, p)
+		delete(entry.Serving, p)
 		did.Took = f.c.Clock.Sub(did.At)
 		f.log(did)
 	}()
 	answer := f.serve(p, entry, r)
-	if r.call != nil && r.call.who != nil {
-		did.User = r.call.who.String()
+	if r.call != nil && r.call.Who != nil {
+		did.User = r.call.Who.String()
 	}
 	if answer.lost == nil {
 		did.Status, did.Reason, did.Task = answer.status, answer.reason, startedTask(answer.body)

@@ -23,7 +23,7 @@ func (k exchange) authenticate(r *request, path string) error {
 	}
 	switch {
 	case opened(r.method, path):
-		k.who = &access.Identity{}
+		k.Who = &access.Identity{}
 		return nil
 	case k.byToken:
 		return k.authenticateToken(token)
@@ -64,7 +64,7 @@ func credential(header, name string) (string, bool) {
 
 // refuse is why a login is refused. Since release 9.2 the answer does not say it.
 func (k exchange) refuse(reason string) error {
-	if k.c.since("9.2") {
+	if k.World.Since("9.2") {
 		reason = "Authentication failed!"
 	}
 	return failure.Unauthorized(reason)
@@ -79,33 +79,33 @@ func (k exchange) authenticateToken(value string) error {
 	if !isToken {
 		return k.refuse(fmt.Sprintf("unable to parse token '%s'", id))
 	}
-	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
+	if err := k.World.Access.Usable(name, k.World.Clock); err != nil {
 		return k.refuse(err.Error())
 	}
-	t := k.c.access.Token(name, tokenID)
+	t := k.World.Access.Token(name, tokenID)
 	switch {
 	case t == nil:
 		return k.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
-	case t.Expire > 0 && t.Expire < k.c.Clock.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
+	case t.Expire > 0 && t.Expire < k.World.Clock.Unix(), k.World.Faults.Expired(&access.Identity{User: name, Token: tokenID}):
 		return k.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
 	case t.Secret != secret:
 		return k.refuse("invalid token value!")
 	}
-	k.who = &access.Identity{User: name, Token: tokenID}
+	k.Who = &access.Identity{User: name, Token: tokenID}
 	return nil
 }
 
 func (k exchange) authenticateTicket(ticket string, r *request, path string) error {
-	name, valid := k.c.access.VerifyTicket(ticket, k.c.Clock)
+	name, valid := k.World.Access.VerifyTicket(ticket, k.World.Clock)
 	if !valid {
 		return k.refuse("permission denied - invalid PVE ticket")
 	}
-	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
+	if err := k.World.Access.Usable(name, k.World.Clock); err != nil {
 		return k.refuse(err.Error())
 	}
-	k.who = &access.Identity{User: name}
+	k.Who = &access.Identity{User: name}
 	isUpload := r.method == "POST" && uploadPath.MatchString(path)
-	if r.method != "GET" && !isUpload && !k.c.access.VerifyCSRF(name, r.header.Get("CSRFPreventionToken"), k.c.Clock) {
+	if r.method != "GET" && !isUpload && !k.World.Access.VerifyCSRF(name, r.header.Get("CSRFPreventionToken"), k.World.Clock) {
 		return failure.Unauthorized("Permission denied - invalid csrf token")
 	}
 	return nil
@@ -121,32 +121,32 @@ func login(k *call) (any, error) {
 		return nil, failure.Unauthorized("authentication failure")
 	}
 	who := &access.Identity{User: name}
-	answer := map[string]any{"username": name, "cap": k.c.access.Capabilities(who)}
+	answer := map[string]any{"username": name, "cap": k.World.Access.Capabilities(who)}
 	if k.in.Has("path") && k.in.Has("privs") {
 		path := access.Normalized(k.in["path"])
 		for _, priv := range k.in.List("privs") {
-			if path == "" || !k.c.access.May(who, path, priv) {
+			if path == "" || !k.World.Access.May(who, path, priv) {
 				return nil, failure.Unauthorized("authentication failure")
 			}
 		}
 	} else {
-		answer["ticket"], answer["CSRFPreventionToken"] = k.c.access.Ticket(name, k.c.Clock), k.c.access.Csrf(name, k.c.Clock)
+		answer["ticket"], answer["CSRFPreventionToken"] = k.World.Access.Ticket(name, k.World.Clock), k.World.Access.Csrf(name, k.World.Clock)
 	}
-	if k.c.cfg.Name != "" && k.c.access.May(who, "/", "Sys.Audit") {
-		answer["clustername"] = k.c.cfg.Name
+	if k.World.Config.Name != "" && k.World.Access.May(who, "/", "Sys.Audit") {
+		answer["clustername"] = k.World.Config.Name
 	}
 	return answer, nil
 }
 
 // knows checks a password, for which a ticket of the same user will do, or one of root's.
 func (k *call) knows(name, password string) error {
-	if err := k.c.access.Usable(name, k.c.Clock); err != nil {
+	if err := k.World.Access.Usable(name, k.World.Clock); err != nil {
 		return err
 	}
-	if holder, valid := k.c.access.VerifyTicket(password, k.c.Clock); valid && (holder == name || holder == access.RootUser) {
+	if holder, valid := k.World.Access.VerifyTicket(password, k.World.Clock); valid && (holder == name || holder == access.RootUser) {
 		return nil
 	}
-	if u := k.c.access.Users[name]; u.Password == "" || u.Password != password {
+	if u := k.World.Access.Users[name]; u.Password == "" || u.Password != password {
 		return errors.New("invalid credentials")
 	}
 	return nil

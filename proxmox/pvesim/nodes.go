@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 var nodeEndpoints = []endpoint{
@@ -38,11 +39,11 @@ const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
 
 // nodeEntry is a host as lists have it, seen from the host that is asked.
-func (k view) nodeEntry(h *host) map[string]any {
+func (k view) nodeEntry(h *world.Node) map[string]any {
 	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
-	audit := k.c.access.May(k.who, "/nodes/"+h.Name, "Sys.Audit")
-	online := k.entry.online(h)
-	if r := k.c.last(k.entry, h); r != nil {
+	audit := k.World.Access.May(k.Who, "/nodes/"+h.Name, "Sys.Audit")
+	online := k.entry.Online(h)
+	if r := k.World.Last(k.entry, h); r != nil {
 		e["level"] = ""
 		if online {
 			e["status"] = "online"
@@ -62,9 +63,9 @@ func (k view) nodeEntry(h *host) map[string]any {
 
 func getNodes(k *call) (any, error) {
 	var all []any
-	for _, h := range k.c.hosts {
+	for _, h := range k.World.Nodes {
 		e := view{k}.nodeEntry(h)
-		e["ssl_fingerprint"] = fingerprint(k.c, h)
+		e["ssl_fingerprint"] = fingerprint(k.World, h)
 		all = append(all, e)
 	}
 	return all, nil
@@ -80,7 +81,7 @@ const (
 
 func getNodeStatus(k *call) (any, error) {
 	h := k.node
-	n := k.c.nodeNumbers(h, k.c.guestsOn(h))
+	n := k.World.NodeNumbers(h, k.World.GuestsOn(h))
 	version, _ := getVersion(k)
 	about := version.(map[string]any)
 	return map[string]any{
@@ -102,26 +103,26 @@ func getNodeStatus(k *call) (any, error) {
 }
 
 // load is how many processors are busy, as the kernel tells it.
-func load(n nodeReport) string {
+func load(n world.NodeReport) string {
 	return fmt.Sprintf("%.2f", n.CPU*float64(n.MaxCPU))
 }
 
 // commandNode turns the host off as soon as it has said that it will, and on again if it is to
 // reboot.
 func commandNode(k *call) (any, error) {
-	c, h, again := k.c, k.node, k.in["command"] == "reboot"
+	c, h, again := k.World, k.node, k.in["command"] == "reboot"
 	c.Start(func(*engine.Process) { // which is younger than the call, and so comes after it
 		if again {
-			c.powerCycle(h)
+			c.PowerCycle(h)
 			return
 		}
-		c.rewire(func() { c.powerOff(h) })
+		c.Rewire(func() { c.PowerOff(h) })
 	})
 	return nil, nil
 }
 
 // interfacesOf are a host's bridges and the cards that they are over.
-func interfacesOf(h *host) []map[string]any {
+func interfacesOf(h *world.Node) []map[string]any {
 	var all []map[string]any
 	for i, name := range h.Bridges {
 		card := fmt.Sprintf("eno%d", i+1)
@@ -130,7 +131,7 @@ func interfacesOf(h *host) []map[string]any {
 			"method6": "manual", "bridge_ports": card, "bridge_stp": "off", "bridge_fd": "0", "priority": 4 + 2*i,
 		}
 		if i == 0 {
-			bridge["method"], bridge["address"], bridge["netmask"], bridge["cidr"] = "static", h.ip, "24", h.ip+"/24"
+			bridge["method"], bridge["address"], bridge["netmask"], bridge["cidr"] = "static", h.IP, "24", h.IP+"/24"
 			bridge["gateway"] = "10.99.0.254"
 		}
 		all = append(all, bridge, map[string]any{
@@ -152,7 +153,7 @@ func getNetwork(k *call) (any, error) {
 			continue
 		}
 		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
-		if kind == "bridge" && !k.c.access.MayAny(k.who, path, "SDN.Audit", "SDN.Use") {
+		if kind == "bridge" && !k.World.Access.MayAny(k.Who, path, "SDN.Audit", "SDN.Use") {
 			continue
 		}
 		all = append(all, i)
@@ -172,20 +173,20 @@ func getInterface(k *call) (any, error) {
 
 func getTime(k *call) (any, error) {
 	zone := timezoneOf(k.node)
-	_, offset := k.c.Clock.In(zone).Zone()
-	return map[string]any{"time": k.c.Clock.Unix(), "localtime": k.c.Clock.Unix() + int64(offset), "timezone": zone.String()}, nil
+	_, offset := k.World.Clock.In(zone).Zone()
+	return map[string]any{"time": k.World.Clock.Unix(), "localtime": k.World.Clock.Unix() + int64(offset), "timezone": zone.String()}, nil
 }
 
 func setTime(k *call) (any, error) {
 	if _, err := time.LoadLocation(k.in["timezone"]); err != nil || k.in["timezone"] == "" {
 		return nil, failure.New("timezone '%s' does not exist", k.in["timezone"])
 	}
-	k.node.zone = k.in["timezone"]
+	k.node.Zone = k.in["timezone"]
 	return nil, nil
 }
 
-func timezoneOf(h *host) *time.Location {
-	if zone, err := time.LoadLocation(h.zone); err == nil {
+func timezoneOf(h *world.Node) *time.Location {
+	if zone, err := time.LoadLocation(h.Zone); err == nil {
 		return zone
 	}
 	return time.UTC

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // request is what a client asks, as it came over the wire.
@@ -44,8 +45,8 @@ const maxBody = 512 << 10
 
 // serve answers a request that has come to a host. What is checked first is what is told: a caller
 // who may not learns nothing about parameters, nor whether the thing exists.
-func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
-	k := exchange{&call{caller: caller{c: f.c.World}, entry: entry, p: p, node: entry}}
+func (f *front) serve(p *engine.Process, entry *world.Node, r *request) *response {
+	k := exchange{&call{Caller: world.Caller{World: f.c.World}, entry: entry, p: p, node: entry}}
 	began := f.c.Clock
 	formatter, path, answer := r.place()
 	if answer != nil {
@@ -56,7 +57,7 @@ func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
 		return answer
 	}
 	if err := k.admit(r, path); err != nil {
-		p.Sleep(waitUnauthorized)
+		p.Sleep(world.WaitUnauthorized)
 		return bare(err)
 	}
 	if answer := r.refuseBody(path); answer != nil {
@@ -71,7 +72,7 @@ func (f *front) serve(p *engine.Process, entry *host, r *request) *response {
 	}
 	data, err := k.answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
-		p.Sleep(waitUnauthorized - f.c.Clock.Sub(began))
+		p.Sleep(world.WaitUnauthorized - f.c.Clock.Sub(began))
 	}
 	answer = k.format(formatter, data, err)
 	k.afterCode(answer)
@@ -162,7 +163,7 @@ func (k exchange) goThere(e *endpoint) error {
 	if !named || e.local || name == "localhost" || name == k.entry.Name {
 		return nil
 	}
-	h := k.c.host(name)
+	h := k.World.Node(name)
 	if h == nil {
 		return noSuchHost(name)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Pools have two sets of calls: the newer take the pool's name as a parameter, because it may have
@@ -27,7 +28,7 @@ const aboutPool = ` comment?:str vms?:vmid-list storage?:storage-id-list delete?
 
 func listPools(k *call) (any, error) {
 	if k.in.Has("poolid") {
-		if !k.c.access.May(k.who, "/pool/"+k.in["poolid"], "Pool.Audit") {
+		if !k.World.Access.May(k.Who, "/pool/"+k.in["poolid"], "Pool.Audit") {
 			return nil, failure.Denied("/pool/%s, Pool.Audit", k.in["poolid"])
 		}
 		p, err := getPool(k)
@@ -37,9 +38,9 @@ func listPools(k *call) (any, error) {
 		return []any{p}, nil
 	}
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.Pools) {
-		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
-			list = append(list, tellPool(k.c.access.Pools[name]))
+	for _, name := range world.Sorted(k.World.Access.Pools) {
+		if k.World.Access.May(k.Who, "/pool/"+name, "Pool.Audit") {
+			list = append(list, tellPool(k.World.Access.Pools[name]))
 		}
 	}
 	return list, nil
@@ -55,22 +56,22 @@ func tellPool(p *access.Pool) map[string]any {
 
 // getPool tells a pool and those of its members that are there.
 func getPool(k *call) (any, error) {
-	p, err := k.c.access.PoolNamed(k.in["poolid"])
+	p, err := k.World.Access.PoolNamed(k.in["poolid"])
 	if err != nil {
 		return nil, err
 	}
 	answer, members := tellPool(p), []any{}
 	if kind := k.in["type"]; kind == "" || kind == "qemu" {
-		guests := k.c.guests(k.entry)
-		for _, id := range sorted(p.Vms) {
+		guests := k.World.Guests(k.entry)
+		for _, id := range world.Sorted(p.Vms) {
 			if at, is := guests[id]; is {
 				members = append(members, view{k}.guestEntry(id, at, ""))
 			}
 		}
 	}
 	if kind := k.in["type"]; kind == "" || kind == "storage" {
-		for _, name := range sorted(p.Storages) {
-			if s := k.c.storages[name]; s != nil {
+		for _, name := range world.Sorted(p.Storages) {
+			if s := k.World.Storages[name]; s != nil {
 				members = append(members, view{k}.storageEntry(s, view{k}.homeOf(s)))
 			}
 		}
@@ -81,9 +82,9 @@ func getPool(k *call) (any, error) {
 
 // homeOf is the host for which a pool tells a storage: the one that is asked, if it has the
 // storage.
-func (k view) homeOf(s *storage) *host {
-	for _, h := range append([]*host{k.entry}, k.c.hosts...) {
-		if s.on(h) {
+func (k view) homeOf(s *world.Store) *world.Node {
+	for _, h := range append([]*world.Node{k.entry}, k.World.Nodes...) {
+		if s.On(h) {
 			return h
 		}
 	}
@@ -93,40 +94,40 @@ func (k view) homeOf(s *storage) *host {
 func createPool(k *call) (any, error) {
 	return nil, k.writeUsers("create pool failed", func() error {
 		name := k.in["poolid"]
-		if k.c.access.Pools[name] != nil {
+		if k.World.Access.Pools[name] != nil {
 			return fmt.Errorf("pool '%s' already exists", name)
 		}
-		if parent, _, nested := cutLast(name, "/"); nested && k.c.access.Pools[parent] == nil {
+		if parent, _, nested := cutLast(name, "/"); nested && k.World.Access.Pools[parent] == nil {
 			return fmt.Errorf("parent '%s' of pool '%s' does not exist", parent, name)
 		}
-		k.c.access.Pools[name] = access.NewPool(name, k.in["comment"])
+		k.World.Access.Pools[name] = access.NewPool(name, k.in["comment"])
 		return nil
 	})
 }
 
 func deletePool(k *call) (any, error) {
 	return nil, k.writeUsers("delete pool failed", func() error {
-		p, err := k.c.access.PoolNamed(k.in["poolid"])
+		p, err := k.World.Access.PoolNamed(k.in["poolid"])
 		if err != nil {
 			return err
 		}
-		for _, name := range sorted(k.c.access.Pools) {
+		for _, name := range world.Sorted(k.World.Access.Pools) {
 			if strings.HasPrefix(name, p.Name+"/") {
 				return fmt.Errorf("pool '%s' is not empty (contains pool '%s')", p.Name, name)
 			}
 		}
-		for _, id := range sorted(p.Vms) {
-			if k.c.vms[id] != nil {
+		for _, id := range world.Sorted(p.Vms) {
+			if k.World.VMs[id] != nil {
 				return fmt.Errorf("pool '%s' is not empty (contains VM %d)", p.Name, id)
 			}
 		}
-		for _, name := range sorted(p.Storages) {
-			if k.c.storages[name] != nil {
+		for _, name := range world.Sorted(p.Storages) {
+			if k.World.Storages[name] != nil {
 				return fmt.Errorf("pool '%s' is not empty (contains storage '%s')", p.Name, name)
 			}
 		}
-		delete(k.c.access.Pools, p.Name)
-		delete(k.c.access.ACL, "/pool/"+p.Name)
+		delete(k.World.Access.Pools, p.Name)
+		delete(k.World.Access.ACL, "/pool/"+p.Name)
 		return nil
 	})
 }
@@ -134,7 +135,7 @@ func deletePool(k *call) (any, error) {
 // changePool changes all that a call asks for, or nothing.
 func changePool(k *call) (any, error) {
 	return nil, k.writeUsers("update pools failed", func() error {
-		p, err := k.c.access.PoolNamed(k.in["poolid"])
+		p, err := k.World.Access.PoolNamed(k.in["poolid"])
 		if err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ func changePool(k *call) (any, error) {
 // changeMember is how a virtual machine comes into a pool or leaves it; it need not be there.
 func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 	path := fmt.Sprintf("/vms/%d", id)
-	if !k.who.IsRoot() && !k.c.access.MayModify(k.who, path) {
+	if !k.Who.IsRoot() && !k.World.Access.MayModify(k.Who, path) {
 		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
 	if k.in.Is("delete") {
@@ -177,13 +178,13 @@ func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 	if p.Vms[id] {
 		return nil, fmt.Errorf("VM %d is already a pool member", id)
 	}
-	before := k.c.access.PoolOf(id)
+	before := k.World.Access.PoolOf(id)
 	switch {
 	case before == nil:
 		return func() { p.Vms[id] = true }, nil
 	case !k.in.Is("allow-move"):
 		return nil, fmt.Errorf("VM %d belongs already to pool '%s' and 'allow-move' is not set", id, before.Name)
-	case !k.who.IsRoot() && !k.c.access.May(k.who, "/pool/"+before.Name, "Pool.Allocate"):
+	case !k.Who.IsRoot() && !k.World.Access.May(k.Who, "/pool/"+before.Name, "Pool.Allocate"):
 		return nil, failure.Denied("/pool/%s, Pool.Allocate", before.Name)
 	}
 	return func() { delete(before.Vms, id); p.Vms[id] = true }, nil
@@ -191,7 +192,7 @@ func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 
 func (k *call) changeStorage(p *access.Pool, name string) (func(), error) {
 	path := "/storage/" + name
-	if !k.who.IsRoot() && !k.c.access.MayModify(k.who, path) {
+	if !k.Who.IsRoot() && !k.World.Access.MayModify(k.Who, path) {
 		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
 	switch {

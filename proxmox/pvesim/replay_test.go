@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
@@ -433,7 +434,7 @@ func (p *player) orders(lines ...string) {
 		if upid == "" {
 			continue
 		}
-		if t := p.await(upid); t == nil || t.exit != "OK" {
+		if t := p.await(upid); t == nil || t.Exit != "OK" {
 			p.Errorf("to bring the cluster into its state, %s: %+v", line, t)
 		}
 	}
@@ -463,7 +464,7 @@ func (p *player) together(lines ...string) []timed {
 				r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
 			p.c.Start(func(proc *engine.Process) {
-				answer := p.c.serve(proc, p.c.host(p.entry), r)
+				answer := p.c.serve(proc, p.c.Node(p.entry), r)
 				answers[i] = timed{answer, p.c.Clock.Sub(began)}
 			})
 		}
@@ -483,11 +484,11 @@ type timed struct {
 }
 
 // find is a task of the emulator.
-func (p *player) find(upid string) (found *task) {
+func (p *player) find(upid string) (found *world.Task) {
 	p.c.With(func() {
-		for _, h := range p.c.hosts {
-			for _, t := range h.tasks {
-				if t.upid == upid {
+		for _, h := range p.c.Nodes {
+			for _, t := range h.Tasks {
+				if t.UPID == upid {
 					found = t
 				}
 			}
@@ -497,14 +498,14 @@ func (p *player) find(upid string) (found *task) {
 }
 
 // await lets time pass until a task is over, and returns it.
-func (p *player) await(upid string) *task {
+func (p *player) await(upid string) *world.Task {
 	t := p.find(upid)
 	if t == nil {
 		return nil
 	}
 	for range 12000 {
 		over := false
-		p.c.With(func() { over = !t.running() })
+		p.c.With(func() { over = !t.Running() })
 		if over {
 			break
 		}

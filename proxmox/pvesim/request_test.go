@@ -14,13 +14,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // busy is a cluster with something of everything in it.
 func busy(t testing.TB) (*Cluster, []string) {
-	c := newCluster(t, func(cfg *Config) {
-		cfg.Storages = append(cfg.Storages, Storage{Name: "local", Type: "dir", Total: 1 << 40, Content: []string{"images", "iso", "snippets"}})
-		cfg.VMs = []VM{
+	c := newCluster(t, func(cfg *world.Config) {
+		cfg.Storages = append(cfg.Storages, world.Storage{Name: "local", Type: "dir", Total: 1 << 40, Content: []string{"images", "iso", "snippets"}})
+		cfg.VMs = []world.VM{
 			{ID: 100, Host: "pve1", Template: true, Storage: "shared", Disk: 1 << 30, Pool: "workers"},
 			{ID: 101, Host: "pve1", Running: true, Storage: "local", Disk: 1 << 30},
 			{ID: 102, Host: "pve2", Storage: "shared", Disk: 1 << 30, Config: map[string]string{"agent": "1"}},
@@ -146,7 +147,7 @@ func FuzzConnection(f *testing.F) {
 		go func() {
 			defer close(ended)
 			defer func() { _ = server.Close() }()
-			c.converse(patient{server}, c.hosts[0])
+			c.converse(patient{server}, c.Nodes[0])
 		}()
 		answered := make(chan string)
 		go func() {

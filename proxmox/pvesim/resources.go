@@ -3,6 +3,7 @@ package pvesim
 import (
 	"cmp"
 	"encoding/json"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strconv"
 	"strings"
 	"time"
@@ -21,10 +22,10 @@ func getResources(k *call) (any, error) {
 		all = append(all, view{k}.guestEntries()...)
 	}
 	if wanted("node") {
-		for _, h := range k.c.hosts {
+		for _, h := range k.World.Nodes {
 			e := view{k}.nodeEntry(h)
 			e["cgroup-mode"] = 2
-			if k.c.maintained(h) {
+			if k.World.Maintained(h) {
 				e["hastate"] = "maintenance"
 			}
 			all = append(all, e)
@@ -33,8 +34,8 @@ func getResources(k *call) (any, error) {
 	if wanted("storage") {
 		all = append(all, view{k}.storageEntries()...)
 	}
-	if wanted("sdn") && k.c.access.May(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
-		for _, h := range k.c.hosts {
+	if wanted("sdn") && k.World.Access.May(k.Who, "/sdn/zones/localnetwork", "SDN.Audit") {
+		for _, h := range k.World.Nodes {
 			all = append(all, view{k}.zoneEntry(h))
 		}
 	}
@@ -46,8 +47,8 @@ type view struct{ *call }
 
 func (k view) poolEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.access.Pools) {
-		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
+	for _, name := range world.Sorted(k.World.Access.Pools) {
+		if k.World.Access.May(k.Who, "/pool/"+name, "Pool.Audit") {
 			all = append(all, map[string]any{"id": "/pool/" + name, "pool": name, "type": "pool"})
 		}
 	}
@@ -56,25 +57,25 @@ func (k view) poolEntries() []any {
 
 func (k view) guestEntries() []any {
 	pools := map[int]string{}
-	for _, name := range sorted(k.c.access.Pools) {
-		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
-			for id := range k.c.access.Pools[name].Vms {
+	for _, name := range world.Sorted(k.World.Access.Pools) {
+		if k.World.Access.May(k.Who, "/pool/"+name, "Pool.Audit") {
+			for id := range k.World.Access.Pools[name].Vms {
 				pools[id] = name
 			}
 		}
 	}
 	var all []any
-	guests := k.c.guests(k.entry)
-	for _, id := range sorted(guests) {
-		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
+	guests := k.World.Guests(k.entry)
+	for _, id := range world.Sorted(guests) {
+		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
 			all = append(all, k.guestEntry(id, guests[id], pools[id]))
 		}
 	}
 	return all
 }
 
-func (k view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
-	g, told := k.told(id, at.host)
+func (k view) guestEntry(id int, at world.GuestPlace, pool string) json.RawMessage {
+	g, told := k.told(id, at.Host)
 	var o object
 	if told {
 		o.fraction("cpu", g.CPU)
@@ -82,21 +83,21 @@ func (k view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 		o.whole("diskread", 0)
 		o.whole("diskwrite", 0)
 	}
-	o.unlessEmpty("hastate", k.c.ha.state(id))
+	o.unlessEmpty("hastate", k.World.HA.State(id))
 	o.text("id", "qemu/"+strconv.Itoa(id))
-	o.unlessEmpty("lock", at.lock)
+	o.unlessEmpty("lock", at.Lock)
 	if told {
 		k.guestSizes(&o, &g)
 		o.text("name", g.Name)
 		o.whole("netin", 0)
 		o.whole("netout", 0)
 	}
-	o.text("node", at.host.Name)
+	o.text("node", at.Host.Name)
 	o.unlessEmpty("pool", pool)
 	o.text("status", cmp.Or(g.Status, "unknown"))
-	o.unlessEmpty("tags", at.tags)
+	o.unlessEmpty("tags", at.Tags)
 	if told {
-		o.whole("template", int64(number(g.Template)))
+		o.whole("template", int64(world.Number(g.Template)))
 	}
 	o.text("type", "qemu")
 	if told {
@@ -106,24 +107,24 @@ func (k view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 	return o.end()
 }
 
-func (k view) guestSizes(o *object, g *guestReport) {
+func (k view) guestSizes(o *object, g *world.GuestReport) {
 	o.whole("maxcpu", int64(g.MaxCPU))
 	o.whole("maxdisk", g.MaxDisk)
 	o.whole("maxmem", g.MaxMem)
 	o.whole("mem", g.Mem)
-	if k.c.since("9.0") {
+	if k.World.Since("9.0") {
 		o.whole("memhost", g.Mem)
 	}
 }
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old
 // one may have been the last to speak of it.
-func (k view) told(id int, at *host) (guestReport, bool) {
-	var g guestReport
+func (k view) told(id int, at *world.Node) (world.GuestReport, bool) {
+	var g world.GuestReport
 	var newest time.Time
 	told := false
-	for _, h := range append([]*host{at}, k.c.hosts...) {
-		r := k.c.last(k.entry, h)
+	for _, h := range append([]*world.Node{at}, k.World.Nodes...) {
+		r := k.World.Last(k.entry, h)
 		if r == nil || !r.At.After(newest) {
 			continue
 		}
@@ -136,13 +137,13 @@ func (k view) told(id int, at *host) (guestReport, bool) {
 
 func (k view) storageEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.storages) {
-		s := k.c.storages[name]
-		if !k.c.access.May(k.who, "/storage/"+name, "Datastore.Audit") {
+	for _, name := range world.Sorted(k.World.Storages) {
+		s := k.World.Storages[name]
+		if !k.World.Access.May(k.Who, "/storage/"+name, "Datastore.Audit") {
 			continue
 		}
-		for _, h := range k.c.hosts {
-			if !s.on(h) || s.disabled() {
+		for _, h := range k.World.Nodes {
+			if !s.On(h) || s.Disabled() {
 				continue
 			}
 			all = append(all, k.storageEntry(s, h))
@@ -151,10 +152,10 @@ func (k view) storageEntries() []any {
 	return all
 }
 
-func (k view) storageEntry(s *storage, h *host) json.RawMessage {
-	var space spaceReport
+func (k view) storageEntry(s *world.Store, h *world.Node) json.RawMessage {
+	var space world.SpaceReport
 	told := false
-	if r := k.c.last(k.entry, h); r != nil {
+	if r := k.World.Last(k.entry, h); r != nil {
 		space, told = r.Storages[s.Name]
 	}
 	var o object
@@ -168,7 +169,7 @@ func (k view) storageEntry(s *storage, h *host) json.RawMessage {
 	}
 	o.text("node", h.Name)
 	o.text("plugintype", s.Type)
-	o.whole("shared", int64(number(s.Shared)))
+	o.whole("shared", int64(world.Number(s.Shared)))
 	o.text("status", map[bool]string{false: "unknown", true: "available"}[told])
 	o.text("storage", s.Name)
 	o.text("type", "storage")
@@ -176,8 +177,8 @@ func (k view) storageEntry(s *storage, h *host) json.RawMessage {
 }
 
 // zoneEntry is the network zone that every host has.
-func (k view) zoneEntry(h *host) map[string]any {
-	if !k.c.since("9.0") {
+func (k view) zoneEntry(h *world.Node) map[string]any {
+	if !k.World.Since("9.0") {
 		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
 	}
 	return map[string]any{

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
@@ -13,21 +14,21 @@ import (
 
 // getPermissions says what a user may, on one path or wherever something is given.
 func getPermissions(k *userCall) (any, error) {
-	who := k.who
+	who := k.Who
 	if name := k.in["userid"]; name != "" && name != who.String() {
 		u, t, isToken := strings.Cut(name, "!")
 		who = &access.Identity{User: u, Token: t}
-		own := isToken && u == k.who.String()
-		if !own && !k.c.access.May(k.who, "/access", "Sys.Audit") {
+		own := isToken && u == k.Who.String()
+		if !own && !k.World.Access.May(k.Who, "/access", "Sys.Audit") {
 			return nil, failure.Denied("/access, Sys.Audit")
 		}
 	}
 	if path := k.in["path"]; path != "" {
-		return map[string]any{path: k.c.access.Held(who, path).Answer()}, nil
+		return map[string]any{path: k.World.Access.Held(who, path).Answer()}, nil
 	}
 	answer := map[string]any{}
-	for path := range k.c.access.PathsGiven() {
-		if h := k.c.access.Held(who, path); h.All != 0 {
+	for path := range k.World.Access.PathsGiven() {
+		if h := k.World.Access.Held(who, path); h.All != 0 {
 			answer[path] = h.Answer()
 		}
 	}
@@ -36,12 +37,12 @@ func getPermissions(k *userCall) (any, error) {
 
 func listACL(k *userCall) (any, error) {
 	list := []map[string]any{}
-	all := k.c.access.May(k.who, "/access", "Sys.Audit")
-	for _, path := range sorted(k.c.access.ACL) {
-		if !all && !k.c.access.MayModify(k.who, path) {
+	all := k.World.Access.May(k.Who, "/access", "Sys.Audit")
+	for _, path := range world.Sorted(k.World.Access.ACL) {
+		if !all && !k.World.Access.MayModify(k.Who, path) {
 			continue
 		}
-		for _, who := range sorted(k.c.access.ACL[path]) {
+		for _, who := range world.Sorted(k.World.Access.ACL[path]) {
 			kind, id := "user", strings.TrimPrefix(who, "@")
 			switch {
 			case id != who:
@@ -49,9 +50,9 @@ func listACL(k *userCall) (any, error) {
 			case strings.Contains(who, "!"):
 				kind = "token"
 			}
-			for _, role := range sorted(k.c.access.ACL[path][who]) {
+			for _, role := range world.Sorted(k.World.Access.ACL[path][who]) {
 				list = append(list, map[string]any{
-					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": number(k.c.access.ACL[path][who][role]),
+					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": world.Number(k.World.Access.ACL[path][who][role]),
 				})
 			}
 		}
@@ -81,7 +82,7 @@ func changeACL(k *userCall) (any, error) {
 
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
 func (k *userCall) changeRoleOn(path, role string) error {
-	a := k.c.access
+	a := k.World.Access
 	below := k.in.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
 		return fmt.Errorf("role '%s' does not exist", role)
@@ -121,15 +122,15 @@ func (k *userCall) changeRoleOn(path, role string) error {
 
 // mayGive lets those who may not modify all permissions give away only what they have.
 func (k *userCall) mayGive(path, role string, below bool) error {
-	have := k.c.access.Held(k.who, path)
-	if k.who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
+	have := k.World.Access.Held(k.Who, path)
+	if k.Who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
 		return nil
 	}
 	verb := "add"
 	if k.in.Is("delete") {
 		verb = "remove"
 	}
-	needed := k.c.access.Roles[role]
+	needed := k.World.Access.Roles[role]
 	switch {
 	case role == access.NoAccess:
 		return failure.OfParameter("role", fmt.Sprintf("Cannot %s role '%s' - requires 'Permissions.Modify'", verb, role))
@@ -142,20 +143,23 @@ func (k *userCall) mayGive(path, role string, below bool) error {
 	return nil
 }
 
-func (k *userCall) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
+func (k *userCall) isBuiltin(role string) bool {
+	_, is := k.World.Access.BuiltinRoles()[role]
+	return is
+}
 
 func listRoles(k *userCall) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.Roles) {
+	for _, name := range world.Sorted(k.World.Access.Roles) {
 		list = append(list, map[string]any{
-			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.isBuiltin(name)),
+			"roleid": name, "privs": strings.Join(k.World.Access.Roles[name].Names(), ","), "special": world.Number(k.isBuiltin(name)),
 		})
 	}
 	return list, nil
 }
 
 func getRole(k *userCall) (any, error) {
-	p, is := k.c.access.Roles[k.in["roleid"]]
+	p, is := k.World.Access.Roles[k.in["roleid"]]
 	if !is {
 		return nil, failure.New("role '%s' does not exist", k.in["roleid"])
 	}
@@ -166,7 +170,7 @@ func getRole(k *userCall) (any, error) {
 func (k *userCall) privs() (access.Privileges, error) {
 	var p access.Privileges
 	for _, name := range k.in.List("privs") {
-		if access.PrivilegeBits[name]&k.c.access.Known == 0 {
+		if access.PrivilegeBits[name]&k.World.Access.Known == 0 {
 			return 0, failure.OfParameter("privs", fmt.Sprintf("invalid format - invalid privilege '%s'\n", name))
 		}
 		p |= access.PrivilegeBits[name]
@@ -180,14 +184,14 @@ func createRole(k *userCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(strings.ToUpper(name), "PVE") && k.c.since("8") {
+	if strings.HasPrefix(strings.ToUpper(name), "PVE") && k.World.Since("8") {
 		return nil, failure.OfParameter("roleid", "cannot use role ID starting with the (case-insensitive) 'PVE' namespace")
 	}
 	return nil, k.writeUsers("create role failed", func() error {
-		if _, is := k.c.access.Roles[name]; is {
+		if _, is := k.World.Access.Roles[name]; is {
 			return fmt.Errorf("role '%s' already exists", name)
 		}
-		k.c.access.Roles[name] = p
+		k.World.Access.Roles[name] = p
 		return nil
 	})
 }
@@ -202,14 +206,14 @@ func changeRole(k *userCall) (any, error) {
 		return nil, failure.New("auto-generated role '%s' cannot be modified", name)
 	}
 	return nil, k.writeUsers("update role failed", func() error {
-		before, is := k.c.access.Roles[name]
+		before, is := k.World.Access.Roles[name]
 		if !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
 		if k.in.Is("append") {
 			p |= before
 		}
-		k.c.access.Roles[name] = p
+		k.World.Access.Roles[name] = p
 		return nil
 	})
 }
@@ -220,10 +224,10 @@ func deleteRole(k *userCall) (any, error) {
 		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)
 	}
 	return nil, k.writeUsers("delete role failed", func() error {
-		if _, is := k.c.access.Roles[name]; !is {
+		if _, is := k.World.Access.Roles[name]; !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
-		delete(k.c.access.Roles, name)
+		delete(k.World.Access.Roles, name)
 		return nil
 	})
 }

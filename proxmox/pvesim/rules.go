@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Rules that only calls about users and access lists have.
@@ -27,7 +28,7 @@ func overUser(privs ...string) rule { return rule{op: "userid-group", privs: pri
 // permit checks a rule before anything is known of the parameters but their text.
 func (k *call) permit(r rule, sent map[string]any) error {
 	switch {
-	case r.op == "user" || r.op == "self" || k.who.IsRoot():
+	case r.op == "user" || r.op == "self" || k.Who.IsRoot():
 		return nil
 	}
 	return k.holds(r, sent, false)
@@ -58,7 +59,7 @@ func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 		}
 		return refused()
 	case "perm":
-		return k.needs(fillIn(r.path, sent), asNamed(k.c, r.privs), r.any)
+		return k.needs(fillIn(r.path, sent), asNamed(k.World, r.privs), r.any)
 	case "perm-modify":
 		path := fillIn(r.path, sent)
 		return k.needs(path, access.Modifiers(access.Normalized(path)), true)
@@ -68,8 +69,8 @@ func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 
 // asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
 // everything with guest agents.
-func asNamed(c *World, names []string) []string {
-	if c.since("9") {
+func asNamed(c *world.World, names []string) []string {
+	if c.Since("9") {
 		return names
 	}
 	var all []string
@@ -89,7 +90,7 @@ func (k *call) needs(path string, needed []string, any bool) error {
 	path = access.Normalized(path)
 	var have access.Held
 	if path != "" {
-		have = k.c.access.Held(k.who, path)
+		have = k.World.Access.Held(k.Who, path)
 	}
 	for _, priv := range needed {
 		has := have.All&access.PrivilegeBits[priv] != 0
@@ -109,7 +110,7 @@ func (k *call) needs(path string, needed []string, any bool) error {
 // holdsOfUser checks the rules about the user of whom a call is.
 func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
-	u := k.c.access.Users[name]
+	u := k.World.Access.Users[name]
 	switch {
 	case r.path == ofRealm.path:
 		_, realm, _ := cutLast(name, "@")
@@ -121,7 +122,7 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	case u == nil:
 		return failure.New("no such user ('%s')", name)
 	case r.path == self.path:
-		if k.who.String() == name {
+		if k.Who.String() == name {
 			return nil
 		}
 		return refused()
@@ -136,11 +137,11 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 
 // isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
 func (k *call) isOver(u *access.User, needed []string) error {
-	if k.c.access.MayAny(k.who, "/access/groups", needed...) {
+	if k.World.Access.MayAny(k.Who, "/access/groups", needed...) {
 		return nil
 	}
 	for group := range u.Groups {
-		if k.c.access.MayAny(k.who, "/access/groups/"+group, needed...) {
+		if k.World.Access.MayAny(k.Who, "/access/groups/"+group, needed...) {
 			return nil
 		}
 	}
@@ -150,14 +151,14 @@ func (k *call) isOver(u *access.User, needed []string) error {
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is
 // not allowed.
 func (k *call) mayPutInto(groups []string, must bool) error {
-	if k.c.access.May(k.who, "/access/groups", "User.Modify") {
+	if k.World.Access.May(k.Who, "/access/groups", "User.Modify") {
 		return nil
 	}
 	if len(groups) == 0 && must {
 		return failure.Denied("/access/groups, User.Modify")
 	}
 	for _, group := range groups {
-		if !k.c.access.May(k.who, "/access/groups/"+group, "User.Modify") {
+		if !k.World.Access.May(k.Who, "/access/groups/"+group, "User.Modify") {
 			return failure.Denied("/access/groups/%s, User.Modify", group)
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // beforeAnswering may answer a request instead of everything else, before anything is checked.
 func (k exchange) beforeAnswering(r *request, path string) *response {
-	k.asked = k.c.Clock
-	k.faults = k.c.faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
+	k.asked = k.World.Clock
+	k.faults = k.World.Faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
 		return f.FitsCall(r.method, path)
 	}})
 	for _, f := range k.faults {
@@ -40,9 +41,9 @@ func (k exchange) beforeAnswering(r *request, path string) *response {
 func (k exchange) instead(status int, reason string) *response {
 	switch status {
 	case 401:
-		k.p.Sleep(waitUnauthorized)
+		k.p.Sleep(world.WaitUnauthorized)
 	case 595, 596:
-		k.p.Sleep(waitProxy)
+		k.p.Sleep(world.WaitProxy)
 	}
 	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
 }
@@ -71,7 +72,7 @@ func (k exchange) afterCode(answer *response) {
 		case "lose answer":
 			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: addrOf(k.entry), Err: syscall.ECONNRESET}
 		case "answer":
-			k.p.Sleep(k.asked.Add(waitProxy).Sub(k.c.Clock))
+			k.p.Sleep(k.asked.Add(world.WaitProxy).Sub(k.World.Clock))
 			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.Opt("text"), "Connection timed out")})
 		}
 	}
@@ -95,16 +96,16 @@ func (k exchange) beforeCode(e *endpoint) {
 	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
 		return
 	}
-	struck := k.c.faults.Strike(faults.Event{Of: faults.OfTask, Host: k.node.Name, VM: k.in["vmid"], Who: k.who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
+	struck := k.World.Faults.Strike(faults.Event{Of: faults.OfTask, Host: k.node.Name, VM: k.in["vmid"], Who: k.Who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
 	id, _ := strconv.Atoi(k.in["newid"])
-	if len(struck) == 0 || k.c.vms[id] != nil {
+	if len(struck) == 0 || k.World.VMs[id] != nil {
 		return
 	}
-	h := k.c.host(cmp.Or(struck[0].Opt("to"), k.node.Name))
-	k.c.vms[id] = &vm{
-		id: id, host: h, state: "stopped", since: k.c.Clock,
+	h := k.World.Node(cmp.Or(struck[0].Opt("to"), k.node.Name))
+	k.World.VMs[id] = &world.Guest{
+		ID: id, Host: h, State: "stopped", Since: k.World.Clock,
 		Config: vmconf.New(map[string]string{
-			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.UUID(fmt.Sprintf("foreign %d", id)),
+			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.World.Access.UUID(fmt.Sprintf("foreign %d", id)),
 		}),
 	}
 }

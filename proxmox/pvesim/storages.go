@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 var storageEndpoints = []endpoint{
@@ -58,15 +59,15 @@ const (
 var storageSchema = params.Declare(storageNotation)
 
 // storageEntry is a storage as its configuration file has it.
-func storageEntry(s *storage, digest string) map[string]any {
+func storageEntry(s *world.Store, digest string) map[string]any {
 	out := map[string]any{
 		"storage": s.Name, "type": s.Type, "content": strings.Join(s.Content, ","), "digest": digest,
 	}
 	if s.Name == "local" {
 		out["priority"], out["prune-backups"] = 0, "keep-all=1"
 	}
-	if s.files() {
-		out["path"] = s.root()
+	if s.Files() {
+		out["path"] = s.Root()
 	}
 	if s.Shared {
 		out["shared"] = 1
@@ -74,41 +75,41 @@ func storageEntry(s *storage, digest string) map[string]any {
 	if len(s.Hosts) > 0 {
 		out["nodes"] = strings.Join(s.Hosts, ",")
 	}
-	for key, value := range s.conf {
+	for key, value := range s.Conf {
 		out[key] = storageSchema.Shown(key, value)
 	}
 	return out
 }
 
 // storageDigest is what changes of the storages' configuration are told by.
-func storageDigest(c *World) string {
+func storageDigest(c *world.World) string {
 	all := map[string]map[string]string{}
-	for name, s := range c.storages {
+	for name, s := range c.Storages {
 		all[name] = map[string]string{}
 		for key, value := range storageEntry(s, "") {
 			all[name][key] = fmt.Sprint(value)
 		}
 	}
-	return digest(all)
+	return world.Digest(all)
 }
 
 func getStorages(k *storeCall) (any, error) {
 	all := []any{}
-	for _, name := range sorted(k.c.storages) {
-		s := k.c.storages[name]
-		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
-			all = append(all, storageEntry(s, storageDigest(k.c)))
+	for _, name := range world.Sorted(k.World.Storages) {
+		s := k.World.Storages[name]
+		if k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
+			all = append(all, storageEntry(s, storageDigest(k.World)))
 		}
 	}
 	return all, nil
 }
 
 func getStorage(k *storeCall) (any, error) {
-	s, err := k.c.storageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.in["storage"])
 	if err != nil {
 		return nil, err
 	}
-	return storageEntry(s, storageDigest(k.c)), nil
+	return storageEntry(s, storageDigest(k.World)), nil
 }
 
 // networked are the types of storages that are the same everywhere, whatever their configuration
@@ -122,21 +123,21 @@ func addStorage(k *storeCall) (any, error) {
 		return nil, err
 	}
 	name, kind := k.in["storage"], k.in["type"]
-	if k.c.storages[name] != nil {
+	if k.World.Storages[name] != nil {
 		return nil, failure.New("create storage failed: storage ID '%s' already defined", name)
 	}
 	if kind == "dir" && !k.in.Has("path") {
 		return nil, failure.OfParameter("path", "property is missing and it is not optional")
 	}
-	s := newStorage(Storage{Name: name, Type: kind, Total: k.c.rootSize(), Content: []string{"images"}})
+	s := world.NewStorage(world.Storage{Name: name, Type: kind, Total: k.World.RootSize(), Content: []string{"images"}})
 	s.Shared = slices.Contains(networked, kind)
 	configure(s, k)
-	k.c.storages[name] = s
+	k.World.Storages[name] = s
 	return map[string]any{"storage": name, "type": kind}, nil
 }
 
 // configure sets what the call says.
-func configure(s *storage, k *storeCall) {
+func configure(s *world.Store, k *storeCall) {
 	for key, value := range k.in {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
@@ -147,7 +148,7 @@ func configure(s *storage, k *storeCall) {
 		case "shared":
 			s.Shared = value == "1" || slices.Contains(networked, s.Type)
 		default:
-			s.conf[key] = value
+			s.Conf[key] = value
 		}
 	}
 	for _, key := range k.in.List("delete") {
@@ -159,7 +160,7 @@ func configure(s *storage, k *storeCall) {
 		case "shared":
 			s.Shared = slices.Contains(networked, s.Type)
 		}
-		delete(s.conf, key)
+		delete(s.Conf, key)
 	}
 }
 
@@ -167,10 +168,10 @@ func changeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
-	if k.in.Has("digest") && k.in["digest"] != storageDigest(k.c) {
+	if k.in.Has("digest") && k.in["digest"] != storageDigest(k.World) {
 		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
-	s, err := k.c.storageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.in["storage"])
 	if err != nil {
 		return nil, failure.New("update storage failed: %s", failure.From(err).Reason)
 	}
@@ -183,29 +184,29 @@ func removeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("delete storage failed"); err != nil {
 		return nil, err
 	}
-	s, err := k.c.storageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.in["storage"])
 	if err != nil {
 		return nil, failure.New("delete storage failed: %s", failure.From(err).Reason)
 	}
-	delete(k.c.storages, s.Name)
+	delete(k.World.Storages, s.Name)
 	return nil, nil
 }
 
 func (k *storeCall) lockStorages(what string) error {
-	if err := k.c.lockFile(k.p, k.node, "storage_cfg"); err != nil {
+	if err := k.World.LockFile(k.p, k.node, "storage_cfg"); err != nil {
 		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
 	return nil
 }
 
 // storageState is how a storage is doing on a host.
-func storageState(s *storage, h *host) map[string]any {
+func storageState(s *world.Store, h *world.Node) map[string]any {
 	out := map[string]any{
-		"type": s.Type, "content": strings.Join(s.Content, ","), "shared": number(s.Shared), "enabled": number(!s.disabled()),
-		"active": number(!s.disabled()), "total": 0, "used": 0, "avail": 0,
+		"type": s.Type, "content": strings.Join(s.Content, ","), "shared": world.Number(s.Shared), "enabled": world.Number(!s.Disabled()),
+		"active": world.Number(!s.Disabled()), "total": 0, "used": 0, "avail": 0,
 	}
-	if !s.disabled() {
-		out["total"], out["used"], out["avail"] = s.Total, s.used(h), s.room(h)
+	if !s.Disabled() {
+		out["total"], out["used"], out["avail"] = s.Total, s.UsedOn(h), s.Room(h)
 	}
 	return out
 }
@@ -216,20 +217,20 @@ func getNodeStorages(k *storeCall) (any, error) {
 		target = ""
 	}
 	all, found := []any{}, false
-	for _, name := range sorted(k.c.storages) {
-		s := k.c.storages[name]
-		if !s.on(k.node) || k.in.Has("content") && !slices.ContainsFunc(k.in.List("content"), s.keeps) {
+	for _, name := range world.Sorted(k.World.Storages) {
+		s := k.World.Storages[name]
+		if !s.On(k.node) || k.in.Has("content") && !slices.ContainsFunc(k.in.List("content"), s.Keeps) {
 			continue
 		}
 		found = found || name == k.in["storage"]
-		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
-			k.in.Is("enabled") && s.disabled() || target != "" && !reaches(s, target) {
+		if !k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
+			k.in.Is("enabled") && s.Disabled() || target != "" && !reaches(s, target) {
 			continue
 		}
 		e := storageState(s, k.node)
 		e["storage"] = name
 		if total := e["total"]; total != 0 {
-			e["used_fraction"] = float64(s.used(k.node)) / float64(s.Total)
+			e["used_fraction"] = float64(s.UsedOn(k.node)) / float64(s.Total)
 		}
 		if k.in.Is("format") {
 			e["formats"] = formatsOf(s)
@@ -243,30 +244,30 @@ func getNodeStorages(k *storeCall) (any, error) {
 }
 
 // reaches reports whether a storage is the same on another host.
-func reaches(s *storage, host string) bool {
+func reaches(s *world.Store, host string) bool {
 	return s.Shared && (len(s.Hosts) == 0 || slices.Contains(s.Hosts, host))
 }
 
 // formatsOf are those that disks on the storage can have.
-func formatsOf(s *storage) map[string]any {
-	if s.files() {
+func formatsOf(s *world.Store) map[string]any {
+	if s.Files() {
 		return map[string]any{"default": "raw", "supported": []string{"qcow2", "raw", "vmdk"}}
 	}
 	return map[string]any{"default": "raw", "supported": []string{"raw"}}
 }
 
 func getStorageStatus(k *storeCall) (any, error) {
-	s := k.c.storages[k.in["storage"]]
-	if s == nil || !s.on(k.node) {
+	s := k.World.Storages[k.in["storage"]]
+	if s == nil || !s.On(k.node) {
 		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return storageState(s, k.node), nil
 }
 
 // usable is the storage that the call names, which must be there on a host and enabled.
-func (k *storeCall) usable(h *host) (*storage, error) {
-	s, err := k.c.storageOn(h, k.in["storage"])
-	if err == nil && s.disabled() {
+func (k *storeCall) usable(h *world.Node) (*world.Store, error) {
+	s, err := k.World.StorageOn(h, k.in["storage"])
+	if err == nil && s.Disabled() {
 		err = failure.New("storage '%s' is disabled", s.Name)
 	}
 	return s, err
@@ -278,24 +279,24 @@ func getContent(k *storeCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, volumes := []any{}, s.at(k.node)
-	for _, name := range sorted(volumes) {
+	all, volumes := []any{}, s.At(k.node)
+	for _, name := range world.Sorted(volumes) {
 		v := volumes[name]
-		if k.in.Or("content", v.content) != v.content || k.in.Has("vmid") && k.in.Int("vmid", 0) != v.vmid || k.maySee(s, v) != nil {
+		if k.in.Or("content", v.Content) != v.Content || k.in.Has("vmid") && k.in.Int("vmid", 0) != v.VMID || k.maySee(s, v) != nil {
 			continue
 		}
-		e := map[string]any{"volid": s.volid(v), "content": v.content, "format": v.format, "size": v.size, "ctime": v.at.Unix()}
-		if v.content == "images" {
-			e["vmid"], e["parent"] = v.vmid, nil
-			if v.parent != "" {
-				e["parent"] = s.backing(v.parent)
+		e := map[string]any{"volid": s.VolID(v), "content": v.Content, "format": v.Format, "size": v.Size, "ctime": v.At.Unix()}
+		if v.Content == "images" {
+			e["vmid"], e["parent"] = v.VMID, nil
+			if v.Parent != "" {
+				e["parent"] = s.Backing(v.Parent)
 			}
-			if s.files() {
-				e["used"] = v.occupies()
+			if s.Files() {
+				e["used"] = v.Occupies()
 			}
 		}
-		if v.notes != "" {
-			e["notes"] = failure.FirstLine(v.notes)
+		if v.Notes != "" {
+			e["notes"] = failure.FirstLine(v.Notes)
 		}
 		all = append(all, e)
 	}
@@ -304,23 +305,23 @@ func getContent(k *storeCall) (any, error) {
 
 // maySee refuses to show a volume to who may neither see the storage's content nor its machine's
 // disks.
-func (k *storeCall) maySee(s *storage, v *volume) error {
+func (k *storeCall) maySee(s *world.Store, v *world.Volume) error {
 	at := "/storage/" + s.Name
-	if k.c.access.May(k.who, at, "Datastore.Allocate") {
+	if k.World.Access.May(k.Who, at, "Datastore.Allocate") {
 		return nil
 	}
-	if v.content == "images" {
+	if v.Content == "images" {
 		j := k.errand()
-		if err := j.all(at, "Datastore.Audit"); err != nil {
+		if err := j.All(at, "Datastore.Audit"); err != nil {
 			return err
 		}
-		return j.all(vmPath(v.vmid), "VM.Config.Disk")
+		return j.All(world.VMPath(v.VMID), "VM.Config.Disk")
 	}
-	return k.errand().oneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
+	return k.errand().OneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
 }
 
 // volume is the volume that the call names, with its storage or without; it may not be there.
-func (k *storeCall) volume() (s *storage, name string, v *volume, err error) {
+func (k *storeCall) volume() (s *world.Store, name string, v *world.Volume, err error) {
 	storage, name := k.in["storage"], k.in["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
@@ -332,9 +333,9 @@ func (k *storeCall) volume() (s *storage, name string, v *volume, err error) {
 		return nil, "", nil, err
 	}
 	if contentOf(name) == "" {
-		return nil, "", nil, failure.New("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.files()], name)
+		return nil, "", nil, failure.New("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.Files()], name)
 	}
-	return s, name, s.at(k.node)[name], nil
+	return s, name, s.At(k.node)[name], nil
 }
 
 var volumeOfVM = regexp.MustCompile(`^(?:\d+/(?:base-[^/]+/\d+/)?|base-\d+-[^/]+/)?(?:vm|base)-(\d+)-[^/]+$`)
@@ -357,20 +358,20 @@ func getVolume(k *storeCall) (any, error) {
 		return nil, err
 	}
 	if v == nil {
-		v = &volume{name: name, content: contentOf(name)}
+		v = &world.Volume{Name: name, Content: contentOf(name)}
 		if owner := volumeOfVM.FindStringSubmatch(name); owner != nil {
-			v.vmid, _ = strconv.Atoi(owner[1])
+			v.VMID, _ = strconv.Atoi(owner[1])
 		}
 	}
 	if err := k.maySee(s, v); err != nil {
 		return nil, err
 	}
-	if v.size == 0 {
-		return nil, failure.New("volume_size_info on '%s' failed - no format", s.volid(v))
+	if v.Size == 0 {
+		return nil, failure.New("volume_size_info on '%s' failed - no format", s.VolID(v))
 	}
-	out := map[string]any{"path": s.path(v.name), "format": v.format, "size": v.size, "used": v.occupies()}
-	if v.notes != "" {
-		out["notes"] = v.notes
+	out := map[string]any{"path": s.Path(v.Name), "format": v.Format, "size": v.Size, "used": v.Occupies()}
+	if v.Notes != "" {
+		out["notes"] = v.Notes
 	}
 	return out, nil
 }
@@ -386,10 +387,10 @@ func changeVolume(k *storeCall) (any, error) {
 	if err := k.maySee(s, v); err != nil {
 		return nil, err
 	}
-	if v.content != "backup" {
-		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.content)
+	if v.Content != "backup" {
+		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.Content)
 	}
-	v.notes = k.in.Or("notes", v.notes)
+	v.Notes = k.in.Or("notes", v.Notes)
 	return nil, nil
 }
 
@@ -406,20 +407,20 @@ func addVolume(k *storeCall) (any, error) {
 		}
 		format = ext
 	}
-	if s.files() {
+	if s.Files() {
 		name = k.in["vmid"] + "/" + name
 	}
 	if owner := volumeOfVM.FindStringSubmatch(name); owner == nil || owner[1] != k.in["vmid"] {
 		return nil, failure.New("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
 	}
-	if !s.keeps("images") {
+	if !s.Keeps("images") {
 		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
-	v, err := k.errand().allocate(s, wanted{id: k.in.Int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
+	v, err := k.errand().Allocate(s, world.Wanted{ID: k.in.Int("vmid", 0), Name: name, Format: format, Size: bytesOf(k.in["size"])})
 	if err != nil {
 		return nil, err
 	}
-	return s.volid(v), nil
+	return s.VolID(v), nil
 }
 
 // bytesOf reads a size in kilobytes, or with its unit.
@@ -441,30 +442,30 @@ func removeVolume(k *storeCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.errand().all("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
+	if err := k.errand().All("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
 		return nil, err
 	}
 	id := s.Name
 	if owner := volumeOfVM.FindStringSubmatch(name); owner != nil {
 		id = owner[1] + "@" + id
 	}
-	t := k.c.work(k.node, k.who, "imgdel", id, func(j *errand) error {
+	t := k.World.Work(k.node, k.Who, "imgdel", id, func(j *world.Errand) error {
 		if v == nil {
-			j.print("disk image '%s' does not exist", s.path(name))
+			j.Print("disk image '%s' does not exist", s.Path(name))
 		}
-		if err := j.free(s.Name + ":" + name); err != nil {
+		if err := j.Free(s.Name + ":" + name); err != nil {
 			return err
 		}
-		j.print("Removed volume '%s:%s'", s.Name, name)
+		j.Print("Removed volume '%s:%s'", s.Name, name)
 		return nil
 	})
-	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.Wait(delay, func() bool { return !t.running() }) {
-		if t.exit != "OK" {
-			return nil, failure.New("%s", t.exit)
+	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.Wait(delay, func() bool { return !t.Running() }) {
+		if t.Exit != "OK" {
+			return nil, failure.New("%s", t.Exit)
 		}
 		return nil, nil
 	}
-	return t.upid, nil
+	return t.UPID, nil
 }
 
 // storeCall is a call about storages.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
@@ -41,40 +42,40 @@ func (k *call) upid() (string, error) {
 
 // ofTask is the task that the call is about. Those of others are only for who may see the host's,
 // or what priv says.
-func (k *call) ofTask(priv string) (*task, error) {
+func (k *call) ofTask(priv string) (*world.Task, error) {
 	upid, err := k.upid()
 	if err != nil {
 		return nil, err
 	}
-	t := k.node.task(upid)
+	t := k.node.Task(upid)
 	if t == nil {
 		return nil, failure.OfParameter("upid", "no such task")
 	}
-	if t.user != k.who.User {
-		return t, k.errand().all("/nodes/"+k.node.Name, priv)
+	if t.User != k.Who.User {
+		return t, k.errand().All("/nodes/"+k.node.Name, priv)
 	}
 	return t, nil
 }
 
 // aboutTask is what every list says of a task.
-func aboutTask(t *task) map[string]any {
-	a := map[string]any{"upid": t.upid, "node": t.host.Name, "type": t.kind, "id": t.id, "user": t.user, "starttime": t.start.Unix()}
-	if t.token != "" {
-		a["tokenid"] = t.token
+func aboutTask(t *world.Task) map[string]any {
+	a := map[string]any{"upid": t.UPID, "node": t.Host.Name, "type": t.Kind, "id": t.ID, "user": t.User, "starttime": t.Start.Unix()}
+	if t.Token != "" {
+		a["tokenid"] = t.Token
 	}
 	return a
 }
 
 // outcomeOf is how a task's end is classified.
-func outcomeOf(t *task) string {
+func outcomeOf(t *world.Task) string {
 	switch {
-	case t.running():
+	case t.Running():
 		return ""
-	case t.exit == "OK":
+	case t.Exit == "OK":
 		return "ok"
-	case !t.failed():
+	case !t.Failed():
 		return "warning"
-	case t.exit == "unexpected status":
+	case t.Exit == "unexpected status":
 		return "unknown"
 	}
 	return "error"
@@ -86,9 +87,9 @@ func getTaskStatus(k *call) (any, error) {
 		return nil, err
 	}
 	a := aboutTask(t)
-	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "running"
-	if !t.running() {
-		a["status"], a["exitstatus"] = "stopped", t.exit
+	a["pid"], a["pstart"], a["status"] = t.PID, t.PStart, "running"
+	if !t.Running() {
+		a["status"], a["exitstatus"] = "stopped", t.Exit
 	}
 	return a, nil
 }
@@ -99,13 +100,13 @@ func getTaskLog(k *call) (any, error) {
 		return nil, err
 	}
 	lines := []string{"unable to open file - No such file or directory"}
-	if t := k.node.task(upid); t != nil {
-		if t.user != k.who.User {
-			if err := k.errand().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
+	if t := k.node.Task(upid); t != nil {
+		if t.User != k.Who.User {
+			if err := k.errand().All("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
 				return nil, err
 			}
 		}
-		if lines = t.log; len(lines) == 0 {
+		if lines = t.Log; len(lines) == 0 {
 			lines = []string{"no content"}
 		}
 	}
@@ -130,16 +131,16 @@ type taskFilter struct {
 	outcomes     []string
 }
 
-func (f *taskFilter) wants(t *task) bool {
+func (f *taskFilter) wants(t *world.Task) bool {
 	in := f.k.in
 	switch {
-	case !f.all && t.user != f.k.who.User,
-		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.by()), strings.ToLower(in["userfilter"])),
-		in.Has("typefilter") && t.kind != in["typefilter"],
-		in.Has("vmid") && t.id != in["vmid"],
-		in.Is("errors") && (t.running() || t.exit == "OK"),
-		in.Has("since") && t.start.Unix() < f.since,
-		in.Has("until") && t.start.Unix() > f.until,
+	case !f.all && t.User != f.k.Who.User,
+		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.By()), strings.ToLower(in["userfilter"])),
+		in.Has("typefilter") && t.Kind != in["typefilter"],
+		in.Has("vmid") && t.ID != in["vmid"],
+		in.Is("errors") && (t.Running() || t.Exit == "OK"),
+		in.Has("since") && t.Start.Unix() < f.since,
+		in.Has("until") && t.Start.Unix() > f.until,
 		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, outcomeOf(t)):
 		return false
 	}
@@ -148,13 +149,13 @@ func (f *taskFilter) wants(t *task) bool {
 
 func getTasks(k *call) (any, error) {
 	f := &taskFilter{
-		k: k, all: k.c.access.May(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
+		k: k, all: k.World.Access.May(k.Who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
 		since: int64(k.in.Int("since", 0)), until: int64(k.in.Int("until", 0)),
 	}
 	source := k.in.Or("source", "archive")
-	var found []*task
-	for _, t := range newestFirst(k.node.tasks) {
-		if (source == "all" || (source == "active") == t.running()) && f.wants(t) {
+	var found []*world.Task
+	for _, t := range newestFirst(k.node.Tasks) {
+		if (source == "all" || (source == "active") == t.Running()) && f.wants(t) {
 			found = append(found, t)
 		}
 	}
@@ -171,26 +172,26 @@ func getTasks(k *call) (any, error) {
 }
 
 // newestFirst puts tasks in the order of their ends: those that run come first.
-func newestFirst(tasks []*task) []*task {
+func newestFirst(tasks []*world.Task) []*world.Task {
 	sorted := slices.Clone(tasks)
-	slices.SortStableFunc(sorted, func(a, b *task) int {
+	slices.SortStableFunc(sorted, func(a, b *world.Task) int {
 		switch {
-		case a.running() != b.running():
-			return map[bool]int{true: -1, false: 1}[a.running()]
-		case !a.end.Equal(b.end):
-			return b.end.Compare(a.end)
+		case a.Running() != b.Running():
+			return map[bool]int{true: -1, false: 1}[a.Running()]
+		case !a.End.Equal(b.End):
+			return b.End.Compare(a.End)
 		}
-		return cmp.Compare(b.pid, a.pid)
+		return cmp.Compare(b.PID, a.PID)
 	})
 	return sorted
 }
 
 // listedTask is what a host's list says of a task.
-func listedTask(t *task) map[string]any {
+func listedTask(t *world.Task) map[string]any {
 	a := aboutTask(t)
-	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "RUNNING"
-	if !t.running() {
-		a["status"], a["endtime"] = t.exit, t.end.Unix()
+	a["pid"], a["pstart"], a["status"] = t.PID, t.PStart, "RUNNING"
+	if !t.Running() {
+		a["status"], a["endtime"] = t.Exit, t.End.Unix()
 	}
 	return a
 }
@@ -198,15 +199,15 @@ func listedTask(t *task) map[string]any {
 // getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
 // everything see nothing here, not even what they have started.
 func getClusterTasks(k *call) (any, error) {
-	all := k.c.access.May(k.who, "/", "Sys.Audit")
-	var found []*task
-	for _, h := range k.c.hosts {
+	all := k.World.Access.May(k.Who, "/", "Sys.Audit")
+	var found []*world.Task
+	for _, h := range k.World.Nodes {
 		finished := 0
-		for _, t := range newestFirst(h.tasks) {
-			if !t.running() {
+		for _, t := range newestFirst(h.Tasks) {
+			if !t.Running() {
 				finished++
 			}
-			if finished <= shownFinished && (all || t.user == k.who.User && k.who.Token == "") {
+			if finished <= shownFinished && (all || t.User == k.Who.User && k.Who.Token == "") {
 				found = append(found, t)
 			}
 		}
@@ -214,8 +215,8 @@ func getClusterTasks(k *call) (any, error) {
 	shown := []any{}
 	for _, t := range newestFirst(found) {
 		a := aboutTask(t)
-		if !t.running() {
-			a["endtime"], a["status"], a["saved"] = t.end.Unix(), t.exit, "1"
+		if !t.Running() {
+			a["endtime"], a["status"], a["saved"] = t.End.Unix(), t.Exit, "1"
 		}
 		shown = append(shown, a)
 	}
@@ -227,6 +228,6 @@ func deleteTask(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.errand().endTask(t)
+	k.errand().EndTask(t)
 	return nil, nil
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Transport answers requests without a socket. The host that is asked is the one that the URL
@@ -73,7 +74,7 @@ func (r *request) tooLong() bool {
 }
 
 // ask has a request answered by a host.
-func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error) {
+func (f *front) ask(ctx context.Context, h *world.Node, r *request) (*response, error) {
 	answered := make(chan *response, 1)
 	serve := func() {
 		var answer *response
@@ -100,12 +101,12 @@ func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error)
 }
 
 // dial finds a host that is up.
-func (f *front) dial(name string) (*host, error) {
-	var h *host
+func (f *front) dial(name string) (*world.Node, error) {
+	var h *world.Node
 	up := false
 	f.c.With(func() {
 		if h = f.lookUp(name); h != nil {
-			up = h.up
+			up = h.Up
 		}
 	})
 	if h == nil {
@@ -117,18 +118,18 @@ func (f *front) dial(name string) (*host, error) {
 	return h, nil
 }
 
-func addrOf(h *host) net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.ip), 8006))
+func addrOf(h *world.Node) net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.IP), 8006))
 }
 
-func (f *front) lookUp(name string) *host {
-	for _, h := range f.c.hosts {
-		if h.Name == name || h.ip == name {
+func (f *front) lookUp(name string) *world.Node {
+	for _, h := range f.c.Nodes {
+		if h.Name == name || h.IP == name {
 			return h
 		}
 	}
 	if name == "localhost" || name == "127.0.0.1" || name == "::1" {
-		return f.c.hosts[0]
+		return f.c.Nodes[0]
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 //nolint:gosec // the API offers it
@@ -33,30 +34,30 @@ func fileName(name string) string {
 }
 
 // newFile checks what is to become a file on a storage.
-func (k *storeCall) newFile(h *host, refused, wrongContent string) (*storage, *volume, error) {
+func (k *storeCall) newFile(h *world.Node, refused, wrongContent string) (*world.Store, *world.Volume, error) {
 	s, err := k.usable(h)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !s.files() {
+	if !s.Files() {
 		return nil, nil, failure.New(refused, s.Type)
 	}
 	content, name := k.in["content"], fileName(k.in["filename"])
-	if !extensions[content].MatchString(name) {
+	if !world.Extensions[content].MatchString(name) {
 		why := "wrong file extension"
 		if content == "import" {
 			why = "invalid filename or wrong extension"
 		}
 		return nil, nil, failure.OfParameter("filename", why)
 	}
-	if !s.keeps(content) {
+	if !s.Keeps(content) {
 		return nil, nil, failure.New(wrongContent, s.Name, content)
 	}
-	format := strings.TrimPrefix(extensions[content].FindString(name), ".")
+	format := strings.TrimPrefix(world.Extensions[content].FindString(name), ".")
 	if content == "iso" || content == "vztmpl" {
 		format = map[string]string{"iso": "iso", "vztmpl": "t" + strings.TrimPrefix(format, "tar.")}[content]
 	}
-	return s, &volume{name: content + "/" + name, content: content, format: format}, nil
+	return s, &world.Volume{Name: content + "/" + name, Content: content, Format: format}, nil
 }
 
 // upload puts a file on a storage. It comes to the host that is asked, which copies it to the one
@@ -64,7 +65,7 @@ func (k *storeCall) newFile(h *host, refused, wrongContent string) (*storage, *v
 func upload(k *storeCall) (any, error) {
 	target := k.entry
 	if name := k.in["node"]; name != "localhost" {
-		target = k.c.host(name)
+		target = k.World.Node(name)
 	}
 	if target == nil {
 		return nil, noSuchHost(k.in["node"])
@@ -76,35 +77,35 @@ func upload(k *storeCall) (any, error) {
 	if k.file == nil {
 		return nil, failure.New("missing temporary file name")
 	}
-	if !k.c.calls(k.entry, target) {
-		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
+	if !k.World.Connects(k.entry, target) {
+		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.IP)
 	}
-	v.data, v.size = k.file, int64(len(k.file))
-	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.Clock, k.entry.pids)), "-", "")
+	v.Data, v.Size = k.file, int64(len(k.file))
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.World.Access.UUID(fmt.Sprint("upload ", k.World.Clock, k.entry.PIDs)), "-", "")
 	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
-	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *errand) error {
-		j.print("starting file import from: %s", tmp)
-		if err := checkSum(j, v.data, algorithm, sum); err != nil {
+	return k.World.Work(k.entry, k.Who, "imgcopy", "", func(j *world.Errand) error {
+		j.Print("starting file import from: %s", tmp)
+		if err := checkSum(j, v.Data, algorithm, sum); err != nil {
 			return err
 		}
-		j.print("target node: %s", target.Name)
-		j.print("target file: %s", s.path(v.name))
-		j.print("file size is: %d", v.size)
+		j.Print("target node: %s", target.Name)
+		j.Print("target file: %s", s.Path(v.Name))
+		j.Print("file size is: %d", v.Size)
 		if target == k.entry {
-			j.print("command: cp -- %s %s", tmp, s.path(v.name))
+			j.Print("command: cp -- %s %s", tmp, s.Path(v.Name))
 		} else {
-			j.print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.ip, s.path(v.name))
+			j.Print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.IP, s.Path(v.Name))
 		}
 		if err := store(j, target, s, v); err != nil {
 			return failure.New("import failed: %s", failure.Text(err))
 		}
-		j.print("finished file import successfully")
+		j.Print("finished file import successfully")
 		return nil
-	}).upid, nil
+	}).UPID, nil
 }
 
 // checkSum refuses a file that is not what its sender thinks.
-func checkSum(j *errand, data []byte, algorithm, want string) error {
+func checkSum(j *world.Errand, data []byte, algorithm, want string) error {
 	if algorithm == "" {
 		return nil
 	}
@@ -114,28 +115,28 @@ func checkSum(j *errand, data []byte, algorithm, want string) error {
 	h.Write(data)
 	got := hex.EncodeToString(h.Sum(nil))
 	if !strings.EqualFold(got, want) {
-		j.print("calculating checksum...")
+		j.Print("calculating checksum...")
 		return failure.New("checksum mismatch: got '%s' != expect '%s'", got, want)
 	}
-	j.print("calculating checksum...OK, checksum verified")
+	j.Print("calculating checksum...OK, checksum verified")
 	return nil
 }
 
 // store copies a file to a storage, over one that is there.
-func store(j *errand, h *host, s *storage, v *volume) error {
-	if err := j.pause(copyTakes + time.Duration(float64(v.size)/copiedPerSecond*float64(time.Second))); err != nil {
+func store(j *world.Errand, h *world.Node, s *world.Store, v *world.Volume) error {
+	if err := j.Pause(copyTakes + time.Duration(float64(v.Size)/copiedPerSecond*float64(time.Second))); err != nil {
 		return err
 	}
-	before := s.at(h)[v.name]
-	room := s.room(h)
+	before := s.At(h)[v.Name]
+	room := s.Room(h)
 	if before != nil {
-		room += before.size
+		room += before.Size
 	}
-	if v.size > room || s.filled[s.place(h)] > 0 {
-		return failure.New("cp: error writing '%s': No space left on device", s.path(v.name))
+	if v.Size > room || s.Filled[s.Place(h)] > 0 {
+		return failure.New("cp: error writing '%s': No space left on device", s.Path(v.Name))
 	}
-	v.at = j.c.Clock
-	s.at(h)[v.name] = v
+	v.At = j.World.Clock
+	s.At(h)[v.Name] = v
 	return nil
 }
 
@@ -147,12 +148,12 @@ func download(k *storeCall) (any, error) {
 		return nil, err
 	}
 	url := k.in["url"]
-	return k.task("download", strings.TrimPrefix(v.name, v.content+"/"), func(j *errand) error {
-		j.print("downloading %s to %s", url, s.path(v.name))
-		if err := j.pause(connectTakes); err != nil {
+	return k.task("download", strings.TrimPrefix(v.Name, v.Content+"/"), func(j *world.Errand) error {
+		j.Print("downloading %s to %s", url, s.Path(v.Name))
+		if err := j.Pause(connectTakes); err != nil {
 			return err
 		}
-		return failure.New("download failed: command 'wget --progress=dot:giga -O %s.tmp_dwnl.%d %s' failed: exit code 4", s.path(v.name), j.t.pid, url)
+		return failure.New("download failed: command 'wget --progress=dot:giga -O %s.tmp_dwnl.%d %s' failed: exit code 4", s.Path(v.Name), j.Task.PID, url)
 	}), nil
 }
 

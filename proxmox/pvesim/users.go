@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 var accessEndpoints = []endpoint{
@@ -70,7 +71,7 @@ func listDomains(*userCall) (any, error) {
 
 // tellUser is what the API tells of a user.
 func tellUser(u *access.User) map[string]any {
-	answer := map[string]any{"enable": number(!u.Disabled), "expire": u.Expire, "email": u.About["email"]}
+	answer := map[string]any{"enable": world.Number(!u.Disabled), "expire": u.Expire, "email": u.About["email"]}
 	for key, value := range u.About {
 		answer[key] = value
 	}
@@ -79,9 +80,9 @@ func tellUser(u *access.User) map[string]any {
 
 func listUsers(k *userCall) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.Users) {
-		u := k.c.access.Users[name]
-		seen := name == k.who.String() || k.who.IsRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
+	for _, name := range world.Sorted(k.World.Access.Users) {
+		u := k.World.Access.Users[name]
+		seen := name == k.Who.String() || k.Who.IsRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
 		if !seen || k.in.Has("enabled") && k.in.Is("enabled") == u.Disabled {
 			continue
 		}
@@ -89,7 +90,7 @@ func listUsers(k *userCall) (any, error) {
 		answer := tellUser(u)
 		answer["userid"], answer["realm-type"] = name, realm
 		if k.in.Is("full") {
-			answer["groups"] = strings.Join(sorted(u.Groups), ",")
+			answer["groups"] = strings.Join(world.Sorted(u.Groups), ",")
 			answer["tokens"] = tellTokens(u)
 		}
 		list = append(list, answer)
@@ -98,7 +99,7 @@ func listUsers(k *userCall) (any, error) {
 }
 
 func getUser(k *userCall) (any, error) {
-	u, err := k.c.access.FindUser(k.in["userid"])
+	u, err := k.World.Access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +107,14 @@ func getUser(k *userCall) (any, error) {
 	for id, t := range u.Tokens {
 		tokens[id] = tellToken(t)
 	}
-	answer["groups"], answer["tokens"] = append([]string{}, sorted(u.Groups)...), tokens
+	answer["groups"], answer["tokens"] = append([]string{}, world.Sorted(u.Groups)...), tokens
 	return answer, nil
 }
 
 func createUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("create user failed", func() error {
 		name := k.in["userid"]
-		if k.c.access.Users[name] != nil {
+		if k.World.Access.Users[name] != nil {
 			return fmt.Errorf("user '%s' already exists", name)
 		}
 		u := access.NewUser(name)
@@ -126,20 +127,20 @@ func createUser(k *userCall) (any, error) {
 		if err := k.describe(u); err != nil {
 			return err
 		}
-		k.c.access.Users[name] = u
+		k.World.Access.Users[name] = u
 		return nil
 	})
 }
 
 // describe sets what a call says of a user.
 func (k *userCall) describe(u *access.User) error {
-	u.Disabled = k.in.Or("enable", strconv.Itoa(number(!u.Disabled))) == "0"
+	u.Disabled = k.in.Or("enable", strconv.Itoa(world.Number(!u.Disabled))) == "0"
 	u.Expire = int64(k.in.Int("expire", int(u.Expire)))
 	if k.in.Has("groups") && !k.in.Is("append") {
 		u.Groups = map[string]bool{}
 	}
 	for _, name := range k.in.List("groups") {
-		if k.c.access.Groups[name] == nil {
+		if k.World.Access.Groups[name] == nil {
 			return fmt.Errorf("no such group '%s'", name)
 		}
 		u.Groups[name] = true
@@ -154,7 +155,7 @@ func (k *userCall) describe(u *access.User) error {
 
 func changeUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("update user failed", func() error {
-		u, err := k.c.access.FindUser(k.in["userid"])
+		u, err := k.World.Access.FindUser(k.in["userid"])
 		if err != nil {
 			return err
 		}
@@ -165,14 +166,14 @@ func changeUser(k *userCall) (any, error) {
 func deleteUser(k *userCall) (any, error) {
 	return nil, k.writeUsers("delete user failed", func() error {
 		name := k.in["userid"]
-		delete(k.c.access.Users, name)
-		k.c.access.Forget(func(who string) bool { return who == name || strings.HasPrefix(who, name+"!") })
+		delete(k.World.Access.Users, name)
+		k.World.Access.Forget(func(who string) bool { return who == name || strings.HasPrefix(who, name+"!") })
 		return nil
 	})
 }
 
 func tellToken(t *access.Token) map[string]any {
-	answer := map[string]any{"expire": t.Expire, "privsep": number(t.Privsep)}
+	answer := map[string]any{"expire": t.Expire, "privsep": world.Number(t.Privsep)}
 	if t.Comment != "" {
 		answer["comment"] = t.Comment
 	}
@@ -190,7 +191,7 @@ func tellTokens(u *access.User) []map[string]any {
 }
 
 func listTokens(k *userCall) (any, error) {
-	u, err := k.c.access.FindUser(k.in["userid"])
+	u, err := k.World.Access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func listTokens(k *userCall) (any, error) {
 }
 
 func getToken(k *userCall) (any, error) {
-	t, err := k.c.access.FindToken(k.in["userid"], k.in["tokenid"])
+	t, err := k.World.Access.FindToken(k.in["userid"], k.in["tokenid"])
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func getToken(k *userCall) (any, error) {
 
 func createToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	u, err := k.c.access.FindUser(name)
+	u, err := k.World.Access.FindUser(name)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func createToken(k *userCall) (any, error) {
 		}
 		u.Tokens[id] = t
 		k.describeToken(t)
-		t.Secret = newSecret(k.c, name + "!" + id)
+		t.Secret = newSecret(k.World, name+"!"+id)
 		return nil
 	})
 	if err != nil {
@@ -237,20 +238,20 @@ func createToken(k *userCall) (any, error) {
 }
 
 // newSecret is a secret that was not given before.
-func newSecret(c *World, of string) string {
-	return c.access.UUID(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
+func newSecret(c *world.World, of string) string {
+	return c.Access.UUID(fmt.Sprintf("%s %x", of, c.RNG("tokens").Uint64()))
 }
 
 // describeToken sets what a call says of a token.
 func (k *userCall) describeToken(t *access.Token) {
-	t.Privsep = k.in.Or("privsep", strconv.Itoa(number(t.Privsep))) == "1"
+	t.Privsep = k.in.Or("privsep", strconv.Itoa(world.Number(t.Privsep))) == "1"
 	t.Expire = int64(k.in.Int("expire", int(t.Expire)))
 	t.Comment = k.in.Or("comment", t.Comment)
 }
 
 func changeToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	t, err := k.c.access.FindToken(name, id)
+	t, err := k.World.Access.FindToken(name, id)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +268,7 @@ func changeToken(k *userCall) (any, error) {
 			}
 		}
 		if k.in.Is("regenerate") {
-			t.Secret = newSecret(k.c, name + "!" + id)
+			t.Secret = newSecret(k.World, name+"!"+id)
 		}
 		return nil
 	})
@@ -283,15 +284,15 @@ func changeToken(k *userCall) (any, error) {
 
 func deleteToken(k *userCall) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	if _, err := k.c.access.FindToken(name, id); err != nil {
+	if _, err := k.World.Access.FindToken(name, id); err != nil {
 		return nil, err
 	}
 	return nil, k.writeUsers("deleting token failed", func() error {
-		if _, err := k.c.access.FindToken(name, id); err != nil {
+		if _, err := k.World.Access.FindToken(name, id); err != nil {
 			return err
 		}
-		delete(k.c.access.Users[name].Tokens, id)
-		k.c.access.Forget(func(who string) bool { return who == name+"!"+id })
+		delete(k.World.Access.Users[name].Tokens, id)
+		k.World.Access.Forget(func(who string) bool { return who == name+"!"+id })
 		return nil
 	})
 }

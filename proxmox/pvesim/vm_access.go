@@ -9,12 +9,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *vmCall) rootOnly(keys ...string) error {
 	for _, key := range keys {
-		if v := k.in[key]; v != "" && v != "0" && !k.job().isRoot() {
+		if v := k.in[key]; v != "" && v != "0" && !k.job().IsRoot() {
 			return failure.OfParameter(key, "Only root may use this option.")
 		}
 	}
@@ -55,13 +56,13 @@ func privilegeFor(key string) (priv string, ok bool) {
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of
 // their names, so that the answer is always the same.
 func (j *job) mayChange(id int, pool string, keys []string) error {
-	if j.isRoot() {
+	if j.IsRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if vmconf.IsCloudInit(key) {
-			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
-				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
+			if j.OnVM(id, pool, "VM.Config.Cloudinit") != nil && j.OnVM(id, pool, "VM.Config.Network") != nil {
+				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", world.VMPath(id))
 			}
 			continue
 		}
@@ -72,11 +73,11 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 		if priv == "" {
 			continue
 		}
-		if err := j.onVM(id, pool, priv); err != nil {
+		if err := j.OnVM(id, pool, priv); err != nil {
 			return err
 		}
 		if key == "startup" { // which changes what the host does
-			if err := j.all("/", "Sys.Modify"); err != nil {
+			if err := j.All("/", "Sys.Modify"); err != nil {
 				return err
 			}
 		}
@@ -86,7 +87,7 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
 func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
-	if j.isRoot() {
+	if j.IsRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -98,11 +99,11 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 		case stem == "hostpci" && !strings.Contains(value, "mapping="):
 			return failure.New("only root can set '%s' config for non-mapped devices", key)
 		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
-			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
+			if err := j.OnVM(id, pool, "VM.Config.HWType"); err != nil {
 				return err
 			}
 		case stem == "virtiofs":
-			if err := j.onVM(id, pool, "VM.Config.Disk"); err != nil {
+			if err := j.OnVM(id, pool, "VM.Config.Disk"); err != nil {
 				return err
 			}
 		}
@@ -112,7 +113,7 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 
 // mayUseBridges refuses networks that somebody may not use.
 func (j *job) mayUseBridges(conf map[string]string) error {
-	if j.isRoot() {
+	if j.IsRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -122,10 +123,10 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 		net := vmconf.ParseNet(conf[key])
 		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.Has("tag") && j.all(path, "SDN.Use") != nil {
+			if net.Has("tag") && j.All(path, "SDN.Use") != nil {
 				path += "/" + net["tag"]
 			}
-			if err := j.all(path, "SDN.Use"); err != nil {
+			if err := j.All(path, "SDN.Use"); err != nil {
 				return err
 			}
 		}
@@ -143,7 +144,7 @@ func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage stri
 		}
 	}
 	if s := conf["vmstatestorage"]; s != "" {
-		return j.all("/storage/"+s, "Datastore.AllocateSpace")
+		return j.All("/storage/"+s, "Datastore.AllocateSpace")
 	}
 	return nil
 }
@@ -154,7 +155,7 @@ func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage str
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
 	case d.CDROM() && d.File == "cdrom":
-		return j.all("/", "Sys.Console")
+		return j.All("/", "Sys.Console")
 	case !d.CDROM() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
@@ -162,15 +163,15 @@ func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage str
 		if storage == "" {
 			return failure.New("no storage ID specified (and no default storage)")
 		}
-		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		if err := j.All("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
-		s, err := j.c.storageNamed(storage)
-		if err == nil && !s.keeps("images") {
+		s, err := j.World.StorageNamed(storage)
+		if err == nil && !s.Keeps("images") {
 			err = failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
 		}
 		return err
-	case !stored && !j.isRoot():
+	case !stored && !j.IsRoot():
 		return failure.New("Only root can pass arbitrary filesystem paths.")
 	case !stored:
 		return nil
@@ -181,21 +182,21 @@ func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage str
 // mayUseVolume refuses another owner's volumes.
 func (j *job) mayUseVolume(id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
-	if _, err := j.c.storageNamed(storage); err != nil {
+	if _, err := j.World.StorageNamed(storage); err != nil {
 		return err
 	}
 	path := "/storage/" + storage
 	kind, _, _ := strings.Cut(name, "/")
 	owner, owned := vmconf.OwnerOf(name)
 	switch {
-	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
+	case j.All(path, "Datastore.Allocate") == nil, owned && owner == id:
 	case kind == "iso":
-		return j.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
+		return j.OneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
 	case owned:
-		if err := j.all(path, "Datastore.Audit"); err != nil {
+		if err := j.All(path, "Datastore.Audit"); err != nil {
 			return err
 		}
-		return j.all(vmPath(owner), "VM.Config.Disk")
+		return j.All(world.VMPath(owner), "VM.Config.Disk")
 	default:
 		return failure.New("missing privileges to access %s", volid)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with
@@ -20,7 +21,7 @@ var agentEndpoints = slices.Concat(agentCalls, []endpoint{
 	{method: "GET", path: onVM + "/agent", may: anybody, do: index("name", agentIndex)},
 	{
 		method: "POST", path: onVM + "/agent", may: agentRights("VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postAgent),
-		in: "command:enum(" + strings.Join(sorted(agentCommands), ",") + ")",
+		in: "command:enum(" + strings.Join(world.Sorted(agentCommands), ",") + ")",
 	},
 	{
 		method: "POST", path: onVM + "/agent/exec", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postExec),
@@ -63,29 +64,29 @@ var agentCalls = func() []endpoint {
 }()
 
 // agentCommands are what a guest's agent can be asked by their name alone, with the answer of each.
-var agentCommands = map[string]func(k *vmCall, m *vm) any{
-	"fsfreeze-freeze": func(*vmCall, *vm) any { return 1 },
-	"fsfreeze-status": func(*vmCall, *vm) any { return "thawed" },
-	"fsfreeze-thaw":   func(*vmCall, *vm) any { return 1 },
-	"fstrim": func(*vmCall, *vm) any {
+var agentCommands = map[string]func(k *vmCall, m *world.Guest) any{
+	"fsfreeze-freeze": func(*vmCall, *world.Guest) any { return 1 },
+	"fsfreeze-status": func(*vmCall, *world.Guest) any { return "thawed" },
+	"fsfreeze-thaw":   func(*vmCall, *world.Guest) any { return 1 },
+	"fstrim": func(*vmCall, *world.Guest) any {
 		return map[string]any{"paths": []any{map[string]any{"path": "/", "trimmed": 0, "minimum": 0}}}
 	},
 	"get-fsinfo":             agentFilesystems,
-	"get-host-name":          func(_ *vmCall, m *vm) any { return map[string]any{"host-name": m.name()} },
-	"get-memory-block-info":  func(*vmCall, *vm) any { return map[string]any{"size": 128 << 20} },
+	"get-host-name":          func(_ *vmCall, m *world.Guest) any { return map[string]any{"host-name": m.Name()} },
+	"get-memory-block-info":  func(*vmCall, *world.Guest) any { return map[string]any{"size": 128 << 20} },
 	"get-memory-blocks":      agentMemoryBlocks,
 	"get-osinfo":             agentSystem,
-	"get-time":               func(k *vmCall, _ *vm) any { return k.c.Clock.UnixNano() },
-	"get-timezone":           func(*vmCall, *vm) any { return map[string]any{"zone": "UTC", "offset": 0} },
-	"get-users":              func(*vmCall, *vm) any { return []any{} },
+	"get-time":               func(k *vmCall, _ *world.Guest) any { return k.World.Clock.UnixNano() },
+	"get-timezone":           func(*vmCall, *world.Guest) any { return map[string]any{"zone": "UTC", "offset": 0} },
+	"get-users":              func(*vmCall, *world.Guest) any { return []any{} },
 	"get-vcpus":              agentCPUs,
 	"info":                   agentInfo,
 	"network-get-interfaces": agentInterfaces,
-	"ping":                   func(*vmCall, *vm) any { return map[string]any{} },
-	"shutdown":               func(k *vmCall, m *vm) any { m.askToStop(k.c); return map[string]any{} },
-	"suspend-disk":           func(k *vmCall, m *vm) any { m.askToStop(k.c); return map[string]any{} },
-	"suspend-hybrid":         func(_ *vmCall, m *vm) any { m.state = "suspended"; return map[string]any{} },
-	"suspend-ram":            func(_ *vmCall, m *vm) any { m.state = "suspended"; return map[string]any{} },
+	"ping":                   func(*vmCall, *world.Guest) any { return map[string]any{} },
+	"shutdown":               func(k *vmCall, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
+	"suspend-disk":           func(k *vmCall, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
+	"suspend-hybrid":         func(_ *vmCall, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
+	"suspend-ram":            func(_ *vmCall, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
 }
 
 // agentIndex is what the directory lists: the commands, and those that take parameters.
@@ -95,7 +96,7 @@ const agentIndex = `exec exec-status file-read file-write fsfreeze-freeze fsfree
 
 // askAgent is the machine that the call is about, if its guest's agent answers. If it does not,
 // that takes the host three seconds to find out, during which one of its few workers is busy.
-func (k *vmCall) askAgent() (*vm, error) {
+func (k *vmCall) askAgent() (*world.Guest, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -103,11 +104,11 @@ func (k *vmCall) askAgent() (*vm, error) {
 	if !vmconf.AgentEnabled(m.Conf) {
 		return nil, failure.New("No QEMU guest agent configured")
 	}
-	if !m.running() {
-		return nil, failure.New("VM %d is not running", m.id)
+	if !m.Running() {
+		return nil, failure.New("VM %d is not running", m.ID)
 	}
-	k.p.Sleep(k.c.agentFault(m))
-	if !k.p.Wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
+	k.p.Sleep(k.World.AgentFault(m))
+	if !k.p.Wait(world.WaitAgent, func() bool { return m.Agent && m.State == "running" || !m.Running() }) || !m.Running() {
 		return nil, failure.New("QEMU guest agent is not running")
 	}
 	return m, nil
@@ -126,14 +127,14 @@ func agentCall(command string) func(k *vmCall) (any, error) {
 
 func postAgent(k *vmCall) (any, error) { return agentCall(k.in["command"])(k) }
 
-func agentSystem(*vmCall, *vm) any {
+func agentSystem(*vmCall, *world.Guest) any {
 	return map[string]any{
 		"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 13 (trixie)", "version": "13 (trixie)",
 		"version-id": "13", "machine": "x86_64", "kernel-release": "6.12.0-amd64", "kernel-version": "#1 SMP PREEMPT_DYNAMIC",
 	}
 }
 
-func agentInfo(*vmCall, *vm) any {
+func agentInfo(*vmCall, *world.Guest) any {
 	var all []any
 	for _, name := range strings.Fields(agentIndex) {
 		all = append(all, map[string]any{"name": "guest-" + name, "enabled": true, "success-response": true})
@@ -141,7 +142,7 @@ func agentInfo(*vmCall, *vm) any {
 	return map[string]any{"version": "10.0.3", "supported_commands": all}
 }
 
-func agentCPUs(_ *vmCall, m *vm) any {
+func agentCPUs(_ *vmCall, m *world.Guest) any {
 	var all []any
 	for i := range vmconf.CPUsOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
@@ -149,7 +150,7 @@ func agentCPUs(_ *vmCall, m *vm) any {
 	return all
 }
 
-func agentMemoryBlocks(_ *vmCall, m *vm) any {
+func agentMemoryBlocks(_ *vmCall, m *world.Guest) any {
 	var all []any
 	for i := range vmconf.MemoryOf(m.Conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
@@ -157,23 +158,23 @@ func agentMemoryBlocks(_ *vmCall, m *vm) any {
 	return all
 }
 
-func agentFilesystems(_ *vmCall, m *vm) any {
+func agentFilesystems(_ *vmCall, m *world.Guest) any {
 	size := vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size()
 	return []any{map[string]any{
-		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
+		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / world.LinkedShare, "disk": []any{},
 	}}
 }
 
 // agentInterfaces are the guest's network cards and their addresses: those of its configuration, or
 // ones that follow from its number as if a DHCP server gave every machine its own.
-func agentInterfaces(_ *vmCall, m *vm) any {
+func agentInterfaces(_ *vmCall, m *world.Guest) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {
 		card := m.Conf[fmt.Sprintf("net%d", i)]
 		if card == "" {
 			continue
 		}
-		address := leased(m.id, i)
+		address := leased(m.ID, i)
 		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.Conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
 			address = static
 		}
@@ -205,8 +206,8 @@ func postExec(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.execs++
-	return map[string]any{"pid": execPID + m.execs}, nil
+	m.Execs++
+	return map[string]any{"pid": execPID + m.Execs}, nil
 }
 
 // getExec tells of a program that has been run: it has ended well and said nothing.
@@ -215,7 +216,7 @@ func getExec(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pid := k.in.Int("pid", 0); pid <= execPID || pid > execPID+m.execs {
+	if pid := k.in.Int("pid", 0); pid <= execPID || pid > execPID+m.Execs {
 		return nil, failure.New("Agent error: Invalid parameter 'pid'")
 	}
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
@@ -226,7 +227,7 @@ func getFile(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, is := m.files[k.in["file"]]
+	content, is := m.Files[k.in["file"]]
 	if !is {
 		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
 	}
@@ -246,10 +247,10 @@ func postFile(k *vmCall) (any, error) {
 			return nil, failure.New("Agent error: Invalid base64 data")
 		}
 	}
-	if m.files == nil {
-		m.files = map[string][]byte{}
+	if m.Files == nil {
+		m.Files = map[string][]byte{}
 	}
-	m.files[k.in["file"]] = content
+	m.Files[k.in["file"]] = content
 	return nil, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass
@@ -41,7 +42,7 @@ type cloning struct {
 	snapshot   string
 	storage    string
 	format     string
-	target     *host // nil is the source's own
+	target     *world.Node // nil is the source's own
 	full       bool
 	chooses    bool // full or linked has been said
 	wasRunning bool
@@ -62,14 +63,14 @@ func postClone(k *vmCall) (any, error) {
 	}
 	j := k.job()
 	var err error
-	if n.wasRunning, err = j.running(n.source); err != nil {
+	if n.wasRunning, err = j.Running(n.source); err != nil {
 		return nil, err
 	}
 	if err := j.poolExists(n.pool); err != nil {
 		return nil, err
 	}
 	if t := k.in["target"]; t != "" && t != k.node.Name && t != "localhost" {
-		if n.target = k.c.host(t); n.target == nil {
+		if n.target = k.World.Node(t); n.target == nil {
 			return nil, failure.New("no such cluster node '%s'", t)
 		}
 	}
@@ -88,17 +89,17 @@ func (n *cloning) planClone(j *job) (*plan, error) {
 	if err := n.checkCloneStorage(j); err != nil {
 		return nil, err
 	}
-	if err := j.quorate(); err != nil {
+	if err := j.Quorate(); err != nil {
 		return nil, err
 	}
-	m, err := j.config(n.source)
+	m, err := j.Config(n.source)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
-	if m.running() != n.wasRunning {
+	if m.Running() != n.wasRunning {
 		return nil, failure.New("unexpected state change")
 	}
 	source := m.Conf
@@ -115,7 +116,7 @@ func (n *cloning) planClone(j *job) (*plan, error) {
 	if err := n.mayClone(j, source); err != nil {
 		return nil, err
 	}
-	if j.c.vmAt(j.host, n.id) != nil {
+	if j.World.VMAt(j.Host, n.id) != nil {
 		return nil, failure.New("unable to create VM %d: config file already exists", n.id)
 	}
 	return n.planDrives(j, source)
@@ -125,17 +126,17 @@ func (n *cloning) checkCloneStorage(j *job) error {
 	if n.storage == "" {
 		return nil
 	}
-	s, err := j.c.storageOn(j.host, n.storage)
+	s, err := j.World.StorageOn(j.Host, n.storage)
 	if err != nil {
 		return err
 	}
-	if !s.keeps("images") {
+	if !s.Keeps("images") {
 		return failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
 	if n.target == nil {
 		return nil
 	}
-	if _, err := j.c.storageOn(n.target, n.storage); err != nil {
+	if _, err := j.World.StorageOn(n.target, n.storage); err != nil {
 		return err
 	}
 	if !s.Shared {
@@ -159,7 +160,7 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 		if !stored {
 			continue
 		}
-		s, err := j.c.storageNamed(storage)
+		s, err := j.World.StorageNamed(storage)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 		if d.CDROM() {
 			continue
 		}
-		if err := j.all("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
+		if err := j.All("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
 	}
@@ -190,7 +191,7 @@ func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
 	for _, key := range notCloned {
 		delete(p.conf, key)
 	}
-	for _, key := range sorted(source) {
+	for _, key := range world.Sorted(source) {
 		d := vmconf.ParseDrive(source[key])
 		switch {
 		case vmconf.IsUnused(key):
@@ -209,13 +210,13 @@ func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
 	if n.snapshot != "" {
 		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.File, key)
 	}
-	s, v := j.c.volume(j.host, d.File)
+	s, v := j.World.Volume(j.Host, d.File)
 	if n.full || d.CloudInit() || key == "tpmstate0" {
 		if v == nil {
 			return failure.New("Full %s", of)
 		}
 		p.full[key] = true
-	} else if v == nil || n.snapshot != "" || !s.canLink(v) {
+	} else if v == nil || n.snapshot != "" || !s.CanLink(v) {
 		return failure.New("Linked %s", of)
 	}
 	delete(p.conf, key)
@@ -226,19 +227,19 @@ func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
 // clone makes a clone while it holds the locks of both machines: that of the source for itself
 // alone only if that runs, so that of a template many clones can be made at the same time.
 func (n *cloning) clone(j *job) error {
-	l := j.host.file(n.source)
+	l := j.Host.File(n.source)
 	if n.wasRunning {
-		if err := j.lock(l, waitFileOfClone, lockFile(n.source)); err != nil {
+		if err := j.Lock(l, world.WaitFileOfClone, world.LockFile(n.source)); err != nil {
 			return err
 		}
 		defer l.Unlock()
 	} else {
-		if err := j.share(l, waitFileOfClone, lockFile(n.source)); err != nil {
+		if err := j.Share(l, world.WaitFileOfClone, world.LockFile(n.source)); err != nil {
 			return err
 		}
 		defer l.Unshare()
 	}
-	return j.locked(n.id, waitFileOfClone, func() error { return n.cloneLocked(j) })
+	return j.Locked(n.id, world.WaitFileOfClone, func() error { return n.cloneLocked(j) })
 }
 
 func (n *cloning) cloneLocked(j *job) error {
@@ -246,12 +247,12 @@ func (n *cloning) cloneLocked(j *job) error {
 	if err != nil {
 		return err
 	}
-	j.print("creating a clone of VM %d with ID %d", n.source, n.id)
-	if other := j.c.vms[n.id]; other != nil {
-		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
+	j.Print("creating a clone of VM %d with ID %d", n.source, n.id)
+	if other := j.World.VMs[n.id]; other != nil {
+		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.Host.Name, n.id)
 	}
 	n.identify(j, p)
-	m := newVM(j.c, j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
+	m := newVM(j.World, j.Host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
 	var made []string
 	if err := n.cloneDrives(j, p, m, &made); err != nil {
 		return n.undoClone(j, made, err)
@@ -261,16 +262,16 @@ func (n *cloning) cloneLocked(j *job) error {
 
 // identify makes the clone somebody of its own.
 func (n *cloning) identify(j *job, p *plan) {
-	for _, key := range sorted(p.conf) {
+	for _, key := range world.Sorted(p.conf) {
 		if vmconf.IsNet(key) {
 			net := vmconf.ParseNet(p.conf[key])
 			delete(net, "macaddr")
-			p.conf[key] = printNet(j.c, net)
+			p.conf[key] = printNet(j.World, net)
 		}
 	}
-	p.conf["smbios1"] = vmconf.WithUUID(p.conf["smbios1"], vmconf.NewUUID(j.c.rng("uuids")))
+	p.conf["smbios1"] = vmconf.WithUUID(p.conf["smbios1"], vmconf.NewUUID(j.World.RNG("uuids")))
 	if p.conf["vmgenid"] != "" {
-		p.conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
+		p.conf["vmgenid"] = vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	p.conf["name"] = n.name
 	if n.name == "" {
@@ -283,13 +284,13 @@ func (n *cloning) identify(j *job, p *plan) {
 
 // cloneDrives makes the drives one after the other, and writes the configuration after each, so
 // that the machine can be seen to grow.
-func (n *cloning) cloneDrives(j *job, p *plan, m *vm, made *[]string) error {
-	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
-	share := allocates(takes) / p.shares()
-	j.doze(clonePrepares(takes))
+func (n *cloning) cloneDrives(j *job, p *plan, m *world.Guest, made *[]string) error {
+	takes := j.World.Config.Times.Clone.Draw(j.World.RNG("clone"))
+	share := world.Allocates(takes) / p.shares()
+	j.Doze(clonePrepares(takes))
 	for i, key := range p.drives {
 		if i == 1 {
-			if err := j.stage("clone"); err != nil {
+			if err := j.Stage("clone"); err != nil {
 				return err
 			}
 		}
@@ -297,30 +298,30 @@ func (n *cloning) cloneDrives(j *job, p *plan, m *vm, made *[]string) error {
 		if err != nil {
 			return err
 		}
-		if err := j.write(n.id); err != nil {
+		if err := j.Write(n.id); err != nil {
 			return err
 		}
 		p.conf[key] = d.String()
 		m.Conf = maps.Clone(p.conf)
 		m.Conf["lock"] = "clone"
-		j.doze(cloneWrites)
+		j.Doze(cloneWrites)
 	}
 	if len(p.drives) < 2 {
-		if err := j.stage("clone"); err != nil {
+		if err := j.Stage("clone"); err != nil {
 			return err
 		}
 	}
 	if err := j.pauseSignal(takes - clonePrepares(takes) - share*p.shares() - cloneWrites*time.Duration(len(p.drives))); err != nil {
 		return err
 	}
-	if err := j.write(n.id); err != nil {
+	if err := j.Write(n.id); err != nil {
 		return err
 	}
 	m.Conf = p.conf
 	if n.target != nil {
-		m.host = n.target
+		m.Host = n.target
 	}
-	j.c.access.PutInPool(n.id, n.pool)
+	j.World.Access.PutInPool(n.id, n.pool)
 	return nil
 }
 
@@ -340,8 +341,8 @@ func (p *plan) shares() time.Duration {
 // errSignal is errInterrupted in the words of what makes clones.
 var errSignal = failure.New("interrupted by signal")
 
-func (j *patience) pauseSignal(d time.Duration) error {
-	if j.pause(d) != nil {
+func (j *job) pauseSignal(d time.Duration) error {
+	if j.Pause(d) != nil {
 		return errSignal
 	}
 	return nil
@@ -349,51 +350,51 @@ func (j *patience) pauseSignal(d time.Duration) error {
 
 func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
 	kind := map[bool]string{true: "full", false: "linked"}[full]
-	j.print("create %s clone of drive %s (%s)", kind, key, d.File)
-	s, v := j.c.volume(j.host, d.File)
+	j.Print("create %s clone of drive %s (%s)", kind, key, d.File)
+	s, v := j.World.Volume(j.Host, d.File)
 	if v == nil {
 		return d, failure.New("volume '%s' does not exist", d.File)
 	}
-	var copied *volume
+	var copied *world.Volume
 	var err error
 	if full {
 		if n.storage != "" {
-			if s, err = j.c.storageOn(j.host, n.storage); err != nil {
+			if s, err = j.World.StorageOn(j.Host, n.storage); err != nil {
 				return d, err
 			}
 		}
-		copied, err = j.copyVolume(s, v, n.id, cmp.Or(n.format, v.format), d, share, takes, made)
-	} else if copied, err = j.link(s, v, n.id, share*diskShares); err == nil {
-		*made = append(*made, s.volid(copied))
+		copied, err = j.copyVolume(s, v, n.id, cmp.Or(n.format, v.Format), d, share, takes, made)
+	} else if copied, err = j.Link(s, v, n.id, share*diskShares); err == nil {
+		*made = append(*made, s.VolID(copied))
 	}
 	if err != nil {
 		return d, err
 	}
-	d.File, d.Opts["size"] = s.volid(copied), vmconf.PrintSize(copied.size)
+	d.File, d.Opts["size"] = s.VolID(copied), vmconf.PrintSize(copied.Size)
 	delete(d.Opts, "format")
 	return d, nil
 }
 
 // copyVolume makes a full copy of a volume for another machine. What it has made is in made at
 // once, so that it can be removed if the copy fails.
-func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
-	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
+func (j *job) copyVolume(s *world.Store, v *world.Volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*world.Volume, error) {
+	w := world.Wanted{ID: id, Format: format, Size: v.Size, Guest: v.Guest, Takes: share * diskShares}
 	if d.CloudInit() {
-		w = cloudInitWanted(s, id, v.format)
-		w.takes = share
+		w = cloudInitWanted(s, id, v.Format)
+		w.Takes = share
 	}
-	copied, err := j.allocate(s, w)
+	copied, err := j.Allocate(s, w)
 	if err != nil {
 		return nil, err
 	}
-	*made = append(*made, s.volid(copied))
-	j.print("allocated target volume '%s'", s.volid(copied))
+	*made = append(*made, s.VolID(copied))
+	j.Print("allocated target volume '%s'", s.VolID(copied))
 	if d.CloudInit() {
 		return copied, nil
 	}
-	if err := j.transfer(copied.size, takes); err != nil {
+	if err := j.transfer(copied.Size, takes); err != nil {
 		return nil, failure.New("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
-			v.format, copied.format, s.path(v.name), s.path(copied.name), failure.Text(err))
+			v.Format, copied.Format, s.Path(v.Name), s.Path(copied.Name), failure.Text(err))
 	}
 	return copied, nil
 }
@@ -402,7 +403,7 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.
 const transferSteps = 10
 
 // transfer takes the time of a copy, and says how far it is.
-func (j *patience) transfer(size int64, unit time.Duration) error {
+func (j *job) transfer(size int64, unit time.Duration) error {
 	takes := time.Duration(float64(unit) * float64(size) / fullCloneUnit)
 	for i := range transferSteps + 1 {
 		if i > 0 {
@@ -415,7 +416,7 @@ func (j *patience) transfer(size int64, unit time.Duration) error {
 			if i == transferSteps {
 				done = size
 			}
-			j.print("transferred %s of %s (%.2f%%)", printBytes(done), printBytes(size), 100*float64(i)/transferSteps)
+			j.Print("transferred %s of %s (%.2f%%)", printBytes(done), printBytes(size), 100*float64(i)/transferSteps)
 		}
 	}
 	return nil
@@ -433,19 +434,19 @@ func printBytes(n int64) string {
 
 // undoClone removes what a clone that failed has made.
 func (n *cloning) undoClone(j *job, made []string, why error) error {
-	j.p.Sleep(cloneLinger + cloneTidies)
+	j.Process.Sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
-		if err := j.free(volid); err != nil {
-			j.print("%s", failure.Text(err))
+		if err := j.Free(volid); err != nil {
+			j.Print("%s", failure.Text(err))
 		}
 	}
-	if j.c.vmAt(j.host, n.id) != nil {
-		delete(j.c.vms, n.id)
+	if j.World.VMAt(j.Host, n.id) != nil {
+		delete(j.World.VMs, n.id)
 	}
-	if errors.Is(why, errInterrupted) {
+	if errors.Is(why, world.ErrInterrupted) {
 		why = errSignal
 	}
-	return because("clone failed: ", why)
+	return world.Because("clone failed: ", why)
 }
 
 func postTemplate(k *vmCall) (any, error) {
@@ -455,12 +456,12 @@ func postTemplate(k *vmCall) (any, error) {
 	}
 	id := k.id()
 	return k.task("qmtemplate", k.in["vmid"], func(j *job) error {
-		return j.locked(id, waitFile, func() error { return j.makeTemplate(id, disk) })
+		return j.Locked(id, world.WaitFile, func() error { return j.makeTemplate(id, disk) })
 	}), nil
 }
 
-func (j *job) checkTemplate(id int, disk string) (*vm, error) {
-	m, err := j.config(id)
+func (j *job) checkTemplate(id int, disk string) (*world.Guest, error) {
+	m, err := j.Config(id)
 	if err != nil {
 		return nil, err
 	}
@@ -472,7 +473,7 @@ func (j *job) checkTemplate(id int, disk string) (*vm, error) {
 		return nil, failure.New("unable to create template, because VM contains snapshots")
 	case m.Template() && disk == "":
 		return nil, failure.New("you can't convert a template to a template")
-	case m.running():
+	case m.Running():
 		return nil, failure.New("you can't convert a VM to template if VM is running")
 	}
 	return m, nil
@@ -484,26 +485,26 @@ func (j *job) makeTemplate(id int, disk string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.stage("template"); err != nil {
+	if err := j.Stage("template"); err != nil {
 		return err
 	}
-	if err := j.write(id); err != nil {
+	if err := j.Write(id); err != nil {
 		return err
 	}
 	m.Conf["template"] = "1"
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
-		s, v := j.c.volume(j.host, d.File)
-		if d.CDROM() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
+		s, v := j.World.Volume(j.Host, d.File)
+		if d.CDROM() || disk != "" && key != disk || v == nil || !s.CanBase() || strings.Contains(v.Name, "base-") && v.Parent == "" {
 			continue
 		}
-		if v.parent != "" {
+		if v.Parent != "" {
 			return failure.New("you can't convert a linked clone '%s' to a base image", d.File)
 		}
-		if err := j.makeBase(s, v); err != nil {
+		if err := j.MakeBase(s, v); err != nil {
 			return err
 		}
-		d.File = s.volid(v)
+		d.File = s.VolID(v)
 		m.Conf[key] = d.String()
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func getConfig(k *vmCall) (any, error) {
@@ -102,7 +103,7 @@ func (k *vmCall) newUpdate() (*update, error) {
 	if err := vmconf.CheckDrives(u.set); err != nil {
 		return nil, err
 	}
-	complete(k.c, u.set)
+	complete(k.World, u.set)
 	return u, u.mayUpdate(k.job())
 }
 
@@ -151,13 +152,13 @@ func (u *update) consistent() error {
 }
 
 // complete gives network cards their addresses, and draws what may be left to the server.
-func complete(c *World, conf map[string]string) {
+func complete(c *world.World, conf map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
 		case vmconf.IsNet(key):
 			conf[key] = printNet(c, vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
-			conf[key] = vmconf.NewUUID(c.rng("uuids"))
+			conf[key] = vmconf.NewUUID(c.RNG("uuids"))
 		}
 	}
 }
@@ -177,8 +178,8 @@ func (u *update) mayUpdate(j *job) error {
 }
 
 // check refuses a change that does not fit the machine as it is now.
-func (u *update) check(j *job) (*vm, error) {
-	m, err := j.config(u.id)
+func (u *update) check(j *job) (*world.Guest, error) {
+	m, err := j.Config(u.id)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func (u *update) updateNow(j *job) error {
 	if _, err := u.check(j); err != nil {
 		return err
 	}
-	return j.locked(u.id, waitFile, func() error { return u.update(j) })
+	return j.Locked(u.id, world.WaitFile, func() error { return u.update(j) })
 }
 
 func postConfig(k *vmCall) (any, error) {
@@ -230,17 +231,17 @@ func postConfig(k *vmCall) (any, error) {
 	if _, err := u.check(k.job()); err != nil {
 		return nil, err
 	}
-	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], atWork(func(j *job) error {
-		return j.locked(u.id, waitFile, func() error { return u.update(j) })
+	t := k.World.Work(k.node, k.Who, "qmconfig", k.in["vmid"], atWork(func(j *job) error {
+		return j.Locked(u.id, world.WaitFile, func() error { return u.update(j) })
 	}))
 	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
-	if delay > 0 && k.p.Wait(delay, func() bool { return !t.running() }) {
-		if t.failed() {
-			return nil, failure.New("failed to update VM %d: %s", u.id, t.exit)
+	if delay > 0 && k.p.Wait(delay, func() bool { return !t.Running() }) {
+		if t.Failed() {
+			return nil, failure.New("failed to update VM %d: %s", u.id, t.Exit)
 		}
 		return nil, nil
 	}
-	return t.upid, nil
+	return t.UPID, nil
 }
 
 func putUnlink(k *vmCall) (any, error) {
@@ -256,8 +257,8 @@ func (u *update) update(j *job) error {
 	if err != nil {
 		return err
 	}
-	j.print("%s", u.said)
-	if err := j.write(u.id); err != nil {
+	j.Print("%s", u.said)
+	if err := j.Write(u.id); err != nil {
 		return err
 	}
 	set, drop := maps.Clone(u.set), slices.Clone(u.drop)
@@ -268,7 +269,7 @@ func (u *update) update(j *job) error {
 			drop = append(drop, key)
 		}
 	}
-	if err := j.stage("update"); err != nil {
+	if err := j.Stage("update"); err != nil {
 		return err
 	}
 	order := &vmconf.BootChange{Devices: vmconf.BootOrder(m.Conf), Fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
@@ -283,18 +284,18 @@ func (u *update) update(j *job) error {
 		}
 	}
 	m.Settle()
-	if m.running() {
+	if m.Running() {
 		return j.hotplug(m)
 	}
 	return j.apply(m)
 }
 
 // dropKey notes that a key is to go, or removes it where that needs no restart.
-func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) error {
+func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.BootChange) error {
 	value, set := m.Conf[key]
 	waiting := m.Pending[key]
 	if !set && waiting == nil {
-		j.print("cannot delete '%s' - not set in current configuration!", key)
+		j.Print("cannot delete '%s' - not set in current configuration!", key)
 		return nil
 	}
 	if !set {
@@ -309,7 +310,7 @@ func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) e
 		if err := m.Unprotected("can't remove drive '%s'", key); err != nil {
 			return err
 		}
-		if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(value)); err != nil {
+		if err := j.mayChangeDrive(m.ID, vmconf.ParseDrive(value)); err != nil {
 			return err
 		}
 		if waiting != nil {
@@ -318,7 +319,7 @@ func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) e
 			}
 		}
 	case key == "tags":
-		if err := j.mayTag(m.id, value, ""); err != nil {
+		if err := j.mayTag(m.ID, value, ""); err != nil {
 			return err
 		}
 		delete(m.Conf, key)
@@ -328,7 +329,7 @@ func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) e
 			return err
 		}
 	default:
-		if err := j.mayUseDevices(m.id, "", map[string]string{key: value}); err != nil {
+		if err := j.mayUseDevices(m.ID, "", map[string]string{key: value}); err != nil {
 			return err
 		}
 	}
@@ -337,12 +338,12 @@ func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) e
 }
 
 // dropVolume removes a volume that no drive has.
-func (j *job) dropVolume(m *vm, key, value string) error {
+func (j *job) dropVolume(m *world.Guest, key, value string) error {
 	d := vmconf.ParseDrive(value)
 	if err := m.Unprotected("can't remove unused disk '%s'", d.File); err != nil {
 		return err
 	}
-	if err := j.onVM(m.id, "", "VM.Config.Disk"); err != nil {
+	if err := j.OnVM(m.ID, "", "VM.Config.Disk"); err != nil {
 		return err
 	}
 	if err := j.discard(m, key, d); err != nil {
@@ -356,15 +357,15 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
-		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
+		return j.OnVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
 	case d.CDROM():
-		return j.onVM(id, "", "VM.Config.CDROM")
+		return j.OnVM(id, "", "VM.Config.CDROM")
 	}
-	return j.onVM(id, "", "VM.Config.Disk")
+	return j.OnVM(id, "", "VM.Config.Disk")
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.
-func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmconf.BootChange) error {
+func (j *job) setKey(m *world.Guest, key, value string, all map[string]string, order *vmconf.BootChange) error {
 	if waiting := m.Pending[key]; waiting != nil && *waiting == value {
 		return nil
 	}
@@ -372,23 +373,23 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmc
 	case vmconf.IsDrive(key):
 		return j.setDrive(m, key, value, order)
 	case key == "tags":
-		if err := j.mayTag(m.id, m.Conf[key], value); err != nil {
+		if err := j.mayTag(m.ID, m.Conf[key], value); err != nil {
 			return err
 		}
-		value = normalTags(j.c, value)
+		value = normalTags(j.World, value)
 	case vmconf.IsNet(key) && m.Conf[key] != "":
 		if err := j.mayUseBridges(map[string]string{key: m.Conf[key]}); err != nil {
 			return err
 		}
 	case key == "cipassword":
-		m.Record(key, vmconf.Hashed(value, j.c.rng("passwords")), m.running())
+		m.Record(key, vmconf.Hashed(value, j.World.RNG("passwords")), m.Running())
 		return nil
 	case key == "boot" && strings.HasPrefix(value, "order="):
 		if err := m.CheckBootOrder(value, all); err != nil {
 			return err
 		}
 	default:
-		if err := j.mayUseDevices(m.id, "", map[string]string{key: value}); err != nil {
+		if err := j.mayUseDevices(m.ID, "", map[string]string{key: value}); err != nil {
 			return err
 		}
 	}
@@ -396,11 +397,11 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmc
 	return nil
 }
 
-func (j *job) setDrive(m *vm, key, value string, order *vmconf.BootChange) error {
+func (j *job) setDrive(m *world.Guest, key, value string, order *vmconf.BootChange) error {
 	d := vmconf.ParseDrive(value)
 	for _, of := range []string{m.Conf[key], value} {
 		if of != "" {
-			if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(of)); err != nil {
+			if err := j.mayChangeDrive(m.ID, vmconf.ParseDrive(of)); err != nil {
 				return err
 			}
 		}
@@ -411,7 +412,7 @@ func (j *job) setDrive(m *vm, key, value string, order *vmconf.BootChange) error
 			return err
 		}
 	}
-	made, err := j.drives(m.id, m.Effective(), map[string]string{key: value}, "")
+	made, err := j.drives(m.ID, m.Effective(), map[string]string{key: value}, "")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // waitFileOfCreate is how long a new configuration is waited for.
@@ -45,7 +46,7 @@ func postVM(k *vmCall) (any, error) {
 	if err := vmconf.CheckSSHKeys(n.conf); err != nil {
 		return nil, err
 	}
-	if err := j.quorate(); err != nil {
+	if err := j.Quorate(); err != nil {
 		return nil, err
 	}
 	if err := n.mayCreate(j); err != nil {
@@ -69,28 +70,28 @@ func (n *creation) mayCreate(j *job) error {
 		return err
 	}
 	if n.storage != "" {
-		if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
+		if err := j.All("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
 	}
 	if n.ha {
-		if err := j.all("/", "Sys.Console"); err != nil {
+		if err := j.All("/", "Sys.Console"); err != nil {
 			return err
 		}
 	}
 	if n.start {
-		if err := j.onVM(n.id, n.pool, "VM.PowerMgmt"); err != nil {
+		if err := j.OnVM(n.id, n.pool, "VM.PowerMgmt"); err != nil {
 			return err
 		}
 	}
-	if j.onVM(n.id, n.pool, "VM.Allocate") != nil {
+	if j.OnVM(n.id, n.pool, "VM.Allocate") != nil {
 		return &failure.Error{Status: 403, Reason: "Permission check failed"}
 	}
 	return nil
 }
 
 func (j *job) poolExists(name string) error {
-	if name != "" && j.c.access.Pools[name] == nil {
+	if name != "" && j.World.Access.Pools[name] == nil {
 		return failure.Denied("pool '%s' does not exist", name)
 	}
 	return nil
@@ -114,78 +115,78 @@ func (n *creation) checkCreation(j *job) error {
 	if err := vmconf.CheckDrives(n.conf); err != nil {
 		return err
 	}
-	complete(j.c, n.conf)
+	complete(j.World, n.conf)
 	return nil
 }
 
 // reserve puts an empty configuration where the virtual machine's will be.
 func (j *job) reserve(id int) error {
-	return j.locked(id, waitFileOfCreate, func() error {
-		if m := j.c.vms[id]; m != nil {
-			return failure.New("VM %d already exists on node '%s'", id, m.host.Name)
+	return j.Locked(id, waitFileOfCreate, func() error {
+		if m := j.World.VMs[id]; m != nil {
+			return failure.New("VM %d already exists on node '%s'", id, m.Host.Name)
 		}
-		newVM(j.c, j.host, id, map[string]string{"lock": "create"})
+		newVM(j.World, j.Host, id, map[string]string{"lock": "create"})
 		return nil
 	})
 }
 
-func newVM(c *World, h *host, id int, conf map[string]string) *vm {
-	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: c.Clock}
-	c.vms[id] = m
+func newVM(c *world.World, h *world.Node, id int, conf map[string]string) *world.Guest {
+	m := &world.Guest{Config: vmconf.New(conf), ID: id, Host: h, State: "stopped", Since: c.Clock}
+	c.VMs[id] = m
 	return m
 }
 
 // create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is
 // left.
 func (n *creation) create(j *job) error {
-	err := j.locked(n.id, waitFileOfClone, func() error {
+	err := j.Locked(n.id, world.WaitFileOfClone, func() error {
 		if err := n.build(j); err != nil {
-			return because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
+			return world.Because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
 		}
 		return nil
 	})
 	if err != nil {
-		if m := j.c.vmAt(j.host, n.id); m != nil && m.Conf["lock"] == "create" {
-			delete(j.c.vms, n.id)
+		if m := j.World.VMAt(j.Host, n.id); m != nil && m.Conf["lock"] == "create" {
+			delete(j.World.VMs, n.id)
 		}
 		return err
 	}
 	if n.ha {
-		j.print("Add as HA resource")
-		j.c.ha.add(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
+		j.Print("Add as HA resource")
+		j.World.HA.Add(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
 	}
 	if n.start {
-		j.print("Execute autostart")
-		startTask(j.c, j.host, j.who, n.id)
+		j.Print("Execute autostart")
+		startTask(j.World, j.Host, j.Who, n.id)
 	}
 	return nil
 }
 
 func (n *creation) build(j *job) error {
-	m, err := j.config(n.id)
+	m, err := j.Config(n.id)
 	if err != nil {
 		return err
 	}
-	if err := j.stage("create"); err != nil {
+	if err := j.Stage("create"); err != nil {
 		return err
 	}
 	conf := maps.Clone(n.conf)
-	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.c.Clock.Unix())
+	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.World.Clock.Unix())
 	made, err := j.drives(n.id, conf, n.conf, n.storage)
 	if err != nil {
 		return err
 	}
 	maps.Copy(conf, made)
 	if err := n.finishConf(j, conf); err != nil {
-		for _, key := range sorted(made) {
+		for _, key := range world.Sorted(made) {
 			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
-				_ = j.free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
+				_ = j.Free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
 			}
 		}
 		return err
 	}
 	m.Conf = conf
-	j.c.access.PutInPool(n.id, n.pool)
+	j.World.Access.PutInPool(n.id, n.pool)
 	return nil
 }
 
@@ -195,21 +196,21 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 		conf["boot"] = vmconf.DefaultBootOrder(conf)
 	}
 	if conf["smbios1"] == "" {
-		conf["smbios1"] = "uuid=" + vmconf.NewUUID(j.c.rng("uuids"))
+		conf["smbios1"] = "uuid=" + vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	if conf["vmgenid"] == "" {
-		conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
+		conf["vmgenid"] = vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	if tags, given := conf["tags"]; given {
 		if err := j.mayTag(n.id, "", tags); err != nil {
 			return err
 		}
-		conf["tags"] = normalTags(j.c, tags)
+		conf["tags"] = normalTags(j.World, tags)
 	}
-	return j.write(n.id)
+	return j.Write(n.id)
 }
 
 // startTask starts a virtual machine in a task of its own.
-func startTask(c *World, h *host, who *access.Identity, id int) {
-	c.work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
+func startTask(c *world.World, h *world.Node, who *access.Identity, id int) {
+	c.Work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
@@ -19,23 +20,23 @@ func deleteVM(k *vmCall) (any, error) {
 		return nil, err
 	}
 	return k.task("qmdestroy", k.in["vmid"], func(j *job) error {
-		return j.locked(id, waitFile, func() error { return j.destroy(id, purge, unreferenced, skiplock) })
+		return j.Locked(id, world.WaitFile, func() error { return j.destroy(id, purge, unreferenced, skiplock) })
 	}), nil
 }
 
 // checkDestroy refuses to destroy what must not be.
-func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
-	m, err := j.config(id)
+func (j *job) checkDestroy(id int, purge bool) (*world.Guest, error) {
+	m, err := j.Config(id)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.Unprotected("can't remove VM %d", id); err != nil {
 		return nil, err
 	}
-	if !purge && j.c.ha.manages(id) {
+	if !purge && j.World.HA.Manages(id) {
 		return nil, failure.New("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
 	}
-	if m.running() {
+	if m.Running() {
 		return nil, failure.New("VM %d is running - destroy failed", id)
 	}
 	return m, nil
@@ -54,38 +55,38 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	if err := j.notLinked(m); err != nil {
 		return err
 	}
-	if err := j.write(id); err != nil {
+	if err := j.Write(id); err != nil {
 		return err
 	}
-	takes := j.c.cfg.Times.Delete.Draw(j.c.rng("delete"))
-	if err := j.stage("destroy"); err != nil {
+	takes := j.World.Config.Times.Delete.Draw(j.World.RNG("delete"))
+	if err := j.Stage("destroy"); err != nil {
 		return err
 	}
-	if err := j.pause(takes - takes/destroyedShare); err != nil {
+	if err := j.Pause(takes - takes/destroyedShare); err != nil {
 		return err
 	}
 	j.removeVolumes(m, unreferenced)
 	m.Conf, m.Pending, m.Snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
-	j.c.access.ForgetVM(id)
+	j.World.Access.ForgetVM(id)
 	if purge {
-		j.print("purging VM %d from related configurations..", id)
-		if j.c.ha.manages(id) {
-			j.c.ha.remove(id)
-			j.print("NOTE: removed VM %d from HA resource configuration.", id)
+		j.Print("purging VM %d from related configurations..", id)
+		if j.World.HA.Manages(id) {
+			j.World.HA.Remove(id)
+			j.Print("NOTE: removed VM %d from HA resource configuration.", id)
 		}
 	}
-	j.p.Sleep(takes / destroyedShare) // past the point of return, nothing interrupts it
-	delete(j.c.vms, id)
+	j.Process.Sleep(takes / destroyedShare) // past the point of return, nothing interrupts it
+	delete(j.World.VMs, id)
 	return nil
 }
 
 // notLinked refuses to destroy a template of which there are linked clones.
-func (j *job) notLinked(m *vm) error {
+func (j *job) notLinked(m *world.Guest) error {
 	if !m.Template() {
 		return nil
 	}
 	for _, volid := range vmconf.VolumesOf(m.Conf) {
-		if s, v := j.c.volume(j.host, volid); v != nil && s.linkedTo(j.host, v) {
+		if s, v := j.World.Volume(j.Host, volid); v != nil && s.LinkedTo(j.Host, v) {
 			return failure.New("base volume '%s' is still in use by linked cloned", volid)
 		}
 	}
@@ -94,7 +95,7 @@ func (j *job) notLinked(m *vm) error {
 
 // removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over,
 // and the log says so.
-func (j *job) removeVolumes(m *vm, unreferenced bool) {
+func (j *job) removeVolumes(m *world.Guest, unreferenced bool) {
 	all := vmconf.VolumesOf(m.Conf)
 	for _, s := range m.Snaps {
 		if state := s.Conf["vmstate"]; state != "" {
@@ -107,31 +108,31 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 		}
 	}
 	if unreferenced {
-		all = append(all, volumesNamed(j.c, j.host, m.id)...)
+		all = append(all, volumesNamed(j.World, j.Host, m.ID)...)
 	}
 	slices.Sort(all)
 	for _, volid := range slices.Compact(all) {
 		_, name, _ := vmconf.SplitVolume(volid)
-		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id {
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.ID {
 			continue
 		}
-		if err := j.free(volid); err != nil {
-			j.print("Could not remove disk '%s', check manually: %s", volid, failure.Text(err))
+		if err := j.Free(volid); err != nil {
+			j.Print("Could not remove disk '%s', check manually: %s", volid, failure.Text(err))
 		}
 	}
 }
 
 // volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func volumesNamed(c *World, h *host, id int) []string {
+func volumesNamed(c *world.World, h *world.Node, id int) []string {
 	var all []string
-	for _, name := range sorted(c.storages) {
-		s := c.storages[name]
-		if !s.on(h) {
+	for _, name := range world.Sorted(c.Storages) {
+		s := c.Storages[name]
+		if !s.On(h) {
 			continue
 		}
-		for _, vol := range sorted(s.at(h)) {
-			if v := s.at(h)[vol]; v.vmid == id && v.content == "images" {
-				all = append(all, s.volid(v))
+		for _, vol := range world.Sorted(s.At(h)) {
+			if v := s.At(h)[vol]; v.VMID == id && v.Content == "images" {
+				all = append(all, s.VolID(v))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // resizeTakes is how long a disk takes to grow.
@@ -20,8 +21,8 @@ func putResize(k *vmCall) (any, error) {
 	}
 	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.Is("skiplock")
 	return k.task("resize", k.in["vmid"], func(j *job) error {
-		return j.locked(id, waitFile, func() error {
-			m, err := j.config(id)
+		return j.Locked(id, world.WaitFile, func() error {
+			m, err := j.Config(id)
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func putResize(k *vmCall) (any, error) {
 
 // resize makes a disk larger. An absolute size that it has already is nothing to do; a step is
 // taken again whenever it is asked for.
-func (j *job) resize(m *vm, key, size string) error {
+func (j *job) resize(m *world.Guest, key, size string) error {
 	if m.Conf[key] == "" {
 		return failure.New("disk '%s' does not exist", key)
 	}
@@ -52,25 +53,25 @@ func (j *job) resize(m *vm, key, size string) error {
 	case !stored:
 		return failure.New("disk '%s' has no associated volume", key)
 	}
-	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+	if err := j.All("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
-	s, v := j.c.volume(j.host, d.File)
+	s, v := j.World.Volume(j.Host, d.File)
 	if v == nil {
 		return failure.New("volume '%s' does not exist", d.File)
 	}
 	text, step := strings.CutPrefix(size, "+")
 	want := vmconf.ParseSize(text)
 	if step {
-		want += v.size
+		want += v.Size
 	}
 	switch {
-	case want < v.size:
+	case want < v.Size:
 		return failure.New("shrinking disks is not supported")
-	case want == v.size:
+	case want == v.Size:
 		return nil
-	case want-v.size > s.room(j.host):
-		return s.full(v)
+	case want-v.Size > s.Room(j.Host):
+		return s.Full(v)
 	}
 	if err := j.grow(s, v, want, m); err != nil {
 		return err
@@ -80,19 +81,19 @@ func (j *job) resize(m *vm, key, size string) error {
 	return nil
 }
 
-func (j *job) grow(s *storage, v *volume, size int64, m *vm) error {
-	if err := j.stage("resize"); err != nil {
+func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest) error {
+	if err := j.Stage("resize"); err != nil {
 		return err
 	}
-	if err := j.pause(resizeTakes); err != nil {
+	if err := j.Pause(resizeTakes); err != nil {
 		return err
 	}
-	if err := j.write(m.id); err != nil {
+	if err := j.Write(m.ID); err != nil {
 		return err
 	}
-	v.size = size
-	if s.files() && !m.running() {
-		j.print("Image resized.")
+	v.Size = size
+	if s.Files() && !m.Running() {
+		j.Print("Image resized.")
 	}
 	return nil
 }
@@ -123,19 +124,19 @@ func postMove(k *vmCall) (any, error) {
 		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
 	}
 	j := k.job()
-	if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
+	if err := j.All("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
 	if _, err := n.checkMove(j); err != nil {
 		return nil, err
 	}
 	return k.task("qmmove", k.in["vmid"], func(j *job) error {
-		return j.locked(n.id, waitFile, func() error { return n.move(j) })
+		return j.Locked(n.id, world.WaitFile, func() error { return n.move(j) })
 	}), nil
 }
 
-func (n moving) checkMove(j *job) (*vm, error) {
-	m, err := j.config(n.id)
+func (n moving) checkMove(j *job) (*world.Guest, error) {
+	m, err := j.Config(n.id)
 	if err != nil {
 		return nil, err
 	}
@@ -150,20 +151,20 @@ func (n moving) checkMove(j *job) (*vm, error) {
 	}
 	d := vmconf.ParseDrive(m.Conf[n.key])
 	from, _, stored := vmconf.SplitVolume(d.File)
-	_, v := j.c.volume(j.host, d.File)
+	_, v := j.World.Volume(j.Host, d.File)
 	switch {
 	case !stored:
 		return nil, failure.New("disk '%s' has no associated volume", n.key)
 	case d.Disc():
 		return nil, failure.New("you can't move a cdrom")
-	case from == n.storage && (n.format == "" || v == nil || v.format == n.format):
+	case from == n.storage && (n.format == "" || v == nil || v.Format == n.format):
 		return nil, failure.New("you can't move to the same storage with same format")
 	}
-	s, err := j.c.storageOn(j.host, n.storage)
+	s, err := j.World.StorageOn(j.Host, n.storage)
 	if err != nil {
 		return nil, err
 	}
-	if !s.keeps("images") {
+	if !s.Keeps("images") {
 		return nil, failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
 	if n.remove && m.UsedElsewhere(n.key, d.File) {
@@ -180,51 +181,51 @@ func (n moving) move(j *job) error {
 	}
 	d := vmconf.ParseDrive(m.Conf[n.key])
 	from, _, _ := vmconf.SplitVolume(d.File)
-	_, v := j.c.volume(j.host, d.File)
+	_, v := j.World.Volume(j.Host, d.File)
 	if v == nil {
 		return failure.New("volume '%s' does not exist", d.File)
 	}
-	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.File, from, n.storage)
+	j.Print("copying volume '%s' from current storage '%s' to target storage '%s'", d.File, from, n.storage)
 	if m.UsedElsewhere(n.key, d.File) {
-		j.print("moving disk with snapshots, snapshots will not be moved!")
+		j.Print("moving disk with snapshots, snapshots will not be moved!")
 	}
-	j.print("create full clone of drive %s (%s)", n.key, d.File)
-	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
+	j.Print("create full clone of drive %s (%s)", n.key, d.File)
+	takes := j.World.Config.Times.Clone.Draw(j.World.RNG("clone"))
 	var made []string
-	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, allocates(takes), takes, &made)
-	if s := j.c.storages[n.storage]; err == nil && m.Template() && s.canBase() {
-		err = j.makeBase(s, copied)
-		made = []string{s.volid(copied)}
+	copied, err := j.copyVolume(j.World.Storages[n.storage], v, n.id, cmp.Or(n.format, v.Format), d, world.Allocates(takes), takes, &made)
+	if s := j.World.Storages[n.storage]; err == nil && m.Template() && s.CanBase() {
+		err = j.MakeBase(s, copied)
+		made = []string{s.VolID(copied)}
 	}
 	if err == nil {
-		err = j.write(n.id)
+		err = j.Write(n.id)
 	}
 	if err != nil {
 		for _, volid := range made {
-			if err := j.free(volid); err != nil {
-				j.print("%s", failure.Text(err))
+			if err := j.Free(volid); err != nil {
+				j.Print("%s", failure.Text(err))
 			}
 		}
-		return because("storage migration failed: ", err)
+		return world.Because("storage migration failed: ", err)
 	}
 	old := d.File
-	d.File, d.Opts["size"] = n.storage+":"+copied.name, vmconf.PrintSize(copied.size)
+	d.File, d.Opts["size"] = n.storage+":"+copied.Name, vmconf.PrintSize(copied.Size)
 	m.Conf[n.key] = d.String()
 	return n.leave(j, m, old)
 }
 
 // leave is what becomes of the disk that was copied.
-func (n moving) leave(j *job, m *vm, old string) error {
+func (n moving) leave(j *job, m *world.Guest, old string) error {
 	if n.remove {
-		j.print("removing source volume '%s' after successful copy", old)
-		if err := j.free(old); err != nil {
-			j.print("%s", failure.Text(err))
+		j.Print("removing source volume '%s' after successful copy", old)
+		if err := j.Free(old); err != nil {
+			j.Print("%s", failure.Text(err))
 		}
 		return nil
 	}
 	key, err := vmconf.AddUnused(m.Conf, old)
 	if err == nil {
-		j.print("adding source volume '%s' as '%s' to config", old, key)
+		j.Print("adding source volume '%s' as '%s' to config", old, key)
 	}
 	return err
 }
@@ -232,7 +233,7 @@ func (n moving) leave(j *job, m *vm, old string) error {
 // reassign gives a disk to another machine.
 func (k *vmCall) reassign(n moving, target int, key string) (any, error) {
 	j := k.job()
-	if err := j.onVM(target, "", "VM.Config.Disk"); err != nil {
+	if err := j.OnVM(target, "", "VM.Config.Disk"); err != nil {
 		return nil, err
 	}
 	if target == n.id {
@@ -243,34 +244,34 @@ func (k *vmCall) reassign(n moving, target int, key string) (any, error) {
 		return nil, err
 	}
 	storage, _, _ := vmconf.SplitVolume(d.File)
-	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+	if err := j.All("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
 	id := fmt.Sprintf("%d-%s>%d-%s", n.id, n.key, target, key)
 	return k.task("qmmove", id, func(j *job) error {
-		return j.locked(n.id, waitFile, func() error {
-			return j.locked(target, waitFile, func() error { return n.reassign(j, target, key) })
+		return j.Locked(n.id, world.WaitFile, func() error {
+			return j.Locked(target, world.WaitFile, func() error { return n.reassign(j, target, key) })
 		})
 	}), nil
 }
 
-func (n moving) checkReassign(j *job, target int, key string) (from, to *vm, d vmconf.Drive, err error) {
-	from, to = j.c.vms[n.id], j.c.vms[target]
+func (n moving) checkReassign(j *job, target int, key string) (from, to *world.Guest, d vmconf.Drive, err error) {
+	from, to = j.World.VMs[n.id], j.World.VMs[target]
 	switch {
 	case from == nil:
 		return nil, nil, d, failure.New("could not find VM %d", n.id)
 	case to == nil:
 		return nil, nil, d, failure.New("could not find target VM %d", target)
-	case from.host != to.host:
-		return nil, nil, d, failure.New("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
+	case from.Host != to.Host:
+		return nil, nil, d, failure.New("Both VMs need to be on the same node (%s != %s)", from.Host.Name, to.Host.Name)
 	}
-	for _, m := range []*vm{from, to} {
+	for _, m := range []*world.Guest{from, to} {
 		if err := m.Unlocked(); err != nil {
 			return nil, nil, d, err
 		}
 	}
 	d = vmconf.ParseDrive(from.Conf[n.key])
-	_, v := j.c.volume(j.host, d.File)
+	_, v := j.World.Volume(j.Host, d.File)
 	switch {
 	case from.Template() || to.Template():
 		err = failure.New("Can't move disks from or to template VMs")
@@ -284,7 +285,7 @@ func (n moving) checkReassign(j *job, target int, key string) (from, to *vm, d v
 		err = failure.New("Volume '%s' not managed by PVE", d.File)
 	case from.UsedElsewhere(n.key, d.File):
 		err = failure.New("Can't move disk used by a snapshot to another VM")
-	case from.running() && !vmconf.IsUnused(n.key):
+	case from.Running() && !vmconf.IsUnused(n.key):
 		err = failure.New("Cannot move disk to another VM while the source VM is running - detach first")
 	}
 	return from, to, d, err
@@ -295,28 +296,28 @@ func (n moving) reassign(j *job, target int, key string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.write(n.id); err != nil {
+	if err := j.Write(n.id); err != nil {
 		return err
 	}
-	j.print("reassign disk '%s' from VM '%d' as '%s' to VM '%d'", n.key, n.id, key, target)
-	s, v := j.c.volume(j.host, d.File)
-	delete(s.at(j.host), v.name)
-	v.name, v.vmid = s.freeName(j.host, target, v.format), target
-	s.at(j.host)[v.name] = v
-	j.print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
+	j.Print("reassign disk '%s' from VM '%d' as '%s' to VM '%d'", n.key, n.id, key, target)
+	s, v := j.World.Volume(j.Host, d.File)
+	delete(s.At(j.Host), v.Name)
+	v.Name, v.VMID = s.FreeName(j.Host, target, v.Format), target
+	s.At(j.Host)[v.Name] = v
+	j.Print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
 	delete(from.Conf, n.key)
 	order := &vmconf.BootChange{Devices: vmconf.BootOrder(from.Conf)}
 	order.Without(&from.Config, n.key)
 	if err := j.apply(from); err != nil {
 		return err
 	}
-	d.File = s.volid(v)
+	d.File = s.VolID(v)
 	if vmconf.IsUnused(key) {
 		to.Conf[key] = d.File
 		return nil
 	}
 	to.Wait(key, d.String())
-	if to.running() {
+	if to.Running() {
 		return j.hotplug(to)
 	}
 	return j.apply(to)
@@ -338,16 +339,16 @@ func getFeature(k *vmCall) (any, error) {
 	has := 1
 	for _, key := range vmconf.DrivesOf(conf) {
 		d := vmconf.ParseDrive(conf[key])
-		s, v := k.c.volume(k.node, d.File)
+		s, v := k.World.Volume(k.node, d.File)
 		if d.CDROM() {
 			continue
 		}
-		if v == nil || k.in["feature"] == "snapshot" && !s.canSnapshot(v) || k.in["feature"] == "clone" && !s.canLink(v) {
+		if v == nil || k.in["feature"] == "snapshot" && !s.CanSnapshot(v) || k.in["feature"] == "clone" && !s.CanLink(v) {
 			has = 0
 		}
 	}
 	nodes := []any{}
-	for _, h := range k.c.hosts {
+	for _, h := range k.World.Nodes {
 		if k.sharedWith(conf, h) {
 			nodes = append(nodes, h.Name)
 		}
@@ -357,12 +358,12 @@ func getFeature(k *vmCall) (any, error) {
 
 // sharedWith reports whether a host has the same disks: those on storages that are shared, or that
 // are said to be there.
-func (k *vmCall) sharedWith(conf map[string]string, h *host) bool {
+func (k *vmCall) sharedWith(conf map[string]string, h *world.Node) bool {
 	for _, volid := range vmconf.VolumesOf(conf) {
 		name, _, _ := vmconf.SplitVolume(volid)
-		s := k.c.storages[name]
+		s := k.World.Storages[name]
 		switch {
-		case s == nil || s.disabled() || !s.on(h):
+		case s == nil || s.Disabled() || !s.On(h):
 			return false
 		case len(s.Hosts) == 0 && !s.Shared && h != k.node:
 			return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 //nolint:gosec // it is what the server tells changes by
@@ -18,11 +19,11 @@ const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enab
 	macfilter?:bool ndp?:bool policy_in?:enum(ACCEPT,REJECT,DROP) policy_out?:enum(ACCEPT,REJECT,DROP) radv?:bool`
 
 // firewallDigest is of the file that the options are in; there is none while none is set.
-func firewallDigest(m *vm) string {
+func firewallDigest(m *world.Guest) string {
 	var b strings.Builder
-	if len(m.fw) > 0 {
+	if len(m.Firewall) > 0 {
 		b.WriteString("[OPTIONS]\n\n")
-		vmconf.Text(&b, m.fw)
+		vmconf.Text(&b, m.Firewall)
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
 	return hex.EncodeToString(sum[:])
@@ -30,11 +31,11 @@ func firewallDigest(m *vm) string {
 
 func getFirewall(k *vmCall) (any, error) {
 	all := map[string]any{}
-	m := k.c.vms[k.id()]
+	m := k.World.VMs[k.id()]
 	if m == nil { // whose options are as empty as those of any other
-		m = &vm{}
+		m = &world.Guest{}
 	}
-	for key, value := range m.fw {
+	for key, value := range m.Firewall {
 		all[key] = value
 		if value == "0" || value == "1" {
 			all[key] = int(value[0] - '0')
@@ -52,10 +53,10 @@ func putFirewall(k *vmCall) (any, error) {
 	if d := k.in["digest"]; d != "" && d != firewallDigest(m) {
 		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
-	if err := k.job().write(m.id); err != nil {
+	if err := k.job().Write(m.ID); err != nil {
 		return nil, err
 	}
-	fw := maps.Clone(m.fw)
+	fw := maps.Clone(m.Firewall)
 	if fw == nil {
 		fw = map[string]string{}
 	}
@@ -67,6 +68,6 @@ func putFirewall(k *vmCall) (any, error) {
 			fw[key] = value
 		}
 	}
-	m.fw = fw
+	m.Firewall = fw
 	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // migrateSpeed is how many bytes go from host to host in a second.
@@ -20,11 +21,11 @@ const migrateTakes = 2 * time.Second
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.
-func missing(c *World, conf map[string]string, h *host) []string {
+func missing(c *world.World, conf map[string]string, h *world.Node) []string {
 	var all []string
 	for _, key := range vmconf.DrivesOf(conf) {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
-		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
+		if s := c.Storages[name]; stored && (s == nil || !s.On(h)) {
 			all = append(all, name)
 		}
 	}
@@ -32,11 +33,11 @@ func missing(c *World, conf map[string]string, h *host) []string {
 }
 
 // localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
-func localVolumes(c *World, conf map[string]string) map[string]string {
+func localVolumes(c *world.World, conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
-		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
+		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && c.Storages[name] != nil && !c.Storages[name].Shared {
 			local[key] = vmconf.ParseDrive(value).File
 		}
 	}
@@ -45,11 +46,11 @@ func localVolumes(c *World, conf map[string]string) map[string]string {
 
 // allLocal are the volumes that lie with a machine's host, those that wait for its next start and
 // those of its snapshots among them. Each has one key.
-func allLocal(c *World, m *vm) map[string]string {
+func allLocal(c *world.World, m *world.Guest) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {
 		local := localVolumes(c, conf)
-		for _, key := range sorted(local) {
+		for _, key := range world.Sorted(local) {
 			if volid := local[key]; !seen[volid] {
 				seen[volid], all[in+key] = true, volid
 			}
@@ -64,7 +65,7 @@ func allLocal(c *World, m *vm) map[string]string {
 }
 
 func getMigrate(k *vmCall) (any, error) {
-	if err := k.job().quorate(); err != nil {
+	if err := k.job().Quorate(); err != nil {
 		return nil, err
 	}
 	m, err := k.vm()
@@ -75,12 +76,12 @@ func getMigrate(k *vmCall) (any, error) {
 		return nil, err
 	}
 	allowed, barred := []any{}, map[string]any{}
-	for _, h := range k.c.hosts {
+	for _, h := range k.World.Nodes {
 		if h == k.node {
 			continue
 		}
 		why := map[string]any{}
-		if missing := missing(k.c, m.Conf, h); len(missing) > 0 {
+		if missing := missing(k.World, m.Conf, h); len(missing) > 0 {
 			why["unavailable_storages"] = missing
 		} else {
 			allowed = append(allowed, h.Name)
@@ -88,10 +89,10 @@ func getMigrate(k *vmCall) (any, error) {
 		barred[h.Name] = why
 	}
 	answer := map[string]any{
-		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": localDisks(m, k.c),
+		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": world.Number(m.Running()), "has-dbus-vmstate": 1, "local_disks": localDisks(m, k.World),
 		"local_resources": localResources(m.Conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
 	}
-	if k.c.ha.manages(m.id) {
+	if k.World.HA.Manages(m.ID) {
 		answer["dependent-ha-resources"] = []any{}
 	}
 	return answer, nil
@@ -100,7 +101,7 @@ func getMigrate(k *vmCall) (any, error) {
 // localResources are the host's own devices that a machine uses.
 func localResources(conf map[string]string) []any {
 	all := []any{}
-	for _, key := range sorted(conf) {
+	for _, key := range world.Sorted(conf) {
 		stem := strings.TrimRight(key, "0123456789")
 		device := stem == "hostpci" || stem == "usb" && !strings.EqualFold(conf[key], "spice") || stem == "serial" && conf[key] != "socket"
 		if device && !strings.Contains(conf[key], "mapping=") {
@@ -110,19 +111,19 @@ func localResources(conf map[string]string) []any {
 	return all
 }
 
-func localDisks(m *vm, c *World) []any {
+func localDisks(m *world.Guest, c *world.World) []any {
 	all := []any{}
 	local := localVolumes(c, m.Conf)
-	for _, key := range sorted(local) {
-		_, v := c.volume(m.host, local[key])
+	for _, key := range world.Sorted(local) {
+		_, v := c.Volume(m.Host, local[key])
 		d := vmconf.ParseDrive(m.Conf[key])
 		disk := map[string]any{
-			"volid": local[key], "drivename": key, "cdrom": number(d.CDROM()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
-			"is_attached": number(!vmconf.IsUnused(key)), "is_unused": number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
+			"volid": local[key], "drivename": key, "cdrom": world.Number(d.CDROM()), "is_cloudinit": world.Number(d.CloudInit()), "shared": 0,
+			"is_attached": world.Number(!vmconf.IsUnused(key)), "is_unused": world.Number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": world.Number(key == "tpmstate0"),
 			"replicate": 1, "size": 0,
 		}
 		if v != nil {
-			disk["size"] = v.size
+			disk["size"] = v.Size
 		}
 		all = append(all, disk)
 	}
@@ -132,7 +133,7 @@ func localDisks(m *vm, c *World) []any {
 // migration is a machine that is to move.
 type migration struct {
 	id      int
-	target  *host
+	target  *world.Node
 	online  bool
 	disks   bool // local ones move too, even while the machine runs
 	started time.Time
@@ -143,10 +144,10 @@ func postMigrate(k *vmCall) (any, error) {
 		return nil, failure.OfParameter("target", "target is local node.")
 	}
 	j := k.job()
-	if err := j.quorate(); err != nil {
+	if err := j.Quorate(); err != nil {
 		return nil, err
 	}
-	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.Is("online"), disks: k.in.Is("with-local-disks")}
+	n := migration{id: k.id(), target: k.World.Node(k.in["target"]), online: k.in.Is("online"), disks: k.in.Is("with-local-disks")}
 	if n.target == nil {
 		return nil, failure.New("no such cluster node '%s'", k.in["target"])
 	}
@@ -160,31 +161,31 @@ func postMigrate(k *vmCall) (any, error) {
 	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
-	if m.running() && !n.online {
+	if m.Running() && !n.online {
 		return nil, failure.New("can't migrate running VM without --online")
 	}
-	n.online = m.running()
-	if missing := missing(k.c, m.Conf, n.target); len(missing) > 0 {
+	n.online = m.Running()
+	if missing := missing(k.World, m.Conf, n.target); len(missing) > 0 {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
-	if k.c.ha.manages(n.id) {
+	if k.World.HA.Manages(n.id) {
 		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
-			j.print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
-			j.c.ha.request(n.id, "", n.target.Name)
-			return j.pause(haTakes)
+			j.Print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
+			j.World.HA.Request(n.id, "", n.target.Name)
+			return j.Pause(haTakes)
 		}), nil
 	}
-	return migrateTask(k.c, k.node, k.who, &n).upid, nil
+	return migrateTask(k.World, k.node, k.Who, &n).UPID, nil
 }
 
 // migrateTask moves a machine in a task of its own.
-func migrateTask(c *World, h *host, who *access.Identity, n *migration) *task {
-	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), atWork(func(j *job) error {
-		return j.locked(n.id, waitFile, func() error {
-			n.started = j.c.Clock
+func migrateTask(c *world.World, h *world.Node, who *access.Identity, n *migration) *world.Task {
+	return c.Work(h, who, "qmigrate", strconv.Itoa(n.id), atWork(func(j *job) error {
+		return j.Locked(n.id, world.WaitFile, func() error {
+			n.started = j.World.Clock
 			if err := n.migrate(j); err != nil {
 				n.print(j, "ERROR: migration aborted (duration %s): %s", n.lasted(j), failure.Text(err))
-				if wasPut(err) {
+				if world.WasPut(err) {
 					return err
 				}
 				return failure.New("migration aborted")
@@ -196,36 +197,36 @@ func migrateTask(c *World, h *host, who *access.Identity, n *migration) *task {
 }
 
 // migrate moves a machine in high availability's name.
-func migrate(c *World, m *vm, target *host) *task {
-	n := &migration{id: m.id, target: target, online: m.running(), disks: true}
-	return migrateTask(c, m.host, &access.Identity{User: access.RootUser}, n)
+func migrate(c *world.World, m *world.Guest, target *world.Node) *world.Task {
+	n := &migration{id: m.ID, target: target, online: m.Running(), disks: true}
+	return migrateTask(c, m.Host, &access.Identity{User: access.RootUser}, n)
 }
 
 func (n *migration) print(j *job, format string, args ...any) {
-	j.print(j.c.Clock.UTC().Format(migrateStamp)+" "+format, args...)
+	j.Print(j.World.Clock.UTC().Format(migrateStamp)+" "+format, args...)
 }
 
 func (n *migration) lasted(j *job) string {
-	return time.Time{}.Add(j.c.Clock.Sub(n.started)).Format(time.TimeOnly)
+	return time.Time{}.Add(j.World.Clock.Sub(n.started)).Format(time.TimeOnly)
 }
 
 // migrate moves a machine. Nothing has moved if it fails.
 func (n *migration) migrate(j *job) error {
-	n.print(j, "starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
-	m, err := j.config(n.id)
+	n.print(j, "starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.IP)
+	m, err := j.Config(n.id)
 	if err != nil {
 		return err
 	}
 	if err := m.Unlocked(); err != nil {
 		return err
 	}
-	if m.running() != n.online {
+	if m.Running() != n.online {
 		return failure.New("VM state has changed while the migration waited")
 	}
-	if !j.c.calls(j.host, n.target) {
+	if !j.World.Connects(j.Host, n.target) {
 		return failure.New("Can't connect to destination address using public key")
 	}
-	if err := j.write(n.id); err != nil {
+	if err := j.Write(n.id); err != nil {
 		return err
 	}
 	m.Conf["lock"] = "migrate"
@@ -235,51 +236,51 @@ func (n *migration) migrate(j *job) error {
 		return err
 	}
 	unlock()
-	m.host = n.target
+	m.Host = n.target
 	if n.online {
-		m.host.pids++
-		m.pid = 1000 + m.host.pids
+		m.Host.PIDs++
+		m.PID = 1000 + m.Host.PIDs
 	}
 	return nil
 }
 
 // carry copies what must be copied, and then lets the local volumes be where they are to be.
-func (n *migration) carry(j *job, m *vm) error {
-	local := allLocal(j.c, m)
+func (n *migration) carry(j *job, m *world.Guest) error {
+	local := allLocal(j.World, m)
 	var bytes int64
-	for _, key := range sorted(local) {
-		s, v := j.c.volume(j.host, local[key])
+	for _, key := range world.Sorted(local) {
+		s, v := j.World.Volume(j.Host, local[key])
 		d := vmconf.ParseDrive(m.Conf[key])
 		switch {
 		case v == nil:
 			return failure.New("volume '%s' does not exist", local[key])
 		case n.online && !n.disks && !d.CloudInit():
 			return failure.New("can't live migrate attached local disks without with-local-disks option")
-		case v.parent != "" || s.linkedTo(j.host, v):
+		case v.Parent != "" || s.LinkedTo(j.Host, v):
 			return failure.New("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
-		case v.size > s.room(n.target):
-			return s.full(v)
+		case v.Size > s.Room(n.target):
+			return s.Full(v)
 		}
 		n.print(j, "copying local disk image: '%s'", local[key])
-		bytes += v.size
+		bytes += v.Size
 	}
 	if n.online {
 		n.print(j, "starting VM %d on remote node '%s'", n.id, n.target.Name)
 		bytes += vmconf.MemoryOf(m.Conf) << 20
 	}
-	if err := j.stage("migrate"); err != nil {
+	if err := j.Stage("migrate"); err != nil {
 		return err
 	}
-	if err := j.pause(migrateTakes + time.Duration(float64(bytes)/migrateSpeed*float64(time.Second))); err != nil {
+	if err := j.Pause(migrateTakes + time.Duration(float64(bytes)/migrateSpeed*float64(time.Second))); err != nil {
 		return err
 	}
-	if !j.c.calls(j.host, n.target) {
+	if !j.World.Connects(j.Host, n.target) {
 		return failure.New("online migrate failure - aborting")
 	}
 	for _, volid := range local {
-		if s, v := j.c.volume(j.host, volid); v != nil {
-			delete(s.at(j.host), v.name)
-			s.at(n.target)[v.name] = v
+		if s, v := j.World.Volume(j.Host, volid); v != nil {
+			delete(s.At(j.Host), v.Name)
+			s.At(n.target)[v.Name] = v
 		}
 	}
 	return nil

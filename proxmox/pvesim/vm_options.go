@@ -8,13 +8,14 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 //nolint:gosec // it is what the server tells changes by
 
 // normalTags are tags as the server keeps them.
-func normalTags(c *World, text string) string {
-	style, _ := c.options["tag-style"].(string)
+func normalTags(c *world.World, text string) string {
+	style, _ := c.Options["tag-style"].(string)
 	tags := params.SplitList(text)
 	if !strings.Contains(style, "case-sensitive=1") {
 		for i, tag := range tags {
@@ -36,7 +37,7 @@ func normalTags(c *World, text string) string {
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all
 // others as far as the datacenter's options narrow them.
 func (j *job) mayTag(id int, before, after string) error {
-	if j.c.access.May(j.who, "/", "Sys.Modify") {
+	if j.World.Access.May(j.Who, "/", "Sys.Modify") {
 		return nil
 	}
 	was, is := params.SplitList(before), params.SplitList(after)
@@ -44,22 +45,22 @@ func (j *job) mayTag(id int, before, after string) error {
 		if slices.Contains(was, tag) && slices.Contains(is, tag) {
 			continue
 		}
-		if err := j.onVM(id, "", "VM.Config.Options"); err != nil {
+		if err := j.OnVM(id, "", "VM.Config.Options"); err != nil {
 			return err
 		}
-		if !tagAllowed(j.c, tag) {
+		if !tagAllowed(j.World, tag) {
 			return failure.New("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
 		}
 	}
 	return nil
 }
 
-func tagAllowed(c *World, tag string) bool {
-	registered, _ := c.options["registered-tags"].(string)
+func tagAllowed(c *world.World, tag string) bool {
+	registered, _ := c.Options["registered-tags"].(string)
 	if slices.Contains(params.SplitList(registered), tag) {
 		return false
 	}
-	text, _ := c.options["user-tag-access"].(string)
+	text, _ := c.Options["user-tag-access"].(string)
 	allow, list := "free", []string(nil)
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -81,8 +82,8 @@ func tagAllowed(c *World, tag string) bool {
 	return false
 }
 
-func tagUsed(c *World, tag string) bool {
-	for _, m := range c.vms {
+func tagUsed(c *world.World, tag string) bool {
+	for _, m := range c.VMs {
 		if slices.Contains(params.SplitList(m.Conf["tags"]), tag) {
 			return true
 		}
@@ -90,7 +91,7 @@ func tagUsed(c *World, tag string) bool {
 	return false
 }
 
-func printNet(c *World, net params.Values) string {
+func printNet(c *world.World, net params.Values) string {
 	if !net.Has("macaddr") {
 		net["macaddr"] = newMAC(c)
 	}
@@ -104,12 +105,12 @@ func printNet(c *World, net params.Values) string {
 }
 
 // newMAC draws an address for a card.
-func newMAC(c *World) string {
-	prefix, _ := c.options["mac_prefix"].(string)
+func newMAC(c *world.World) string {
+	prefix, _ := c.Options["mac_prefix"].(string)
 	if prefix == "" {
 		prefix = "BC:24:11"
 	}
-	rng := c.rng("addresses")
+	rng := c.RNG("addresses")
 	mac := strings.TrimSuffix(strings.ToUpper(prefix), ":")
 	for len(mac) < len("00:00:00:00:00:00") {
 		mac += fmt.Sprintf(":%02X", rng.IntN(256))

@@ -6,17 +6,18 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // hotplug does of what waits what can be done while the virtual machine runs. The rest waits for
 // its next start.
-func (j *job) hotplug(m *vm) error {
+func (j *job) hotplug(m *world.Guest) error {
 	return j.applyKeys(m, m.Plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
 }
 
 // applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from
 // being done.
-func (j *job) applyKeys(m *vm, which func(key string) bool, because func(key string, err error) string) error {
+func (j *job) applyKeys(m *world.Guest, which func(key string) bool, because func(key string, err error) string) error {
 	wrong := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {
 		if _, waits := m.Pending[key]; !waits || !which(key) {
@@ -33,7 +34,7 @@ func (j *job) applyKeys(m *vm, which func(key string) bool, because func(key str
 }
 
 // apply does all that waits.
-func (j *job) apply(m *vm) error {
+func (j *job) apply(m *world.Guest) error {
 	for key, value := range m.Pending {
 		if vmconf.IsDrive(key) && value != nil && vmconf.ParseDrive(*value).CloudInit() {
 			m.Made = nil
@@ -46,7 +47,7 @@ func (j *job) apply(m *vm) error {
 }
 
 // applyKey gives a key the value that waits for it.
-func (j *job) applyKey(m *vm, key string) error {
+func (j *job) applyKey(m *world.Guest, key string) error {
 	value, force := m.Pending[key], m.Forced[key]
 	before, set := m.Conf[key]
 	if vmconf.IsDrive(key) && set && (value == nil || vmconf.ParseDrive(*value).File != vmconf.ParseDrive(before).File) {
@@ -60,9 +61,9 @@ func (j *job) applyKey(m *vm, key string) error {
 	delete(m.Forced, key)
 	switch {
 	case vmconf.IsCloudInit(key) && value != nil:
-		m.Record(key, *value, m.running())
+		m.Record(key, *value, m.Running())
 	case vmconf.IsCloudInit(key):
-		m.RecordDelete(key, m.running())
+		m.RecordDelete(key, m.Running())
 	case value == nil || *value == "":
 		delete(m.Conf, key)
 	default:
@@ -74,7 +75,7 @@ func (j *job) applyKey(m *vm, key string) error {
 	return nil
 }
 
-func (j *job) takeOff(m *vm, key string, d vmconf.Drive, force bool) error {
+func (j *job) takeOff(m *world.Guest, key string, d vmconf.Drive, force bool) error {
 	if force {
 		return j.discard(m, key, d)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
-	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // How long power takes, apart from what guests do.
@@ -21,22 +21,19 @@ const (
 	signalTook = time.Second // for QEMU to end when it is told by a signal
 )
 
-// guestStops is how long a guest takes to shut down when it is asked.
-var guestStops = timing.Range{Min: 3 * time.Second, Max: 12 * time.Second}
-
 // ofHA hands a wish over to high availability, if that manages the machine.
 func (k *vmCall) ofHA(kind, what, state string) (string, bool) {
 	id := k.id()
-	if !k.c.ha.manages(id) {
+	if !k.World.HA.Manages(id) {
 		return "", false
 	}
 	return k.task(kind, k.in["vmid"], func(j *job) error {
-		j.print("Requesting HA %s for VM %d", what, id)
-		if err := j.quorate(); err != nil {
+		j.Print("Requesting HA %s for VM %d", what, id)
+		if err := j.Quorate(); err != nil {
 			return err
 		}
-		j.c.ha.request(id, state, "")
-		return j.pause(haTakes)
+		j.World.HA.Request(id, state, "")
+		return j.Pause(haTakes)
 	}), true
 }
 
@@ -46,7 +43,7 @@ func postStart(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.job().quorate(); err != nil {
+	if err := k.job().Quorate(); err != nil {
 		return nil, err
 	}
 	if upid, is := k.ofHA("hastart", "start", "started"); is {
@@ -58,8 +55,8 @@ func postStart(k *vmCall) (any, error) {
 
 // powerOn starts a machine.
 func (j *job) powerOn(id int, skiplock bool) error {
-	return j.locked(id, waitFile, func() error {
-		m, err := j.config(id)
+	return j.Locked(id, world.WaitFile, func() error {
+		m, err := j.Config(id)
 		if err != nil {
 			return err
 		}
@@ -68,12 +65,12 @@ func (j *job) powerOn(id int, skiplock bool) error {
 		}
 		lock := m.Conf["lock"]
 		switch {
-		case lock == "backup" && m.running(): // which has been started for the backup
-			m.state = "running"
+		case lock == "backup" && m.Running(): // which has been started for the backup
+			m.State = "running"
 			return nil
 		case lock != "" && lock != "suspended" && !skiplock:
 			return m.Unlocked()
-		case m.running():
+		case m.Running():
 			return failure.New("VM %d already running", id)
 		}
 		return j.launch(m)
@@ -81,8 +78,8 @@ func (j *job) powerOn(id int, skiplock bool) error {
 }
 
 // launch starts QEMU.
-func (j *job) launch(m *vm) error {
-	if err := j.stage("start"); err != nil {
+func (j *job) launch(m *world.Guest) error {
+	if err := j.Stage("start"); err != nil {
 		return err
 	}
 	if len(m.Pending) > 0 {
@@ -98,22 +95,22 @@ func (j *job) launch(m *vm) error {
 	}
 	resumed := m.Conf["lock"] == "suspended"
 	if resumed {
-		if err := j.free(m.Conf["vmstate"]); err != nil {
+		if err := j.Free(m.Conf["vmstate"]); err != nil {
 			return err
 		}
 		delete(m.Conf, "vmstate")
 		delete(m.Conf, "lock")
 	}
-	j.c.switchOn(m)
+	j.World.SwitchOn(m)
 	if resumed {
-		m.wakeUp()
+		m.WakeUp()
 	}
-	j.doze(startTakes) // QEMU runs by now, regardless of the task
+	j.Doze(startTakes) // QEMU runs by now, regardless of the task
 	return nil
 }
 
 // devices refuses to start with volumes and bridges that are not there.
-func (j *job) devices(m *vm) error {
+func (j *job) devices(m *world.Guest) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
@@ -123,8 +120,8 @@ func (j *job) devices(m *vm) error {
 			return err
 		}
 	}
-	for _, key := range sorted(m.Conf) {
-		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
+	for _, key := range world.Sorted(m.Conf) {
+		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.Host.Bridges, bridge) {
 			return failure.New("bridge '%s' does not exist", bridge)
 		}
 	}
@@ -136,7 +133,7 @@ func postStop(k *vmCall) (any, error) {
 		return nil, err
 	}
 	overrule := k.in.Is("overrule-shutdown")
-	if overrule && k.c.ha.manages(k.id()) {
+	if overrule && k.World.HA.Manages(k.id()) {
 		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
@@ -154,14 +151,14 @@ func postStop(k *vmCall) (any, error) {
 // overrule ends the tasks that wait for a machine to shut down.
 func (j *job) overrule(id int) {
 	var ended []string
-	for _, t := range j.host.tasks {
-		if t.kind == "qmshutdown" && t.id == strconv.Itoa(id) && t.running() {
-			ended = append(ended, t.upid)
-			j.endTask(t)
+	for _, t := range j.Host.Tasks {
+		if t.Kind == "qmshutdown" && t.ID == strconv.Itoa(id) && t.Running() {
+			ended = append(ended, t.UPID)
+			j.EndTask(t)
 		}
 	}
 	if len(ended) > 0 {
-		j.print("overruled qmshutdown tasks: %s", strings.Join(ended, ", "))
+		j.Print("overruled qmshutdown tasks: %s", strings.Join(ended, ", "))
 	}
 }
 
@@ -170,8 +167,8 @@ func postShutdown(k *vmCall) (any, error) {
 		return nil, err
 	}
 	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), ask: true, force: k.in.Is("forceStop"), limit: k.limit()}
-	m := k.c.vmAt(k.node, s.id)
-	if m != nil && m.state == "paused" {
+	m := k.World.VMAt(k.node, s.id)
+	if m != nil && m.State == "paused" {
 		if !s.force {
 			return nil, failure.New("VM is paused - cannot shutdown")
 		}
@@ -196,23 +193,23 @@ type stopping struct {
 func (k *vmCall) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
 
 // powerOnAgain starts a virtual machine in high availability's name, and shutDown ends it.
-func powerOnAgain(j *errand, id int) error { return (&job{j}).powerOn(id, false) }
+func powerOnAgain(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
 
-func shutDown(j *errand, id int) error {
+func shutDown(j *world.Errand, id int) error {
 	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
 }
 
 func (s stopping) powerOff(j *job) error {
-	return j.locked(s.id, waitFile, func() error { return s.halt(j) })
+	return j.Locked(s.id, world.WaitFile, func() error { return s.halt(j) })
 }
 
 // halt stops a machine while its configuration is locked, which is so until it has stopped.
 func (s stopping) halt(j *job) error {
-	running, err := j.running(s.id)
+	running, err := j.Running(s.id)
 	if err != nil || !running {
 		return err
 	}
-	m, err := j.config(s.id)
+	m, err := j.Config(s.id)
 	if err != nil {
 		return err
 	}
@@ -221,27 +218,27 @@ func (s stopping) halt(j *job) error {
 			return err
 		}
 	}
-	if err := j.stage("stop"); err != nil {
+	if err := j.Stage("stop"); err != nil {
 		return err
 	}
 	if s.ask {
-		m.askToStop(j.c)
+		m.AskToStop(j.World)
 	} else if err := j.quit(m); err != nil {
 		return err
 	}
-	stopped := func() bool { return !m.running() }
-	if !j.await(waitsFor(m, s), stopped) {
-		if err := j.pause(0); err != nil {
+	stopped := func() bool { return !m.Running() }
+	if !j.Await(waitsFor(m, s), stopped) {
+		if err := j.Pause(0); err != nil {
 			return err
 		}
 		if !s.force {
 			return failure.New("VM quit/powerdown failed - got timeout")
 		}
-		j.print("VM still running - terminating now with SIGTERM")
-		if err := j.pause(signalTook); err != nil {
+		j.Print("VM still running - terminating now with SIGTERM")
+		if err := j.Pause(signalTook); err != nil {
 			return err
 		}
-		j.c.switchOff(m)
+		j.World.SwitchOff(m)
 	}
 	if len(m.Pending) > 0 {
 		return j.apply(m)
@@ -250,16 +247,16 @@ func (s stopping) halt(j *job) error {
 }
 
 // quit ends QEMU.
-func (j *job) quit(m *vm) error {
-	if err := j.pause(stopTakes); err != nil {
+func (j *job) quit(m *world.Guest) error {
+	if err := j.Pause(stopTakes); err != nil {
 		return err
 	}
-	j.c.switchOff(m)
+	j.World.SwitchOff(m)
 	return nil
 }
 
 // waitsFor is how long a machine may take to stop: as long as the call says, or its configuration.
-func waitsFor(m *vm, s stopping) time.Duration {
+func waitsFor(m *world.Guest, s stopping) time.Duration {
 	if s.limit >= 0 {
 		return s.limit
 	}
@@ -269,12 +266,12 @@ func waitsFor(m *vm, s stopping) time.Duration {
 			return time.Duration(n) * time.Second
 		}
 	}
-	return waitShutdown
+	return world.WaitShutdown
 }
 
 func postReboot(k *vmCall) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
-	if m := k.c.vmAt(k.node, s.id); m != nil && m.state == "paused" {
+	if m := k.World.VMAt(k.node, s.id); m != nil && m.State == "paused" {
 		return nil, failure.New("VM is paused - cannot shutdown")
 	}
 	if err := k.mustRun(); err != nil {
@@ -284,14 +281,14 @@ func postReboot(k *vmCall) (any, error) {
 		if err := s.powerOff(j); err != nil {
 			return err
 		}
-		startTask(j.c, j.host, &access.Identity{User: access.RootUser}, s.id)
+		startTask(j.World, j.Host, &access.Identity{User: access.RootUser}, s.id)
 		return nil
 	}), nil
 }
 
 // mustRun refuses what can only be done to a machine that runs.
 func (k *vmCall) mustRun() error {
-	running, err := k.job().running(k.id())
+	running, err := k.job().Running(k.id())
 	if err == nil && !running {
 		err = failure.New("VM %d not running", k.id())
 	}
@@ -305,19 +302,19 @@ func postReset(k *vmCall) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmreset", func(j *job, m *vm) error {
-		m.since = j.c.Clock
-		j.c.live(m)
+	return k.whenRunning("qmreset", func(j *job, m *world.Guest) error {
+		m.Since = j.World.Clock
+		j.World.Live(m)
 		return nil
 	}), nil
 }
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
-func (k *vmCall) whenRunning(kind string, do func(j *job, m *vm) error) string {
+func (k *vmCall) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
 	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task(kind, k.in["vmid"], func(j *job) error {
-		return j.locked(id, waitFile, func() error {
-			m, err := j.config(id)
+		return j.Locked(id, world.WaitFile, func() error {
+			m, err := j.Config(id)
 			if err != nil {
 				return err
 			}
@@ -326,7 +323,7 @@ func (k *vmCall) whenRunning(kind string, do func(j *job, m *vm) error) string {
 					return err
 				}
 			}
-			if !m.running() {
+			if !m.Running() {
 				return failure.New("VM %d not running", id)
 			}
 			return do(j, m)
@@ -342,22 +339,22 @@ func postSuspend(k *vmCall) (any, error) {
 		return nil, err
 	}
 	if !k.in.Is("todisk") {
-		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
+		return k.whenRunning("qmpause", func(_ *job, m *world.Guest) error { m.State = "paused"; return nil }), nil
 	}
-	if k.c.ha.manages(k.id()) {
+	if k.World.HA.Manages(k.id()) {
 		return nil, failure.New("Cannot suspend HA managed VM to disk")
 	}
 	storage, err := k.stateStorage()
 	if err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmsuspend", func(j *job, m *vm) error { return j.toDisk(m, storage) }), nil
+	return k.whenRunning("qmsuspend", func(j *job, m *world.Guest) error { return j.toDisk(m, storage) }), nil
 }
 
 // stateStorage is where what is in a machine's memory can be saved.
 func (k *vmCall) stateStorage() (string, error) {
 	j := k.job()
-	if err := j.onVM(k.id(), "", "VM.Config.Disk"); err != nil {
+	if err := j.OnVM(k.id(), "", "VM.Config.Disk"); err != nil {
 		return "", err
 	}
 	m, err := k.vm()
@@ -366,21 +363,21 @@ func (k *vmCall) stateStorage() (string, error) {
 	}
 	name := k.in["statestorage"]
 	if name == "" {
-		name = stateStorageOf(m, k.c)
+		name = stateStorageOf(m, k.World)
 	}
-	return name, j.all("/storage/"+name, "Datastore.AllocateSpace")
+	return name, j.All("/storage/"+name, "Datastore.AllocateSpace")
 }
 
 // stateStorageOf is the storage that a machine's memory is saved on: the one that its configuration
 // names, or that of a disk, shared ones first.
-func stateStorageOf(m *vm, c *World) string {
+func stateStorageOf(m *world.Guest, c *world.World) string {
 	if name := m.Conf["vmstatestorage"]; name != "" {
 		return name
 	}
 	found := "local"
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.Conf[key]).File)
-		if s := c.storages[name]; stored && s != nil {
+		if s := c.Storages[name]; stored && s != nil {
 			found = name
 			if s.Shared {
 				break
@@ -391,29 +388,29 @@ func stateStorageOf(m *vm, c *World) string {
 }
 
 // saveMemory makes a volume with what is in a machine's memory.
-func (j *job) saveMemory(m *vm, storage, name string) (string, error) {
-	s, err := j.c.storageOn(j.host, storage)
+func (j *job) saveMemory(m *world.Guest, storage, name string) (string, error) {
+	s, err := j.World.StorageOn(j.Host, storage)
 	if err != nil {
 		return "", err
 	}
 	size := (2*vmconf.MemoryOf(m.Conf) + 500) << 20
-	v, err := j.allocate(s, wanted{id: m.id, name: s.nameFor(m.id, fmt.Sprintf("vm-%d-state-%s", m.id, name), "raw"), format: "raw", size: size})
+	v, err := j.Allocate(s, world.Wanted{ID: m.ID, Name: s.NameFor(m.ID, fmt.Sprintf("vm-%d-state-%s", m.ID, name), "raw"), Format: "raw", Size: size})
 	if err != nil {
 		return "", err
 	}
-	return s.volid(v), nil
+	return s.VolID(v), nil
 }
 
-func (j *job) toDisk(m *vm, storage string) error {
-	if err := j.write(m.id); err != nil {
+func (j *job) toDisk(m *world.Guest, storage string) error {
+	if err := j.Write(m.ID); err != nil {
 		return err
 	}
-	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.c.Clock.Unix()))
+	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.World.Clock.Unix()))
 	if err != nil {
 		return err
 	}
 	m.Conf["vmstate"], m.Conf["lock"] = state, "suspended"
-	j.c.switchOff(m)
+	j.World.SwitchOff(m)
 	return nil
 }
 
@@ -421,12 +418,12 @@ func postResume(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}
-	if m := k.c.vmAt(k.node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
+	if m := k.World.VMAt(k.node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
 		id, skiplock := k.id(), k.in.Is("skiplock")
 		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmresume", func(_ *job, m *vm) error { m.state = "running"; return nil }), nil
+	return k.whenRunning("qmresume", func(_ *job, m *world.Guest) error { m.State = "running"; return nil }), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
@@ -33,7 +34,7 @@ func getSnapshots(k *vmCall) (any, error) {
 		all = append(all, entry)
 	}
 	current := map[string]any{"name": "current", "digest": m.Digest(), "running": 0, "description": "You are here!"}
-	if m.running() {
+	if m.Running() {
 		current["running"] = 1
 	}
 	if parent := m.Conf["parent"]; parent != "" {
@@ -56,33 +57,33 @@ func postSnapshot(k *vmCall) (any, error) {
 // takeSnapshot locks the machine by a key of its configuration while its disks are being worked on,
 // so that the lock stays if the task does not come to its end.
 func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
-	if err := j.locked(id, waitFile, func() error { return j.prepareSnapshot(id, name, text, memory) }); err != nil {
+	if err := j.Locked(id, world.WaitFile, func() error { return j.prepareSnapshot(id, name, text, memory) }); err != nil {
 		return err
 	}
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
-	if m.running() && vmconf.AgentEnabled(m.Conf) && !m.agent {
-		j.print("skipping guest filesystem freeze - agent configured but not running?")
+	if m.Running() && vmconf.AgentEnabled(m.Conf) && !m.Agent {
+		j.Print("skipping guest filesystem freeze - agent configured but not running?")
 	}
-	err = j.stage("snapshot")
+	err = j.Stage("snapshot")
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		if err != nil || d.CDROM() {
 			continue
 		}
-		j.print("snapshotting 'drive-%s' (%s)", key, d.File)
-		err = j.pause(snapshotTakes)
+		j.Print("snapshotting 'drive-%s' (%s)", key, d.File)
+		err = j.Pause(snapshotTakes)
 	}
-	return j.locked(id, waitFile, func() error {
+	return j.Locked(id, world.WaitFile, func() error {
 		m.Finish(name, err == nil)
 		return err
 	})
 }
 
 func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
@@ -97,11 +98,11 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	}
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
-		if s, v := j.c.volume(j.host, d.File); !d.CDROM() && (v == nil || !s.canSnapshot(v)) {
+		if s, v := j.World.Volume(j.Host, d.File); !d.CDROM() && (v == nil || !s.CanSnapshot(v)) {
 			return failure.New("snapshot feature is not available")
 		}
 	}
-	if err := j.write(id); err != nil {
+	if err := j.Write(id); err != nil {
 		return err
 	}
 	conf := maps.Clone(m.Conf)
@@ -110,14 +111,14 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 			delete(conf, key)
 		}
 	}
-	if memory && m.running() {
-		state, err := j.saveMemory(m, stateStorageOf(m, j.c), name)
+	if memory && m.Running() {
+		state, err := j.saveMemory(m, stateStorageOf(m, j.World), name)
 		if err != nil {
 			return err
 		}
 		conf["vmstate"] = state
 	}
-	m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: name, Description: text, At: j.c.Clock, Conf: conf, Parent: m.Conf["parent"], State: "prepare"})
+	m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: name, Description: text, At: j.World.Clock, Conf: conf, Parent: m.Conf["parent"], State: "prepare"})
 	m.Conf["lock"] = "snapshot"
 	return nil
 }
@@ -125,22 +126,22 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 func deleteSnapshot(k *vmCall) (any, error) {
 	id, name := k.id(), k.in["snapname"]
 	return k.task("qmdelsnapshot", k.in["vmid"], func(j *job) error {
-		if err := j.locked(id, waitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
+		if err := j.Locked(id, world.WaitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
 			return err
 		}
-		if err := j.stage("delsnapshot"); err != nil {
+		if err := j.Stage("delsnapshot"); err != nil {
 			return err
 		}
-		if err := j.pause(snapshotTakes); err != nil {
+		if err := j.Pause(snapshotTakes); err != nil {
 			return err
 		}
-		return j.locked(id, waitFile, func() error { return j.dropSnapshot(id, name) })
+		return j.Locked(id, world.WaitFile, func() error { return j.dropSnapshot(id, name) })
 	}), nil
 }
 
 // checkSnapshot locks a machine to do something to one of its snapshots.
 func (j *job) checkSnapshot(id int, name, lock string) error {
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
@@ -154,7 +155,7 @@ func (j *job) checkSnapshot(id int, name, lock string) error {
 	if m.Template() {
 		return failure.New("you can't delete a snapshot if vm is a template")
 	}
-	if err := j.write(id); err != nil {
+	if err := j.Write(id); err != nil {
 		return err
 	}
 	s.State = "delete"
@@ -164,7 +165,7 @@ func (j *job) checkSnapshot(id int, name, lock string) error {
 
 // dropSnapshot removes a snapshot, and keeps the disks that only it had as unused.
 func (j *job) dropSnapshot(id int, name string) error {
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (j *job) dropSnapshot(id int, name string) error {
 		return err
 	}
 	if state := s.Conf["vmstate"]; state != "" {
-		if err := j.free(state); err != nil {
+		if err := j.Free(state); err != nil {
 			return err
 		}
 		delete(s.Conf, "vmstate")
@@ -185,15 +186,15 @@ func (j *job) dropSnapshot(id int, name string) error {
 }
 
 // keep notes disks as unused that a machine owns and nothing of it names; a cloud-init disc goes.
-func (j *job) keep(m *vm, volumes []string) error {
+func (j *job) keep(m *world.Guest, volumes []string) error {
 	for _, volid := range volumes {
 		_, name, _ := vmconf.SplitVolume(volid)
-		_, v := j.c.volume(j.host, volid)
-		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id || v == nil || m.UsedElsewhere("", volid) {
+		_, v := j.World.Volume(j.Host, volid)
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.ID || v == nil || m.UsedElsewhere("", volid) {
 			continue
 		}
 		if vmconf.ParseDrive(volid).CloudInit() {
-			if err := j.free(volid); err != nil {
+			if err := j.Free(volid); err != nil {
 				return err
 			}
 			continue
@@ -208,32 +209,32 @@ func (j *job) keep(m *vm, volumes []string) error {
 func postRollback(k *vmCall) (any, error) {
 	id, name, start := k.id(), k.in["snapname"], k.in.Is("start")
 	if start {
-		if err := k.job().all(vmPath(id), "VM.PowerMgmt"); err != nil {
+		if err := k.job().All(world.VMPath(id), "VM.PowerMgmt"); err != nil {
 			return nil, err
 		}
 	}
 	return k.task("qmrollback", k.in["vmid"], func(j *job) error {
-		if err := j.locked(id, waitFile, func() error { return j.prepareRollback(id, name) }); err != nil {
+		if err := j.Locked(id, world.WaitFile, func() error { return j.prepareRollback(id, name) }); err != nil {
 			return err
 		}
-		if err := j.stage("rollback"); err != nil {
+		if err := j.Stage("rollback"); err != nil {
 			return err
 		}
-		if err := j.pause(snapshotTakes); err != nil {
+		if err := j.Pause(snapshotTakes); err != nil {
 			return err
 		}
-		if err := j.locked(id, waitFile, func() error { return j.rollback(id, name) }); err != nil {
+		if err := j.Locked(id, world.WaitFile, func() error { return j.rollback(id, name) }); err != nil {
 			return err
 		}
-		if m := j.c.vmAt(j.host, id); start && m != nil && !m.running() {
-			startTask(j.c, j.host, j.who, id)
+		if m := j.World.VMAt(j.Host, id); start && m != nil && !m.Running() {
+			startTask(j.World, j.Host, j.Who, id)
 		}
 		return nil
 	}), nil
 }
 
 func (j *job) prepareRollback(id int, name string) error {
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
@@ -250,10 +251,10 @@ func (j *job) prepareRollback(id int, name string) error {
 	if err := m.Unlocked(); err != nil {
 		return err
 	}
-	if err := j.write(id); err != nil {
+	if err := j.Write(id); err != nil {
 		return err
 	}
-	if m.running() {
+	if m.Running() {
 		if err := j.quit(m); err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func (j *job) prepareRollback(id int, name string) error {
 // rollback gives a machine the configuration that it had. Its description stays, and so do disks
 // that the snapshot does not know, as unused.
 func (j *job) rollback(id int, name string) error {
-	m, err := j.config(id)
+	m, err := j.Config(id)
 	if err != nil {
 		return err
 	}
@@ -284,7 +285,7 @@ func (j *job) rollback(id int, name string) error {
 	}
 	m.Conf["parent"] = name
 	if m.Conf["vmgenid"] != "" {
-		m.Conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
+		m.Conf["vmgenid"] = vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	m.Pending = map[string]*string{}
 	if err := j.keep(m, vmconf.VolumesOf(before)); err != nil {
@@ -294,7 +295,7 @@ func (j *job) rollback(id int, name string) error {
 		if err := j.launch(m); err != nil {
 			return err
 		}
-		m.wakeUp()
+		m.WakeUp()
 	}
 	return nil
 }
@@ -323,8 +324,8 @@ func putSnapshot(k *vmCall) (any, error) {
 		return nil, nil
 	}
 	j, id := k.job(), k.id()
-	return nil, j.locked(id, waitFile, func() error {
-		m, err := j.config(id)
+	return nil, j.Locked(id, world.WaitFile, func() error {
+		m, err := j.Config(id)
 		if err != nil {
 			return err
 		}
@@ -335,7 +336,7 @@ func putSnapshot(k *vmCall) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := j.write(id); err != nil {
+		if err := j.Write(id); err != nil {
 			return err
 		}
 		s.Description = k.in["description"]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // diskNames are the keys that drives may have, and movable those and what is not used.
@@ -160,22 +161,22 @@ var snapshotEndpoints = []endpoint{
 func (k *vmCall) id() int { return k.in.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
-func (k *vmCall) vm() (*vm, error) { return k.job().config(k.id()) }
+func (k *vmCall) vm() (*world.Guest, error) { return k.job().Config(k.id()) }
 
 func getVMs(k *vmCall) (any, error) {
 	all := []any{}
-	for _, id := range k.c.vmIDs(k.node) {
-		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
-			all = append(all, statusOf(k.c.vms[id], k.c, k.in.Is("full")))
+	for _, id := range k.World.VMIDs(k.node) {
+		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
+			all = append(all, statusOf(k.World.VMs[id], k.World, k.in.Is("full")))
 		}
 	}
 	return all, nil
 }
 
 // statusOf is what a host tells of a virtual machine; full is with what it must ask QEMU for.
-func statusOf(m *vm, c *World, full bool) map[string]any {
+func statusOf(m *world.Guest, c *world.World, full bool) map[string]any {
 	s := map[string]any{
-		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
+		"vmid": m.ID, "name": m.Name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
 		"maxdisk": vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
 		"netout": 0, "uptime": 0,
 	}
@@ -187,27 +188,27 @@ func statusOf(m *vm, c *World, full bool) map[string]any {
 	if m.Template() {
 		s["template"] = 1
 	}
-	if m.running() {
+	if m.Running() {
 		activity(m, c, s, full)
 	}
 	if full {
-		s["qmpstatus"] = m.state
+		s["qmpstatus"] = m.State
 	}
 	return s
 }
 
 // activity is what runs only in a virtual machine that does.
-func activity(m *vm, c *World, s map[string]any, full bool) {
-	s["status"], s["pid"], s["uptime"] = "running", m.pid, int64(c.Clock.Sub(m.since).Seconds())
-	s["cpu"], s["mem"] = m.usage()
+func activity(m *world.Guest, c *world.World, s map[string]any, full bool) {
+	s["status"], s["pid"], s["uptime"] = "running", m.PID, int64(c.Clock.Sub(m.Since).Seconds())
+	s["cpu"], s["mem"] = m.Usage()
 	s["memhost"] = s["mem"]
 	for _, of := range []string{"cpu", "io", "memory"} {
 		s["pressure"+of+"some"], s["pressure"+of+"full"] = 0, 0
 	}
 	nics := map[string]any{}
-	for _, key := range sorted(m.Conf) {
+	for _, key := range world.Sorted(m.Conf) {
 		if vmconf.IsNet(key) {
-			nics[fmt.Sprintf("tap%di%s", m.id, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
+			nics[fmt.Sprintf("tap%di%s", m.ID, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
 		}
 	}
 	s["netin"] = 110 * len(nics)
@@ -221,8 +222,8 @@ func getStatus(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := statusOf(m, k.c, true)
-	s["ha"] = k.c.ha.status(m.id)
+	s := statusOf(m, k.World, true)
+	s["ha"] = k.World.HA.Status(m.ID)
 	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1
 	}
@@ -245,11 +246,11 @@ func getHistory(k *vmCall) (any, error) {
 		return nil, err
 	}
 	step := history[k.in["timeframe"]]
-	s, points := statusOf(m, k.c, false), []any{}
+	s, points := statusOf(m, k.World, false), []any{}
 	for i := range historyPoints {
-		at := k.c.Clock.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
+		at := k.World.Clock.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
 		point := map[string]any{"time": at.Unix()}
-		if m.running() && !at.Before(m.since) {
+		if m.Running() && !at.Before(m.Since) {
 			for _, key := range []string{"cpu", "mem", "maxmem", "maxdisk", "disk", "netin", "netout"} {
 				point[key] = s[key]
 			}
@@ -268,7 +269,7 @@ func vmDo(do func(k *vmCall) (any, error)) func(*call) (any, error) {
 }
 
 // job is a caller at work on virtual machines and their volumes.
-type job struct{ *errand }
+type job struct{ *world.Errand }
 
 // job is the call's own work.
 func (k *vmCall) job() *job { return &job{k.errand()} }
@@ -278,6 +279,6 @@ func (k *vmCall) task(kind, id string, body func(j *job) error) string {
 	return k.call.task(kind, id, atWork(body))
 }
 
-func atWork(body func(j *job) error) func(j *errand) error {
-	return func(j *errand) error { return body(&job{j}) }
+func atWork(body func(j *job) error) func(j *world.Errand) error {
+	return func(j *world.Errand) error { return body(&job{j}) }
 }

@@ -218,7 +218,7 @@ func (k exchange) format(formatter string, data any, err error) *response {
 		}
 		status, reason = e.Status, failure.FirstLine(e.Reason)
 		body["data"] = nil
-		if formatter == "extjs" || k.c.since("8.4") {
+		if formatter == "extjs" || k.World.Since("8.4") {
 			body["message"] = e.Message()
 		}
 		if len(e.Errors) > 0 {

@@ -1,4 +1,4 @@
-package pvesim
+package world
 
 import (
 	"cmp"
@@ -70,10 +70,10 @@ type VM struct {
 }
 
 // guests are what can be said to be installed on a virtual machine's disk.
-var guests = []string{guestSystem, guestDeaf, "none"}
+var guests = []string{GuestSystem, GuestDeaf, "none"}
 
-// validate says everything that is wrong with the configuration.
-func (cfg *Config) validate() error {
+// Validate says everything that is wrong with the configuration.
+func (cfg *Config) Validate() error {
 	var all []error
 	must := func(kept bool, key, rule string, was any) {
 		if !kept {
@@ -108,14 +108,14 @@ func (cfg *Config) validate() error {
 		must(v.Pool == "" || slices.Contains(cfg.Pools, v.Pool), key+".pool", fmt.Sprintf("one of %s", cfg.Pools), v.Pool)
 		must(v.Disk == 0 || slices.Contains(cfg.storagesOn(v.Host), v.Storage), key+".storage", fmt.Sprintf("one of %s", cfg.storagesOn(v.Host)), v.Storage)
 		must(v.Disk >= 0, key+".disk", "0 or more", v.Disk)
-		must(slices.Contains(guests, cmp.Or(v.Guest, guestSystem)), key+".guest", fmt.Sprintf("one of %s", guests), v.Guest)
+		must(slices.Contains(guests, cmp.Or(v.Guest, GuestSystem)), key+".guest", fmt.Sprintf("one of %s", guests), v.Guest)
 		ids[v.ID] = true
 	}
 	for i, v := range cfg.Images {
 		key := fmt.Sprintf("images[%d]", i)
 		must(slices.Contains(hosts, v.Host), key+".host", fmt.Sprintf("one of %s", hosts), v.Host)
 		must(slices.Contains(cfg.storagesOn(v.Host), v.Storage), key+".storage", fmt.Sprintf("one of %s", cfg.storagesOn(v.Host)), v.Storage)
-		must(extensions["import"].MatchString(v.Name), key+".name", "one that ends with .qcow2, .raw, .vmdk or .ova", v.Name)
+		must(Extensions["import"].MatchString(v.Name), key+".name", "one that ends with .qcow2, .raw, .vmdk or .ova", v.Name)
 		must(v.Size > 0, key+".size", "greater than 0", v.Size)
 	}
 	return errors.Join(all...)
@@ -132,8 +132,8 @@ func (cfg *Config) storagesOn(host string) []string {
 	return there
 }
 
-// extensions are what names of uploaded files must end with.
-var extensions = map[string]*regexp.Regexp{
+// Extensions are what names of uploaded files must end with.
+var Extensions = map[string]*regexp.Regexp{
 	"iso":    regexp.MustCompile(`(?i)\.(?:iso|img)$`),
 	"vztmpl": regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$`),
 	"import": regexp.MustCompile(`\.(?:ova|qcow2|raw|vmdk)$`),

@@ -1,4 +1,4 @@
-package pvesim
+package world
 
 import (
 	"cmp"
@@ -13,11 +13,11 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
-// fault is a fault that was put in, with what brings it about.
-type fault struct {
+// Fault is a fault that was put in, with what brings it about.
+type Fault struct {
 	*faults.Injected
-	acts   bool      // on something that is to be left alone again
-	loaded time.Time // with its cluster
+	Acts   bool      // on something that is to be left alone again
+	Loaded time.Time // with its cluster
 	undo   func()
 	p      *engine.Process
 }
@@ -26,8 +26,8 @@ type fault struct {
 func (c *World) Inject(f faults.Fault) error {
 	var err error
 	c.With(func() {
-		if err = errors.Join(c.knows(f), c.knowsMachine(f)); err == nil {
-			c.enliven(&fault{Injected: c.faults.Add(f, c.Clock)})
+		if err = errors.Join(c.Knows(f), c.knowsMachine(f)); err == nil {
+			c.Enliven(&Fault{Injected: c.Faults.Add(f, c.Clock)})
 		}
 	})
 	return err
@@ -37,8 +37,8 @@ func (c *World) Inject(f faults.Fault) error {
 // they have spoiled stays spoiled.
 func (c *World) Heal() {
 	c.With(func() {
-		all := c.afoot
-		c.afoot, c.faults.All = nil, nil
+		all := c.Afoot
+		c.Afoot, c.Faults.All = nil, nil
 		for _, f := range all {
 			f.p.Kill()
 			f.end()
@@ -46,13 +46,13 @@ func (c *World) Heal() {
 	})
 }
 
-// knows wants the hosts and storages that a fault names to be there.
-func (c *World) knows(f faults.Fault) error {
+// Knows wants the hosts and storages that a fault names to be there.
+func (c *World) Knows(f faults.Fault) error {
 	if f.Name() == "" {
 		return errors.New("fault: must be read by ParseFaults")
 	}
 	var hosts []string
-	for _, h := range c.hosts {
+	for _, h := range c.Nodes {
 		hosts = append(hosts, h.Name)
 	}
 	var all []error
@@ -68,7 +68,7 @@ func (c *World) knows(f faults.Fault) error {
 	among("from", f.Arg("FROM"), hosts)
 	among("on", f.Opt("on"), hosts)
 	among("to", f.Opt("to"), hosts)
-	among("storage", f.Arg("STORAGE"), sorted(c.storages))
+	among("storage", f.Arg("STORAGE"), Sorted(c.Storages))
 	return errors.Join(all...)
 }
 
@@ -79,36 +79,36 @@ func (c *World) knowsMachine(f faults.Fault) error {
 	if f.Name() == "" || f.Of() != faults.OfState || vm == "" || f.Opt("at") != "" || f.Opt("after") != "" || f.Opt("every") != "" {
 		return nil
 	}
-	if id, _ := strconv.Atoi(vm); c.vms[id] != nil {
+	if id, _ := strconv.Atoi(vm); c.VMs[id] != nil {
 		return nil
 	}
 	return faults.WrongValue("vm", "a virtual machine of the cluster, or at= or after= must say when there is one", vm)
 }
 
-// enliven lets a fault come when its time has come.
-func (c *World) enliven(f *fault) {
-	c.afoot = append(c.afoot, f)
+// Enliven lets a fault come when its time has come.
+func (c *World) Enliven(f *Fault) {
+	c.Afoot = append(c.Afoot, f)
 	f.p = c.Start(func(p *engine.Process) { f.live(c, p) })
 }
 
 // live turns a fault on and off as it says.
-func (f *fault) live(c *World, p *engine.Process) {
+func (f *Fault) live(c *World, p *engine.Process) {
 	begin := f.Since.Add(f.Duration("after"))
-	if at := c.began.Add(f.Duration("at")); at.After(begin) {
+	if at := c.Began.Add(f.Duration("at")); at.After(begin) {
 		begin = at
 	}
-	lasts, resumed := f.Duration("for"), !f.loaded.IsZero()
+	lasts, resumed := f.Duration("for"), !f.Loaded.IsZero()
 	for n := 1; ; n++ {
 		end := begin.Add(lasts)
 		p.Sleep(begin.Sub(c.Clock))
-		past := resumed && (f.On || begin.Before(f.loaded)) // what it does has been done
-		resumed = resumed && begin.Before(f.loaded)
+		past := resumed && (f.On || begin.Before(f.Loaded)) // what it does has been done
+		resumed = resumed && begin.Before(f.Loaded)
 		if (lasts == 0 || c.Clock.Before(end)) && (f.Of() != faults.OfState || f.Lucky(n)) {
 			f.On = true
-			if !past || f.acts {
+			if !past || f.Acts {
 				f.begin(c, p)
 			}
-			f.acts = f.undo != nil
+			f.Acts = f.undo != nil
 		}
 		if lasts > 0 {
 			p.Sleep(end.Sub(c.Clock))
@@ -121,8 +121,8 @@ func (f *fault) live(c *World, p *engine.Process) {
 	}
 }
 
-func (f *fault) end() {
-	f.On, f.acts = false, false
+func (f *Fault) end() {
+	f.On, f.Acts = false, false
 	if f.undo != nil {
 		undo := f.undo
 		f.undo = nil
@@ -131,34 +131,34 @@ func (f *fault) end() {
 }
 
 // begin does what a state needs besides being on, and leaves how to undo it.
-func (f *fault) begin(c *World, p *engine.Process) {
+func (f *Fault) begin(c *World, p *engine.Process) {
 	switch f.Name() {
 	case "lock":
 		f.lockVM(c, p)
 	case "storage-lock":
 		f.lockStorage(c, p)
 	case "crash":
-		if m := c.vms[f.Count("vm")]; m != nil && m.running() {
-			c.switchOff(m)
+		if m := c.VMs[f.Count("vm")]; m != nil && m.Running() {
+			c.SwitchOff(m)
 		}
 	case "full storage":
 		f.fill(c)
 	case "host down":
-		h := c.host(f.Arg("HOST"))
-		c.rewire(func() { c.powerOff(h) })
+		h := c.Node(f.Arg("HOST"))
+		c.Rewire(func() { c.PowerOff(h) })
 		f.undo = func() {
-			if c.faults.Active("host down", "HOST", h.Name) == nil {
-				c.rewire(func() { c.powerOn(h) })
+			if c.Faults.Active("host down", "HOST", h.Name) == nil {
+				c.Rewire(func() { c.PowerOn(h) })
 			}
 		}
 	case "cut", "cut from":
-		c.rewire(c.cut)
-		f.undo = func() { c.rewire(c.cut) }
+		c.Rewire(c.Cut)
+		f.undo = func() { c.Rewire(c.Cut) }
 	}
 }
 
 // hold keeps a lock that is free by then.
-func (f *fault) hold(p *engine.Process, l *engine.Flock) {
+func (f *Fault) hold(p *engine.Process, l *engine.Flock) {
 	if p.Lock(l, cmp.Or(f.Duration("for"), time.Hour)) {
 		before := f.undo
 		f.undo = func() {
@@ -170,16 +170,16 @@ func (f *fault) hold(p *engine.Process, l *engine.Flock) {
 	}
 }
 
-func (f *fault) lockVM(c *World, p *engine.Process) {
-	m, as := c.vms[f.Count("vm")], f.Opt("as")
+func (f *Fault) lockVM(c *World, p *engine.Process) {
+	m, as := c.VMs[f.Count("vm")], f.Opt("as")
 	switch {
 	case m == nil:
 	case as == "":
-		f.hold(p, m.host.file(m.id))
+		f.hold(p, m.Host.File(m.ID))
 	case m.Conf["lock"] == "" || m.Conf["lock"] == as:
 		m.Conf["lock"] = as
 		f.undo = func() {
-			if m.Conf["lock"] == as && c.faults.Active("lock", "vm", f.Opt("vm"), "as", as) == nil {
+			if m.Conf["lock"] == as && c.Faults.Active("lock", "vm", f.Opt("vm"), "as", as) == nil {
 				delete(m.Conf, "lock")
 			}
 		}
@@ -187,56 +187,56 @@ func (f *fault) lockVM(c *World, p *engine.Process) {
 }
 
 // places are a storage's names for where it lies, as far as a fault is about them.
-func (f *fault) places(c *World, s *storage) []*host {
-	var all []*host
-	for _, h := range c.hosts {
-		if f.Fits("on", h.Name) && s.on(h) && (!s.Shared || len(all) == 0) {
+func (f *Fault) places(c *World, s *Store) []*Node {
+	var all []*Node
+	for _, h := range c.Nodes {
+		if f.Fits("on", h.Name) && s.On(h) && (!s.Shared || len(all) == 0) {
 			all = append(all, h)
 		}
 	}
 	return all
 }
 
-func (f *fault) lockStorage(c *World, p *engine.Process) {
-	if s := c.storages[f.Arg("STORAGE")]; s != nil {
+func (f *Fault) lockStorage(c *World, p *engine.Process) {
+	if s := c.Storages[f.Arg("STORAGE")]; s != nil {
 		for _, h := range f.places(c, s) {
-			f.hold(p, s.lockOf(h))
+			f.hold(p, s.LockOf(h))
 		}
 	}
 }
 
-func (f *fault) fill(c *World) {
-	s := c.storages[f.Arg("STORAGE")]
+func (f *Fault) fill(c *World) {
+	s := c.Storages[f.Arg("STORAGE")]
 	if s == nil {
 		return
 	}
 	for _, h := range f.places(c, s) {
-		s.filled[s.place(h)]++
+		s.Filled[s.Place(h)]++
 	}
 	f.undo = func() {
 		for _, h := range f.places(c, s) {
-			s.filled[s.place(h)]--
+			s.Filled[s.Place(h)]--
 		}
 	}
 }
 
-// cut sets what reaches what by the cuts that are on.
-func (w *wiring) cut() {
+// Cut sets what reaches what by the cuts that are on.
+func (w *Wiring) Cut() {
 	clear(w.parted)
-	for _, h := range w.c.hosts {
-		h.island = 0
+	for _, h := range w.c.Nodes {
+		h.Island = 0
 	}
 	side := 1
-	for _, f := range w.c.faults.All {
+	for _, f := range w.c.Faults.All {
 		if !f.On || f.Name() != "cut" && f.Name() != "cut from" {
 			continue
 		}
 		these, those := strings.Split(f.Arg("HOSTS"), ","), strings.Split(f.Arg("FROM"), ",")
-		for _, h := range w.c.hosts {
+		for _, h := range w.c.Nodes {
 			switch {
 			case !slices.Contains(these, h.Name):
 			case f.Name() == "cut":
-				h.island |= side // hosts that all cuts leave on one side have the same number
+				h.Island |= side // hosts that all cuts leave on one side have the same number
 			default:
 				w.part(h, those)
 			}
@@ -245,11 +245,11 @@ func (w *wiring) cut() {
 	}
 }
 
-func (w *wiring) part(h *host, others []string) {
+func (w *Wiring) part(h *Node, others []string) {
 	for _, name := range others {
-		if other := w.c.host(name); other != h {
-			w.parted[[2]int{h.id, other.id}] = true
-			w.parted[[2]int{other.id, h.id}] = true
+		if other := w.c.Node(name); other != h {
+			w.parted[[2]int{h.ID, other.ID}] = true
+			w.parted[[2]int{other.ID, h.ID}] = true
 		}
 	}
 }
@@ -269,13 +269,13 @@ var failures = map[string]string{
 
 // taskFault lets a task meet what is to go wrong at one of its stages: "begin" before it has done
 // anything, then those that its kind names. It may wait, and returns what the task ends with.
-func (c *World) taskFault(t *task, stage string) error {
+func (c *World) taskFault(t *Task, stage string) error {
 	if stage == "begin" {
-		t.faults = c.faults.Strike(faults.Event{Of: faults.OfTask, Host: t.host.Name, VM: t.id, Who: t.by(), Fits: func(f *faults.Injected) bool {
-			return f.FitsTask(t.kind)
+		t.faults = c.Faults.Strike(faults.Event{Of: faults.OfTask, Host: t.Host.Name, VM: t.ID, Who: t.By(), Fits: func(f *faults.Injected) bool {
+			return f.FitsTask(t.Kind)
 		}})
 	}
-	if stage != cmp.Or(midway[t.kind], "begin") {
+	if stage != cmp.Or(midway[t.Kind], "begin") {
 		return nil
 	}
 	for _, f := range t.faults {
@@ -283,13 +283,13 @@ func (c *World) taskFault(t *task, stage string) error {
 		case "slow":
 			t.p.Wait(f.Delay(), func() bool { return t.interrupted })
 			if t.interrupted {
-				return errInterrupted
+				return ErrInterrupted
 			}
 		case "kill task":
 			panic(engine.Killed{})
 		case "fail":
-			text := cmp.Or(f.Opt("text"), failures[t.kind], "command failed: exit code 1")
-			return failure.New("%s", strings.ReplaceAll(text, "%s", t.id))
+			text := cmp.Or(f.Opt("text"), failures[t.Kind], "command failed: exit code 1")
+			return failure.New("%s", strings.ReplaceAll(text, "%s", t.ID))
 		}
 	}
 	return nil
@@ -304,7 +304,7 @@ var midway = map[string]string{
 }
 
 // warned turns a task's success into one with warnings, if it is to have them.
-func (t *task) warned(err error) error {
+func (t *Task) warned(err error) error {
 	for _, f := range t.faults {
 		if err == nil && f.Name() == "warn" {
 			t.print("WARN: there is something to see to")
@@ -315,8 +315,8 @@ func (t *task) warned(err error) error {
 }
 
 // guestFault is how long a guest really takes to boot, and whether it ever does.
-func (g *machines) guestFault(m *vm, takes time.Duration) (time.Duration, bool) {
-	for _, f := range g.c.faults.Strike(faults.Event{Of: faults.OfBoot, Host: m.host.Name, VM: strconv.Itoa(m.id), Fits: func(*faults.Injected) bool { return true }}) {
+func (g *Machines) guestFault(m *Guest, takes time.Duration) (time.Duration, bool) {
+	for _, f := range g.c.Faults.Strike(faults.Event{Of: faults.OfBoot, Host: m.Host.Name, VM: strconv.Itoa(m.ID), Fits: func(*faults.Injected) bool { return true }}) {
 		if f.Name() == "fail boot" {
 			return takes, false
 		}
@@ -325,9 +325,9 @@ func (g *machines) guestFault(m *vm, takes time.Duration) (time.Duration, bool) 
 	return takes, true
 }
 
-// agentFault is how much longer a guest agent takes to answer.
-func (g *machines) agentFault(m *vm) time.Duration {
-	if f := g.c.faults.Active("agent slow", "vm", strconv.Itoa(m.id)); f != nil {
+// AgentFault is how much longer a guest agent takes to answer.
+func (g *Machines) AgentFault(m *Guest) time.Duration {
+	if f := g.c.Faults.Active("agent slow", "vm", strconv.Itoa(m.ID)); f != nil {
 		return f.Duration("by")
 	}
 	return 0
