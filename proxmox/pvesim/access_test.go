@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
@@ -94,19 +95,19 @@ func TestPrivilegesFollowFromWhatWasGranted(t *testing.T) {
 }
 
 func TestRulesSayWhatIsMissing(t *testing.T) {
-	clone := and(may("/vms/{vmid}", "VM.Clone"), or(may("/vms/{newid}", "VM.Allocate"), may("/pool/{pool}", "VM.Allocate").given("pool")))
+	clone := api.And(api.May("/vms/{vmid}", "VM.Clone"), api.Or(api.May("/vms/{newid}", "VM.Allocate"), api.May("/pool/{pool}", "VM.Allocate").Given("pool")))
 	for name, test := range map[string]struct {
-		rule   rule
+		rule   api.Rule
 		grants []string
 		sent   string
 		want   string // nothing is let in
 	}{
-		"one of all":                {may("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", "Permission check failed (/vms/100, VM.Clone)"},
-		"all":                       {may("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVETemplateUser auto@pve"}, "vmid=100", ""},
-		"one of some":               {mayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", ""},
-		"none of some":              {mayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), nil, "vmid=100", "Permission check failed (/vms/100, VM.Audit|VM.Clone)"},
-		"what is not given is none": {may("/vms/{newid}", "VM.Audit"), nil, "vmid=100", "Permission check failed (/vms, VM.Audit)"},
-		"no path":                   {may("/pool/{poolid}", "Pool.Allocate"), []string{"/ Administrator auto@pve"}, "poolid=a+b", "Permission check failed (, Pool.Allocate)"},
+		"one of all":                {api.May("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", "Permission check failed (/vms/100, VM.Clone)"},
+		"all":                       {api.May("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVETemplateUser auto@pve"}, "vmid=100", ""},
+		"one of some":               {api.MayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", ""},
+		"none of some":              {api.MayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), nil, "vmid=100", "Permission check failed (/vms/100, VM.Audit|VM.Clone)"},
+		"what is not given is none": {api.May("/vms/{newid}", "VM.Audit"), nil, "vmid=100", "Permission check failed (/vms, VM.Audit)"},
+		"no path":                   {api.May("/pool/{poolid}", "Pool.Allocate"), []string{"/ Administrator auto@pve"}, "poolid=a+b", "Permission check failed (, Pool.Allocate)"},
 		"or":                        {clone, []string{"/vms/100 PVETemplateUser auto@pve"}, "vmid=100&newid=200", "Permission check failed"},
 		"or, the other":             {clone, []string{"/vms/100 PVETemplateUser auto@pve", "/pool/workers PVEVMAdmin auto@pve"}, "vmid=100&newid=200&pool=workers", ""},
 		"or, the other not asked":   {clone, []string{"/vms/100 PVETemplateUser auto@pve", "/pool/workers PVEVMAdmin auto@pve"}, "vmid=100&newid=200", "Permission check failed"},
@@ -115,21 +116,21 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 		"another":                   {ownOrOver, nil, "userid=root@pam", "Permission check failed"},
 		"another, over all":         {ownOrOver, []string{"/access/groups PVEUserAdmin auto@pve"}, "userid=root@pam", ""},
 		"another, over its group":   {ownOrOver, []string{"/access/groups/ops PVEUserAdmin auto@pve"}, "userid=other@pve", ""},
-		"nobody":                    {overUser("User.Modify"), nil, "userid=no@pve", "no such user ('no@pve')"},
+		"nobody":                    {api.OverUser("User.Modify"), nil, "userid=no@pve", "no such user ('no@pve')"},
 		"nobody, or":                {ownOrOver, nil, "userid=no@pve", "Permission check failed"},
-		"realm":                     {ofRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pve", ""},
-		"other realm":               {ofRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pam", "Permission check failed (/access/realm/pam, Realm.AllocateUser)"},
-		"give away":                 {modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/vms/100", ""},
-		"give away, more":           {modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/", "Permission check failed (/, Permissions.Modify)"},
-		"give away, a storage":      {modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
+		"realm":                     {api.OfRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pve", ""},
+		"other realm":               {api.OfRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pam", "Permission check failed (/access/realm/pam, Realm.AllocateUser)"},
+		"give away":                 {api.Modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/vms/100", ""},
+		"give away, more":           {api.Modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/", "Permission check failed (/, Permissions.Modify)"},
+		"give away, a storage":      {api.Modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
 	} {
 		c := staff(t)
 		c.Access.Users["other@pve"] = access.NewUser("other@pve")
 		c.Access.Users["other@pve"].Groups["ops"] = true
 		grants(t, c, test.grants...)
-		k := &call{Caller: world.Caller{World: c.World, Who: &access.Identity{User: "auto@pve"}}}
+		k := &api.Call{Caller: world.Caller{World: c.World, Who: &access.Identity{User: "auto@pve"}}}
 		got := ""
-		if err := k.permit(test.rule, decodeForm(test.sent)); err != nil {
+		if err := k.Permit(test.rule, decodeForm(test.sent)); err != nil {
 			got = failure.From(err).Reason
 		}
 		if got != test.want {

@@ -125,7 +125,7 @@ func getDump(k *vmCall) (any, error) {
 		return nil, err
 	}
 	conf := m.Conf
-	switch k.in["type"] {
+	switch k.In["type"] {
 	case "user":
 		return vmconf.UserData(conf, m.ID), nil
 	case "network":

@@ -10,32 +10,33 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var clusterEndpoints = []endpoint{
-	{method: "GET", path: "/cluster/status", may: may("/", "Sys.Audit"), protected: true, do: getClusterStatus},
-	{method: "GET", path: "/cluster/resources", may: anybody, do: getResources, in: `type?:enum(vm,storage,node,sdn)`},
-	{method: "GET", path: "/cluster/options", may: anybody, do: getOptions},
-	{method: "PUT", path: "/cluster/options", may: may("/", "Sys.Modify"), protected: true, do: setOptions, in: optionsNotation},
-	{method: "GET", path: "/cluster/log", may: anybody, do: getLog, in: `max?:int[1..]`},
-	{method: "GET", path: "/cluster/config/nodes", may: may("/", "Sys.Audit"), do: getConfigNodes},
+var clusterEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/cluster/status", May: api.May("/", "Sys.Audit"), Protected: true, Do: getClusterStatus},
+	{Method: "GET", Path: "/cluster/resources", May: api.Anybody, Do: getResources, In: `type?:enum(vm,storage,node,sdn)`},
+	{Method: "GET", Path: "/cluster/options", May: api.Anybody, Do: getOptions},
+	{Method: "PUT", Path: "/cluster/options", May: api.May("/", "Sys.Modify"), Protected: true, Do: setOptions, In: optionsNotation},
+	{Method: "GET", Path: "/cluster/log", May: api.Anybody, Do: getLog, In: `max?:int[1..]`},
+	{Method: "GET", Path: "/cluster/config/nodes", May: api.May("/", "Sys.Audit"), Do: getConfigNodes},
 }
 
 // getClusterStatus is whom the host that is asked takes for being there.
-func getClusterStatus(k *call) (any, error) {
+func getClusterStatus(k *api.Call) (any, error) {
 	var all []any
 	if len(k.World.Nodes) > 1 {
 		all = append(all, map[string]any{
-			"type": "cluster", "id": "cluster", "name": nameOf(k.World), "nodes": len(k.World.Nodes), "quorate": world.Number(k.World.Quorate(k.entry)),
+			"type": "cluster", "id": "cluster", "name": nameOf(k.World), "nodes": len(k.World.Nodes), "quorate": world.Number(k.World.Quorate(k.Entry)),
 			"version": len(k.World.Nodes),
 		})
 	}
 	for _, h := range k.World.Nodes {
 		e := map[string]any{
-			"type": "node", "id": "node/" + h.Name, "name": h.Name, "nodeid": h.ID, "ip": h.IP, "local": world.Number(h == k.entry),
-			"online": world.Number(k.entry.Online(h)), "level": "",
+			"type": "node", "id": "node/" + h.Name, "name": h.Name, "nodeid": h.ID, "ip": h.IP, "local": world.Number(h == k.Entry),
+			"online": world.Number(k.Entry.Online(h)), "level": "",
 		}
 		if len(k.World.Nodes) == 1 {
 			e["nodeid"] = 0
@@ -48,7 +49,7 @@ func getClusterStatus(k *call) (any, error) {
 // nameOf is the cluster's.
 func nameOf(c *world.World) string { return cmp.Or(c.Config.Name, "lab") }
 
-func getConfigNodes(k *call) (any, error) {
+func getConfigNodes(k *api.Call) (any, error) {
 	all := []any{}
 	if len(k.World.Nodes) == 1 {
 		return all, nil
@@ -100,7 +101,7 @@ var optionsNotation = func() string {
 var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(optionsNotation) })
 
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
-func getOptions(k *call) (any, error) {
+func getOptions(k *api.Call) (any, error) {
 	out := map[string]any{"allowed-tags": allowedTags(k.World, k.Who)}
 	if !k.World.Access.May(k.Who, "/", "Sys.Audit") {
 		return out, nil
@@ -114,16 +115,16 @@ func getOptions(k *call) (any, error) {
 }
 
 // setOptions changes some options and removes others.
-func setOptions(k *call) (any, error) {
-	if err := k.World.LockFile(k.p, k.node, "datacenter_cfg"); err != nil {
+func setOptions(k *api.Call) (any, error) {
+	if err := k.World.LockFile(k.Process, k.Node, "datacenter_cfg"); err != nil {
 		return nil, err
 	}
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if key != "delete" {
 			k.World.Options[key] = value
 		}
 	}
-	for _, key := range k.in.List("delete") {
+	for _, key := range k.In.List("delete") {
 		delete(k.World.Options, key)
 	}
 	return nil, nil
@@ -166,7 +167,7 @@ type logged struct {
 
 // getLog lists how tasks began and ended, the newest first; of others' only to who may see the
 // cluster.
-func getLog(k *call) (any, error) {
+func getLog(k *api.Call) (any, error) {
 	audit := k.World.Access.May(k.Who, "/", "Sys.Audit")
 	var lines []logged
 	for _, h := range k.World.Nodes {
@@ -179,7 +180,7 @@ func getLog(k *call) (any, error) {
 	}
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	all := []any{}
-	for i := len(lines) - 1; i >= 0 && len(all) < k.in.Int("max", len(lines)); i-- {
+	for i := len(lines) - 1; i >= 0 && len(all) < k.In.Int("max", len(lines)); i-- {
 		if t := lines[i].task; audit || t.User == k.Who.User {
 			all = append(all, lines[i].entry(i+1))
 		}

@@ -24,9 +24,9 @@ func listGroups(k *userCall) (any, error) {
 }
 
 func (k *userCall) group() (*access.Group, error) {
-	g := k.World.Access.Groups[k.in["groupid"]]
+	g := k.World.Access.Groups[k.In["groupid"]]
 	if g == nil {
-		return nil, fmt.Errorf("group '%s' does not exist", k.in["groupid"])
+		return nil, fmt.Errorf("group '%s' does not exist", k.In["groupid"])
 	}
 	return g, nil
 }
@@ -36,7 +36,7 @@ func getGroup(k *userCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := map[string]any{"members": k.World.Access.Members(k.in["groupid"])}
+	answer := map[string]any{"members": k.World.Access.Members(k.In["groupid"])}
 	if g.Comment != "" {
 		answer["comment"] = g.Comment
 	}
@@ -44,32 +44,32 @@ func getGroup(k *userCall) (any, error) {
 }
 
 func createGroup(k *userCall) (any, error) {
-	name := k.in["groupid"]
-	return nil, k.writeUsers("create group failed", func() error {
+	name := k.In["groupid"]
+	return nil, k.WriteUsers("create group failed", func() error {
 		if k.World.Access.Groups[name] != nil {
 			return fmt.Errorf("group '%s' already exists", name)
 		}
-		k.World.Access.Groups[name] = &access.Group{Comment: k.in["comment"]}
+		k.World.Access.Groups[name] = &access.Group{Comment: k.In["comment"]}
 		return nil
 	})
 }
 
 func changeGroup(k *userCall) (any, error) {
-	return nil, k.writeUsers("update group failed", func() error {
+	return nil, k.WriteUsers("update group failed", func() error {
 		g, err := k.group()
 		if err == nil {
-			g.Comment = k.in.Or("comment", g.Comment)
+			g.Comment = k.In.Or("comment", g.Comment)
 		}
 		return err
 	})
 }
 
 func deleteGroup(k *userCall) (any, error) {
-	return nil, k.writeUsers("delete group failed", func() error {
+	return nil, k.WriteUsers("delete group failed", func() error {
 		if _, err := k.group(); err != nil {
 			return err
 		}
-		name := k.in["groupid"]
+		name := k.In["groupid"]
 		delete(k.World.Access.Groups, name)
 		for _, u := range k.World.Access.Users {
 			delete(u.Groups, name)

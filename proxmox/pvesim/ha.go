@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
@@ -15,34 +16,34 @@ import (
 
 //nolint:gosec // it is what the server tells changes by
 
-var haEndpoints = []endpoint{
-	{method: "GET", path: "/cluster/ha", may: may("/", "Sys.Audit"), do: index("id", "status resources groups rules")},
-	{method: "GET", path: "/cluster/ha/status", may: anybody, do: index("name", "current manager_status")},
-	{method: "GET", path: "/cluster/ha/status/current", may: may("/", "Sys.Audit"), do: haDo(getHAStatus)},
-	{method: "GET", path: "/cluster/ha/status/manager_status", may: may("/", "Sys.Audit"), do: haDo(getHAManager)},
-	{method: "GET", path: "/cluster/ha/resources", may: may("/", "Sys.Audit"), do: haDo(getHAResources), in: `type?:enum(ct,vm)`},
-	{method: "POST", path: "/cluster/ha/resources", may: may("/", "Sys.Console"), protected: true, do: haDo(addHAResource),
-		in: haResourceNotation + ` sid:ha-resource-or-vm-id type?:enum(ct,vm)`},
-	{method: "GET", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Audit"), do: haDo(getHAResource)},
-	{method: "PUT", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHAResource),
-		in: haResourceNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHAResource), in: `purge?:bool`},
-	{method: "POST", path: "/cluster/ha/resources/{sid}/migrate", may: may("/", "Sys.Console"), protected: true, do: haDo(moveHAResource), in: `node:node`},
-	{method: "POST", path: "/cluster/ha/resources/{sid}/relocate", may: may("/", "Sys.Console"), protected: true, do: haDo(moveHAResource), in: `node:node`},
-	{method: "GET", path: "/cluster/ha/groups", may: may("/", "Sys.Audit"), do: haDo(getHAGroups)},
-	{method: "POST", path: "/cluster/ha/groups", may: may("/", "Sys.Console"), protected: true, do: haDo(addHAGroup),
-		in: haGroupNotation + ` group:configid nodes:ha-node-list type?:enum(group)`},
-	{method: "GET", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Audit"), do: haDo(getHAGroup)},
-	{method: "PUT", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHAGroup),
-		in: haGroupNotation + ` nodes?:ha-node-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHAGroup)},
-	{method: "GET", path: "/cluster/ha/rules", may: may("/", "Sys.Audit"), do: haDo(getHARules), in: `type?:enum(node-affinity,resource-affinity) resource?:str`},
-	{method: "POST", path: "/cluster/ha/rules", may: may("/", "Sys.Console"), protected: true, do: haDo(addHARule),
-		in: haRuleNotation + ` rule:configid type:enum(node-affinity,resource-affinity) resources:ha-resource-id-list`},
-	{method: "GET", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Audit"), do: haDo(getHARule)},
-	{method: "PUT", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: haDo(changeHARule),
-		in: haRuleNotation + ` type:enum(node-affinity,resource-affinity) resources?:ha-resource-id-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: haDo(removeHARule)},
+var haEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/cluster/ha", May: api.May("/", "Sys.Audit"), Do: api.Index("id", "status resources groups rules")},
+	{Method: "GET", Path: "/cluster/ha/status", May: api.Anybody, Do: api.Index("name", "current manager_status")},
+	{Method: "GET", Path: "/cluster/ha/status/current", May: api.May("/", "Sys.Audit"), Do: haDo(getHAStatus)},
+	{Method: "GET", Path: "/cluster/ha/status/manager_status", May: api.May("/", "Sys.Audit"), Do: haDo(getHAManager)},
+	{Method: "GET", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Audit"), Do: haDo(getHAResources), In: `type?:enum(ct,vm)`},
+	{Method: "POST", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHAResource),
+		In: haResourceNotation + ` sid:ha-resource-or-vm-id type?:enum(ct,vm)`},
+	{Method: "GET", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Audit"), Do: haDo(getHAResource)},
+	{Method: "PUT", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHAResource),
+		In: haResourceNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
+	{Method: "DELETE", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHAResource), In: `purge?:bool`},
+	{Method: "POST", Path: "/cluster/ha/resources/{sid}/migrate", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(moveHAResource), In: `node:node`},
+	{Method: "POST", Path: "/cluster/ha/resources/{sid}/relocate", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(moveHAResource), In: `node:node`},
+	{Method: "GET", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Audit"), Do: haDo(getHAGroups)},
+	{Method: "POST", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHAGroup),
+		In: haGroupNotation + ` group:configid nodes:ha-node-list type?:enum(group)`},
+	{Method: "GET", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Audit"), Do: haDo(getHAGroup)},
+	{Method: "PUT", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHAGroup),
+		In: haGroupNotation + ` nodes?:ha-node-list delete?:configid-list[..4096] digest?:str[..64]`},
+	{Method: "DELETE", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHAGroup)},
+	{Method: "GET", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Audit"), Do: haDo(getHARules), In: `type?:enum(node-affinity,resource-affinity) resource?:str`},
+	{Method: "POST", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHARule),
+		In: haRuleNotation + ` rule:configid type:enum(node-affinity,resource-affinity) resources:ha-resource-id-list`},
+	{Method: "GET", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Audit"), Do: haDo(getHARule)},
+	{Method: "PUT", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHARule),
+		In: haRuleNotation + ` type:enum(node-affinity,resource-affinity) resources?:ha-resource-id-list delete?:configid-list[..4096] digest?:str[..64]`},
+	{Method: "DELETE", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHARule)},
 }
 
 // How entries of its configuration files are declared.
@@ -310,19 +311,19 @@ func haEntry(of map[string]map[string]string, s *params.Schema, key, name string
 
 // change sets and deletes an entry's keys as the call says, but for those that name it.
 func (k *haCall) change(entry map[string]string, but ...string) {
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if key != "delete" && key != "digest" && !slices.Contains(but, key) {
 			entry[key] = value
 		}
 	}
-	for _, key := range k.in.List("delete") {
+	for _, key := range k.In.List("delete") {
 		delete(entry, key)
 	}
 }
 
 // unchanged refuses a change to what another client has changed meanwhile.
 func (k *haCall) unchanged(of map[string]map[string]string) error {
-	if k.in.Has("digest") && k.in["digest"] != world.Digest(of) {
+	if k.In.Has("digest") && k.In["digest"] != world.Digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	return nil
@@ -330,16 +331,16 @@ func (k *haCall) unchanged(of map[string]map[string]string) error {
 
 // lockHA waits for the lock on what high availability is configured by.
 func (k *haCall) lockHA(what string) error {
-	k.World.Settled(k.p)
-	if k.p.Wait(world.WaitQuorum, func() bool { return k.World.Quorate(k.node) }) {
+	k.World.Settled(k.Process)
+	if k.Process.Wait(world.WaitQuorum, func() bool { return k.World.Quorate(k.Node) }) {
 		return nil
 	}
 	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)
 }
 
 // haCall is a call about high availability.
-type haCall struct{ *call }
+type haCall struct{ *api.Call }
 
-func haDo(do func(k *haCall) (any, error)) func(*call) (any, error) {
-	return func(k *call) (any, error) { return do(&haCall{k}) }
+func haDo(do func(k *haCall) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&haCall{k}) }
 }

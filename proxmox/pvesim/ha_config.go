@@ -12,9 +12,9 @@ import (
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
 func (k *haCall) sid() (string, error) {
-	sid := k.in["sid"]
+	sid := k.In["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
-		if !k.World.Exists(k.node, id) {
+		if !k.World.Exists(k.Node, id) {
 			return "", failure.New("unable do add resource - VM/CT %d does not exist", id)
 		}
 		return world.SIDOf(id), nil
@@ -25,7 +25,7 @@ func (k *haCall) sid() (string, error) {
 func getHAResources(k *haCall) (any, error) {
 	all := []any{}
 	for _, sid := range world.Sorted(k.World.HA.Resources) {
-		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
+		if kind, _, _ := strings.Cut(sid, ":"); !k.In.Has("type") || k.In["type"] == kind {
 			all = append(all, managerOf(k.World).resource(sid))
 		}
 	}
@@ -58,20 +58,20 @@ func (k *haCall) groupsGone(what string) error {
 }
 
 func (k *haCall) checkGroup() error {
-	if !k.in.Has("group") {
+	if !k.In.Has("group") {
 		return nil
 	}
 	if err := k.groupsGone("invalid parameter 'group'"); err != nil {
 		return err
 	}
-	if k.World.HA.Groups[k.in["group"]] == nil {
-		return failure.New("HA group '%s' does not exist", k.in["group"])
+	if k.World.HA.Groups[k.In["group"]] == nil {
+		return failure.New("HA group '%s' does not exist", k.In["group"])
 	}
 	return nil
 }
 
 func addHAResource(k *haCall) (any, error) {
-	if err := k.World.NeedQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.Node); err != nil {
 		return nil, err
 	}
 	sid, err := k.sid()
@@ -79,7 +79,7 @@ func addHAResource(k *haCall) (any, error) {
 		return nil, err
 	}
 	kind, _, _ := strings.Cut(sid, ":")
-	if k.in.Has("type") && k.in["type"] != kind {
+	if k.In.Has("type") && k.In["type"] != kind {
 		return nil, failure.New("types does not match")
 	}
 	if kind != "vm" || k.World.HA.VMOf(sid) == nil {
@@ -109,7 +109,7 @@ func changeHAResource(k *haCall) (any, error) {
 	if err := k.checkGroup(); err != nil {
 		return nil, err
 	}
-	if s := k.World.HA.Services[sid]; s != nil && s.State == "error" && k.in["state"] != "disabled" {
+	if s := k.World.HA.Services[sid]; s != nil && s.State == "error" && k.In["state"] != "disabled" {
 		return nil, failure.New("service '%s' in error state, must be disabled and fixed first", sid)
 	}
 	if err := k.lockHA("update resource failed"); err != nil {
@@ -137,7 +137,7 @@ func removeHAResource(k *haCall) (any, error) {
 		return nil, err
 	}
 	delete(k.World.HA.Resources, sid)
-	if k.in.Or("purge", "1") == "1" {
+	if k.In.Or("purge", "1") == "1" {
 		managerOf(k.World).purgeRules(sid)
 	}
 	return nil, nil
@@ -164,14 +164,14 @@ func moveHAResource(k *haCall) (any, error) {
 	if k.World.HA.Resources[sid] == nil || m == nil {
 		return nil, failure.New("resource '%s' is not HA managed", sid)
 	}
-	if k.World.Node(k.in["node"]) == nil {
-		return nil, failure.New("no such cluster node '%s'", k.in["node"])
+	if k.World.Node(k.In["node"]) == nil {
+		return nil, failure.New("no such cluster node '%s'", k.In["node"])
 	}
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
-	k.World.HA.Request(m.ID, "", k.in["node"])
-	return map[string]any{"sid": sid, "requested-node": k.in["node"]}, nil
+	k.World.HA.Request(m.ID, "", k.In["node"])
+	return map[string]any{"sid": sid, "requested-node": k.In["node"]}, nil
 }
 
 func getHAGroups(k *haCall) (any, error) {
@@ -195,28 +195,28 @@ func getHAGroup(k *haCall) (any, error) {
 	if err := k.groupsGone("cannot read group"); err != nil {
 		return nil, err
 	}
-	if k.World.HA.Groups[k.in["group"]] == nil {
-		return nil, failure.New("no such ha group '%s'", k.in["group"])
+	if k.World.HA.Groups[k.In["group"]] == nil {
+		return nil, failure.New("no such ha group '%s'", k.In["group"])
 	}
-	return managerOf(k.World).group(k.in["group"]), nil
+	return managerOf(k.World).group(k.In["group"]), nil
 }
 
 func addHAGroup(k *haCall) (any, error) {
 	if err := k.groupsGone("cannot create group"); err != nil {
 		return nil, err
 	}
-	if err := k.World.NeedQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.Node); err != nil {
 		return nil, err
 	}
 	if err := k.lockHA("create ha group failed"); err != nil {
 		return nil, err
 	}
-	if k.World.HA.Groups[k.in["group"]] != nil {
-		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.in["group"])
+	if k.World.HA.Groups[k.In["group"]] != nil {
+		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.In["group"])
 	}
 	g := map[string]string{}
 	k.change(g, "group", "type")
-	k.World.HA.Groups[k.in["group"]] = g
+	k.World.HA.Groups[k.In["group"]] = g
 	return nil, nil
 }
 
@@ -230,9 +230,9 @@ func changeHAGroup(k *haCall) (any, error) {
 	if err := k.unchanged(k.World.HA.Groups); err != nil {
 		return nil, failure.New("update ha group failed: %s", failure.From(err).Reason)
 	}
-	g := k.World.HA.Groups[k.in["group"]]
+	g := k.World.HA.Groups[k.In["group"]]
 	if g == nil {
-		return nil, failure.New("update ha group failed: no such ha group '%s'", k.in["group"])
+		return nil, failure.New("update ha group failed: no such ha group '%s'", k.In["group"])
 	}
 	k.change(g, "group")
 	return nil, nil
@@ -246,11 +246,11 @@ func removeHAGroup(k *haCall) (any, error) {
 		return nil, err
 	}
 	for _, sid := range world.Sorted(k.World.HA.Resources) {
-		if k.World.HA.Resources[sid]["group"] == k.in["group"] {
+		if k.World.HA.Resources[sid]["group"] == k.In["group"] {
 			return nil, failure.New("delete ha group failed: ha group is used by service '%s'", sid)
 		}
 	}
-	delete(k.World.HA.Groups, k.in["group"])
+	delete(k.World.HA.Groups, k.In["group"])
 	return nil, nil
 }
 
@@ -258,7 +258,7 @@ func getHARules(k *haCall) (any, error) {
 	all := []any{}
 	for _, name := range world.Sorted(k.World.HA.Rules) {
 		r := k.World.HA.Rules[name]
-		if k.in.Has("type") && r["type"] != k.in["type"] || k.in.Has("resource") && !slices.Contains(params.SplitList(r["resources"]), k.in["resource"]) {
+		if k.In.Has("type") && r["type"] != k.In["type"] || k.In.Has("resource") && !slices.Contains(params.SplitList(r["resources"]), k.In["resource"]) {
 			continue
 		}
 		all = append(all, haEntry(k.World.HA.Rules, haRuleSchema, "rule", name))
@@ -267,16 +267,16 @@ func getHARules(k *haCall) (any, error) {
 }
 
 func getHARule(k *haCall) (any, error) {
-	if k.World.HA.Rules[k.in["rule"]] == nil {
-		return nil, failure.New("no such ha rule '%s'", k.in["rule"])
+	if k.World.HA.Rules[k.In["rule"]] == nil {
+		return nil, failure.New("no such ha rule '%s'", k.In["rule"])
 	}
-	return haEntry(k.World.HA.Rules, haRuleSchema, "rule", k.in["rule"]), nil
+	return haEntry(k.World.HA.Rules, haRuleSchema, "rule", k.In["rule"]), nil
 }
 
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
 func (k *haCall) checkRule(what string) error {
 	var strangers []string
-	for _, sid := range k.in.List("resources") {
+	for _, sid := range k.In.List("resources") {
 		if k.World.HA.Resources[sid] == nil {
 			strangers = append(strangers, sid)
 		}
@@ -285,7 +285,7 @@ func (k *haCall) checkRule(what string) error {
 		slices.Sort(strangers)
 		return failure.New("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
 	}
-	for _, node := range k.in.List("nodes") {
+	for _, node := range k.In.List("nodes") {
 		name, _, _ := strings.Cut(node, ":")
 		if k.World.Node(name) == nil {
 			strangers = append(strangers, name)
@@ -299,20 +299,20 @@ func (k *haCall) checkRule(what string) error {
 }
 
 func addHARule(k *haCall) (any, error) {
-	if err := k.World.NeedQuorum(k.node); err != nil {
+	if err := k.World.NeedQuorum(k.Node); err != nil {
 		return nil, err
 	}
 	switch {
-	case k.in["type"] == "node-affinity" && !k.in.Has("nodes"):
+	case k.In["type"] == "node-affinity" && !k.In.Has("nodes"):
 		return nil, failure.OfParameter("nodes", "property is missing and it is not optional")
-	case k.in["type"] == "resource-affinity" && !k.in.Has("affinity"):
+	case k.In["type"] == "resource-affinity" && !k.In.Has("affinity"):
 		return nil, failure.OfParameter("affinity", "property is missing and it is not optional")
 	}
 	if err := k.lockHA("create ha rule failed"); err != nil {
 		return nil, err
 	}
-	if k.World.HA.Rules[k.in["rule"]] != nil {
-		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
+	if k.World.HA.Rules[k.In["rule"]] != nil {
+		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.In["rule"])
 	}
 	if err := k.checkRule("create ha rule failed"); err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func addHARule(k *haCall) (any, error) {
 	k.World.HA.Ordinal++
 	r := map[string]string{"order": strconv.Itoa(k.World.HA.Ordinal)}
 	k.change(r, "rule")
-	k.World.HA.Rules[k.in["rule"]] = r
+	k.World.HA.Rules[k.In["rule"]] = r
 	return nil, nil
 }
 
@@ -331,9 +331,9 @@ func changeHARule(k *haCall) (any, error) {
 	if err := k.unchanged(k.World.HA.Rules); err != nil {
 		return nil, failure.New("update HA rules failed: %s", failure.From(err).Reason)
 	}
-	r := k.World.HA.Rules[k.in["rule"]]
+	r := k.World.HA.Rules[k.In["rule"]]
 	if r == nil {
-		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
+		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.In["rule"])
 	}
 	if err := k.checkRule("update HA rules failed"); err != nil {
 		return nil, err
@@ -347,6 +347,6 @@ func removeHARule(k *haCall) (any, error) {
 	if err := k.lockHA("delete ha rule failed"); err != nil {
 		return nil, err
 	}
-	delete(k.World.HA.Rules, k.in["rule"])
+	delete(k.World.HA.Rules, k.In["rule"])
 	return nil, nil
 }

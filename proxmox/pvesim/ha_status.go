@@ -10,12 +10,12 @@ import (
 
 // getHAStatus is what a person wants to know of high availability.
 func getHAStatus(k *haCall) (any, error) {
-	quorate := k.World.Quorate(k.entry)
+	quorate := k.World.Quorate(k.Entry)
 	text := "OK"
 	if !quorate {
-		text = fmt.Sprintf("No quorum on node '%s'!", k.entry.Name)
+		text = fmt.Sprintf("No quorum on node '%s'!", k.Entry.Name)
 	}
-	all := []any{map[string]any{"id": "quorum", "type": "quorum", "node": k.entry.Name, "status": text, "quorate": world.Number(quorate)}}
+	all := []any{map[string]any{"id": "quorum", "type": "quorum", "node": k.Entry.Name, "status": text, "quorate": world.Number(quorate)}}
 	if master := k.World.HA.Master; master != nil {
 		all = append(all, map[string]any{
 			"id": "master", "type": "master", "node": master.Name, "timestamp": k.World.HA.Stamp.Unix(),
@@ -23,7 +23,7 @@ func getHAStatus(k *haCall) (any, error) {
 		})
 	}
 	if k.World.Since("9.2") {
-		all = append(all, managerOf(k.World).fencing(k.entry))
+		all = append(all, managerOf(k.World).fencing(k.Entry))
 	}
 	if k.World.HA.Master != nil {
 		for _, h := range k.World.Nodes {
@@ -144,7 +144,7 @@ func getHAManager(k *haCall) (any, error) {
 	notes := map[string]any{"node_status": map[string]any{}}
 	out := map[string]any{
 		"manager_status": notes,
-		"quorum":         map[string]any{"node": k.entry.Name, "quorate": strconv.Itoa(world.Number(k.World.Quorate(k.entry)))},
+		"quorum":         map[string]any{"node": k.Entry.Name, "quorate": strconv.Itoa(world.Number(k.World.Quorate(k.Entry)))},
 	}
 	if k.World.HA.Master == nil {
 		return out, nil

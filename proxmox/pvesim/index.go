@@ -5,20 +5,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var indexEndpoints = []endpoint{
-	{method: "GET", path: "/", may: anybody, do: index("subdir", "version cluster nodes storage access pools")},
-	{method: "GET", path: "/version", may: anybody, do: getVersion},
-	{method: "GET", path: "/cluster", may: anybody, do: index("name", `acme backup backup-info bulk-action ceph config firewall
+var indexEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/", May: api.Anybody, Do: api.Index("subdir", "version cluster nodes storage access pools")},
+	{Method: "GET", Path: "/version", May: api.Anybody, Do: getVersion},
+	{Method: "GET", Path: "/cluster", May: api.Anybody, Do: api.Index("name", `acme backup backup-info bulk-action ceph config firewall
 		ha jobs log mapping metrics notifications nextid options qemu replication resources status tasks sdn`)},
-	{method: "GET", path: "/cluster/nextid", may: anybody, do: nextID, in: `vmid?:vmid`},
+	{Method: "GET", Path: "/cluster/nextid", May: api.Anybody, Do: nextID, In: `vmid?:vmid`},
 }
 
-func getVersion(k *call) (any, error) {
+func getVersion(k *api.Call) (any, error) {
 	parts := strings.SplitN(k.World.Config.Release, ".", 3)
 	return map[string]any{
 		"version": k.World.Config.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
@@ -26,17 +27,17 @@ func getVersion(k *call) (any, error) {
 }
 
 // nextID is the lowest free number, which is kept for no one; or whether one is free.
-func nextID(k *call) (any, error) {
-	if k.in.Has("vmid") {
-		id := k.in.Int("vmid", 0)
-		if k.World.Exists(k.entry, id) {
+func nextID(k *api.Call) (any, error) {
+	if k.In.Has("vmid") {
+		id := k.In.Int("vmid", 0)
+		if k.World.Exists(k.Entry, id) {
 			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
-		return k.in["vmid"], nil
+		return k.In["vmid"], nil
 	}
 	lower, upper := idRange(k.World)
 	for id := lower; id < upper; id++ {
-		if !k.World.Exists(k.entry, id) {
+		if !k.World.Exists(k.Entry, id) {
 			return strconv.Itoa(id), nil
 		}
 	}

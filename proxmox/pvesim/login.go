@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
@@ -19,13 +20,13 @@ func (k exchange) authenticate(r *request, path string) error {
 	}
 	var token string
 	if !given {
-		token, k.byToken = credential(r.header.Get("Authorization"), "PVEAPIToken")
+		token, k.ByToken = credential(r.header.Get("Authorization"), "PVEAPIToken")
 	}
 	switch {
 	case opened(r.method, path):
 		k.Who = &access.Identity{}
 		return nil
-	case k.byToken:
+	case k.ByToken:
 		return k.authenticateToken(token)
 	case !given:
 		return failure.Unauthorized("No ticket")
@@ -35,8 +36,8 @@ func (k exchange) authenticate(r *request, path string) error {
 
 // opened reports whether a call needs no authentication.
 func opened(method, path string) bool {
-	e := routes().find(path, &call{}).methods[method]
-	return e != nil && e.open
+	e := routes().find(path, &api.Call{}).methods[method]
+	return e != nil && e.Open
 }
 
 var cookieText = regexp.MustCompile(`(?:^|\s|;)PVEAuthCookie=([^;]*)`)
@@ -71,7 +72,7 @@ func (k exchange) refuse(reason string) error {
 }
 
 func (k exchange) authenticateToken(value string) error {
-	id, secret, complete := cutLast(value, "=")
+	id, secret, complete := api.CutLast(value, "=")
 	if !complete {
 		return k.refuse("no tokenid specified")
 	}
@@ -112,19 +113,19 @@ func (k exchange) authenticateTicket(ticket string, r *request, path string) err
 }
 
 // login makes a ticket for who knows a password, or has a ticket.
-func login(k *call) (any, error) {
-	name := k.in["username"]
-	if realm := k.in["realm"]; realm != "" {
+func login(k *api.Call) (any, error) {
+	name := k.In["username"]
+	if realm := k.In["realm"]; realm != "" {
 		name += "@" + realm
 	}
-	if err := k.knows(name, k.in["password"]); err != nil {
+	if err := knowsPassword(k, name, k.In["password"]); err != nil {
 		return nil, failure.Unauthorized("authentication failure")
 	}
 	who := &access.Identity{User: name}
 	answer := map[string]any{"username": name, "cap": k.World.Access.Capabilities(who)}
-	if k.in.Has("path") && k.in.Has("privs") {
-		path := access.Normalized(k.in["path"])
-		for _, priv := range k.in.List("privs") {
+	if k.In.Has("path") && k.In.Has("privs") {
+		path := access.Normalized(k.In["path"])
+		for _, priv := range k.In.List("privs") {
 			if path == "" || !k.World.Access.May(who, path, priv) {
 				return nil, failure.Unauthorized("authentication failure")
 			}
@@ -138,8 +139,8 @@ func login(k *call) (any, error) {
 	return answer, nil
 }
 
-// knows checks a password, for which a ticket of the same user will do, or one of root's.
-func (k *call) knows(name, password string) error {
+// knowsPassword checks a password, for which a ticket of the same user will do, or one of root's.
+func knowsPassword(k *api.Call, name, password string) error {
 	if err := k.World.Access.Usable(name, k.World.Clock); err != nil {
 		return err
 	}
@@ -152,9 +153,9 @@ func (k *call) knows(name, password string) error {
 	return nil
 }
 
-var loginEndpoints = []endpoint{
-	{method: "GET", path: "/access/ticket", open: true, do: func(*call) (any, error) { return nil, nil }},
-	{method: "POST", path: "/access/ticket", open: true, notToken: true, protected: true, do: login,
-		in: `username:str[..64] realm?:realm[..32] password:str otp?:str path?:str[..64]&privs privs?:priv-list[..64]&path
+var loginEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/access/ticket", Open: true, Do: func(*api.Call) (any, error) { return nil, nil }},
+	{Method: "POST", Path: "/access/ticket", Open: true, NotToken: true, Protected: true, Do: login,
+		In: `username:str[..64] realm?:realm[..32] password:str otp?:str path?:str[..64]&privs privs?:priv-list[..64]&path
 			new-format?:bool tfa-challenge?:str`},
 }

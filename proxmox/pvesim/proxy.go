@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
@@ -33,14 +34,14 @@ var noRoute = timing.Range{Min: 2 * time.Second, Max: 20 * time.Second}
 
 // proxy passes a call on to another host, and returns how that failed.
 func (k exchange) proxy(h *world.Node) error {
-	if k.World.Connects(k.entry, h) {
+	if k.World.Connects(k.Entry, h) {
 		return nil
 	}
 	reason, limit := "Connection timed out", world.WaitProxy
-	if k.World.Clock.Sub(k.World.Lost[[2]int{k.entry.ID, h.ID}]) >= arpExpires {
-		reason, limit = "No route to host", noRoute.Draw(k.World.RNG("arp "+k.entry.Name))
+	if k.World.Clock.Sub(k.World.Lost[[2]int{k.Entry.ID, h.ID}]) >= arpExpires {
+		reason, limit = "No route to host", noRoute.Draw(k.World.RNG("arp "+k.Entry.Name))
 	}
-	if k.p.Wait(limit, func() bool { return k.World.Connects(k.entry, h) }) {
+	if k.Process.Wait(limit, func() bool { return k.World.Connects(k.Entry, h) }) {
 		return nil
 	}
 	return &failure.Error{Status: 595, Reason: reason, Bare: true}
@@ -48,14 +49,14 @@ func (k exchange) proxy(h *world.Node) error {
 
 // occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
 // long is told so, and the work goes on nonetheless, or is even begun later.
-func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
-	h := k.node
+func (k exchange) occupyWorker(work func(at *api.Call) (any, error)) (any, error) {
+	h := k.Node
 	waiting := 0
 	for _, w := range h.Workers {
 		waiting += len(w.Line)
 	}
 	if waiting >= proxyLine {
-		k.p.Sleep(waitBroken)
+		k.Process.Sleep(waitBroken)
 		return nil, &failure.Error{Status: 596, Reason: "Broken pipe", Bare: true}
 	}
 	w := k.daemonOf(h)
@@ -66,10 +67,10 @@ func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	var data any
 	var err error
 	done := false
-	at := *k.call
+	at := *k.Call
 	w.Underway++
 	child := k.World.Start(func(p *engine.Process) {
-		at.p = p
+		at.Process = p
 		defer func() {
 			w.Underway--
 			delete(h.Serving, p)
@@ -81,10 +82,10 @@ func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 		done = true
 	})
 	h.Serving[child] = true
-	if !k.p.Wait(world.WaitProxy, func() bool { return done }) {
+	if !k.Process.Wait(world.WaitProxy, func() bool { return done }) {
 		return nil, &failure.Error{Status: 596, Reason: "Connection timed out", Bare: true}
 	}
-	k.total = at.total
+	k.Total = at.Total
 	return data, err
 }
 
@@ -106,5 +107,5 @@ func (k exchange) queue(w *world.Worker) {
 	turn := k.World.RNG("pveproxy").Float64()
 	w.Line = append(w.Line, turn)
 	defer func() { w.Line = slices.DeleteFunc(w.Line, func(t float64) bool { return t == turn }) }()
-	k.p.Until(func() bool { return w.Underway < workerConnections && slices.Min(w.Line) == turn })
+	k.Process.Until(func() bool { return w.Underway < workerConnections && slices.Min(w.Line) == turn })
 }

@@ -3,6 +3,7 @@ package pvesim
 import (
 	"cmp"
 	"encoding/json"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strconv"
 	"strings"
@@ -12,10 +13,10 @@ import (
 // getResources lists what there is in the cluster, as the host that is asked knows it: which
 // virtual machines there are and where, at once, and how they are doing, as their hosts have told.
 // What somebody may not see is omitted, without a word.
-func getResources(k *call) (any, error) {
+func getResources(k *api.Call) (any, error) {
 	all := []any{}
-	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
-	if !k.in.Has("type") {
+	wanted := func(kind string) bool { return !k.In.Has("type") || k.In["type"] == kind }
+	if !k.In.Has("type") {
 		all = append(all, view{k}.poolEntries()...)
 	}
 	if wanted("vm") {
@@ -43,7 +44,7 @@ func getResources(k *call) (any, error) {
 }
 
 // view is what a caller is shown of the cluster by the host that is asked.
-type view struct{ *call }
+type view struct{ *api.Call }
 
 func (k view) poolEntries() []any {
 	var all []any
@@ -65,7 +66,7 @@ func (k view) guestEntries() []any {
 		}
 	}
 	var all []any
-	guests := k.World.Guests(k.entry)
+	guests := k.World.Guests(k.Entry)
 	for _, id := range world.Sorted(guests) {
 		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
 			all = append(all, k.guestEntry(id, guests[id], pools[id]))
@@ -124,7 +125,7 @@ func (k view) told(id int, at *world.Node) (world.GuestReport, bool) {
 	var newest time.Time
 	told := false
 	for _, h := range append([]*world.Node{at}, k.World.Nodes...) {
-		r := k.World.Last(k.entry, h)
+		r := k.World.Last(k.Entry, h)
 		if r == nil || !r.At.After(newest) {
 			continue
 		}
@@ -155,7 +156,7 @@ func (k view) storageEntries() []any {
 func (k view) storageEntry(s *world.Store, h *world.Node) json.RawMessage {
 	var space world.SpaceReport
 	told := false
-	if r := k.World.Last(k.entry, h); r != nil {
+	if r := k.World.Last(k.Entry, h); r != nil {
 		space, told = r.Storages[s.Name]
 	}
 	var o object

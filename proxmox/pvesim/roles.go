@@ -15,7 +15,7 @@ import (
 // getPermissions says what a user may, on one path or wherever something is given.
 func getPermissions(k *userCall) (any, error) {
 	who := k.Who
-	if name := k.in["userid"]; name != "" && name != who.String() {
+	if name := k.In["userid"]; name != "" && name != who.String() {
 		u, t, isToken := strings.Cut(name, "!")
 		who = &access.Identity{User: u, Token: t}
 		own := isToken && u == k.Who.String()
@@ -23,7 +23,7 @@ func getPermissions(k *userCall) (any, error) {
 			return nil, failure.Denied("/access, Sys.Audit")
 		}
 	}
-	if path := k.in["path"]; path != "" {
+	if path := k.In["path"]; path != "" {
 		return map[string]any{path: k.World.Access.Held(who, path).Answer()}, nil
 	}
 	answer := map[string]any{}
@@ -61,17 +61,17 @@ func listACL(k *userCall) (any, error) {
 }
 
 func changeACL(k *userCall) (any, error) {
-	if k.in["users"]+k.in["groups"]+k.in["tokens"] == "" {
+	if k.In["users"]+k.In["groups"]+k.In["tokens"] == "" {
 		text := "either 'users', 'groups' or 'tokens' is required."
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.",
 			Errors: map[string]string{"users": text, "groups": text, "tokens": text}}
 	}
-	path := access.Normalized(k.in["path"])
-	if path == "" || !k.in.Is("delete") && !aclPath.MatchString(path) {
-		return nil, failure.OfParameter("path", fmt.Sprintf("invalid ACL path '%s'", k.in["path"]))
+	path := access.Normalized(k.In["path"])
+	if path == "" || !k.In.Is("delete") && !aclPath.MatchString(path) {
+		return nil, failure.OfParameter("path", fmt.Sprintf("invalid ACL path '%s'", k.In["path"]))
 	}
-	return nil, k.writeUsers("ACL update failed", func() error {
-		for _, role := range k.in.List("roles") {
+	return nil, k.WriteUsers("ACL update failed", func() error {
+		for _, role := range k.In.List("roles") {
 			if err := k.changeRoleOn(path, role); err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func changeACL(k *userCall) (any, error) {
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
 func (k *userCall) changeRoleOn(path, role string) error {
 	a := k.World.Access
-	below := k.in.Or("propagate", "1") == "1"
+	below := k.In.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
 		return fmt.Errorf("role '%s' does not exist", role)
 	}
@@ -91,19 +91,19 @@ func (k *userCall) changeRoleOn(path, role string) error {
 		return err
 	}
 	var whom []string
-	for _, g := range k.in.List("groups") {
+	for _, g := range k.In.List("groups") {
 		if a.Groups[g] == nil {
 			return fmt.Errorf("group '%s' does not exist", g)
 		}
 		whom = append(whom, "@"+g)
 	}
-	for _, name := range k.in.List("users") {
+	for _, name := range k.In.List("users") {
 		if a.Users[name] == nil {
 			return fmt.Errorf("user '%s' does not exist", name)
 		}
 		whom = append(whom, name)
 	}
-	for _, full := range k.in.List("tokens") {
+	for _, full := range k.In.List("tokens") {
 		name, id, _ := strings.Cut(full, "!")
 		if _, err := a.FindToken(name, id); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (k *userCall) changeRoleOn(path, role string) error {
 		whom = append(whom, full)
 	}
 	for _, who := range whom {
-		if k.in.Is("delete") {
+		if k.In.Is("delete") {
 			a.Revoke(path, role, who)
 		} else {
 			a.Grant(path, role, who, below)
@@ -127,7 +127,7 @@ func (k *userCall) mayGive(path, role string, below bool) error {
 		return nil
 	}
 	verb := "add"
-	if k.in.Is("delete") {
+	if k.In.Is("delete") {
 		verb = "remove"
 	}
 	needed := k.World.Access.Roles[role]
@@ -159,9 +159,9 @@ func listRoles(k *userCall) (any, error) {
 }
 
 func getRole(k *userCall) (any, error) {
-	p, is := k.World.Access.Roles[k.in["roleid"]]
+	p, is := k.World.Access.Roles[k.In["roleid"]]
 	if !is {
-		return nil, failure.New("role '%s' does not exist", k.in["roleid"])
+		return nil, failure.New("role '%s' does not exist", k.In["roleid"])
 	}
 	return access.Held{All: p, Below: p}.Answer(), nil
 }
@@ -169,7 +169,7 @@ func getRole(k *userCall) (any, error) {
 // privs are those that a call names, if the cluster's release knows them.
 func (k *userCall) privs() (access.Privileges, error) {
 	var p access.Privileges
-	for _, name := range k.in.List("privs") {
+	for _, name := range k.In.List("privs") {
 		if access.PrivilegeBits[name]&k.World.Access.Known == 0 {
 			return 0, failure.OfParameter("privs", fmt.Sprintf("invalid format - invalid privilege '%s'\n", name))
 		}
@@ -179,7 +179,7 @@ func (k *userCall) privs() (access.Privileges, error) {
 }
 
 func createRole(k *userCall) (any, error) {
-	name := k.in["roleid"]
+	name := k.In["roleid"]
 	p, err := k.privs()
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func createRole(k *userCall) (any, error) {
 	if strings.HasPrefix(strings.ToUpper(name), "PVE") && k.World.Since("8") {
 		return nil, failure.OfParameter("roleid", "cannot use role ID starting with the (case-insensitive) 'PVE' namespace")
 	}
-	return nil, k.writeUsers("create role failed", func() error {
+	return nil, k.WriteUsers("create role failed", func() error {
 		if _, is := k.World.Access.Roles[name]; is {
 			return fmt.Errorf("role '%s' already exists", name)
 		}
@@ -197,7 +197,7 @@ func createRole(k *userCall) (any, error) {
 }
 
 func changeRole(k *userCall) (any, error) {
-	name := k.in["roleid"]
+	name := k.In["roleid"]
 	p, err := k.privs()
 	if err != nil {
 		return nil, err
@@ -205,12 +205,12 @@ func changeRole(k *userCall) (any, error) {
 	if k.isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be modified", name)
 	}
-	return nil, k.writeUsers("update role failed", func() error {
+	return nil, k.WriteUsers("update role failed", func() error {
 		before, is := k.World.Access.Roles[name]
 		if !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
-		if k.in.Is("append") {
+		if k.In.Is("append") {
 			p |= before
 		}
 		k.World.Access.Roles[name] = p
@@ -219,11 +219,11 @@ func changeRole(k *userCall) (any, error) {
 }
 
 func deleteRole(k *userCall) (any, error) {
-	name := k.in["roleid"]
+	name := k.In["roleid"]
 	if k.isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)
 	}
-	return nil, k.writeUsers("delete role failed", func() error {
+	return nil, k.WriteUsers("delete role failed", func() error {
 		if _, is := k.World.Access.Roles[name]; !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
@@ -17,14 +18,14 @@ import (
 
 // beforeAnswering may answer a request instead of everything else, before anything is checked.
 func (k exchange) beforeAnswering(r *request, path string) *response {
-	k.asked = k.World.Clock
-	k.faults = k.World.Faults.Strike(faults.Event{Of: faults.OfCall, Host: k.entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
+	k.Asked = k.World.Clock
+	k.Faults = k.World.Faults.Strike(faults.Event{Of: faults.OfCall, Host: k.Entry.Name, Who: claimed(r), Fits: func(f *faults.Injected) bool {
 		return f.FitsCall(r.method, path)
 	}})
-	for _, f := range k.faults {
+	for _, f := range k.Faults {
 		switch f.Name() {
 		case "drop":
-			return &response{lost: &net.OpError{Op: "write", Net: "tcp", Addr: addrOf(k.entry), Err: syscall.ECONNRESET}}
+			return &response{lost: &net.OpError{Op: "write", Net: "tcp", Addr: addrOf(k.Entry), Err: syscall.ECONNRESET}}
 		case "unauthorized":
 			return k.instead(401, "Authentication failed!")
 		case "answer":
@@ -41,9 +42,9 @@ func (k exchange) beforeAnswering(r *request, path string) *response {
 func (k exchange) instead(status int, reason string) *response {
 	switch status {
 	case 401:
-		k.p.Sleep(world.WaitUnauthorized)
+		k.Process.Sleep(world.WaitUnauthorized)
 	case 595, 596:
-		k.p.Sleep(world.WaitProxy)
+		k.Process.Sleep(world.WaitProxy)
 	}
 	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
 }
@@ -65,14 +66,14 @@ func usualReason(status int) string {
 
 // afterCode may lose the answer of a call that has been made, or change it.
 func (k exchange) afterCode(answer *response) {
-	for _, f := range k.faults {
+	for _, f := range k.Faults {
 		switch f.Name() {
 		case "slow":
-			k.p.Sleep(f.Delay())
+			k.Process.Sleep(f.Delay())
 		case "lose answer":
-			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: addrOf(k.entry), Err: syscall.ECONNRESET}
+			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: addrOf(k.Entry), Err: syscall.ECONNRESET}
 		case "answer":
-			k.p.Sleep(k.asked.Add(world.WaitProxy).Sub(k.World.Clock))
+			k.Process.Sleep(k.Asked.Add(world.WaitProxy).Sub(k.World.Clock))
 			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.Opt("text"), "Connection timed out")})
 		}
 	}
@@ -92,16 +93,16 @@ func claimed(r *request) string {
 }
 
 // beforeCode lets another client be quicker than a clone.
-func (k exchange) beforeCode(e *endpoint) {
-	if !strings.HasSuffix(e.path, "/qemu/{vmid}/clone") {
+func (k exchange) beforeCode(e *api.Endpoint) {
+	if !strings.HasSuffix(e.Path, "/qemu/{vmid}/clone") {
 		return
 	}
-	struck := k.World.Faults.Strike(faults.Event{Of: faults.OfTask, Host: k.node.Name, VM: k.in["vmid"], Who: k.Who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
-	id, _ := strconv.Atoi(k.in["newid"])
+	struck := k.World.Faults.Strike(faults.Event{Of: faults.OfTask, Host: k.Node.Name, VM: k.In["vmid"], Who: k.Who.String(), Fits: func(f *faults.Injected) bool { return f.Name() == "steal id" }})
+	id, _ := strconv.Atoi(k.In["newid"])
 	if len(struck) == 0 || k.World.VMs[id] != nil {
 		return
 	}
-	h := k.World.Node(cmp.Or(struck[0].Opt("to"), k.node.Name))
+	h := k.World.Node(cmp.Or(struck[0].Opt("to"), k.Node.Name))
 	k.World.VMs[id] = &world.Guest{
 		ID: id, Host: h, State: "stopped", Since: k.World.Clock,
 		Config: vmconf.New(map[string]string{

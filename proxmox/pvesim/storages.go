@@ -9,42 +9,43 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var storageEndpoints = []endpoint{
-	{method: "GET", path: "/storage", may: anybody, do: storeDo(getStorages), in: `type?:enum(` + storageTypes + `)`},
-	{method: "POST", path: "/storage", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(addStorage),
-		in: storageNotation + ` storage:storage-id type:enum(` + storageTypes + `)`},
-	{method: "GET", path: "/storage/{storage}", may: may("/storage/{storage}", "Datastore.Allocate"), do: storeDo(getStorage)},
-	{method: "PUT", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(changeStorage),
-		in: storageNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{method: "DELETE", path: "/storage/{storage}", may: may("/storage", "Datastore.Allocate"), protected: true, do: storeDo(removeStorage)},
-	{method: "GET", path: "/nodes/{node}/storage", may: anybody, protected: true, do: storeDo(getNodeStorages),
-		in: `content?:storage-content-list enabled?:bool format?:bool storage?:storage-id target?:node`},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}", may: seesStorage, local: true, do: index("subdir", `content download-url
+var storageEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/storage", May: api.Anybody, Do: storeDo(getStorages), In: `type?:enum(` + storageTypes + `)`},
+	{Method: "POST", Path: "/storage", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(addStorage),
+		In: storageNotation + ` storage:storage-id type:enum(` + storageTypes + `)`},
+	{Method: "GET", Path: "/storage/{storage}", May: api.May("/storage/{storage}", "Datastore.Allocate"), Do: storeDo(getStorage)},
+	{Method: "PUT", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(changeStorage),
+		In: storageNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
+	{Method: "DELETE", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(removeStorage)},
+	{Method: "GET", Path: "/nodes/{node}/storage", May: api.Anybody, Protected: true, Do: storeDo(getNodeStorages),
+		In: `content?:storage-content-list enabled?:bool format?:bool storage?:storage-id target?:node`},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}", May: seesStorage, Local: true, Do: api.Index("subdir", `content download-url
 		file-restore import-metadata identity oci-registry-pull prunebackups rrd rrddata status upload`)},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/status", may: seesStorage, protected: true, do: storeDo(getStorageStatus)},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/content", may: seesStorage, protected: true, do: storeDo(getContent),
-		in: `content?:storage-content vmid?:vmid`},
-	{method: "POST", path: "/nodes/{node}/storage/{storage}/content", may: may("/storage/{storage}", "Datastore.AllocateSpace"), protected: true,
-		do: storeDo(addVolume), in: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
-	{method: "GET", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(getVolume),
-		in: `storage?:storage-id`},
-	{method: "PUT", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(changeVolume),
-		in: `storage?:storage-id notes?:str protected?:bool`},
-	{method: "DELETE", path: "/nodes/{node}/storage/{storage}/content/{volume}", may: anybody, protected: true, do: storeDo(removeVolume),
-		in: `storage?:storage-id delay?:int[1..30]`},
-	{method: "POST", path: "/nodes/{node}/storage/{storage}/upload", may: may("/storage/{storage}", "Datastore.AllocateTemplate"), protected: true,
-		local: true, do: storeDo(upload), in: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
-	{method: "POST", path: "/nodes/{node}/storage/{storage}/download-url", may: and(may("/storage/{storage}", "Datastore.AllocateTemplate"),
-		or(may("/", "Sys.Audit", "Sys.Modify"), may("/nodes/{node}", "Sys.AccessNetwork"))), protected: true, do: storeDo(download),
-		in: sumNotation + ` compression?:str content:storage-content(iso,vztmpl,import) filename:str[..255] url:/https?:\/\/.*/ verify-certificates?:bool`},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/status", May: seesStorage, Protected: true, Do: storeDo(getStorageStatus)},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content", May: seesStorage, Protected: true, Do: storeDo(getContent),
+		In: `content?:storage-content vmid?:vmid`},
+	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/content", May: api.May("/storage/{storage}", "Datastore.AllocateSpace"), Protected: true,
+		Do: storeDo(addVolume), In: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(getVolume),
+		In: `storage?:storage-id`},
+	{Method: "PUT", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(changeVolume),
+		In: `storage?:storage-id notes?:str protected?:bool`},
+	{Method: "DELETE", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(removeVolume),
+		In: `storage?:storage-id delay?:int[1..30]`},
+	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/upload", May: api.May("/storage/{storage}", "Datastore.AllocateTemplate"), Protected: true,
+		Local: true, Do: storeDo(upload), In: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
+	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/download-url", May: api.And(api.May("/storage/{storage}", "Datastore.AllocateTemplate"),
+		api.Or(api.May("/", "Sys.Audit", "Sys.Modify"), api.May("/nodes/{node}", "Sys.AccessNetwork"))), Protected: true, Do: storeDo(download),
+		In: sumNotation + ` compression?:str content:storage-content(iso,vztmpl,import) filename:str[..255] url:/https?:\/\/.*/ verify-certificates?:bool`},
 }
 
-var seesStorage = mayAny("/storage/{storage}", "Datastore.Audit", "Datastore.AllocateSpace")
+var seesStorage = api.MayAny("/storage/{storage}", "Datastore.Audit", "Datastore.AllocateSpace")
 
 const (
 	storageTypes = `btrfs,cephfs,cifs,dir,esxi,iscsi,iscsidirect,lvm,lvmthin,nfs,pbs,rbd,zfs,zfspool`
@@ -97,7 +98,7 @@ func getStorages(k *storeCall) (any, error) {
 	all := []any{}
 	for _, name := range world.Sorted(k.World.Storages) {
 		s := k.World.Storages[name]
-		if k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
+		if k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.In.Or("type", s.Type) == s.Type {
 			all = append(all, storageEntry(s, storageDigest(k.World)))
 		}
 	}
@@ -105,7 +106,7 @@ func getStorages(k *storeCall) (any, error) {
 }
 
 func getStorage(k *storeCall) (any, error) {
-	s, err := k.World.StorageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.In["storage"])
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +123,11 @@ func addStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("create storage failed"); err != nil {
 		return nil, err
 	}
-	name, kind := k.in["storage"], k.in["type"]
+	name, kind := k.In["storage"], k.In["type"]
 	if k.World.Storages[name] != nil {
 		return nil, failure.New("create storage failed: storage ID '%s' already defined", name)
 	}
-	if kind == "dir" && !k.in.Has("path") {
+	if kind == "dir" && !k.In.Has("path") {
 		return nil, failure.OfParameter("path", "property is missing and it is not optional")
 	}
 	s := world.NewStorage(world.Storage{Name: name, Type: kind, Total: k.World.RootSize(), Content: []string{"images"}})
@@ -138,7 +139,7 @@ func addStorage(k *storeCall) (any, error) {
 
 // configure sets what the call says.
 func configure(s *world.Store, k *storeCall) {
-	for key, value := range k.in {
+	for key, value := range k.In {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
 		case "content":
@@ -151,7 +152,7 @@ func configure(s *world.Store, k *storeCall) {
 			s.Conf[key] = value
 		}
 	}
-	for _, key := range k.in.List("delete") {
+	for _, key := range k.In.List("delete") {
 		switch key {
 		case "nodes":
 			s.Hosts = nil
@@ -168,10 +169,10 @@ func changeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
-	if k.in.Has("digest") && k.in["digest"] != storageDigest(k.World) {
+	if k.In.Has("digest") && k.In["digest"] != storageDigest(k.World) {
 		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
-	s, err := k.World.StorageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.In["storage"])
 	if err != nil {
 		return nil, failure.New("update storage failed: %s", failure.From(err).Reason)
 	}
@@ -184,7 +185,7 @@ func removeStorage(k *storeCall) (any, error) {
 	if err := k.lockStorages("delete storage failed"); err != nil {
 		return nil, err
 	}
-	s, err := k.World.StorageNamed(k.in["storage"])
+	s, err := k.World.StorageNamed(k.In["storage"])
 	if err != nil {
 		return nil, failure.New("delete storage failed: %s", failure.From(err).Reason)
 	}
@@ -193,7 +194,7 @@ func removeStorage(k *storeCall) (any, error) {
 }
 
 func (k *storeCall) lockStorages(what string) error {
-	if err := k.World.LockFile(k.p, k.node, "storage_cfg"); err != nil {
+	if err := k.World.LockFile(k.Process, k.Node, "storage_cfg"); err != nil {
 		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
 	return nil
@@ -212,32 +213,32 @@ func storageState(s *world.Store, h *world.Node) map[string]any {
 }
 
 func getNodeStorages(k *storeCall) (any, error) {
-	target := k.in["target"]
-	if target == k.node.Name || target == "localhost" {
+	target := k.In["target"]
+	if target == k.Node.Name || target == "localhost" {
 		target = ""
 	}
 	all, found := []any{}, false
 	for _, name := range world.Sorted(k.World.Storages) {
 		s := k.World.Storages[name]
-		if !s.On(k.node) || k.in.Has("content") && !slices.ContainsFunc(k.in.List("content"), s.Keeps) {
+		if !s.On(k.Node) || k.In.Has("content") && !slices.ContainsFunc(k.In.List("content"), s.Keeps) {
 			continue
 		}
-		found = found || name == k.in["storage"]
-		if !k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
-			k.in.Is("enabled") && s.Disabled() || target != "" && !reaches(s, target) {
+		found = found || name == k.In["storage"]
+		if !k.World.Access.MayAny(k.Who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.In.Or("storage", name) != name ||
+			k.In.Is("enabled") && s.Disabled() || target != "" && !reaches(s, target) {
 			continue
 		}
-		e := storageState(s, k.node)
+		e := storageState(s, k.Node)
 		e["storage"] = name
 		if total := e["total"]; total != 0 {
-			e["used_fraction"] = float64(s.UsedOn(k.node)) / float64(s.Total)
+			e["used_fraction"] = float64(s.UsedOn(k.Node)) / float64(s.Total)
 		}
-		if k.in.Is("format") {
+		if k.In.Is("format") {
 			e["formats"] = formatsOf(s)
 		}
 		all = append(all, e)
 	}
-	if k.in.Has("storage") && !found {
+	if k.In.Has("storage") && !found {
 		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return all, nil
@@ -257,16 +258,16 @@ func formatsOf(s *world.Store) map[string]any {
 }
 
 func getStorageStatus(k *storeCall) (any, error) {
-	s := k.World.Storages[k.in["storage"]]
-	if s == nil || !s.On(k.node) {
+	s := k.World.Storages[k.In["storage"]]
+	if s == nil || !s.On(k.Node) {
 		return nil, failure.OfParameter("storage", "No such storage.")
 	}
-	return storageState(s, k.node), nil
+	return storageState(s, k.Node), nil
 }
 
 // usable is the storage that the call names, which must be there on a host and enabled.
 func (k *storeCall) usable(h *world.Node) (*world.Store, error) {
-	s, err := k.World.StorageOn(h, k.in["storage"])
+	s, err := k.World.StorageOn(h, k.In["storage"])
 	if err == nil && s.Disabled() {
 		err = failure.New("storage '%s' is disabled", s.Name)
 	}
@@ -275,14 +276,14 @@ func (k *storeCall) usable(h *world.Node) (*world.Store, error) {
 
 // getContent lists what lies on a storage, as far as somebody may see it.
 func getContent(k *storeCall) (any, error) {
-	s, err := k.usable(k.node)
+	s, err := k.usable(k.Node)
 	if err != nil {
 		return nil, err
 	}
-	all, volumes := []any{}, s.At(k.node)
+	all, volumes := []any{}, s.At(k.Node)
 	for _, name := range world.Sorted(volumes) {
 		v := volumes[name]
-		if k.in.Or("content", v.Content) != v.Content || k.in.Has("vmid") && k.in.Int("vmid", 0) != v.VMID || k.maySee(s, v) != nil {
+		if k.In.Or("content", v.Content) != v.Content || k.In.Has("vmid") && k.In.Int("vmid", 0) != v.VMID || k.maySee(s, v) != nil {
 			continue
 		}
 		e := map[string]any{"volid": s.VolID(v), "content": v.Content, "format": v.Format, "size": v.Size, "ctime": v.At.Unix()}
@@ -311,31 +312,31 @@ func (k *storeCall) maySee(s *world.Store, v *world.Volume) error {
 		return nil
 	}
 	if v.Content == "images" {
-		j := k.errand()
+		j := k.Errand()
 		if err := j.All(at, "Datastore.Audit"); err != nil {
 			return err
 		}
 		return j.All(world.VMPath(v.VMID), "VM.Config.Disk")
 	}
-	return k.errand().OneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
+	return k.Errand().OneOf(at, "Datastore.AllocateSpace", "Datastore.Audit")
 }
 
 // volume is the volume that the call names, with its storage or without; it may not be there.
 func (k *storeCall) volume() (s *world.Store, name string, v *world.Volume, err error) {
-	storage, name := k.in["storage"], k.in["volume"]
+	storage, name := k.In["storage"], k.In["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
 			return nil, "", nil, failure.OfParameter("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", of, storage))
 		}
 		name = rest
 	}
-	if s, err = k.usable(k.node); err != nil {
+	if s, err = k.usable(k.Node); err != nil {
 		return nil, "", nil, err
 	}
 	if contentOf(name) == "" {
 		return nil, "", nil, failure.New("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.Files()], name)
 	}
-	return s, name, s.At(k.node)[name], nil
+	return s, name, s.At(k.Node)[name], nil
 }
 
 var volumeOfVM = regexp.MustCompile(`^(?:\d+/(?:base-[^/]+/\d+/)?|base-\d+-[^/]+/)?(?:vm|base)-(\d+)-[^/]+$`)
@@ -390,17 +391,17 @@ func changeVolume(k *storeCall) (any, error) {
 	if v.Content != "backup" {
 		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.Content)
 	}
-	v.Notes = k.in.Or("notes", v.Notes)
+	v.Notes = k.In.Or("notes", v.Notes)
 	return nil, nil
 }
 
 // addVolume makes an empty disk. The call takes as long as that does.
 func addVolume(k *storeCall) (any, error) {
-	s, err := k.usable(k.node)
+	s, err := k.usable(k.Node)
 	if err != nil {
 		return nil, err
 	}
-	name, format := k.in["filename"], k.in["format"]
+	name, format := k.In["filename"], k.In["format"]
 	if ext := strings.TrimPrefix(path.Ext(name), "."); slices.Contains([]string{"raw", "qcow2", "vmdk"}, ext) {
 		if format != "" && format != ext {
 			return nil, failure.OfParameter("format", fmt.Sprintf("different storage formats (%s != %s)", format, ext))
@@ -408,15 +409,15 @@ func addVolume(k *storeCall) (any, error) {
 		format = ext
 	}
 	if s.Files() {
-		name = k.in["vmid"] + "/" + name
+		name = k.In["vmid"] + "/" + name
 	}
-	if owner := volumeOfVM.FindStringSubmatch(name); owner == nil || owner[1] != k.in["vmid"] {
-		return nil, failure.New("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
+	if owner := volumeOfVM.FindStringSubmatch(name); owner == nil || owner[1] != k.In["vmid"] {
+		return nil, failure.New("illegal name '%s' - should be 'vm-%s-*'", k.In["filename"], k.In["vmid"])
 	}
 	if !s.Keeps("images") {
 		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
-	v, err := k.errand().Allocate(s, world.Wanted{ID: k.in.Int("vmid", 0), Name: name, Format: format, Size: bytesOf(k.in["size"])})
+	v, err := k.Errand().Allocate(s, world.Wanted{ID: k.In.Int("vmid", 0), Name: name, Format: format, Size: bytesOf(k.In["size"])})
 	if err != nil {
 		return nil, err
 	}
@@ -442,14 +443,14 @@ func removeVolume(k *storeCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.errand().All("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
+	if err := k.Errand().All("/storage/"+s.Name, "Datastore.Allocate"); err != nil {
 		return nil, err
 	}
 	id := s.Name
 	if owner := volumeOfVM.FindStringSubmatch(name); owner != nil {
 		id = owner[1] + "@" + id
 	}
-	t := k.World.Work(k.node, k.Who, "imgdel", id, func(j *world.Errand) error {
+	t := k.World.Work(k.Node, k.Who, "imgdel", id, func(j *world.Errand) error {
 		if v == nil {
 			j.Print("disk image '%s' does not exist", s.Path(name))
 		}
@@ -459,7 +460,7 @@ func removeVolume(k *storeCall) (any, error) {
 		j.Print("Removed volume '%s:%s'", s.Name, name)
 		return nil
 	})
-	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.Wait(delay, func() bool { return !t.Running() }) {
+	if delay := time.Duration(k.In.Int("delay", 0)) * time.Second; delay > 0 && k.Process.Wait(delay, func() bool { return !t.Running() }) {
 		if t.Exit != "OK" {
 			return nil, failure.New("%s", t.Exit)
 		}
@@ -469,8 +470,8 @@ func removeVolume(k *storeCall) (any, error) {
 }
 
 // storeCall is a call about storages.
-type storeCall struct{ *call }
+type storeCall struct{ *api.Call }
 
-func storeDo(do func(k *storeCall) (any, error)) func(*call) (any, error) {
-	return func(k *call) (any, error) { return do(&storeCall{k}) }
+func storeDo(do func(k *storeCall) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&storeCall{k}) }
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -13,27 +14,27 @@ import (
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
 const shownFinished = 25
 
-var taskEndpoints = []endpoint{
-	{method: "GET", path: "/cluster/tasks", may: anybody, do: getClusterTasks},
+var taskEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/cluster/tasks", May: api.Anybody, Do: getClusterTasks},
 	{
-		method: "GET", path: "/nodes/{node}/tasks", may: anybody, do: getTasks,
-		in: `errors?:bool limit?:int[0..] since?:int source?:enum(archive,active,all) start?:int[0..]
+		Method: "GET", Path: "/nodes/{node}/tasks", May: api.Anybody, Do: getTasks,
+		In: `errors?:bool limit?:int[0..] since?:int source?:enum(archive,active,all) start?:int[0..]
 			statusfilter?:task-status-type-list typefilter?:str until?:int userfilter?:str vmid?:vmid`,
 	},
-	{method: "GET", path: "/nodes/{node}/tasks/{upid}", may: anybody, local: true, do: index("name", "log status")},
-	{method: "DELETE", path: "/nodes/{node}/tasks/{upid}", may: anybody, protected: true, do: deleteTask},
+	{Method: "GET", Path: "/nodes/{node}/tasks/{upid}", May: api.Anybody, Local: true, Do: api.Index("name", "log status")},
+	{Method: "DELETE", Path: "/nodes/{node}/tasks/{upid}", May: api.Anybody, Protected: true, Do: deleteTask},
 	{
-		method: "GET", path: "/nodes/{node}/tasks/{upid}/log", may: anybody, protected: true, do: getTaskLog,
-		in: "download?:bool limit?:int[0..] start?:int[0..]",
+		Method: "GET", Path: "/nodes/{node}/tasks/{upid}/log", May: api.Anybody, Protected: true, Do: getTaskLog,
+		In: "download?:bool limit?:int[0..] start?:int[0..]",
 	},
-	{method: "GET", path: "/nodes/{node}/tasks/{upid}/status", may: anybody, protected: true, do: getTaskStatus},
+	{Method: "GET", Path: "/nodes/{node}/tasks/{upid}/status", May: api.Anybody, Protected: true, Do: getTaskStatus},
 }
 
 var upidText = regexp.MustCompile(`^UPID:[a-zA-Z0-9][a-zA-Z0-9-]*:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8,9}:[0-9A-Fa-f]{8}:[^:\s]+:[^:\s]*:[^:\s]+:$`)
 
-// upid is the UPID that the call is about.
-func (k *call) upid() (string, error) {
-	upid := k.in["upid"]
+// taskNamed is the UPID that the call is about.
+func taskNamed(k *api.Call) (string, error) {
+	upid := k.In["upid"]
 	if !upidText.MatchString(upid) {
 		return "", failure.OfParameter("upid", "unable to parse worker upid")
 	}
@@ -42,17 +43,17 @@ func (k *call) upid() (string, error) {
 
 // ofTask is the task that the call is about. Those of others are only for who may see the host's,
 // or what priv says.
-func (k *call) ofTask(priv string) (*world.Task, error) {
-	upid, err := k.upid()
+func ofTask(k *api.Call, priv string) (*world.Task, error) {
+	upid, err := taskNamed(k)
 	if err != nil {
 		return nil, err
 	}
-	t := k.node.Task(upid)
+	t := k.Node.Task(upid)
 	if t == nil {
 		return nil, failure.OfParameter("upid", "no such task")
 	}
 	if t.User != k.Who.User {
-		return t, k.errand().All("/nodes/"+k.node.Name, priv)
+		return t, k.Errand().All("/nodes/"+k.Node.Name, priv)
 	}
 	return t, nil
 }
@@ -81,8 +82,8 @@ func outcomeOf(t *world.Task) string {
 	return "error"
 }
 
-func getTaskStatus(k *call) (any, error) {
-	t, err := k.ofTask("Sys.Audit")
+func getTaskStatus(k *api.Call) (any, error) {
+	t, err := ofTask(k, "Sys.Audit")
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +95,15 @@ func getTaskStatus(k *call) (any, error) {
 	return a, nil
 }
 
-func getTaskLog(k *call) (any, error) {
-	upid, err := k.upid()
+func getTaskLog(k *api.Call) (any, error) {
+	upid, err := taskNamed(k)
 	if err != nil {
 		return nil, err
 	}
 	lines := []string{"unable to open file - No such file or directory"}
-	if t := k.node.Task(upid); t != nil {
+	if t := k.Node.Task(upid); t != nil {
 		if t.User != k.Who.User {
-			if err := k.errand().All("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
+			if err := k.Errand().All("/nodes/"+k.Node.Name, "Sys.Audit"); err != nil {
 				return nil, err
 			}
 		}
@@ -111,8 +112,8 @@ func getTaskLog(k *call) (any, error) {
 		}
 	}
 	total := len(lines)
-	k.total = &total
-	from, most := k.in.Int("start", 0), k.in.Int("limit", 50)
+	k.Total = &total
+	from, most := k.In.Int("start", 0), k.In.Int("limit", 50)
 	if most == 0 { // which is all
 		most = total
 	}
@@ -125,14 +126,14 @@ func getTaskLog(k *call) (any, error) {
 
 // taskFilter is which tasks are asked for.
 type taskFilter struct {
-	k            *call
+	k            *api.Call
 	all          bool // not only the caller's own
 	since, until int64
 	outcomes     []string
 }
 
 func (f *taskFilter) wants(t *world.Task) bool {
-	in := f.k.in
+	in := f.k.In
 	switch {
 	case !f.all && t.User != f.k.Who.User,
 		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.By()), strings.ToLower(in["userfilter"])),
@@ -147,23 +148,23 @@ func (f *taskFilter) wants(t *world.Task) bool {
 	return true
 }
 
-func getTasks(k *call) (any, error) {
+func getTasks(k *api.Call) (any, error) {
 	f := &taskFilter{
-		k: k, all: k.World.Access.May(k.Who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
-		since: int64(k.in.Int("since", 0)), until: int64(k.in.Int("until", 0)),
+		k: k, all: k.World.Access.May(k.Who, "/nodes/"+k.Node.Name, "Sys.Audit"), outcomes: k.In.List("statusfilter"),
+		since: int64(k.In.Int("since", 0)), until: int64(k.In.Int("until", 0)),
 	}
-	source := k.in.Or("source", "archive")
+	source := k.In.Or("source", "archive")
 	var found []*world.Task
-	for _, t := range newestFirst(k.node.Tasks) {
+	for _, t := range newestFirst(k.Node.Tasks) {
 		if (source == "all" || (source == "active") == t.Running()) && f.wants(t) {
 			found = append(found, t)
 		}
 	}
 	if n := len(found); n > 0 {
-		k.total = &n
+		k.Total = &n
 	}
-	from := min(k.in.Int("start", 0), len(found))
-	most := k.in.Int("limit", 50)
+	from := min(k.In.Int("start", 0), len(found))
+	most := k.In.Int("limit", 50)
 	shown := []any{}
 	for _, t := range found[from:min(len(found), from+most)] {
 		shown = append(shown, listedTask(t))
@@ -198,7 +199,7 @@ func listedTask(t *world.Task) map[string]any {
 
 // getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
 // everything see nothing here, not even what they have started.
-func getClusterTasks(k *call) (any, error) {
+func getClusterTasks(k *api.Call) (any, error) {
 	all := k.World.Access.May(k.Who, "/", "Sys.Audit")
 	var found []*world.Task
 	for _, h := range k.World.Nodes {
@@ -223,11 +224,11 @@ func getClusterTasks(k *call) (any, error) {
 	return shown, nil
 }
 
-func deleteTask(k *call) (any, error) {
-	t, err := k.ofTask("Sys.Modify")
+func deleteTask(k *api.Call) (any, error) {
+	t, err := ofTask(k, "Sys.Modify")
 	if err != nil {
 		return nil, err
 	}
-	k.errand().EndTask(t)
+	k.Errand().EndTask(t)
 	return nil, nil
 }

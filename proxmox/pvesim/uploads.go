@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -42,7 +43,7 @@ func (k *storeCall) newFile(h *world.Node, refused, wrongContent string) (*world
 	if !s.Files() {
 		return nil, nil, failure.New(refused, s.Type)
 	}
-	content, name := k.in["content"], fileName(k.in["filename"])
+	content, name := k.In["content"], fileName(k.In["filename"])
 	if !world.Extensions[content].MatchString(name) {
 		why := "wrong file extension"
 		if content == "import" {
@@ -63,27 +64,27 @@ func (k *storeCall) newFile(h *world.Node, refused, wrongContent string) (*world
 // upload puts a file on a storage. It comes to the host that is asked, which copies it to the one
 // that is named and has the task.
 func upload(k *storeCall) (any, error) {
-	target := k.entry
-	if name := k.in["node"]; name != "localhost" {
+	target := k.Entry
+	if name := k.In["node"]; name != "localhost" {
 		target = k.World.Node(name)
 	}
 	if target == nil {
-		return nil, noSuchHost(k.in["node"])
+		return nil, api.NoSuchHost(k.In["node"])
 	}
 	s, v, err := k.newFile(target, "can't upload to storage type '%s'", "storage '%s' does not support '%s' content")
 	if err != nil {
 		return nil, err
 	}
-	if k.file == nil {
+	if k.File == nil {
 		return nil, failure.New("missing temporary file name")
 	}
-	if !k.World.Connects(k.entry, target) {
+	if !k.World.Connects(k.Entry, target) {
 		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.IP)
 	}
-	v.Data, v.Size = k.file, int64(len(k.file))
-	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.World.Access.UUID(fmt.Sprint("upload ", k.World.Clock, k.entry.PIDs)), "-", "")
-	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
-	return k.World.Work(k.entry, k.Who, "imgcopy", "", func(j *world.Errand) error {
+	v.Data, v.Size = k.File, int64(len(k.File))
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.World.Access.UUID(fmt.Sprint("upload ", k.World.Clock, k.Entry.PIDs)), "-", "")
+	sum, algorithm := k.In["checksum"], k.In["checksum-algorithm"]
+	return k.World.Work(k.Entry, k.Who, "imgcopy", "", func(j *world.Errand) error {
 		j.Print("starting file import from: %s", tmp)
 		if err := checkSum(j, v.Data, algorithm, sum); err != nil {
 			return err
@@ -91,7 +92,7 @@ func upload(k *storeCall) (any, error) {
 		j.Print("target node: %s", target.Name)
 		j.Print("target file: %s", s.Path(v.Name))
 		j.Print("file size is: %d", v.Size)
-		if target == k.entry {
+		if target == k.Entry {
 			j.Print("command: cp -- %s %s", tmp, s.Path(v.Name))
 		} else {
 			j.Print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.IP, s.Path(v.Name))
@@ -143,12 +144,12 @@ func store(j *world.Errand, h *world.Node, s *world.Store, v *world.Volume) erro
 // download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do
 // that are behind a firewall.
 func download(k *storeCall) (any, error) {
-	s, v, err := k.newFile(k.node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
+	s, v, err := k.newFile(k.Node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
 	if err != nil {
 		return nil, err
 	}
-	url := k.in["url"]
-	return k.task("download", strings.TrimPrefix(v.Name, v.Content+"/"), func(j *world.Errand) error {
+	url := k.In["url"]
+	return k.Task("download", strings.TrimPrefix(v.Name, v.Content+"/"), func(j *world.Errand) error {
 		j.Print("downloading %s to %s", url, s.Path(v.Name))
 		if err := j.Pause(connectTakes); err != nil {
 			return err

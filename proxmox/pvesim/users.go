@@ -8,50 +8,51 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var accessEndpoints = []endpoint{
-	{method: "GET", path: "/access", may: anybody, do: index("subdir", "users groups roles acl domains openid tfa ticket password")},
-	{method: "GET", path: "/access/domains", open: true, do: userDo(listDomains)},
-	{method: "GET", path: "/access/permissions", may: anybody, do: userDo(getPermissions),
-		in: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
+var accessEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/access", May: api.Anybody, Do: api.Index("subdir", "users groups roles acl domains openid tfa ticket password")},
+	{Method: "GET", Path: "/access/domains", Open: true, Do: userDo(listDomains)},
+	{Method: "GET", Path: "/access/permissions", May: api.Anybody, Do: userDo(getPermissions),
+		In: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
 
-	{method: "GET", path: "/access/acl", may: anybody, do: userDo(listACL)},
-	{method: "PUT", path: "/access/acl", may: modify, protected: true, do: userDo(changeACL),
-		in: `path:str roles:roleid-list users?:userid-list groups?:groupid-list tokens?:tokenid-list propagate?:bool delete?:bool`},
+	{Method: "GET", Path: "/access/acl", May: api.Anybody, Do: userDo(listACL)},
+	{Method: "PUT", Path: "/access/acl", May: api.Modify, Protected: true, Do: userDo(changeACL),
+		In: `path:str roles:roleid-list users?:userid-list groups?:groupid-list tokens?:tokenid-list propagate?:bool delete?:bool`},
 
-	{method: "GET", path: "/access/roles", may: anybody, do: userDo(listRoles)},
-	{method: "POST", path: "/access/roles", may: may("/access", "Sys.Modify"), protected: true, do: userDo(createRole),
-		in: `roleid:roleid privs?:priv-list`},
-	{method: "GET", path: "/access/roles/{roleid}", may: anybody, do: userDo(getRole)},
-	{method: "PUT", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: userDo(changeRole),
-		in: `privs?:priv-list append?:bool&privs`},
-	{method: "DELETE", path: "/access/roles/{roleid}", may: may("/access", "Sys.Modify"), protected: true, do: userDo(deleteRole)},
+	{Method: "GET", Path: "/access/roles", May: api.Anybody, Do: userDo(listRoles)},
+	{Method: "POST", Path: "/access/roles", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(createRole),
+		In: `roleid:roleid privs?:priv-list`},
+	{Method: "GET", Path: "/access/roles/{roleid}", May: api.Anybody, Do: userDo(getRole)},
+	{Method: "PUT", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(changeRole),
+		In: `privs?:priv-list append?:bool&privs`},
+	{Method: "DELETE", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(deleteRole)},
 
-	{method: "GET", path: "/access/groups", may: anybody, do: userDo(listGroups)},
-	{method: "POST", path: "/access/groups", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(createGroup),
-		in: `groupid:groupid comment?:str`},
-	{method: "GET", path: "/access/groups/{groupid}", may: mayAny("/access/groups", "Sys.Audit", "Group.Allocate"), do: userDo(getGroup)},
-	{method: "PUT", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(changeGroup),
-		in: `comment?:str`},
-	{method: "DELETE", path: "/access/groups/{groupid}", may: may("/access/groups", "Group.Allocate"), protected: true, do: userDo(deleteGroup)},
+	{Method: "GET", Path: "/access/groups", May: api.Anybody, Do: userDo(listGroups)},
+	{Method: "POST", Path: "/access/groups", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(createGroup),
+		In: `groupid:groupid comment?:str`},
+	{Method: "GET", Path: "/access/groups/{groupid}", May: api.MayAny("/access/groups", "Sys.Audit", "Group.Allocate"), Do: userDo(getGroup)},
+	{Method: "PUT", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(changeGroup),
+		In: `comment?:str`},
+	{Method: "DELETE", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(deleteGroup)},
 
-	{method: "GET", path: "/access/users", may: anybody, protected: true, do: userDo(listUsers), in: `enabled?:bool full?:bool`},
-	{method: "POST", path: "/access/users", may: and(ofRealm, creator), protected: true, do: userDo(createUser),
-		in: `userid:userid[..64] password?:str[8..64]` + aboutUser},
-	{method: "GET", path: "/access/users/{userid}", may: overUser("User.Modify", "Sys.Audit"), do: userDo(getUser)},
-	{method: "PUT", path: "/access/users/{userid}", may: regroup, protected: true, do: userDo(changeUser), in: `append?:bool&groups` + aboutUser},
-	{method: "DELETE", path: "/access/users/{userid}", may: and(ofRealm, overUser("User.Modify")), protected: true, do: userDo(deleteUser)},
+	{Method: "GET", Path: "/access/users", May: api.Anybody, Protected: true, Do: userDo(listUsers), In: `enabled?:bool full?:bool`},
+	{Method: "POST", Path: "/access/users", May: api.And(api.OfRealm, api.Creator), Protected: true, Do: userDo(createUser),
+		In: `userid:userid[..64] password?:str[8..64]` + aboutUser},
+	{Method: "GET", Path: "/access/users/{userid}", May: api.OverUser("User.Modify", "Sys.Audit"), Do: userDo(getUser)},
+	{Method: "PUT", Path: "/access/users/{userid}", May: api.Regroup, Protected: true, Do: userDo(changeUser), In: `append?:bool&groups` + aboutUser},
+	{Method: "DELETE", Path: "/access/users/{userid}", May: api.And(api.OfRealm, api.OverUser("User.Modify")), Protected: true, Do: userDo(deleteUser)},
 
-	{method: "GET", path: "/access/users/{userid}/token", may: ownOrOver, do: userDo(listTokens)},
-	{method: "GET", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, do: userDo(getToken)},
-	{method: "POST", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(createToken), in: aboutToken},
-	{method: "PUT", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(changeToken),
-		in: aboutToken + ` delete?:configid-list regenerate?:bool`},
-	{method: "DELETE", path: "/access/users/{userid}/token/{tokenid}", may: ownOrOver, protected: true, do: userDo(deleteToken)},
+	{Method: "GET", Path: "/access/users/{userid}/token", May: ownOrOver, Do: userDo(listTokens)},
+	{Method: "GET", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Do: userDo(getToken)},
+	{Method: "POST", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(createToken), In: aboutToken},
+	{Method: "PUT", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(changeToken),
+		In: aboutToken + ` delete?:configid-list regenerate?:bool`},
+	{Method: "DELETE", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(deleteToken)},
 }
 
 const (
@@ -60,7 +61,7 @@ const (
 	aboutToken = ` comment?:str expire?:int[0..] privsep?:bool`
 )
 
-var ownOrOver = or(self, overUser("User.Modify"))
+var ownOrOver = api.Or(api.Self, api.OverUser("User.Modify"))
 
 func listDomains(*userCall) (any, error) {
 	return []map[string]any{
@@ -82,14 +83,14 @@ func listUsers(k *userCall) (any, error) {
 	list := []map[string]any{}
 	for _, name := range world.Sorted(k.World.Access.Users) {
 		u := k.World.Access.Users[name]
-		seen := name == k.Who.String() || k.Who.IsRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
-		if !seen || k.in.Has("enabled") && k.in.Is("enabled") == u.Disabled {
+		seen := name == k.Who.String() || k.Who.IsRoot() || k.IsOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
+		if !seen || k.In.Has("enabled") && k.In.Is("enabled") == u.Disabled {
 			continue
 		}
-		_, realm, _ := cutLast(name, "@")
+		_, realm, _ := api.CutLast(name, "@")
 		answer := tellUser(u)
 		answer["userid"], answer["realm-type"] = name, realm
-		if k.in.Is("full") {
+		if k.In.Is("full") {
 			answer["groups"] = strings.Join(world.Sorted(u.Groups), ",")
 			answer["tokens"] = tellTokens(u)
 		}
@@ -99,7 +100,7 @@ func listUsers(k *userCall) (any, error) {
 }
 
 func getUser(k *userCall) (any, error) {
-	u, err := k.World.Access.FindUser(k.in["userid"])
+	u, err := k.World.Access.FindUser(k.In["userid"])
 	if err != nil {
 		return nil, err
 	}
@@ -112,17 +113,17 @@ func getUser(k *userCall) (any, error) {
 }
 
 func createUser(k *userCall) (any, error) {
-	return nil, k.writeUsers("create user failed", func() error {
-		name := k.in["userid"]
+	return nil, k.WriteUsers("create user failed", func() error {
+		name := k.In["userid"]
 		if k.World.Access.Users[name] != nil {
 			return fmt.Errorf("user '%s' already exists", name)
 		}
 		u := access.NewUser(name)
-		if k.in.Has("password") {
-			if _, realm, _ := cutLast(name, "@"); realm != "pam" && realm != "pve" {
+		if k.In.Has("password") {
+			if _, realm, _ := api.CutLast(name, "@"); realm != "pam" && realm != "pve" {
 				return fmt.Errorf("auth domain '%s' does not exist", realm)
 			}
-			u.Password = k.in["password"]
+			u.Password = k.In["password"]
 		}
 		if err := k.describe(u); err != nil {
 			return err
@@ -134,28 +135,28 @@ func createUser(k *userCall) (any, error) {
 
 // describe sets what a call says of a user.
 func (k *userCall) describe(u *access.User) error {
-	u.Disabled = k.in.Or("enable", strconv.Itoa(world.Number(!u.Disabled))) == "0"
-	u.Expire = int64(k.in.Int("expire", int(u.Expire)))
-	if k.in.Has("groups") && !k.in.Is("append") {
+	u.Disabled = k.In.Or("enable", strconv.Itoa(world.Number(!u.Disabled))) == "0"
+	u.Expire = int64(k.In.Int("expire", int(u.Expire)))
+	if k.In.Has("groups") && !k.In.Is("append") {
 		u.Groups = map[string]bool{}
 	}
-	for _, name := range k.in.List("groups") {
+	for _, name := range k.In.List("groups") {
 		if k.World.Access.Groups[name] == nil {
 			return fmt.Errorf("no such group '%s'", name)
 		}
 		u.Groups[name] = true
 	}
 	for _, key := range []string{"firstname", "lastname", "email", "comment", "keys"} {
-		if k.in.Has(key) {
-			u.About[key] = k.in[key]
+		if k.In.Has(key) {
+			u.About[key] = k.In[key]
 		}
 	}
 	return nil
 }
 
 func changeUser(k *userCall) (any, error) {
-	return nil, k.writeUsers("update user failed", func() error {
-		u, err := k.World.Access.FindUser(k.in["userid"])
+	return nil, k.WriteUsers("update user failed", func() error {
+		u, err := k.World.Access.FindUser(k.In["userid"])
 		if err != nil {
 			return err
 		}
@@ -164,8 +165,8 @@ func changeUser(k *userCall) (any, error) {
 }
 
 func deleteUser(k *userCall) (any, error) {
-	return nil, k.writeUsers("delete user failed", func() error {
-		name := k.in["userid"]
+	return nil, k.WriteUsers("delete user failed", func() error {
+		name := k.In["userid"]
 		delete(k.World.Access.Users, name)
 		k.World.Access.Forget(func(who string) bool { return who == name || strings.HasPrefix(who, name+"!") })
 		return nil
@@ -191,7 +192,7 @@ func tellTokens(u *access.User) []map[string]any {
 }
 
 func listTokens(k *userCall) (any, error) {
-	u, err := k.World.Access.FindUser(k.in["userid"])
+	u, err := k.World.Access.FindUser(k.In["userid"])
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func listTokens(k *userCall) (any, error) {
 }
 
 func getToken(k *userCall) (any, error) {
-	t, err := k.World.Access.FindToken(k.in["userid"], k.in["tokenid"])
+	t, err := k.World.Access.FindToken(k.In["userid"], k.In["tokenid"])
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func getToken(k *userCall) (any, error) {
 }
 
 func createToken(k *userCall) (any, error) {
-	name, id := k.in["userid"], k.in["tokenid"]
+	name, id := k.In["userid"], k.In["tokenid"]
 	u, err := k.World.Access.FindUser(name)
 	if err != nil {
 		return nil, err
@@ -216,7 +217,7 @@ func createToken(k *userCall) (any, error) {
 		return nil, failure.OfParameter("tokenid", "Token already exists.")
 	}
 	t := &access.Token{Privsep: true}
-	err = k.writeUsers("generating token failed", func() error {
+	err = k.WriteUsers("generating token failed", func() error {
 		if u.Tokens[id] != nil {
 			return failure.New("Token already exists.")
 		}
@@ -230,8 +231,8 @@ func createToken(k *userCall) (any, error) {
 	}
 	info := map[string]any{"privsep": 1} // what was given comes back as text
 	for _, key := range []string{"privsep", "expire", "comment"} {
-		if k.in.Has(key) {
-			info[key] = k.in[key]
+		if k.In.Has(key) {
+			info[key] = k.In[key]
 		}
 	}
 	return map[string]any{"info": info, "value": t.Secret, "full-tokenid": name + "!" + id}, nil
@@ -244,20 +245,20 @@ func newSecret(c *world.World, of string) string {
 
 // describeToken sets what a call says of a token.
 func (k *userCall) describeToken(t *access.Token) {
-	t.Privsep = k.in.Or("privsep", strconv.Itoa(world.Number(t.Privsep))) == "1"
-	t.Expire = int64(k.in.Int("expire", int(t.Expire)))
-	t.Comment = k.in.Or("comment", t.Comment)
+	t.Privsep = k.In.Or("privsep", strconv.Itoa(world.Number(t.Privsep))) == "1"
+	t.Expire = int64(k.In.Int("expire", int(t.Expire)))
+	t.Comment = k.In.Or("comment", t.Comment)
 }
 
 func changeToken(k *userCall) (any, error) {
-	name, id := k.in["userid"], k.in["tokenid"]
+	name, id := k.In["userid"], k.In["tokenid"]
 	t, err := k.World.Access.FindToken(name, id)
 	if err != nil {
 		return nil, err
 	}
-	err = k.writeUsers("updating token info failed", func() error {
+	err = k.WriteUsers("updating token info failed", func() error {
 		k.describeToken(t)
-		for _, key := range k.in.List("delete") {
+		for _, key := range k.In.List("delete") {
 			switch key {
 			case "comment":
 				t.Comment = ""
@@ -267,7 +268,7 @@ func changeToken(k *userCall) (any, error) {
 				t.Privsep = true
 			}
 		}
-		if k.in.Is("regenerate") {
+		if k.In.Is("regenerate") {
 			t.Secret = newSecret(k.World, name+"!"+id)
 		}
 		return nil
@@ -276,18 +277,18 @@ func changeToken(k *userCall) (any, error) {
 		return nil, err
 	}
 	answer := tellToken(t)
-	if k.in.Is("regenerate") {
+	if k.In.Is("regenerate") {
 		answer["value"], answer["full-tokenid"] = t.Secret, name+"!"+id
 	}
 	return answer, nil
 }
 
 func deleteToken(k *userCall) (any, error) {
-	name, id := k.in["userid"], k.in["tokenid"]
+	name, id := k.In["userid"], k.In["tokenid"]
 	if _, err := k.World.Access.FindToken(name, id); err != nil {
 		return nil, err
 	}
-	return nil, k.writeUsers("deleting token failed", func() error {
+	return nil, k.WriteUsers("deleting token failed", func() error {
 		if _, err := k.World.Access.FindToken(name, id); err != nil {
 			return err
 		}
@@ -298,8 +299,8 @@ func deleteToken(k *userCall) (any, error) {
 }
 
 // userCall is a call about who there is and who may what.
-type userCall struct{ *call }
+type userCall struct{ *api.Call }
 
-func userDo(do func(k *userCall) (any, error)) func(*call) (any, error) {
-	return func(k *call) (any, error) { return do(&userCall{k}) }
+func userDo(do func(k *userCall) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&userCall{k}) }
 }

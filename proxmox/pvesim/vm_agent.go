@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
@@ -15,39 +16,41 @@ import (
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with
 // it.
-func agentRights(priv string) rule { return mayAny("/vms/{vmid}", priv, "VM.GuestAgent.Unrestricted") }
+func agentRights(priv string) api.Rule {
+	return api.MayAny("/vms/{vmid}", priv, "VM.GuestAgent.Unrestricted")
+}
 
-var agentEndpoints = slices.Concat(agentCalls, []endpoint{
-	{method: "GET", path: onVM + "/agent", may: anybody, do: index("name", agentIndex)},
+var agentEndpoints = slices.Concat(agentCalls, []api.Endpoint{
+	{Method: "GET", Path: onVM + "/agent", May: api.Anybody, Do: api.Index("name", agentIndex)},
 	{
-		method: "POST", path: onVM + "/agent", may: agentRights("VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postAgent),
-		in: "command:enum(" + strings.Join(world.Sorted(agentCommands), ",") + ")",
+		Method: "POST", Path: onVM + "/agent", May: agentRights("VM.GuestAgent.Unrestricted"), Protected: true, Do: vmDo(postAgent),
+		In: "command:enum(" + strings.Join(world.Sorted(agentCommands), ",") + ")",
 	},
 	{
-		method: "POST", path: onVM + "/agent/exec", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true, do: vmDo(postExec),
-		in: "command:str[] input-data?:str[..65536]",
+		Method: "POST", Path: onVM + "/agent/exec", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true, Do: vmDo(postExec),
+		In: "command:str[] input-data?:str[..65536]",
 	},
 	{
-		method: "GET", path: onVM + "/agent/exec-status", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
-		in: "pid:int", do: vmDo(getExec),
+		Method: "GET", Path: onVM + "/agent/exec-status", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true,
+		In: "pid:int", Do: vmDo(getExec),
 	},
 	{
-		method: "GET", path: onVM + "/agent/file-read", may: agentRights("VM.GuestAgent.FileRead"), protected: true, do: vmDo(getFile),
-		in: "file:str count?:int[1..16777216] decode?:bool offset?:int[0..]",
+		Method: "GET", Path: onVM + "/agent/file-read", May: agentRights("VM.GuestAgent.FileRead"), Protected: true, Do: vmDo(getFile),
+		In: "file:str count?:int[1..16777216] decode?:bool offset?:int[0..]",
 	},
 	{
-		method: "POST", path: onVM + "/agent/file-write", may: agentRights("VM.GuestAgent.FileWrite"), protected: true, do: vmDo(postFile),
-		in: "content:str[..61440] file:str encode?:bool",
+		Method: "POST", Path: onVM + "/agent/file-write", May: agentRights("VM.GuestAgent.FileWrite"), Protected: true, Do: vmDo(postFile),
+		In: "content:str[..61440] file:str encode?:bool",
 	},
 	{
-		method: "POST", path: onVM + "/agent/set-user-password", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
-		in: "password:str[5..1024] username:str crypted?:bool", do: vmDo(postPassword),
+		Method: "POST", Path: onVM + "/agent/set-user-password", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true,
+		In: "password:str[5..1024] username:str crypted?:bool", Do: vmDo(postPassword),
 	},
 })
 
 // agentCalls are the commands that have an endpoint of their own.
-var agentCalls = func() []endpoint {
-	var all []endpoint
+var agentCalls = func() []api.Endpoint {
+	var all []api.Endpoint
 	for _, call := range []struct{ method, commands, priv string }{
 		{"GET", "get-fsinfo get-host-name get-osinfo get-time get-vcpus info network-get-interfaces", "VM.GuestAgent.Audit"},
 		{"POST", "ping", "VM.GuestAgent.Audit"},
@@ -55,8 +58,8 @@ var agentCalls = func() []endpoint {
 		{"POST", "shutdown", "VM.PowerMgmt"},
 	} {
 		for command := range strings.FieldsSeq(call.commands) {
-			all = append(all, endpoint{
-				method: call.method, path: onVM + "/agent/" + command, may: agentRights(call.priv), protected: true, do: vmDo(agentCall(command)),
+			all = append(all, api.Endpoint{
+				Method: call.method, Path: onVM + "/agent/" + command, May: agentRights(call.priv), Protected: true, Do: vmDo(agentCall(command)),
 			})
 		}
 	}
@@ -107,8 +110,8 @@ func (k *vmCall) askAgent() (*world.Guest, error) {
 	if !m.Running() {
 		return nil, failure.New("VM %d is not running", m.ID)
 	}
-	k.p.Sleep(k.World.AgentFault(m))
-	if !k.p.Wait(world.WaitAgent, func() bool { return m.Agent && m.State == "running" || !m.Running() }) || !m.Running() {
+	k.Process.Sleep(k.World.AgentFault(m))
+	if !k.Process.Wait(world.WaitAgent, func() bool { return m.Agent && m.State == "running" || !m.Running() }) || !m.Running() {
 		return nil, failure.New("QEMU guest agent is not running")
 	}
 	return m, nil
@@ -125,7 +128,7 @@ func agentCall(command string) func(k *vmCall) (any, error) {
 	}
 }
 
-func postAgent(k *vmCall) (any, error) { return agentCall(k.in["command"])(k) }
+func postAgent(k *vmCall) (any, error) { return agentCall(k.In["command"])(k) }
 
 func agentSystem(*vmCall, *world.Guest) any {
 	return map[string]any{
@@ -216,7 +219,7 @@ func getExec(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pid := k.in.Int("pid", 0); pid <= execPID || pid > execPID+m.Execs {
+	if pid := k.In.Int("pid", 0); pid <= execPID || pid > execPID+m.Execs {
 		return nil, failure.New("Agent error: Invalid parameter 'pid'")
 	}
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
@@ -227,12 +230,12 @@ func getFile(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, is := m.Files[k.in["file"]]
+	content, is := m.Files[k.In["file"]]
 	if !is {
-		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
+		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.In["file"])
 	}
-	content = content[min(k.in.Int("offset", 0), len(content)):]
-	content = content[:min(k.in.Int("count", len(content)), len(content))]
+	content = content[min(k.In.Int("offset", 0), len(content)):]
+	content = content[:min(k.In.Int("count", len(content)), len(content))]
 	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
 }
 
@@ -241,16 +244,16 @@ func postFile(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	content := []byte(k.in["content"])
-	if k.in.Has("encode") && !k.in.Is("encode") { // it is encoded already
-		if content, err = base64.StdEncoding.DecodeString(k.in["content"]); err != nil {
+	content := []byte(k.In["content"])
+	if k.In.Has("encode") && !k.In.Is("encode") { // it is encoded already
+		if content, err = base64.StdEncoding.DecodeString(k.In["content"]); err != nil {
 			return nil, failure.New("Agent error: Invalid base64 data")
 		}
 	}
 	if m.Files == nil {
 		m.Files = map[string][]byte{}
 	}
-	m.Files[k.in["file"]] = content
+	m.Files[k.In["file"]] = content
 	return nil, nil
 }
 

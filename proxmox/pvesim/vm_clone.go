@@ -58,8 +58,8 @@ type plan struct {
 
 func postClone(k *vmCall) (any, error) {
 	n := &cloning{
-		source: k.id(), id: k.in.Int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
-		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.Is("full"), chooses: k.in.Has("full"),
+		source: k.id(), id: k.In.Int("newid", 0), name: k.In["name"], text: k.In["description"], pool: k.In["pool"],
+		snapshot: k.In["snapname"], storage: k.In["storage"], format: k.In["format"], full: k.In.Is("full"), chooses: k.In.Has("full"),
 	}
 	j := k.job()
 	var err error
@@ -69,7 +69,7 @@ func postClone(k *vmCall) (any, error) {
 	if err := j.poolExists(n.pool); err != nil {
 		return nil, err
 	}
-	if t := k.in["target"]; t != "" && t != k.node.Name && t != "localhost" {
+	if t := k.In["target"]; t != "" && t != k.Node.Name && t != "localhost" {
 		if n.target = k.World.Node(t); n.target == nil {
 			return nil, failure.New("no such cluster node '%s'", t)
 		}
@@ -77,7 +77,7 @@ func postClone(k *vmCall) (any, error) {
 	if _, err := n.planClone(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmclone", k.in["vmid"], func(j *job) error { return n.clone(j) }), nil
+	return k.task("qmclone", k.In["vmid"], func(j *job) error { return n.clone(j) }), nil
 }
 
 // planClone looks at everything that could be in a clone's way. It is done before the task begins,
@@ -450,12 +450,12 @@ func (n *cloning) undoClone(j *job, made []string, why error) error {
 }
 
 func postTemplate(k *vmCall) (any, error) {
-	disk := k.in["disk"]
+	disk := k.In["disk"]
 	if _, err := k.job().checkTemplate(k.id(), disk); err != nil {
 		return nil, err
 	}
 	id := k.id()
-	return k.task("qmtemplate", k.in["vmid"], func(j *job) error {
+	return k.task("qmtemplate", k.In["vmid"], func(j *job) error {
 		return j.Locked(id, world.WaitFile, func() error { return j.makeTemplate(id, disk) })
 	}), nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func getConfig(k *vmCall) (any, error) {
-	if k.in["snapshot"] != "" && k.in.Is("current") {
+	if k.In["snapshot"] != "" && k.In.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
 	}
@@ -23,13 +23,13 @@ func getConfig(k *vmCall) (any, error) {
 		return nil, err
 	}
 	switch {
-	case k.in["snapshot"] != "":
-		s, err := m.Snapshot(k.in["snapshot"])
+	case k.In["snapshot"] != "":
+		s, err := m.Snapshot(k.In["snapshot"])
 		if err != nil {
 			return nil, err
 		}
 		return vmconf.ShownConf(s.Conf, m.Digest()), nil
-	case k.in.Is("current"):
+	case k.In.Is("current"):
 		return vmconf.ShownConf(m.Conf, m.Digest()), nil
 	}
 	return vmconf.ShownConf(m.Effective(), m.Digest()), nil
@@ -78,14 +78,14 @@ var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiploc
 // machine.
 func (k *vmCall) newUpdate() (*update, error) {
 	u := &update{
-		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.Is("force"), skiplock: k.in.Is("skiplock"),
-		drop: k.in.List("delete"), revert: k.in.List("revert"),
+		id: k.id(), set: map[string]string{}, digest: k.In["digest"], force: k.In.Is("force"), skiplock: k.In.Is("skiplock"),
+		drop: k.In.List("delete"), revert: k.In.List("revert"),
 	}
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
 	u.said = k.said()
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if !slices.Contains(notOptions, key) {
 			u.set[key] = value
 		}
@@ -93,7 +93,7 @@ func (k *vmCall) newUpdate() (*update, error) {
 	if err := vmconf.CheckSSHKeys(u.set); err != nil {
 		return nil, err
 	}
-	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.empty {
+	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.Empty {
 		return nil, failure.New("no options specified")
 	}
 	vmconf.ResolveCDROM(u.set)
@@ -110,8 +110,8 @@ func (k *vmCall) newUpdate() (*update, error) {
 // said is how a change is in the log.
 func (k *vmCall) said() string {
 	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(k.in)) {
-		value := k.in[key]
+	for _, key := range slices.Sorted(maps.Keys(k.In)) {
+		value := k.In[key]
 		switch key {
 		case "node", "vmid", "digest", "background_delay", "import-working-storage":
 			continue
@@ -231,11 +231,11 @@ func postConfig(k *vmCall) (any, error) {
 	if _, err := u.check(k.job()); err != nil {
 		return nil, err
 	}
-	t := k.World.Work(k.node, k.Who, "qmconfig", k.in["vmid"], atWork(func(j *job) error {
+	t := k.World.Work(k.Node, k.Who, "qmconfig", k.In["vmid"], atWork(func(j *job) error {
 		return j.Locked(u.id, world.WaitFile, func() error { return u.update(j) })
 	}))
-	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
-	if delay > 0 && k.p.Wait(delay, func() bool { return !t.Running() }) {
+	delay := time.Duration(k.In.Int("background_delay", 0)) * time.Second
+	if delay > 0 && k.Process.Wait(delay, func() bool { return !t.Running() }) {
 		if t.Failed() {
 			return nil, failure.New("failed to update VM %d: %s", u.id, t.Exit)
 		}
@@ -245,8 +245,8 @@ func postConfig(k *vmCall) (any, error) {
 }
 
 func putUnlink(k *vmCall) (any, error) {
-	k.in["delete"] = k.in["idlist"]
-	delete(k.in, "idlist")
+	k.In["delete"] = k.In["idlist"]
+	delete(k.In, "idlist")
 	return putConfig(k)
 }
 

@@ -35,9 +35,9 @@ var notCreated = []string{
 
 func postVM(k *vmCall) (any, error) {
 	n := creation{
-		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.Is("start"), ha: k.in.Is("ha-managed"),
+		id: k.id(), conf: map[string]string{}, pool: k.In["pool"], storage: k.In["storage"], start: k.In.Is("start"), ha: k.In.Is("ha-managed"),
 	}
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if !slices.Contains(notCreated, key) {
 			n.conf[key] = value
 		}
@@ -52,7 +52,7 @@ func postVM(k *vmCall) (any, error) {
 	if err := n.mayCreate(j); err != nil {
 		return nil, err
 	}
-	if archive := k.in["archive"]; archive != "" {
+	if archive := k.In["archive"]; archive != "" {
 		return nil, failure.New("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
 	}
 	if err := n.checkCreation(j); err != nil {
@@ -61,7 +61,7 @@ func postVM(k *vmCall) (any, error) {
 	if err := j.reserve(n.id); err != nil {
 		return nil, failure.New("unable to create VM %d - %s", n.id, failure.Text(err))
 	}
-	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return n.create(j) }), nil
+	return k.task("qmcreate", k.In["vmid"], func(j *job) error { return n.create(j) }), nil
 }
 
 // mayCreate refuses a virtual machine that somebody may not make.

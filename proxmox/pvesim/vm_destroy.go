@@ -15,11 +15,11 @@ func deleteVM(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, purge, unreferenced, skiplock := k.id(), k.in.Is("purge"), k.in.Is("destroy-unreferenced-disks"), k.in.Is("skiplock")
+	id, purge, unreferenced, skiplock := k.id(), k.In.Is("purge"), k.In.Is("destroy-unreferenced-disks"), k.In.Is("skiplock")
 	if _, err := k.job().checkDestroy(id, purge); err != nil {
 		return nil, err
 	}
-	return k.task("qmdestroy", k.in["vmid"], func(j *job) error {
+	return k.task("qmdestroy", k.In["vmid"], func(j *job) error {
 		return j.Locked(id, world.WaitFile, func() error { return j.destroy(id, purge, unreferenced, skiplock) })
 	}), nil
 }

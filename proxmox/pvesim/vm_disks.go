@@ -19,8 +19,8 @@ func putResize(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.Is("skiplock")
-	return k.task("resize", k.in["vmid"], func(j *job) error {
+	id, key, size, digest, skiplock := k.id(), k.In["disk"], k.In["size"], k.In["digest"], k.In.Is("skiplock")
+	return k.task("resize", k.In["vmid"], func(j *job) error {
 		return j.Locked(id, world.WaitFile, func() error {
 			m, err := j.Config(id)
 			if err != nil {
@@ -109,9 +109,9 @@ type moving struct {
 
 func postMove(k *vmCall) (any, error) {
 	n := moving{
-		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.Is("delete"),
+		id: k.id(), key: k.In["disk"], storage: k.In["storage"], format: k.In["format"], digest: k.In["digest"], remove: k.In.Is("delete"),
 	}
-	target := k.in["target-vmid"]
+	target := k.In["target-vmid"]
 	both := func(text string) error {
 		return &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
 	}
@@ -119,7 +119,7 @@ func postMove(k *vmCall) (any, error) {
 	case target != "" && n.storage != "":
 		return nil, both("either set 'storage' or 'target-vmid', but not both")
 	case target != "":
-		return k.reassign(n, k.in.Int("target-vmid", 0), k.in.Or("target-disk", n.key))
+		return k.reassign(n, k.In.Int("target-vmid", 0), k.In.Or("target-disk", n.key))
 	case n.storage == "":
 		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
 	}
@@ -130,7 +130,7 @@ func postMove(k *vmCall) (any, error) {
 	if _, err := n.checkMove(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmmove", k.in["vmid"], func(j *job) error {
+	return k.task("qmmove", k.In["vmid"], func(j *job) error {
 		return j.Locked(n.id, world.WaitFile, func() error { return n.move(j) })
 	}), nil
 }
@@ -329,7 +329,7 @@ func getFeature(k *vmCall) (any, error) {
 		return nil, err
 	}
 	conf := m.Conf
-	if name := k.in["snapname"]; name != "" {
+	if name := k.In["snapname"]; name != "" {
 		s, err := m.Snapshot(name)
 		if err != nil {
 			return nil, err
@@ -339,11 +339,11 @@ func getFeature(k *vmCall) (any, error) {
 	has := 1
 	for _, key := range vmconf.DrivesOf(conf) {
 		d := vmconf.ParseDrive(conf[key])
-		s, v := k.World.Volume(k.node, d.File)
+		s, v := k.World.Volume(k.Node, d.File)
 		if d.CDROM() {
 			continue
 		}
-		if v == nil || k.in["feature"] == "snapshot" && !s.CanSnapshot(v) || k.in["feature"] == "clone" && !s.CanLink(v) {
+		if v == nil || k.In["feature"] == "snapshot" && !s.CanSnapshot(v) || k.In["feature"] == "clone" && !s.CanLink(v) {
 			has = 0
 		}
 	}
@@ -365,7 +365,7 @@ func (k *vmCall) sharedWith(conf map[string]string, h *world.Node) bool {
 		switch {
 		case s == nil || s.Disabled() || !s.On(h):
 			return false
-		case len(s.Hosts) == 0 && !s.Shared && h != k.node:
+		case len(s.Hosts) == 0 && !s.Shared && h != k.Node:
 			return false
 		}
 	}

@@ -50,7 +50,7 @@ func putFirewall(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := k.in["digest"]; d != "" && d != firewallDigest(m) {
+	if d := k.In["digest"]; d != "" && d != firewallDigest(m) {
 		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	if err := k.job().Write(m.ID); err != nil {
@@ -60,10 +60,10 @@ func putFirewall(k *vmCall) (any, error) {
 	if fw == nil {
 		fw = map[string]string{}
 	}
-	for _, key := range k.in.List("delete") {
+	for _, key := range k.In.List("delete") {
 		delete(fw, key)
 	}
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if key != "node" && key != "vmid" && key != "delete" && key != "digest" {
 			fw[key] = value
 		}

@@ -77,7 +77,7 @@ func getMigrate(k *vmCall) (any, error) {
 	}
 	allowed, barred := []any{}, map[string]any{}
 	for _, h := range k.World.Nodes {
-		if h == k.node {
+		if h == k.Node {
 			continue
 		}
 		why := map[string]any{}
@@ -140,16 +140,16 @@ type migration struct {
 }
 
 func postMigrate(k *vmCall) (any, error) {
-	if k.in["target"] == k.node.Name {
+	if k.In["target"] == k.Node.Name {
 		return nil, failure.OfParameter("target", "target is local node.")
 	}
 	j := k.job()
 	if err := j.Quorate(); err != nil {
 		return nil, err
 	}
-	n := migration{id: k.id(), target: k.World.Node(k.in["target"]), online: k.in.Is("online"), disks: k.in.Is("with-local-disks")}
+	n := migration{id: k.id(), target: k.World.Node(k.In["target"]), online: k.In.Is("online"), disks: k.In.Is("with-local-disks")}
 	if n.target == nil {
-		return nil, failure.New("no such cluster node '%s'", k.in["target"])
+		return nil, failure.New("no such cluster node '%s'", k.In["target"])
 	}
 	if err := k.rootOnly("force", "migration_type", "migration_network"); err != nil {
 		return nil, err
@@ -169,13 +169,13 @@ func postMigrate(k *vmCall) (any, error) {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
 	if k.World.HA.Manages(n.id) {
-		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
+		return k.task("hamigrate", k.In["vmid"], func(j *job) error {
 			j.Print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
 			j.World.HA.Request(n.id, "", n.target.Name)
 			return j.Pause(haTakes)
 		}), nil
 	}
-	return migrateTask(k.World, k.node, k.Who, &n).UPID, nil
+	return migrateTask(k.World, k.Node, k.Who, &n).UPID, nil
 }
 
 // migrateTask moves a machine in a task of its own.

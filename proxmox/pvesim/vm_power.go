@@ -27,7 +27,7 @@ func (k *vmCall) ofHA(kind, what, state string) (string, bool) {
 	if !k.World.HA.Manages(id) {
 		return "", false
 	}
-	return k.task(kind, k.in["vmid"], func(j *job) error {
+	return k.task(kind, k.In["vmid"], func(j *job) error {
 		j.Print("Requesting HA %s for VM %d", what, id)
 		if err := j.Quorate(); err != nil {
 			return err
@@ -49,8 +49,8 @@ func postStart(k *vmCall) (any, error) {
 	if upid, is := k.ofHA("hastart", "start", "started"); is {
 		return upid, nil
 	}
-	id, skiplock := k.id(), k.in.Is("skiplock")
-	return k.task("qmstart", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+	id, skiplock := k.id(), k.In.Is("skiplock")
+	return k.task("qmstart", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 }
 
 // powerOn starts a machine.
@@ -132,15 +132,15 @@ func postStop(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
 		return nil, err
 	}
-	overrule := k.in.Is("overrule-shutdown")
+	overrule := k.In.Is("overrule-shutdown")
 	if overrule && k.World.HA.Manages(k.id()) {
 		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), force: true, limit: k.limit()}
-	return k.task("qmstop", k.in["vmid"], func(j *job) error {
+	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), force: true, limit: k.limit()}
+	return k.task("qmstop", k.In["vmid"], func(j *job) error {
 		if overrule {
 			j.overrule(s.id)
 		}
@@ -166,8 +166,8 @@ func postShutdown(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
 		return nil, err
 	}
-	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), ask: true, force: k.in.Is("forceStop"), limit: k.limit()}
-	m := k.World.VMAt(k.node, s.id)
+	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), ask: true, force: k.In.Is("forceStop"), limit: k.limit()}
+	m := k.World.VMAt(k.Node, s.id)
 	if m != nil && m.State == "paused" {
 		if !s.force {
 			return nil, failure.New("VM is paused - cannot shutdown")
@@ -177,7 +177,7 @@ func postShutdown(k *vmCall) (any, error) {
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return s.powerOff(j) }), nil
+	return k.task("qmshutdown", k.In["vmid"], func(j *job) error { return s.powerOff(j) }), nil
 }
 
 // stopping is how a machine is to be stopped.
@@ -190,7 +190,7 @@ type stopping struct {
 }
 
 // limit is the time that the call allows.
-func (k *vmCall) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
+func (k *vmCall) limit() time.Duration { return time.Duration(k.In.Int("timeout", -1)) * time.Second }
 
 // powerOnAgain starts a virtual machine in high availability's name, and shutDown ends it.
 func powerOnAgain(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
@@ -271,13 +271,13 @@ func waitsFor(m *world.Guest, s stopping) time.Duration {
 
 func postReboot(k *vmCall) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
-	if m := k.World.VMAt(k.node, s.id); m != nil && m.State == "paused" {
+	if m := k.World.VMAt(k.Node, s.id); m != nil && m.State == "paused" {
 		return nil, failure.New("VM is paused - cannot shutdown")
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.task("qmreboot", k.in["vmid"], func(j *job) error {
+	return k.task("qmreboot", k.In["vmid"], func(j *job) error {
 		if err := s.powerOff(j); err != nil {
 			return err
 		}
@@ -311,8 +311,8 @@ func postReset(k *vmCall) (any, error) {
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
 func (k *vmCall) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
-	id, skiplock := k.id(), k.in.Is("skiplock")
-	return k.task(kind, k.in["vmid"], func(j *job) error {
+	id, skiplock := k.id(), k.In.Is("skiplock")
+	return k.task(kind, k.In["vmid"], func(j *job) error {
 		return j.Locked(id, world.WaitFile, func() error {
 			m, err := j.Config(id)
 			if err != nil {
@@ -338,7 +338,7 @@ func postSuspend(k *vmCall) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	if !k.in.Is("todisk") {
+	if !k.In.Is("todisk") {
 		return k.whenRunning("qmpause", func(_ *job, m *world.Guest) error { m.State = "paused"; return nil }), nil
 	}
 	if k.World.HA.Manages(k.id()) {
@@ -361,7 +361,7 @@ func (k *vmCall) stateStorage() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := k.in["statestorage"]
+	name := k.In["statestorage"]
 	if name == "" {
 		name = stateStorageOf(m, k.World)
 	}
@@ -418,9 +418,9 @@ func postResume(k *vmCall) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}
-	if m := k.World.VMAt(k.node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
-		id, skiplock := k.id(), k.in.Is("skiplock")
-		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+	if m := k.World.VMAt(k.Node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
+		id, skiplock := k.id(), k.In.Is("skiplock")
+		return k.task("qmresume", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err

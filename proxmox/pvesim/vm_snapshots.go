@@ -44,14 +44,14 @@ func getSnapshots(k *vmCall) (any, error) {
 }
 
 func postSnapshot(k *vmCall) (any, error) {
-	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.Is("vmstate"), k.id()
+	name, text, memory, id := k.In["snapname"], k.In["description"], k.In.Is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
 		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
 	}
 	if _, err := k.vm(); err != nil {
 		return nil, err
 	}
-	return k.task("qmsnapshot", k.in["vmid"], func(j *job) error { return j.takeSnapshot(id, name, text, memory) }), nil
+	return k.task("qmsnapshot", k.In["vmid"], func(j *job) error { return j.takeSnapshot(id, name, text, memory) }), nil
 }
 
 // takeSnapshot locks the machine by a key of its configuration while its disks are being worked on,
@@ -124,8 +124,8 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 }
 
 func deleteSnapshot(k *vmCall) (any, error) {
-	id, name := k.id(), k.in["snapname"]
-	return k.task("qmdelsnapshot", k.in["vmid"], func(j *job) error {
+	id, name := k.id(), k.In["snapname"]
+	return k.task("qmdelsnapshot", k.In["vmid"], func(j *job) error {
 		if err := j.Locked(id, world.WaitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
 			return err
 		}
@@ -207,13 +207,13 @@ func (j *job) keep(m *world.Guest, volumes []string) error {
 }
 
 func postRollback(k *vmCall) (any, error) {
-	id, name, start := k.id(), k.in["snapname"], k.in.Is("start")
+	id, name, start := k.id(), k.In["snapname"], k.In.Is("start")
 	if start {
 		if err := k.job().All(world.VMPath(id), "VM.PowerMgmt"); err != nil {
 			return nil, err
 		}
 	}
-	return k.task("qmrollback", k.in["vmid"], func(j *job) error {
+	return k.task("qmrollback", k.In["vmid"], func(j *job) error {
 		if err := j.Locked(id, world.WaitFile, func() error { return j.prepareRollback(id, name) }); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func getSnapshot(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := m.Snapshot(k.in["snapname"])
+	s, err := m.Snapshot(k.In["snapname"])
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func getSnapshot(k *vmCall) (any, error) {
 }
 
 func putSnapshot(k *vmCall) (any, error) {
-	if !k.in.Has("description") {
+	if !k.In.Has("description") {
 		return nil, nil
 	}
 	j, id := k.job(), k.id()
@@ -332,14 +332,14 @@ func putSnapshot(k *vmCall) (any, error) {
 		if err := m.Unlocked(); err != nil {
 			return err
 		}
-		s, err := m.Snapshot(k.in["snapname"])
+		s, err := m.Snapshot(k.In["snapname"])
 		if err != nil {
 			return err
 		}
 		if err := j.Write(id); err != nil {
 			return err
 		}
-		s.Description = k.in["description"]
+		s.Description = k.In["description"]
 		return nil
 	})
 }

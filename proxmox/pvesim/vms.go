@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
@@ -28,146 +29,146 @@ var vmEndpoints = slices.Concat(vmsEndpoints, configEndpoints, powerEndpoints, d
 
 const onVM = "/nodes/{node}/qemu/{vmid}"
 
-var vmsEndpoints = []endpoint{
-	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: vmDo(getVMs)},
+var vmsEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, In: "full?:bool", Do: vmDo(getVMs)},
 	{
-		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: vmDo(postVM),
-		in: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
+		Method: "POST", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, Do: vmDo(postVM),
+		In: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
 			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
 	},
 	{
-		method: "GET", path: onVM, may: anybody,
-		do: index("subdir", `config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot
+		Method: "GET", Path: onVM, May: api.Anybody,
+		Do: api.Index("subdir", `config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot
 			spiceproxy sendkey firewall mtunnel remote_migrate`),
 	},
 	{
-		method: "DELETE", path: onVM, may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: vmDo(deleteVM),
-		in: "destroy-unreferenced-disks?:bool purge?:bool skiplock?:bool",
+		Method: "DELETE", Path: onVM, May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: vmDo(deleteVM),
+		In: "destroy-unreferenced-disks?:bool purge?:bool skiplock?:bool",
 	},
 	{
-		method: "POST", path: onVM + "/clone", protected: true, do: vmDo(postClone),
-		may: and(may("/vms/{vmid}", "VM.Clone"), or(may("/vms/{newid}", "VM.Allocate"), may("/pool/{pool}", "VM.Allocate").given("pool"))),
-		in: `newid:vmid bwlimit?:int[0..] description?:str format?:enum(raw,qcow2,vmdk) full?:bool name?:dns-name pool?:poolid
+		Method: "POST", Path: onVM + "/clone", Protected: true, Do: vmDo(postClone),
+		May: api.And(api.May("/vms/{vmid}", "VM.Clone"), api.Or(api.May("/vms/{newid}", "VM.Allocate"), api.May("/pool/{pool}", "VM.Allocate").Given("pool"))),
+		In: `newid:vmid bwlimit?:int[0..] description?:str format?:enum(raw,qcow2,vmdk) full?:bool name?:dns-name pool?:poolid
 			snapname?:configid[..40] storage?:storage-id target?:node`,
 	},
 	{
-		method: "POST", path: onVM + "/template", may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: vmDo(postTemplate),
-		in: "disk?:enum(" + diskNames + ")",
+		Method: "POST", Path: onVM + "/template", May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: vmDo(postTemplate),
+		In: "disk?:enum(" + diskNames + ")",
 	},
-	{method: "GET", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, in: "target?:node", do: vmDo(getMigrate)},
+	{Method: "GET", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, In: "target?:node", Do: vmDo(getMigrate)},
 	{
-		method: "POST", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, do: vmDo(postMigrate),
-		in: `target:node bwlimit?:int[0..] force?:bool migration_network?:CIDR migration_type?:enum(secure,insecure) online?:bool
+		Method: "POST", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, Do: vmDo(postMigrate),
+		In: `target:node bwlimit?:int[0..] force?:bool migration_network?:CIDR migration_type?:enum(secure,insecure) online?:bool
 			targetstorage?:storage-pair-list with-conntrack-state?:bool with-local-disks?:bool`,
 	},
 	{
-		method: "GET", path: onVM + "/feature", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getFeature),
-		in: "feature:enum(snapshot,clone,copy) snapname?:configid[..40]",
+		Method: "GET", Path: onVM + "/feature", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getFeature),
+		In: "feature:enum(snapshot,clone,copy) snapname?:configid[..40]",
 	},
 	{
-		method: "GET", path: onVM + "/rrddata", may: may("/vms/{vmid}", "VM.Audit"), protected: true, local: true, do: vmDo(getHistory),
-		in: "timeframe:enum(hour,day,week,month,year) cf?:enum(AVERAGE,MAX)",
+		Method: "GET", Path: onVM + "/rrddata", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Local: true, Do: vmDo(getHistory),
+		In: "timeframe:enum(hour,day,week,month,year) cf?:enum(AVERAGE,MAX)",
 	},
-	{method: "GET", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getFirewall)},
-	{method: "PUT", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Config.Network"), protected: true, in: firewallOptions, do: vmDo(putFirewall)},
+	{Method: "GET", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getFirewall)},
+	{Method: "PUT", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Config.Network"), Protected: true, In: firewallOptions, Do: vmDo(putFirewall)},
 }
 
-var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
+var configRights = api.MayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
 	"VM.Config.HWType", "VM.Config.Options", "VM.Config.Cloudinit")
 
 const changeConfig = params.QemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
 
-var configEndpoints = []endpoint{
-	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: vmDo(getConfig)},
-	{method: "PUT", path: onVM + "/config", may: configRights, protected: true, in: changeConfig, do: vmDo(putConfig)},
+var configEndpoints = []api.Endpoint{
+	{Method: "GET", Path: onVM + "/config", May: api.May("/vms/{vmid}", "VM.Audit"), In: "current?:bool snapshot?:configid[..40]", Do: vmDo(getConfig)},
+	{Method: "PUT", Path: onVM + "/config", May: configRights, Protected: true, In: changeConfig, Do: vmDo(putConfig)},
 	{
-		method: "POST", path: onVM + "/config", may: configRights, protected: true, do: vmDo(postConfig),
-		in: changeConfig + "background_delay?:int[1..30] import-working-storage?:storage-id",
+		Method: "POST", Path: onVM + "/config", May: configRights, Protected: true, Do: vmDo(postConfig),
+		In: changeConfig + "background_delay?:int[1..30] import-working-storage?:storage-id",
 	},
-	{method: "GET", path: onVM + "/pending", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getPending)},
-	{method: "GET", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Audit"), do: vmDo(getCloudInit)},
-	{method: "PUT", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Config.Cloudinit"), protected: true, do: vmDo(putCloudInit)},
-	{method: "GET", path: onVM + "/cloudinit/dump", may: may("/vms/{vmid}", "VM.Audit"), in: "type:enum(user,network,meta)", do: vmDo(getDump)},
+	{Method: "GET", Path: onVM + "/pending", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getPending)},
+	{Method: "GET", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getCloudInit)},
+	{Method: "PUT", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Config.Cloudinit"), Protected: true, Do: vmDo(putCloudInit)},
+	{Method: "GET", Path: onVM + "/cloudinit/dump", May: api.May("/vms/{vmid}", "VM.Audit"), In: "type:enum(user,network,meta)", Do: vmDo(getDump)},
 }
 
-var powerRights = may("/vms/{vmid}", "VM.PowerMgmt")
+var powerRights = api.May("/vms/{vmid}", "VM.PowerMgmt")
 
-var powerEndpoints = []endpoint{
+var powerEndpoints = []api.Endpoint{
 	{
-		method: "GET", path: onVM + "/status", may: anybody,
-		do: index("subdir", "current start stop reset shutdown suspend reboot"),
+		Method: "GET", Path: onVM + "/status", May: api.Anybody,
+		Do: api.Index("subdir", "current start stop reset shutdown suspend reboot"),
 	},
-	{method: "GET", path: onVM + "/status/current", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getStatus)},
+	{Method: "GET", Path: onVM + "/status/current", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getStatus)},
 	{
-		method: "POST", path: onVM + "/status/start", may: powerRights, protected: true, do: vmDo(postStart),
-		in: `force-cpu?:str machine?:qm-machine migratedfrom?:node migration_network?:CIDR migration_type?:enum(secure,insecure)
+		Method: "POST", Path: onVM + "/status/start", May: powerRights, Protected: true, Do: vmDo(postStart),
+		In: `force-cpu?:str machine?:qm-machine migratedfrom?:node migration_network?:CIDR migration_type?:enum(secure,insecure)
 			nets-host-mtu?:/net\d+=\d+(,net\d+=\d+)*/ skiplock?:bool stateuri?:str[..128] targetstorage?:storage-pair-list
 			timeout?:int[0..] with-conntrack-state?:bool`,
 	},
 	{
-		method: "POST", path: onVM + "/status/stop", may: powerRights, protected: true, do: vmDo(postStop),
-		in: "keepActive?:bool migratedfrom?:node overrule-shutdown?:bool skiplock?:bool timeout?:int[0..]",
+		Method: "POST", Path: onVM + "/status/stop", May: powerRights, Protected: true, Do: vmDo(postStop),
+		In: "keepActive?:bool migratedfrom?:node overrule-shutdown?:bool skiplock?:bool timeout?:int[0..]",
 	},
 	{
-		method: "POST", path: onVM + "/status/shutdown", may: powerRights, protected: true, do: vmDo(postShutdown),
-		in: "forceStop?:bool keepActive?:bool skiplock?:bool timeout?:int[0..]",
+		Method: "POST", Path: onVM + "/status/shutdown", May: powerRights, Protected: true, Do: vmDo(postShutdown),
+		In: "forceStop?:bool keepActive?:bool skiplock?:bool timeout?:int[0..]",
 	},
-	{method: "POST", path: onVM + "/status/reboot", may: powerRights, protected: true, in: "timeout?:int[0..]", do: vmDo(postReboot)},
-	{method: "POST", path: onVM + "/status/reset", may: powerRights, protected: true, in: "skiplock?:bool", do: vmDo(postReset)},
+	{Method: "POST", Path: onVM + "/status/reboot", May: powerRights, Protected: true, In: "timeout?:int[0..]", Do: vmDo(postReboot)},
+	{Method: "POST", Path: onVM + "/status/reset", May: powerRights, Protected: true, In: "skiplock?:bool", Do: vmDo(postReset)},
 	{
-		method: "POST", path: onVM + "/status/suspend", may: powerRights, protected: true, do: vmDo(postSuspend),
-		in: "skiplock?:bool statestorage?:storage-id&todisk todisk?:bool",
+		Method: "POST", Path: onVM + "/status/suspend", May: powerRights, Protected: true, Do: vmDo(postSuspend),
+		In: "skiplock?:bool statestorage?:storage-id&todisk todisk?:bool",
 	},
-	{method: "POST", path: onVM + "/status/resume", may: powerRights, protected: true, in: "nocheck?:bool skiplock?:bool", do: vmDo(postResume)},
+	{Method: "POST", Path: onVM + "/status/resume", May: powerRights, Protected: true, In: "nocheck?:bool skiplock?:bool", Do: vmDo(postResume)},
 }
 
-var diskRights = may("/vms/{vmid}", "VM.Config.Disk")
+var diskRights = api.May("/vms/{vmid}", "VM.Config.Disk")
 
-var diskEndpoints = []endpoint{
+var diskEndpoints = []api.Endpoint{
 	{
-		method: "PUT", path: onVM + "/resize", may: diskRights, protected: true, do: vmDo(putResize),
-		in: "disk:enum(" + diskNames + `) size:/\+?\d+(\.\d+)?[KMGT]?/ digest?:str[..40] skiplock?:bool`,
+		Method: "PUT", Path: onVM + "/resize", May: diskRights, Protected: true, Do: vmDo(putResize),
+		In: "disk:enum(" + diskNames + `) size:/\+?\d+(\.\d+)?[KMGT]?/ digest?:str[..40] skiplock?:bool`,
 	},
 	{
-		method: "POST", path: onVM + "/move_disk", may: diskRights, protected: true, do: vmDo(postMove),
-		in: "disk:enum(" + movable + ") bwlimit?:int[0..] delete?:bool digest?:str[..40] format?:enum(raw,qcow2,vmdk) storage?:storage-id" +
+		Method: "POST", Path: onVM + "/move_disk", May: diskRights, Protected: true, Do: vmDo(postMove),
+		In: "disk:enum(" + movable + ") bwlimit?:int[0..] delete?:bool digest?:str[..40] format?:enum(raw,qcow2,vmdk) storage?:storage-id" +
 			" target-digest?:str[..40] target-disk?:enum(" + movable + ") target-vmid?:vmid",
 	},
-	{method: "PUT", path: onVM + "/unlink", may: diskRights, protected: true, in: "idlist:configid-list force?:bool", do: vmDo(putUnlink)},
+	{Method: "PUT", Path: onVM + "/unlink", May: diskRights, Protected: true, In: "idlist:configid-list force?:bool", Do: vmDo(putUnlink)},
 }
 
-var snapshotRights = may("/vms/{vmid}", "VM.Snapshot")
+var snapshotRights = api.May("/vms/{vmid}", "VM.Snapshot")
 
-var snapshotEndpoints = []endpoint{
-	{method: "GET", path: onVM + "/snapshot", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: vmDo(getSnapshots)},
+var snapshotEndpoints = []api.Endpoint{
+	{Method: "GET", Path: onVM + "/snapshot", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getSnapshots)},
 	{
-		method: "POST", path: onVM + "/snapshot", may: snapshotRights, protected: true, do: vmDo(postSnapshot),
-		in: "snapname:configid[..40] description?:str vmstate?:bool",
+		Method: "POST", Path: onVM + "/snapshot", May: snapshotRights, Protected: true, Do: vmDo(postSnapshot),
+		In: "snapname:configid[..40] description?:str vmstate?:bool",
 	},
-	{method: "GET", path: onVM + "/snapshot/{snapname}", may: anybody, local: true, do: index("cmd", "rollback config")},
-	{method: "DELETE", path: onVM + "/snapshot/{snapname}", may: snapshotRights, protected: true, in: "force?:bool", do: vmDo(deleteSnapshot)},
+	{Method: "GET", Path: onVM + "/snapshot/{snapname}", May: api.Anybody, Local: true, Do: api.Index("cmd", "rollback config")},
+	{Method: "DELETE", Path: onVM + "/snapshot/{snapname}", May: snapshotRights, Protected: true, In: "force?:bool", Do: vmDo(deleteSnapshot)},
 	{
-		method: "GET", path: onVM + "/snapshot/{snapname}/config", do: vmDo(getSnapshot),
-		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit"),
+		Method: "GET", Path: onVM + "/snapshot/{snapname}/config", Do: vmDo(getSnapshot),
+		May: api.MayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit"),
 	},
-	{method: "PUT", path: onVM + "/snapshot/{snapname}/config", may: snapshotRights, protected: true, in: "description?:str", do: vmDo(putSnapshot)},
+	{Method: "PUT", Path: onVM + "/snapshot/{snapname}/config", May: snapshotRights, Protected: true, In: "description?:str", Do: vmDo(putSnapshot)},
 	{
-		method: "POST", path: onVM + "/snapshot/{snapname}/rollback", protected: true, in: "start?:bool", do: vmDo(postRollback),
-		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
+		Method: "POST", Path: onVM + "/snapshot/{snapname}/rollback", Protected: true, In: "start?:bool", Do: vmDo(postRollback),
+		May: api.MayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
 	},
 }
 
 // id is that of the virtual machine that the call is about.
-func (k *vmCall) id() int { return k.in.Int("vmid", 0) }
+func (k *vmCall) id() int { return k.In.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
 func (k *vmCall) vm() (*world.Guest, error) { return k.job().Config(k.id()) }
 
 func getVMs(k *vmCall) (any, error) {
 	all := []any{}
-	for _, id := range k.World.VMIDs(k.node) {
+	for _, id := range k.World.VMIDs(k.Node) {
 		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
-			all = append(all, statusOf(k.World.VMs[id], k.World, k.in.Is("full")))
+			all = append(all, statusOf(k.World.VMs[id], k.World, k.In.Is("full")))
 		}
 	}
 	return all, nil
@@ -245,7 +246,7 @@ func getHistory(k *vmCall) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	step := history[k.in["timeframe"]]
+	step := history[k.In["timeframe"]]
 	s, points := statusOf(m, k.World, false), []any{}
 	for i := range historyPoints {
 		at := k.World.Clock.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
@@ -262,21 +263,21 @@ func getHistory(k *vmCall) (any, error) {
 }
 
 // vmCall is a call about virtual machines.
-type vmCall struct{ *call }
+type vmCall struct{ *api.Call }
 
-func vmDo(do func(k *vmCall) (any, error)) func(*call) (any, error) {
-	return func(k *call) (any, error) { return do(&vmCall{k}) }
+func vmDo(do func(k *vmCall) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&vmCall{k}) }
 }
 
 // job is a caller at work on virtual machines and their volumes.
 type job struct{ *world.Errand }
 
 // job is the call's own work.
-func (k *vmCall) job() *job { return &job{k.errand()} }
+func (k *vmCall) job() *job { return &job{k.Errand()} }
 
 // task starts a task on the host that answers, and returns its UPID.
 func (k *vmCall) task(kind, id string, body func(j *job) error) string {
-	return k.call.task(kind, id, atWork(body))
+	return k.Call.Task(kind, id, atWork(body))
 }
 
 func atWork(body func(j *job) error) func(j *world.Errand) error {

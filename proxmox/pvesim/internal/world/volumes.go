@@ -30,7 +30,7 @@ const (
 	// metadataPerSecond is of how many bytes of a disk the bookkeeping is written in a second: an
 	// ordinary disk is there at once, and one of a petabyte takes minutes.
 	metadataPerSecond = 800 << 30
-	// linkedShare is which part of its size a linked clone comes to occupy.
+	// LinkedShare is which part of its size a linked clone comes to occupy.
 	LinkedShare = 10
 )
 

@@ -1,4 +1,4 @@
-package pvesim
+package api
 
 import (
 	"regexp"
@@ -13,22 +13,22 @@ import (
 
 // Rules that only calls about users and access lists have.
 var (
-	self    = rule{op: "userid-param", path: "self"}               // the user of whom the call is
-	ofRealm = rule{op: "userid-param", path: "Realm.AllocateUser"} // who may make users in the realm of that one
-	modify  = rule{op: "perm-modify", path: "{path}"}              // who may give rights to that path away
-	// creator is who may make users in the groups that the call names, and regroup who may put a
+	Self    = Rule{Op: "userid-param", Path: "self"}               // the user of whom the call is
+	OfRealm = Rule{Op: "userid-param", Path: "Realm.AllocateUser"} // who may make users in the realm of that one
+	Modify  = Rule{Op: "perm-modify", Path: "{path}"}              // who may give rights to that path away
+	// Creator is who may make users in the groups that the call names, and regroup who may put a
 	// user into them.
-	creator = rule{op: "creator"}
-	regroup = rule{op: "regroup"}
+	Creator = Rule{Op: "creator"}
+	Regroup = Rule{Op: "regroup"}
 )
 
-// overUser is who has one of some privileges on a group that the user of whom the call is is in.
-func overUser(privs ...string) rule { return rule{op: "userid-group", privs: privs} }
+// OverUser is who has one of some privileges on a group that the user of whom the call is is in.
+func OverUser(privs ...string) Rule { return Rule{Op: "userid-group", Privs: privs} }
 
-// permit checks a rule before anything is known of the parameters but their text.
-func (k *call) permit(r rule, sent map[string]any) error {
+// Permit checks a rule before anything is known of the parameters but their text.
+func (k *Call) Permit(r Rule, sent map[string]any) error {
 	switch {
-	case r.op == "user" || r.op == "self" || k.Who.IsRoot():
+	case r.Op == "user" || r.Op == "self" || k.Who.IsRoot():
 		return nil
 	}
 	return k.holds(r, sent, false)
@@ -39,29 +39,29 @@ func refused() error { return &failure.Error{Status: 403, Reason: "Permission ch
 
 // holds checks a rule. A rule that is one of several need only fail, and asks for no user to be
 // there.
-func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
-	if r.when != "" && sent[r.when] == nil {
+func (k *Call) holds(r Rule, sent map[string]any, oneOf bool) error {
+	if r.When != "" && sent[r.When] == nil {
 		return refused()
 	}
-	switch r.op {
+	switch r.Op {
 	case "and":
-		for _, part := range r.parts {
+		for _, part := range r.Parts {
 			if err := k.holds(part, sent, oneOf); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "or":
-		for _, part := range r.parts {
+		for _, part := range r.Parts {
 			if k.holds(part, sent, true) == nil {
 				return nil
 			}
 		}
 		return refused()
 	case "perm":
-		return k.needs(fillIn(r.path, sent), asNamed(k.World, r.privs), r.any)
+		return k.needs(fillIn(r.Path, sent), asNamed(k.World, r.Privs), r.Any)
 	case "perm-modify":
-		path := fillIn(r.path, sent)
+		path := fillIn(r.Path, sent)
 		return k.needs(path, access.Modifiers(access.Normalized(path)), true)
 	}
 	return k.holdsOfUser(r, sent, oneOf)
@@ -86,7 +86,7 @@ func asNamed(c *world.World, names []string) []string {
 }
 
 // needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
-func (k *call) needs(path string, needed []string, any bool) error {
+func (k *Call) needs(path string, needed []string, any bool) error {
 	path = access.Normalized(path)
 	var have access.Held
 	if path != "" {
@@ -108,35 +108,35 @@ func (k *call) needs(path string, needed []string, any bool) error {
 }
 
 // holdsOfUser checks the rules about the user of whom a call is.
-func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
+func (k *Call) holdsOfUser(r Rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
 	u := k.World.Access.Users[name]
 	switch {
-	case r.path == ofRealm.path:
-		_, realm, _ := cutLast(name, "@")
+	case r.Path == OfRealm.Path:
+		_, realm, _ := CutLast(name, "@")
 		return k.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
-	case r.op == "creator":
+	case r.Op == "creator":
 		return k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), true)
 	case u == nil && oneOf:
 		return refused()
 	case u == nil:
 		return failure.New("no such user ('%s')", name)
-	case r.path == self.path:
+	case r.Path == Self.Path:
 		if k.Who.String() == name {
 			return nil
 		}
 		return refused()
-	case r.op == "regroup":
+	case r.Op == "regroup":
 		if err := k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), false); err != nil {
 			return err
 		}
-		return k.isOver(u, []string{"User.Modify"})
+		return k.IsOver(u, []string{"User.Modify"})
 	}
-	return k.isOver(u, r.privs)
+	return k.IsOver(u, r.Privs)
 }
 
-// isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
-func (k *call) isOver(u *access.User, needed []string) error {
+// IsOver checks whether the caller has one of some privileges on all groups, or one of the user's.
+func (k *Call) IsOver(u *access.User, needed []string) error {
 	if k.World.Access.MayAny(k.Who, "/access/groups", needed...) {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (k *call) isOver(u *access.User, needed []string) error {
 
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is
 // not allowed.
-func (k *call) mayPutInto(groups []string, must bool) error {
+func (k *Call) mayPutInto(groups []string, must bool) error {
 	if k.World.Access.May(k.Who, "/access/groups", "User.Modify") {
 		return nil
 	}
@@ -165,18 +165,18 @@ func (k *call) mayPutInto(groups []string, must bool) error {
 	return nil
 }
 
-var templateVariable = regexp.MustCompile(`\{([\w-]+)\}`)
+var TemplateVariable = regexp.MustCompile(`\{([\w-]+)\}`)
 
 // fillIn puts parameters in the places of variables; those that were not given leave nothing.
 func fillIn(template string, sent map[string]any) string {
-	return templateVariable.ReplaceAllStringFunc(template, func(v string) string {
+	return TemplateVariable.ReplaceAllStringFunc(template, func(v string) string {
 		text, _ := sent[v[1:len(v)-1]].(string)
 		return text
 	})
 }
 
-// cutLast cuts at the last separator.
-func cutLast(s, sep string) (before, after string, found bool) {
+// CutLast cuts at the last separator.
+func CutLast(s, sep string) (before, after string, found bool) {
 	if i := strings.LastIndex(s, sep); i >= 0 {
 		return s[:i], s[i+len(sep):], true
 	}
