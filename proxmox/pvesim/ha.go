@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -266,16 +267,16 @@ func (a manager) task(m *world.Guest, kind string) *world.Task {
 	id := m.ID
 	return a.World.Work(m.Host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *world.Errand) error {
 		if kind == "qmstart" {
-			return powerOnAgain(j, id)
+			return machines.Start(j, id)
 		}
-		return shutDown(j, id)
+		return machines.ShutDown(j, id)
 	})
 }
 
 // move moves a virtual machine to the host that the service is to be on.
 func (a manager) move(m *world.Guest, s *world.Service) {
 	s.State = "migrate"
-	t := migrate(a.World, m, s.Goal)
+	t := machines.Migrate(a.World, m, s.Goal)
 	a.World.Start(func(p *engine.Process) {
 		p.Until(func() bool { return !t.Running() })
 		s.Goal, s.Host, s.State = nil, m.Host, "started"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
@@ -33,7 +34,7 @@ func New(cfg world.Config) (*Cluster, error) {
 		c.Access.Pools[name] = access.NewPool(name, "")
 	}
 	for _, v := range cfg.VMs {
-		addVM(c.World, v)
+		machines.Add(c.World, v)
 	}
 	for _, i := range cfg.Images {
 		c.AddImage(i)
@@ -48,6 +49,6 @@ func blank(cfg world.Config) *Cluster {
 	c := &Cluster{World: world.New(cfg)}
 	c.front = front{c: c}
 	manage(c.World)
-	c.StartVM = func(h *world.Node, who *access.Identity, id int) { startTask(c.World, h, who, id) }
+	c.StartVM = func(h *world.Node, who *access.Identity, id int) { machines.StartTask(c.World, h, who, id) }
 	return c
 }

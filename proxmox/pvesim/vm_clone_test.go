@@ -319,7 +319,7 @@ func TestTemplateInUseIsNotDestroyed(t *testing.T) {
 	r.does("DELETE /nodes/pve2/qemu/100")
 	r.does("DELETE /nodes/pve1/qemu/9001")
 	r.lawful()
-	if left := volumesNamed(r.Cluster.World, r.Node("pve1"), 9001); len(left) > 0 {
+	if left := r.VolumesNamed(r.Node("pve1"), 9001); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 }
@@ -364,7 +364,7 @@ func TestDestroyedMachineLeavesNothing(t *testing.T) {
 		if took := destroy.End.Sub(destroy.Start); took != 4*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if diff := cmp.Diff(test.left, volumesNamed(r.Cluster.World, r.Node("pve1"), 100)); diff != "" {
+		if diff := cmp.Diff(test.left, r.VolumesNamed(r.Node("pve1"), 100)); diff != "" {
 			t.Errorf("%q: %s", test.form, diff)
 		}
 		if r.Access.Pools["workers"].Vms[100] {

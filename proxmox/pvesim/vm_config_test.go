@@ -39,33 +39,6 @@ func TestNumbersAndTextsAreToldAsTheServerDoes(t *testing.T) {
 	}
 }
 
-func TestTagsAreNormal(t *testing.T) {
-	for _, test := range []struct{ style, text, want string }{
-		{"", "Foo,bar baz;foo", "bar;baz;foo"},
-		{"", "", ""},
-		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
-		{"ordering=config", "b;a;B", "b;a"},
-	} {
-		d := &world.World{Options: map[string]any{"tag-style": test.style}}
-		if got := normalTags(d, test.text); got != test.want {
-			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
-		}
-	}
-}
-
-func TestSizesAreReadAndWritten(t *testing.T) {
-	for text, want := range map[string]int64{"1G": 1 << 30, "1024G": 1 << 40, "512": 512, "4M": 4 << 20, "1.5K": 1536, "2TiB": 2 << 40} {
-		if got := vmconf.ParseSize(text); got != want {
-			t.Errorf("%s is %d, want %d", text, got, want)
-		}
-	}
-	for n, want := range map[int64]string{1 << 30: "1G", 1 << 40: "1T", 512: "512", 4 << 20: "4M", 1536: "1536", 0: "0", 2560 << 20: "2560M"} {
-		if got := vmconf.PrintSize(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestChangesOfARunningMachineWait(t *testing.T) {
 	r := newRig(t, nil)
 	r.guest(100)
@@ -111,7 +84,7 @@ func TestPendingListTellsOfDeletions(t *testing.T) {
 		t.Error(diff)
 	}
 	r.does("POST /nodes/pve1/qemu/100/status/stop")
-	if left := volumesNamed(r.Cluster.World, r.Node("pve1"), 100); len(left) > 0 {
+	if left := r.VolumesNamed(r.Node("pve1"), 100); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 	r.lawful()
@@ -186,7 +159,7 @@ func TestDisksComeAndGo(t *testing.T) {
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config delete=scsi1")
 	r.must("PUT /nodes/pve1/qemu/100/config delete=unused0")
-	if left := volumesNamed(r.Cluster.World, r.Node("pve1"), 100); len(left) != 1 {
+	if left := r.VolumesNamed(r.Node("pve1"), 100); len(left) != 1 {
 		t.Errorf("%v is left", left)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config protection=1")

@@ -445,3 +445,20 @@ func (c *World) AddImage(i Image) {
 const CloudInitSize = 4 << 20
 
 func (s *Store) Disabled() bool { return s.Conf["disable"] == "1" }
+
+// VolumesNamed are all volumes that a host sees whose names say that they are a machine's.
+func (st *Stores) VolumesNamed(h *Node, id int) []string {
+	var all []string
+	for _, name := range Sorted(st.Storages) {
+		s := st.Storages[name]
+		if !s.On(h) {
+			continue
+		}
+		for _, vol := range Sorted(s.At(h)) {
+			if v := s.At(h)[vol]; v.VMID == id && v.Content == "images" {
+				all = append(all, s.VolID(v))
+			}
+		}
+	}
+	return all
+}

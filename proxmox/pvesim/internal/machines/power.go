@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ const (
 )
 
 // ofHA hands a wish over to high availability, if that manages the machine.
-func (k *vmCall) ofHA(kind, what, state string) (string, bool) {
+func (k *call) ofHA(kind, what, state string) (string, bool) {
 	id := k.id()
 	if !k.World.HA.Manages(id) {
 		return "", false
@@ -37,7 +37,7 @@ func (k *vmCall) ofHA(kind, what, state string) (string, bool) {
 	}), true
 }
 
-func postStart(k *vmCall) (any, error) {
+func postStart(k *call) (any, error) {
 	err := k.rootOnly("stateuri", "skiplock", "migratedfrom", "migration_type", "migration_network", "targetstorage", "force-cpu",
 		"with-conntrack-state", "nets-host-mtu")
 	if err != nil {
@@ -128,7 +128,7 @@ func (j *job) devices(m *world.Guest) error {
 	return nil
 }
 
-func postStop(k *vmCall) (any, error) {
+func postStop(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (j *job) overrule(id int) {
 	}
 }
 
-func postShutdown(k *vmCall) (any, error) {
+func postShutdown(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
 		return nil, err
 	}
@@ -190,12 +190,12 @@ type stopping struct {
 }
 
 // limit is the time that the call allows.
-func (k *vmCall) limit() time.Duration { return time.Duration(k.In.Int("timeout", -1)) * time.Second }
+func (k *call) limit() time.Duration { return time.Duration(k.In.Int("timeout", -1)) * time.Second }
 
-// powerOnAgain starts a virtual machine in high availability's name, and shutDown ends it.
-func powerOnAgain(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
+// Start starts a virtual machine in high availability's name, and shutDown ends it.
+func Start(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
 
-func shutDown(j *world.Errand, id int) error {
+func ShutDown(j *world.Errand, id int) error {
 	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
 }
 
@@ -269,7 +269,7 @@ func waitsFor(m *world.Guest, s stopping) time.Duration {
 	return world.WaitShutdown
 }
 
-func postReboot(k *vmCall) (any, error) {
+func postReboot(k *call) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
 	if m := k.World.VMAt(k.Node, s.id); m != nil && m.State == "paused" {
 		return nil, failure.New("VM is paused - cannot shutdown")
@@ -281,13 +281,13 @@ func postReboot(k *vmCall) (any, error) {
 		if err := s.powerOff(j); err != nil {
 			return err
 		}
-		startTask(j.World, j.Host, &access.Identity{User: access.RootUser}, s.id)
+		StartTask(j.World, j.Host, &access.Identity{User: access.RootUser}, s.id)
 		return nil
 	}), nil
 }
 
 // mustRun refuses what can only be done to a machine that runs.
-func (k *vmCall) mustRun() error {
+func (k *call) mustRun() error {
 	running, err := k.job().Running(k.id())
 	if err == nil && !running {
 		err = failure.New("VM %d not running", k.id())
@@ -295,7 +295,7 @@ func (k *vmCall) mustRun() error {
 	return err
 }
 
-func postReset(k *vmCall) (any, error) {
+func postReset(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -310,7 +310,7 @@ func postReset(k *vmCall) (any, error) {
 }
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
-func (k *vmCall) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
+func (k *call) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
 	id, skiplock := k.id(), k.In.Is("skiplock")
 	return k.task(kind, k.In["vmid"], func(j *job) error {
 		return j.Locked(id, world.WaitFile, func() error {
@@ -331,7 +331,7 @@ func (k *vmCall) whenRunning(kind string, do func(j *job, m *world.Guest) error)
 	})
 }
 
-func postSuspend(k *vmCall) (any, error) {
+func postSuspend(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func postSuspend(k *vmCall) (any, error) {
 }
 
 // stateStorage is where what is in a machine's memory can be saved.
-func (k *vmCall) stateStorage() (string, error) {
+func (k *call) stateStorage() (string, error) {
 	j := k.job()
 	if err := j.OnVM(k.id(), "", "VM.Config.Disk"); err != nil {
 		return "", err
@@ -414,7 +414,7 @@ func (j *job) toDisk(m *world.Guest, storage string) error {
 	return nil
 }
 
-func postResume(k *vmCall) (any, error) {
+func postResume(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ var notCreated = []string{
 	"node", "vmid", "archive", "bwlimit", "force", "pool", "start", "ha-managed", "storage", "unique", "live-restore", "import-working-storage",
 }
 
-func postVM(k *vmCall) (any, error) {
+func postVM(k *call) (any, error) {
 	n := creation{
 		id: k.id(), conf: map[string]string{}, pool: k.In["pool"], storage: k.In["storage"], start: k.In.Is("start"), ha: k.In.Is("ha-managed"),
 	}
@@ -157,7 +157,7 @@ func (n *creation) create(j *job) error {
 	}
 	if n.start {
 		j.Print("Execute autostart")
-		startTask(j.World, j.Host, j.Who, n.id)
+		StartTask(j.World, j.Host, j.Who, n.id)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 	return j.Write(n.id)
 }
 
-// startTask starts a virtual machine in a task of its own.
-func startTask(c *world.World, h *world.Node, who *access.Identity, id int) {
+// StartTask starts a virtual machine in a task of its own.
+func StartTask(c *world.World, h *world.Node, who *access.Identity, id int) {
 	c.Work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
 }

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-func getConfig(k *vmCall) (any, error) {
+func getConfig(k *call) (any, error) {
 	if k.In["snapshot"] != "" && k.In.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
@@ -35,7 +35,7 @@ func getConfig(k *vmCall) (any, error) {
 	return vmconf.ShownConf(m.Effective(), m.Digest()), nil
 }
 
-func getPending(k *vmCall) (any, error) {
+func getPending(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiploc
 
 // newUpdate reads what is asked for, and refuses what can be refused without looking at the
 // machine.
-func (k *vmCall) newUpdate() (*update, error) {
+func (k *call) newUpdate() (*update, error) {
 	u := &update{
 		id: k.id(), set: map[string]string{}, digest: k.In["digest"], force: k.In.Is("force"), skiplock: k.In.Is("skiplock"),
 		drop: k.In.List("delete"), revert: k.In.List("revert"),
@@ -108,7 +108,7 @@ func (k *vmCall) newUpdate() (*update, error) {
 }
 
 // said is how a change is in the log.
-func (k *vmCall) said() string {
+func (k *call) said() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(k.In)) {
 		value := k.In[key]
@@ -208,7 +208,7 @@ func (u *update) check(j *job) (*world.Guest, error) {
 	return m, nil
 }
 
-func putConfig(k *vmCall) (any, error) {
+func putConfig(k *call) (any, error) {
 	u, err := k.newUpdate()
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (u *update) updateNow(j *job) error {
 	return j.Locked(u.id, world.WaitFile, func() error { return u.update(j) })
 }
 
-func postConfig(k *vmCall) (any, error) {
+func postConfig(k *call) (any, error) {
 	u, err := k.newUpdate()
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func postConfig(k *vmCall) (any, error) {
 	return t.UPID, nil
 }
 
-func putUnlink(k *vmCall) (any, error) {
+func putUnlink(k *call) (any, error) {
 	k.In["delete"] = k.In["idlist"]
 	delete(k.In, "idlist")
 	return putConfig(k)

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
 const destroyedShare = 4
 
-func deleteVM(k *vmCall) (any, error) {
+func deleteVM(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (j *job) removeVolumes(m *world.Guest, unreferenced bool) {
 		}
 	}
 	if unreferenced {
-		all = append(all, volumesNamed(j.World, j.Host, m.ID)...)
+		all = append(all, j.World.VolumesNamed(j.Host, m.ID)...)
 	}
 	slices.Sort(all)
 	for _, volid := range slices.Compact(all) {
@@ -120,21 +120,4 @@ func (j *job) removeVolumes(m *world.Guest, unreferenced bool) {
 			j.Print("Could not remove disk '%s', check manually: %s", volid, failure.Text(err))
 		}
 	}
-}
-
-// volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func volumesNamed(c *world.World, h *world.Node, id int) []string {
-	var all []string
-	for _, name := range world.Sorted(c.Storages) {
-		s := c.Storages[name]
-		if !s.On(h) {
-			continue
-		}
-		for _, vol := range world.Sorted(s.At(h)) {
-			if v := s.At(h)[vol]; v.VMID == id && v.Content == "images" {
-				all = append(all, s.VolID(v))
-			}
-		}
-	}
-	return all
 }

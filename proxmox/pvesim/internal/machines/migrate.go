@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"strconv"
@@ -64,7 +64,7 @@ func allLocal(c *world.World, m *world.Guest) map[string]string {
 	return all
 }
 
-func getMigrate(k *vmCall) (any, error) {
+func getMigrate(k *call) (any, error) {
 	if err := k.job().Quorate(); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ type migration struct {
 	started time.Time
 }
 
-func postMigrate(k *vmCall) (any, error) {
+func postMigrate(k *call) (any, error) {
 	if k.In["target"] == k.Node.Name {
 		return nil, failure.OfParameter("target", "target is local node.")
 	}
@@ -196,8 +196,8 @@ func migrateTask(c *world.World, h *world.Node, who *access.Identity, n *migrati
 	}))
 }
 
-// migrate moves a machine in high availability's name.
-func migrate(c *world.World, m *world.Guest, target *world.Node) *world.Task {
+// Migrate moves a machine in high availability's name.
+func Migrate(c *world.World, m *world.Guest, target *world.Node) *world.Task {
 	n := &migration{id: m.ID, target: target, online: m.Running(), disks: true}
 	return migrateTask(c, m.Host, &access.Identity{User: access.RootUser}, n)
 }

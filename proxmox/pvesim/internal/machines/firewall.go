@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"crypto/sha1"
@@ -29,7 +29,7 @@ func firewallDigest(m *world.Guest) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func getFirewall(k *vmCall) (any, error) {
+func getFirewall(k *call) (any, error) {
 	all := map[string]any{}
 	m := k.World.VMs[k.id()]
 	if m == nil { // whose options are as empty as those of any other
@@ -45,7 +45,7 @@ func getFirewall(k *vmCall) (any, error) {
 	return all, nil
 }
 
-func putFirewall(k *vmCall) (any, error) {
+func putFirewall(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"maps"
@@ -12,7 +12,7 @@ import (
 
 //nolint:gosec // instance ids are made with it
 
-func getCloudInit(k *vmCall) (any, error) {
+func getCloudInit(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func getCloudInit(k *vmCall) (any, error) {
 	return all, nil
 }
 
-func putCloudInit(k *vmCall) (any, error) {
+func putCloudInit(k *call) (any, error) {
 	j, id := k.job(), k.id()
 	return nil, j.Locked(id, world.WaitFile, func() error {
 		m, err := j.Config(id)
@@ -119,7 +119,7 @@ func customSeed(c *world.World, m *world.Guest, kind string, otherwise func(conf
 	return []byte(otherwise(m.Conf, m.ID))
 }
 
-func getDump(k *vmCall) (any, error) {
+func getDump(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err

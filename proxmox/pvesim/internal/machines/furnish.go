@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"cmp"
@@ -91,8 +91,8 @@ func furnishDrive(c *world.World, m *world.Guest, key string) {
 	m.Conf[key] = d.String()
 }
 
-// addVM puts a virtual machine where the configuration has it.
-func addVM(c *world.World, v world.VM) {
+// Add puts a virtual machine where the configuration has it.
+func Add(c *world.World, v world.VM) {
 	m := &world.Guest{
 		Config: vmconf.New(map[string]string{}), ID: v.ID, Host: c.Node(v.Host), State: "stopped", Since: c.Clock,
 	}

@@ -1,4 +1,6 @@
-package pvesim
+// Package machines is what the API does with virtual machines: their configuration, disks, power,
+// snapshots, clones, migrations and guest agents.
+package machines
 
 import (
 	"fmt"
@@ -25,14 +27,14 @@ var (
 	}()
 )
 
-var vmEndpoints = slices.Concat(vmsEndpoints, configEndpoints, powerEndpoints, diskEndpoints, snapshotEndpoints, agentEndpoints)
+var Endpoints = slices.Concat(listEndpoints, configEndpoints, powerEndpoints, diskEndpoints, snapshotEndpoints, agentEndpoints)
 
 const onVM = "/nodes/{node}/qemu/{vmid}"
 
-var vmsEndpoints = []api.Endpoint{
-	{Method: "GET", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, In: "full?:bool", Do: vmDo(getVMs)},
+var listEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, In: "full?:bool", Do: do(getVMs)},
 	{
-		Method: "POST", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, Do: vmDo(postVM),
+		Method: "POST", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, Do: do(postVM),
 		In: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
 			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
 	},
@@ -42,35 +44,35 @@ var vmsEndpoints = []api.Endpoint{
 			spiceproxy sendkey firewall mtunnel remote_migrate`),
 	},
 	{
-		Method: "DELETE", Path: onVM, May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: vmDo(deleteVM),
+		Method: "DELETE", Path: onVM, May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: do(deleteVM),
 		In: "destroy-unreferenced-disks?:bool purge?:bool skiplock?:bool",
 	},
 	{
-		Method: "POST", Path: onVM + "/clone", Protected: true, Do: vmDo(postClone),
+		Method: "POST", Path: onVM + "/clone", Protected: true, Do: do(postClone),
 		May: api.And(api.May("/vms/{vmid}", "VM.Clone"), api.Or(api.May("/vms/{newid}", "VM.Allocate"), api.May("/pool/{pool}", "VM.Allocate").Given("pool"))),
 		In: `newid:vmid bwlimit?:int[0..] description?:str format?:enum(raw,qcow2,vmdk) full?:bool name?:dns-name pool?:poolid
 			snapname?:configid[..40] storage?:storage-id target?:node`,
 	},
 	{
-		Method: "POST", Path: onVM + "/template", May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: vmDo(postTemplate),
+		Method: "POST", Path: onVM + "/template", May: api.May("/vms/{vmid}", "VM.Allocate"), Protected: true, Do: do(postTemplate),
 		In: "disk?:enum(" + diskNames + ")",
 	},
-	{Method: "GET", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, In: "target?:node", Do: vmDo(getMigrate)},
+	{Method: "GET", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, In: "target?:node", Do: do(getMigrate)},
 	{
-		Method: "POST", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, Do: vmDo(postMigrate),
+		Method: "POST", Path: onVM + "/migrate", May: api.May("/vms/{vmid}", "VM.Migrate"), Protected: true, Do: do(postMigrate),
 		In: `target:node bwlimit?:int[0..] force?:bool migration_network?:CIDR migration_type?:enum(secure,insecure) online?:bool
 			targetstorage?:storage-pair-list with-conntrack-state?:bool with-local-disks?:bool`,
 	},
 	{
-		Method: "GET", Path: onVM + "/feature", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getFeature),
+		Method: "GET", Path: onVM + "/feature", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: do(getFeature),
 		In: "feature:enum(snapshot,clone,copy) snapname?:configid[..40]",
 	},
 	{
-		Method: "GET", Path: onVM + "/rrddata", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Local: true, Do: vmDo(getHistory),
+		Method: "GET", Path: onVM + "/rrddata", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Local: true, Do: do(getHistory),
 		In: "timeframe:enum(hour,day,week,month,year) cf?:enum(AVERAGE,MAX)",
 	},
-	{Method: "GET", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getFirewall)},
-	{Method: "PUT", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Config.Network"), Protected: true, In: firewallOptions, Do: vmDo(putFirewall)},
+	{Method: "GET", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Audit"), Do: do(getFirewall)},
+	{Method: "PUT", Path: onVM + "/firewall/options", May: api.May("/vms/{vmid}", "VM.Config.Network"), Protected: true, In: firewallOptions, Do: do(putFirewall)},
 }
 
 var configRights = api.MayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
@@ -79,16 +81,16 @@ var configRights = api.MayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM"
 const changeConfig = params.QemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
 
 var configEndpoints = []api.Endpoint{
-	{Method: "GET", Path: onVM + "/config", May: api.May("/vms/{vmid}", "VM.Audit"), In: "current?:bool snapshot?:configid[..40]", Do: vmDo(getConfig)},
-	{Method: "PUT", Path: onVM + "/config", May: configRights, Protected: true, In: changeConfig, Do: vmDo(putConfig)},
+	{Method: "GET", Path: onVM + "/config", May: api.May("/vms/{vmid}", "VM.Audit"), In: "current?:bool snapshot?:configid[..40]", Do: do(getConfig)},
+	{Method: "PUT", Path: onVM + "/config", May: configRights, Protected: true, In: changeConfig, Do: do(putConfig)},
 	{
-		Method: "POST", Path: onVM + "/config", May: configRights, Protected: true, Do: vmDo(postConfig),
+		Method: "POST", Path: onVM + "/config", May: configRights, Protected: true, Do: do(postConfig),
 		In: changeConfig + "background_delay?:int[1..30] import-working-storage?:storage-id",
 	},
-	{Method: "GET", Path: onVM + "/pending", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getPending)},
-	{Method: "GET", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Audit"), Do: vmDo(getCloudInit)},
-	{Method: "PUT", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Config.Cloudinit"), Protected: true, Do: vmDo(putCloudInit)},
-	{Method: "GET", Path: onVM + "/cloudinit/dump", May: api.May("/vms/{vmid}", "VM.Audit"), In: "type:enum(user,network,meta)", Do: vmDo(getDump)},
+	{Method: "GET", Path: onVM + "/pending", May: api.May("/vms/{vmid}", "VM.Audit"), Do: do(getPending)},
+	{Method: "GET", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Audit"), Do: do(getCloudInit)},
+	{Method: "PUT", Path: onVM + "/cloudinit", May: api.May("/vms/{vmid}", "VM.Config.Cloudinit"), Protected: true, Do: do(putCloudInit)},
+	{Method: "GET", Path: onVM + "/cloudinit/dump", May: api.May("/vms/{vmid}", "VM.Audit"), In: "type:enum(user,network,meta)", Do: do(getDump)},
 }
 
 var powerRights = api.May("/vms/{vmid}", "VM.PowerMgmt")
@@ -98,73 +100,73 @@ var powerEndpoints = []api.Endpoint{
 		Method: "GET", Path: onVM + "/status", May: api.Anybody,
 		Do: api.Index("subdir", "current start stop reset shutdown suspend reboot"),
 	},
-	{Method: "GET", Path: onVM + "/status/current", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getStatus)},
+	{Method: "GET", Path: onVM + "/status/current", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: do(getStatus)},
 	{
-		Method: "POST", Path: onVM + "/status/start", May: powerRights, Protected: true, Do: vmDo(postStart),
+		Method: "POST", Path: onVM + "/status/start", May: powerRights, Protected: true, Do: do(postStart),
 		In: `force-cpu?:str machine?:qm-machine migratedfrom?:node migration_network?:CIDR migration_type?:enum(secure,insecure)
 			nets-host-mtu?:/net\d+=\d+(,net\d+=\d+)*/ skiplock?:bool stateuri?:str[..128] targetstorage?:storage-pair-list
 			timeout?:int[0..] with-conntrack-state?:bool`,
 	},
 	{
-		Method: "POST", Path: onVM + "/status/stop", May: powerRights, Protected: true, Do: vmDo(postStop),
+		Method: "POST", Path: onVM + "/status/stop", May: powerRights, Protected: true, Do: do(postStop),
 		In: "keepActive?:bool migratedfrom?:node overrule-shutdown?:bool skiplock?:bool timeout?:int[0..]",
 	},
 	{
-		Method: "POST", Path: onVM + "/status/shutdown", May: powerRights, Protected: true, Do: vmDo(postShutdown),
+		Method: "POST", Path: onVM + "/status/shutdown", May: powerRights, Protected: true, Do: do(postShutdown),
 		In: "forceStop?:bool keepActive?:bool skiplock?:bool timeout?:int[0..]",
 	},
-	{Method: "POST", Path: onVM + "/status/reboot", May: powerRights, Protected: true, In: "timeout?:int[0..]", Do: vmDo(postReboot)},
-	{Method: "POST", Path: onVM + "/status/reset", May: powerRights, Protected: true, In: "skiplock?:bool", Do: vmDo(postReset)},
+	{Method: "POST", Path: onVM + "/status/reboot", May: powerRights, Protected: true, In: "timeout?:int[0..]", Do: do(postReboot)},
+	{Method: "POST", Path: onVM + "/status/reset", May: powerRights, Protected: true, In: "skiplock?:bool", Do: do(postReset)},
 	{
-		Method: "POST", Path: onVM + "/status/suspend", May: powerRights, Protected: true, Do: vmDo(postSuspend),
+		Method: "POST", Path: onVM + "/status/suspend", May: powerRights, Protected: true, Do: do(postSuspend),
 		In: "skiplock?:bool statestorage?:storage-id&todisk todisk?:bool",
 	},
-	{Method: "POST", Path: onVM + "/status/resume", May: powerRights, Protected: true, In: "nocheck?:bool skiplock?:bool", Do: vmDo(postResume)},
+	{Method: "POST", Path: onVM + "/status/resume", May: powerRights, Protected: true, In: "nocheck?:bool skiplock?:bool", Do: do(postResume)},
 }
 
 var diskRights = api.May("/vms/{vmid}", "VM.Config.Disk")
 
 var diskEndpoints = []api.Endpoint{
 	{
-		Method: "PUT", Path: onVM + "/resize", May: diskRights, Protected: true, Do: vmDo(putResize),
+		Method: "PUT", Path: onVM + "/resize", May: diskRights, Protected: true, Do: do(putResize),
 		In: "disk:enum(" + diskNames + `) size:/\+?\d+(\.\d+)?[KMGT]?/ digest?:str[..40] skiplock?:bool`,
 	},
 	{
-		Method: "POST", Path: onVM + "/move_disk", May: diskRights, Protected: true, Do: vmDo(postMove),
+		Method: "POST", Path: onVM + "/move_disk", May: diskRights, Protected: true, Do: do(postMove),
 		In: "disk:enum(" + movable + ") bwlimit?:int[0..] delete?:bool digest?:str[..40] format?:enum(raw,qcow2,vmdk) storage?:storage-id" +
 			" target-digest?:str[..40] target-disk?:enum(" + movable + ") target-vmid?:vmid",
 	},
-	{Method: "PUT", Path: onVM + "/unlink", May: diskRights, Protected: true, In: "idlist:configid-list force?:bool", Do: vmDo(putUnlink)},
+	{Method: "PUT", Path: onVM + "/unlink", May: diskRights, Protected: true, In: "idlist:configid-list force?:bool", Do: do(putUnlink)},
 }
 
 var snapshotRights = api.May("/vms/{vmid}", "VM.Snapshot")
 
 var snapshotEndpoints = []api.Endpoint{
-	{Method: "GET", Path: onVM + "/snapshot", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: vmDo(getSnapshots)},
+	{Method: "GET", Path: onVM + "/snapshot", May: api.May("/vms/{vmid}", "VM.Audit"), Protected: true, Do: do(getSnapshots)},
 	{
-		Method: "POST", Path: onVM + "/snapshot", May: snapshotRights, Protected: true, Do: vmDo(postSnapshot),
+		Method: "POST", Path: onVM + "/snapshot", May: snapshotRights, Protected: true, Do: do(postSnapshot),
 		In: "snapname:configid[..40] description?:str vmstate?:bool",
 	},
 	{Method: "GET", Path: onVM + "/snapshot/{snapname}", May: api.Anybody, Local: true, Do: api.Index("cmd", "rollback config")},
-	{Method: "DELETE", Path: onVM + "/snapshot/{snapname}", May: snapshotRights, Protected: true, In: "force?:bool", Do: vmDo(deleteSnapshot)},
+	{Method: "DELETE", Path: onVM + "/snapshot/{snapname}", May: snapshotRights, Protected: true, In: "force?:bool", Do: do(deleteSnapshot)},
 	{
-		Method: "GET", Path: onVM + "/snapshot/{snapname}/config", Do: vmDo(getSnapshot),
+		Method: "GET", Path: onVM + "/snapshot/{snapname}/config", Do: do(getSnapshot),
 		May: api.MayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit"),
 	},
-	{Method: "PUT", Path: onVM + "/snapshot/{snapname}/config", May: snapshotRights, Protected: true, In: "description?:str", Do: vmDo(putSnapshot)},
+	{Method: "PUT", Path: onVM + "/snapshot/{snapname}/config", May: snapshotRights, Protected: true, In: "description?:str", Do: do(putSnapshot)},
 	{
-		Method: "POST", Path: onVM + "/snapshot/{snapname}/rollback", Protected: true, In: "start?:bool", Do: vmDo(postRollback),
+		Method: "POST", Path: onVM + "/snapshot/{snapname}/rollback", Protected: true, In: "start?:bool", Do: do(postRollback),
 		May: api.MayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
 	},
 }
 
 // id is that of the virtual machine that the call is about.
-func (k *vmCall) id() int { return k.In.Int("vmid", 0) }
+func (k *call) id() int { return k.In.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
-func (k *vmCall) vm() (*world.Guest, error) { return k.job().Config(k.id()) }
+func (k *call) vm() (*world.Guest, error) { return k.job().Config(k.id()) }
 
-func getVMs(k *vmCall) (any, error) {
+func getVMs(k *call) (any, error) {
 	all := []any{}
 	for _, id := range k.World.VMIDs(k.Node) {
 		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
@@ -218,7 +220,7 @@ func activity(m *world.Guest, c *world.World, s map[string]any, full bool) {
 	}
 }
 
-func getStatus(k *vmCall) (any, error) {
+func getStatus(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -241,7 +243,7 @@ var history = map[string]time.Duration{
 
 const historyPoints = 70
 
-func getHistory(k *vmCall) (any, error) {
+func getHistory(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -262,21 +264,21 @@ func getHistory(k *vmCall) (any, error) {
 	return points, nil
 }
 
-// vmCall is a call about virtual machines.
-type vmCall struct{ *api.Call }
+// call is a call about virtual machines.
+type call struct{ *api.Call }
 
-func vmDo(do func(k *vmCall) (any, error)) func(*api.Call) (any, error) {
-	return func(k *api.Call) (any, error) { return do(&vmCall{k}) }
+func do(do func(k *call) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&call{k}) }
 }
 
 // job is a caller at work on virtual machines and their volumes.
 type job struct{ *world.Errand }
 
 // job is the call's own work.
-func (k *vmCall) job() *job { return &job{k.Errand()} }
+func (k *call) job() *job { return &job{k.Errand()} }
 
 // task starts a task on the host that answers, and returns its UPID.
-func (k *vmCall) task(kind, id string, body func(j *job) error) string {
+func (k *call) task(kind, id string, body func(j *job) error) string {
 	return k.Call.Task(kind, id, atWork(body))
 }
 

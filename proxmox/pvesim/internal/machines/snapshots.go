@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"maps"
@@ -14,7 +14,7 @@ import (
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
 const snapshotTakes = 300 * time.Millisecond
 
-func getSnapshots(k *vmCall) (any, error) {
+func getSnapshots(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func getSnapshots(k *vmCall) (any, error) {
 	return append(all, current), nil
 }
 
-func postSnapshot(k *vmCall) (any, error) {
+func postSnapshot(k *call) (any, error) {
 	name, text, memory, id := k.In["snapname"], k.In["description"], k.In.Is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
 		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
@@ -123,7 +123,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	return nil
 }
 
-func deleteSnapshot(k *vmCall) (any, error) {
+func deleteSnapshot(k *call) (any, error) {
 	id, name := k.id(), k.In["snapname"]
 	return k.task("qmdelsnapshot", k.In["vmid"], func(j *job) error {
 		if err := j.Locked(id, world.WaitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
@@ -206,7 +206,7 @@ func (j *job) keep(m *world.Guest, volumes []string) error {
 	return nil
 }
 
-func postRollback(k *vmCall) (any, error) {
+func postRollback(k *call) (any, error) {
 	id, name, start := k.id(), k.In["snapname"], k.In.Is("start")
 	if start {
 		if err := k.job().All(world.VMPath(id), "VM.PowerMgmt"); err != nil {
@@ -227,7 +227,7 @@ func postRollback(k *vmCall) (any, error) {
 			return err
 		}
 		if m := j.World.VMAt(j.Host, id); start && m != nil && !m.Running() {
-			startTask(j.World, j.Host, j.Who, id)
+			StartTask(j.World, j.Host, j.Who, id)
 		}
 		return nil
 	}), nil
@@ -300,7 +300,7 @@ func (j *job) rollback(id int, name string) error {
 	return nil
 }
 
-func getSnapshot(k *vmCall) (any, error) {
+func getSnapshot(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func getSnapshot(k *vmCall) (any, error) {
 	return all, nil
 }
 
-func putSnapshot(k *vmCall) (any, error) {
+func putSnapshot(k *call) (any, error) {
 	if !k.In.Has("description") {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"encoding/base64"
@@ -23,28 +23,28 @@ func agentRights(priv string) api.Rule {
 var agentEndpoints = slices.Concat(agentCalls, []api.Endpoint{
 	{Method: "GET", Path: onVM + "/agent", May: api.Anybody, Do: api.Index("name", agentIndex)},
 	{
-		Method: "POST", Path: onVM + "/agent", May: agentRights("VM.GuestAgent.Unrestricted"), Protected: true, Do: vmDo(postAgent),
+		Method: "POST", Path: onVM + "/agent", May: agentRights("VM.GuestAgent.Unrestricted"), Protected: true, Do: do(postAgent),
 		In: "command:enum(" + strings.Join(world.Sorted(agentCommands), ",") + ")",
 	},
 	{
-		Method: "POST", Path: onVM + "/agent/exec", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true, Do: vmDo(postExec),
+		Method: "POST", Path: onVM + "/agent/exec", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true, Do: do(postExec),
 		In: "command:str[] input-data?:str[..65536]",
 	},
 	{
 		Method: "GET", Path: onVM + "/agent/exec-status", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true,
-		In: "pid:int", Do: vmDo(getExec),
+		In: "pid:int", Do: do(getExec),
 	},
 	{
-		Method: "GET", Path: onVM + "/agent/file-read", May: agentRights("VM.GuestAgent.FileRead"), Protected: true, Do: vmDo(getFile),
+		Method: "GET", Path: onVM + "/agent/file-read", May: agentRights("VM.GuestAgent.FileRead"), Protected: true, Do: do(getFile),
 		In: "file:str count?:int[1..16777216] decode?:bool offset?:int[0..]",
 	},
 	{
-		Method: "POST", Path: onVM + "/agent/file-write", May: agentRights("VM.GuestAgent.FileWrite"), Protected: true, Do: vmDo(postFile),
+		Method: "POST", Path: onVM + "/agent/file-write", May: agentRights("VM.GuestAgent.FileWrite"), Protected: true, Do: do(postFile),
 		In: "content:str[..61440] file:str encode?:bool",
 	},
 	{
 		Method: "POST", Path: onVM + "/agent/set-user-password", May: api.May("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), Protected: true,
-		In: "password:str[5..1024] username:str crypted?:bool", Do: vmDo(postPassword),
+		In: "password:str[5..1024] username:str crypted?:bool", Do: do(postPassword),
 	},
 })
 
@@ -59,7 +59,7 @@ var agentCalls = func() []api.Endpoint {
 	} {
 		for command := range strings.FieldsSeq(call.commands) {
 			all = append(all, api.Endpoint{
-				Method: call.method, Path: onVM + "/agent/" + command, May: agentRights(call.priv), Protected: true, Do: vmDo(agentCall(command)),
+				Method: call.method, Path: onVM + "/agent/" + command, May: agentRights(call.priv), Protected: true, Do: do(agentCall(command)),
 			})
 		}
 	}
@@ -67,29 +67,29 @@ var agentCalls = func() []api.Endpoint {
 }()
 
 // agentCommands are what a guest's agent can be asked by their name alone, with the answer of each.
-var agentCommands = map[string]func(k *vmCall, m *world.Guest) any{
-	"fsfreeze-freeze": func(*vmCall, *world.Guest) any { return 1 },
-	"fsfreeze-status": func(*vmCall, *world.Guest) any { return "thawed" },
-	"fsfreeze-thaw":   func(*vmCall, *world.Guest) any { return 1 },
-	"fstrim": func(*vmCall, *world.Guest) any {
+var agentCommands = map[string]func(k *call, m *world.Guest) any{
+	"fsfreeze-freeze": func(*call, *world.Guest) any { return 1 },
+	"fsfreeze-status": func(*call, *world.Guest) any { return "thawed" },
+	"fsfreeze-thaw":   func(*call, *world.Guest) any { return 1 },
+	"fstrim": func(*call, *world.Guest) any {
 		return map[string]any{"paths": []any{map[string]any{"path": "/", "trimmed": 0, "minimum": 0}}}
 	},
 	"get-fsinfo":             agentFilesystems,
-	"get-host-name":          func(_ *vmCall, m *world.Guest) any { return map[string]any{"host-name": m.Name()} },
-	"get-memory-block-info":  func(*vmCall, *world.Guest) any { return map[string]any{"size": 128 << 20} },
+	"get-host-name":          func(_ *call, m *world.Guest) any { return map[string]any{"host-name": m.Name()} },
+	"get-memory-block-info":  func(*call, *world.Guest) any { return map[string]any{"size": 128 << 20} },
 	"get-memory-blocks":      agentMemoryBlocks,
 	"get-osinfo":             agentSystem,
-	"get-time":               func(k *vmCall, _ *world.Guest) any { return k.World.Clock.UnixNano() },
-	"get-timezone":           func(*vmCall, *world.Guest) any { return map[string]any{"zone": "UTC", "offset": 0} },
-	"get-users":              func(*vmCall, *world.Guest) any { return []any{} },
+	"get-time":               func(k *call, _ *world.Guest) any { return k.World.Clock.UnixNano() },
+	"get-timezone":           func(*call, *world.Guest) any { return map[string]any{"zone": "UTC", "offset": 0} },
+	"get-users":              func(*call, *world.Guest) any { return []any{} },
 	"get-vcpus":              agentCPUs,
 	"info":                   agentInfo,
 	"network-get-interfaces": agentInterfaces,
-	"ping":                   func(*vmCall, *world.Guest) any { return map[string]any{} },
-	"shutdown":               func(k *vmCall, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
-	"suspend-disk":           func(k *vmCall, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
-	"suspend-hybrid":         func(_ *vmCall, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
-	"suspend-ram":            func(_ *vmCall, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
+	"ping":                   func(*call, *world.Guest) any { return map[string]any{} },
+	"shutdown":               func(k *call, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
+	"suspend-disk":           func(k *call, m *world.Guest) any { m.AskToStop(k.World); return map[string]any{} },
+	"suspend-hybrid":         func(_ *call, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
+	"suspend-ram":            func(_ *call, m *world.Guest) any { m.State = "suspended"; return map[string]any{} },
 }
 
 // agentIndex is what the directory lists: the commands, and those that take parameters.
@@ -99,7 +99,7 @@ const agentIndex = `exec exec-status file-read file-write fsfreeze-freeze fsfree
 
 // askAgent is the machine that the call is about, if its guest's agent answers. If it does not,
 // that takes the host three seconds to find out, during which one of its few workers is busy.
-func (k *vmCall) askAgent() (*world.Guest, error) {
+func (k *call) askAgent() (*world.Guest, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func (k *vmCall) askAgent() (*world.Guest, error) {
 }
 
 // agentCall asks the agent one of the commands.
-func agentCall(command string) func(k *vmCall) (any, error) {
-	return func(k *vmCall) (any, error) {
+func agentCall(command string) func(k *call) (any, error) {
+	return func(k *call) (any, error) {
 		m, err := k.askAgent()
 		if err != nil {
 			return nil, err
@@ -128,16 +128,16 @@ func agentCall(command string) func(k *vmCall) (any, error) {
 	}
 }
 
-func postAgent(k *vmCall) (any, error) { return agentCall(k.In["command"])(k) }
+func postAgent(k *call) (any, error) { return agentCall(k.In["command"])(k) }
 
-func agentSystem(*vmCall, *world.Guest) any {
+func agentSystem(*call, *world.Guest) any {
 	return map[string]any{
 		"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 13 (trixie)", "version": "13 (trixie)",
 		"version-id": "13", "machine": "x86_64", "kernel-release": "6.12.0-amd64", "kernel-version": "#1 SMP PREEMPT_DYNAMIC",
 	}
 }
 
-func agentInfo(*vmCall, *world.Guest) any {
+func agentInfo(*call, *world.Guest) any {
 	var all []any
 	for _, name := range strings.Fields(agentIndex) {
 		all = append(all, map[string]any{"name": "guest-" + name, "enabled": true, "success-response": true})
@@ -145,7 +145,7 @@ func agentInfo(*vmCall, *world.Guest) any {
 	return map[string]any{"version": "10.0.3", "supported_commands": all}
 }
 
-func agentCPUs(_ *vmCall, m *world.Guest) any {
+func agentCPUs(_ *call, m *world.Guest) any {
 	var all []any
 	for i := range vmconf.CPUsOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
@@ -153,7 +153,7 @@ func agentCPUs(_ *vmCall, m *world.Guest) any {
 	return all
 }
 
-func agentMemoryBlocks(_ *vmCall, m *world.Guest) any {
+func agentMemoryBlocks(_ *call, m *world.Guest) any {
 	var all []any
 	for i := range vmconf.MemoryOf(m.Conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
@@ -161,7 +161,7 @@ func agentMemoryBlocks(_ *vmCall, m *world.Guest) any {
 	return all
 }
 
-func agentFilesystems(_ *vmCall, m *world.Guest) any {
+func agentFilesystems(_ *call, m *world.Guest) any {
 	size := vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size()
 	return []any{map[string]any{
 		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / world.LinkedShare, "disk": []any{},
@@ -170,7 +170,7 @@ func agentFilesystems(_ *vmCall, m *world.Guest) any {
 
 // agentInterfaces are the guest's network cards and their addresses: those of its configuration, or
 // ones that follow from its number as if a DHCP server gave every machine its own.
-func agentInterfaces(_ *vmCall, m *world.Guest) any {
+func agentInterfaces(_ *call, m *world.Guest) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {
 		card := m.Conf[fmt.Sprintf("net%d", i)]
@@ -204,7 +204,7 @@ func nic(name, mac string, address netip.Prefix) map[string]any {
 // execPID is of the first program that the agent runs in a guest.
 const execPID = 1000
 
-func postExec(k *vmCall) (any, error) {
+func postExec(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func postExec(k *vmCall) (any, error) {
 }
 
 // getExec tells of a program that has been run: it has ended well and said nothing.
-func getExec(k *vmCall) (any, error) {
+func getExec(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func getExec(k *vmCall) (any, error) {
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
 }
 
-func getFile(k *vmCall) (any, error) {
+func getFile(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func getFile(k *vmCall) (any, error) {
 	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
 }
 
-func postFile(k *vmCall) (any, error) {
+func postFile(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func postFile(k *vmCall) (any, error) {
 	return nil, nil
 }
 
-func postPassword(k *vmCall) (any, error) {
+func postPassword(k *call) (any, error) {
 	if _, err := k.askAgent(); err != nil {
 		return nil, err
 	}

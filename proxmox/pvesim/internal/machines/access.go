@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // rootOnly refuses parameters that only the administrator may use.
-func (k *vmCall) rootOnly(keys ...string) error {
+func (k *call) rootOnly(keys ...string) error {
 	for _, key := range keys {
 		if v := k.In[key]; v != "" && v != "0" && !k.job().IsRoot() {
 			return failure.OfParameter(key, "Only root may use this option.")

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"maps"

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // resizeTakes is how long a disk takes to grow.
 const resizeTakes = 300 * time.Millisecond
 
-func putResize(k *vmCall) (any, error) {
+func putResize(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ type moving struct {
 	remove         bool
 }
 
-func postMove(k *vmCall) (any, error) {
+func postMove(k *call) (any, error) {
 	n := moving{
 		id: k.id(), key: k.In["disk"], storage: k.In["storage"], format: k.In["format"], digest: k.In["digest"], remove: k.In.Is("delete"),
 	}
@@ -231,7 +231,7 @@ func (n moving) leave(j *job, m *world.Guest, old string) error {
 }
 
 // reassign gives a disk to another machine.
-func (k *vmCall) reassign(n moving, target int, key string) (any, error) {
+func (k *call) reassign(n moving, target int, key string) (any, error) {
 	j := k.job()
 	if err := j.OnVM(target, "", "VM.Config.Disk"); err != nil {
 		return nil, err
@@ -323,7 +323,7 @@ func (n moving) reassign(j *job, target int, key string) error {
 	return j.apply(to)
 }
 
-func getFeature(k *vmCall) (any, error) {
+func getFeature(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {
 		return nil, err
@@ -358,7 +358,7 @@ func getFeature(k *vmCall) (any, error) {
 
 // sharedWith reports whether a host has the same disks: those on storages that are shared, or that
 // are said to be there.
-func (k *vmCall) sharedWith(conf map[string]string, h *world.Node) bool {
+func (k *call) sharedWith(conf map[string]string, h *world.Node) bool {
 	for _, volid := range vmconf.VolumesOf(conf) {
 		name, _, _ := vmconf.SplitVolume(volid)
 		s := k.World.Storages[name]

@@ -1,4 +1,4 @@
-package pvesim
+package machines
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ type plan struct {
 	full   map[string]bool
 }
 
-func postClone(k *vmCall) (any, error) {
+func postClone(k *call) (any, error) {
 	n := &cloning{
 		source: k.id(), id: k.In.Int("newid", 0), name: k.In["name"], text: k.In["description"], pool: k.In["pool"],
 		snapshot: k.In["snapname"], storage: k.In["storage"], format: k.In["format"], full: k.In.Is("full"), chooses: k.In.Has("full"),
@@ -449,7 +449,7 @@ func (n *cloning) undoClone(j *job, made []string, why error) error {
 	return world.Because("clone failed: ", why)
 }
 
-func postTemplate(k *vmCall) (any, error) {
+func postTemplate(k *call) (any, error) {
 	disk := k.In["disk"]
 	if _, err := k.job().checkTemplate(k.id(), disk); err != nil {
 		return nil, err
