@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -210,7 +211,7 @@ func (c *Cluster) resume(s *savedCluster) {
 			c.ReturnLater(h)
 		}
 		if !h.Follows.IsZero() {
-			managerOf(c.World).followLater(h)
+			ha.Resume(c.World, h)
 		}
 		if h.Starting {
 			c.StartGuests(h)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -48,7 +49,7 @@ func New(cfg world.Config) (*Cluster, error) {
 func blank(cfg world.Config) *Cluster {
 	c := &Cluster{World: world.New(cfg)}
 	c.front = front{c: c}
-	manage(c.World)
+	ha.Manage(c.World)
 	c.StartVM = func(h *world.Node, who *access.Identity, id int) { machines.StartTask(c.World, h, who, id) }
 	return c
 }

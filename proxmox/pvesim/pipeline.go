@@ -10,11 +10,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/accounts"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/storages"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
@@ -282,7 +285,7 @@ func (at *route) find(path string, k *api.Call) *route {
 func endpoints() []api.Endpoint {
 	var all []api.Endpoint
 	for _, some := range [][]api.Endpoint{
-		accessEndpoints, loginEndpoints, indexEndpoints, clusterEndpoints, haEndpoints, nodeEndpoints, poolEndpoints, storageEndpoints, taskEndpoints, machines.Endpoints,
+		accounts.Endpoints, loginEndpoints, indexEndpoints, clusterEndpoints, ha.Endpoints, nodeEndpoints, poolEndpoints, storages.Endpoints, taskEndpoints, machines.Endpoints,
 	} {
 		all = append(all, some...)
 	}

@@ -1,4 +1,4 @@
-package pvesim
+package accounts
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-func listGroups(k *userCall) (any, error) {
+func listGroups(k *call) (any, error) {
 	list := []map[string]any{}
 	for _, name := range world.Sorted(k.World.Access.Groups) {
 		if !k.World.Access.MayAny(k.Who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
@@ -23,7 +23,7 @@ func listGroups(k *userCall) (any, error) {
 	return list, nil
 }
 
-func (k *userCall) group() (*access.Group, error) {
+func (k *call) group() (*access.Group, error) {
 	g := k.World.Access.Groups[k.In["groupid"]]
 	if g == nil {
 		return nil, fmt.Errorf("group '%s' does not exist", k.In["groupid"])
@@ -31,7 +31,7 @@ func (k *userCall) group() (*access.Group, error) {
 	return g, nil
 }
 
-func getGroup(k *userCall) (any, error) {
+func getGroup(k *call) (any, error) {
 	g, err := k.group()
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func getGroup(k *userCall) (any, error) {
 	return answer, nil
 }
 
-func createGroup(k *userCall) (any, error) {
+func createGroup(k *call) (any, error) {
 	name := k.In["groupid"]
 	return nil, k.WriteUsers("create group failed", func() error {
 		if k.World.Access.Groups[name] != nil {
@@ -54,7 +54,7 @@ func createGroup(k *userCall) (any, error) {
 	})
 }
 
-func changeGroup(k *userCall) (any, error) {
+func changeGroup(k *call) (any, error) {
 	return nil, k.WriteUsers("update group failed", func() error {
 		g, err := k.group()
 		if err == nil {
@@ -64,7 +64,7 @@ func changeGroup(k *userCall) (any, error) {
 	})
 }
 
-func deleteGroup(k *userCall) (any, error) {
+func deleteGroup(k *call) (any, error) {
 	return nil, k.WriteUsers("delete group failed", func() error {
 		if _, err := k.group(); err != nil {
 			return err

@@ -1,4 +1,5 @@
-package pvesim
+// Package accounts is what the API does with users, tokens, groups, roles and access lists.
+package accounts
 
 import (
 	"fmt"
@@ -14,45 +15,45 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var accessEndpoints = []api.Endpoint{
+var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/access", May: api.Anybody, Do: api.Index("subdir", "users groups roles acl domains openid tfa ticket password")},
-	{Method: "GET", Path: "/access/domains", Open: true, Do: userDo(listDomains)},
-	{Method: "GET", Path: "/access/permissions", May: api.Anybody, Do: userDo(getPermissions),
+	{Method: "GET", Path: "/access/domains", Open: true, Do: do(listDomains)},
+	{Method: "GET", Path: "/access/permissions", May: api.Anybody, Do: do(getPermissions),
 		In: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
 
-	{Method: "GET", Path: "/access/acl", May: api.Anybody, Do: userDo(listACL)},
-	{Method: "PUT", Path: "/access/acl", May: api.Modify, Protected: true, Do: userDo(changeACL),
+	{Method: "GET", Path: "/access/acl", May: api.Anybody, Do: do(listACL)},
+	{Method: "PUT", Path: "/access/acl", May: api.Modify, Protected: true, Do: do(changeACL),
 		In: `path:str roles:roleid-list users?:userid-list groups?:groupid-list tokens?:tokenid-list propagate?:bool delete?:bool`},
 
-	{Method: "GET", Path: "/access/roles", May: api.Anybody, Do: userDo(listRoles)},
-	{Method: "POST", Path: "/access/roles", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(createRole),
+	{Method: "GET", Path: "/access/roles", May: api.Anybody, Do: do(listRoles)},
+	{Method: "POST", Path: "/access/roles", May: api.May("/access", "Sys.Modify"), Protected: true, Do: do(createRole),
 		In: `roleid:roleid privs?:priv-list`},
-	{Method: "GET", Path: "/access/roles/{roleid}", May: api.Anybody, Do: userDo(getRole)},
-	{Method: "PUT", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(changeRole),
+	{Method: "GET", Path: "/access/roles/{roleid}", May: api.Anybody, Do: do(getRole)},
+	{Method: "PUT", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: do(changeRole),
 		In: `privs?:priv-list append?:bool&privs`},
-	{Method: "DELETE", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: userDo(deleteRole)},
+	{Method: "DELETE", Path: "/access/roles/{roleid}", May: api.May("/access", "Sys.Modify"), Protected: true, Do: do(deleteRole)},
 
-	{Method: "GET", Path: "/access/groups", May: api.Anybody, Do: userDo(listGroups)},
-	{Method: "POST", Path: "/access/groups", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(createGroup),
+	{Method: "GET", Path: "/access/groups", May: api.Anybody, Do: do(listGroups)},
+	{Method: "POST", Path: "/access/groups", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: do(createGroup),
 		In: `groupid:groupid comment?:str`},
-	{Method: "GET", Path: "/access/groups/{groupid}", May: api.MayAny("/access/groups", "Sys.Audit", "Group.Allocate"), Do: userDo(getGroup)},
-	{Method: "PUT", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(changeGroup),
+	{Method: "GET", Path: "/access/groups/{groupid}", May: api.MayAny("/access/groups", "Sys.Audit", "Group.Allocate"), Do: do(getGroup)},
+	{Method: "PUT", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: do(changeGroup),
 		In: `comment?:str`},
-	{Method: "DELETE", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: userDo(deleteGroup)},
+	{Method: "DELETE", Path: "/access/groups/{groupid}", May: api.May("/access/groups", "Group.Allocate"), Protected: true, Do: do(deleteGroup)},
 
-	{Method: "GET", Path: "/access/users", May: api.Anybody, Protected: true, Do: userDo(listUsers), In: `enabled?:bool full?:bool`},
-	{Method: "POST", Path: "/access/users", May: api.And(api.OfRealm, api.Creator), Protected: true, Do: userDo(createUser),
+	{Method: "GET", Path: "/access/users", May: api.Anybody, Protected: true, Do: do(listUsers), In: `enabled?:bool full?:bool`},
+	{Method: "POST", Path: "/access/users", May: api.And(api.OfRealm, api.Creator), Protected: true, Do: do(createUser),
 		In: `userid:userid[..64] password?:str[8..64]` + aboutUser},
-	{Method: "GET", Path: "/access/users/{userid}", May: api.OverUser("User.Modify", "Sys.Audit"), Do: userDo(getUser)},
-	{Method: "PUT", Path: "/access/users/{userid}", May: api.Regroup, Protected: true, Do: userDo(changeUser), In: `append?:bool&groups` + aboutUser},
-	{Method: "DELETE", Path: "/access/users/{userid}", May: api.And(api.OfRealm, api.OverUser("User.Modify")), Protected: true, Do: userDo(deleteUser)},
+	{Method: "GET", Path: "/access/users/{userid}", May: api.OverUser("User.Modify", "Sys.Audit"), Do: do(getUser)},
+	{Method: "PUT", Path: "/access/users/{userid}", May: api.Regroup, Protected: true, Do: do(changeUser), In: `append?:bool&groups` + aboutUser},
+	{Method: "DELETE", Path: "/access/users/{userid}", May: api.And(api.OfRealm, api.OverUser("User.Modify")), Protected: true, Do: do(deleteUser)},
 
-	{Method: "GET", Path: "/access/users/{userid}/token", May: ownOrOver, Do: userDo(listTokens)},
-	{Method: "GET", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Do: userDo(getToken)},
-	{Method: "POST", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(createToken), In: aboutToken},
-	{Method: "PUT", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(changeToken),
+	{Method: "GET", Path: "/access/users/{userid}/token", May: ownOrOver, Do: do(listTokens)},
+	{Method: "GET", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Do: do(getToken)},
+	{Method: "POST", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: do(createToken), In: aboutToken},
+	{Method: "PUT", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: do(changeToken),
 		In: aboutToken + ` delete?:configid-list regenerate?:bool`},
-	{Method: "DELETE", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: userDo(deleteToken)},
+	{Method: "DELETE", Path: "/access/users/{userid}/token/{tokenid}", May: ownOrOver, Protected: true, Do: do(deleteToken)},
 }
 
 const (
@@ -63,7 +64,7 @@ const (
 
 var ownOrOver = api.Or(api.Self, api.OverUser("User.Modify"))
 
-func listDomains(*userCall) (any, error) {
+func listDomains(*call) (any, error) {
 	return []map[string]any{
 		{"realm": "pam", "type": "pam", "comment": "Linux PAM standard authentication"},
 		{"realm": "pve", "type": "pve", "comment": "Proxmox VE authentication server"},
@@ -79,7 +80,7 @@ func tellUser(u *access.User) map[string]any {
 	return answer
 }
 
-func listUsers(k *userCall) (any, error) {
+func listUsers(k *call) (any, error) {
 	list := []map[string]any{}
 	for _, name := range world.Sorted(k.World.Access.Users) {
 		u := k.World.Access.Users[name]
@@ -99,7 +100,7 @@ func listUsers(k *userCall) (any, error) {
 	return list, nil
 }
 
-func getUser(k *userCall) (any, error) {
+func getUser(k *call) (any, error) {
 	u, err := k.World.Access.FindUser(k.In["userid"])
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func getUser(k *userCall) (any, error) {
 	return answer, nil
 }
 
-func createUser(k *userCall) (any, error) {
+func createUser(k *call) (any, error) {
 	return nil, k.WriteUsers("create user failed", func() error {
 		name := k.In["userid"]
 		if k.World.Access.Users[name] != nil {
@@ -134,7 +135,7 @@ func createUser(k *userCall) (any, error) {
 }
 
 // describe sets what a call says of a user.
-func (k *userCall) describe(u *access.User) error {
+func (k *call) describe(u *access.User) error {
 	u.Disabled = k.In.Or("enable", strconv.Itoa(world.Number(!u.Disabled))) == "0"
 	u.Expire = int64(k.In.Int("expire", int(u.Expire)))
 	if k.In.Has("groups") && !k.In.Is("append") {
@@ -154,7 +155,7 @@ func (k *userCall) describe(u *access.User) error {
 	return nil
 }
 
-func changeUser(k *userCall) (any, error) {
+func changeUser(k *call) (any, error) {
 	return nil, k.WriteUsers("update user failed", func() error {
 		u, err := k.World.Access.FindUser(k.In["userid"])
 		if err != nil {
@@ -164,7 +165,7 @@ func changeUser(k *userCall) (any, error) {
 	})
 }
 
-func deleteUser(k *userCall) (any, error) {
+func deleteUser(k *call) (any, error) {
 	return nil, k.WriteUsers("delete user failed", func() error {
 		name := k.In["userid"]
 		delete(k.World.Access.Users, name)
@@ -191,7 +192,7 @@ func tellTokens(u *access.User) []map[string]any {
 	return list
 }
 
-func listTokens(k *userCall) (any, error) {
+func listTokens(k *call) (any, error) {
 	u, err := k.World.Access.FindUser(k.In["userid"])
 	if err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func listTokens(k *userCall) (any, error) {
 	return tellTokens(u), nil
 }
 
-func getToken(k *userCall) (any, error) {
+func getToken(k *call) (any, error) {
 	t, err := k.World.Access.FindToken(k.In["userid"], k.In["tokenid"])
 	if err != nil {
 		return nil, err
@@ -207,7 +208,7 @@ func getToken(k *userCall) (any, error) {
 	return tellToken(t), nil
 }
 
-func createToken(k *userCall) (any, error) {
+func createToken(k *call) (any, error) {
 	name, id := k.In["userid"], k.In["tokenid"]
 	u, err := k.World.Access.FindUser(name)
 	if err != nil {
@@ -244,13 +245,13 @@ func newSecret(c *world.World, of string) string {
 }
 
 // describeToken sets what a call says of a token.
-func (k *userCall) describeToken(t *access.Token) {
+func (k *call) describeToken(t *access.Token) {
 	t.Privsep = k.In.Or("privsep", strconv.Itoa(world.Number(t.Privsep))) == "1"
 	t.Expire = int64(k.In.Int("expire", int(t.Expire)))
 	t.Comment = k.In.Or("comment", t.Comment)
 }
 
-func changeToken(k *userCall) (any, error) {
+func changeToken(k *call) (any, error) {
 	name, id := k.In["userid"], k.In["tokenid"]
 	t, err := k.World.Access.FindToken(name, id)
 	if err != nil {
@@ -283,7 +284,7 @@ func changeToken(k *userCall) (any, error) {
 	return answer, nil
 }
 
-func deleteToken(k *userCall) (any, error) {
+func deleteToken(k *call) (any, error) {
 	name, id := k.In["userid"], k.In["tokenid"]
 	if _, err := k.World.Access.FindToken(name, id); err != nil {
 		return nil, err
@@ -298,9 +299,9 @@ func deleteToken(k *userCall) (any, error) {
 	})
 }
 
-// userCall is a call about who there is and who may what.
-type userCall struct{ *api.Call }
+// call is a call about who there is and who may what.
+type call struct{ *api.Call }
 
-func userDo(do func(k *userCall) (any, error)) func(*api.Call) (any, error) {
-	return func(k *api.Call) (any, error) { return do(&userCall{k}) }
+func do(do func(k *call) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&call{k}) }
 }

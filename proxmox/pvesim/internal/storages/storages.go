@@ -1,4 +1,5 @@
-package pvesim
+// Package storages is what the API does with storages and what lies on them.
+package storages
 
 import (
 	"fmt"
@@ -15,33 +16,33 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var storageEndpoints = []api.Endpoint{
-	{Method: "GET", Path: "/storage", May: api.Anybody, Do: storeDo(getStorages), In: `type?:enum(` + storageTypes + `)`},
-	{Method: "POST", Path: "/storage", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(addStorage),
+var Endpoints = []api.Endpoint{
+	{Method: "GET", Path: "/storage", May: api.Anybody, Do: do(getStorages), In: `type?:enum(` + storageTypes + `)`},
+	{Method: "POST", Path: "/storage", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: do(addStorage),
 		In: storageNotation + ` storage:storage-id type:enum(` + storageTypes + `)`},
-	{Method: "GET", Path: "/storage/{storage}", May: api.May("/storage/{storage}", "Datastore.Allocate"), Do: storeDo(getStorage)},
-	{Method: "PUT", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(changeStorage),
+	{Method: "GET", Path: "/storage/{storage}", May: api.May("/storage/{storage}", "Datastore.Allocate"), Do: do(getStorage)},
+	{Method: "PUT", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: do(changeStorage),
 		In: storageNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{Method: "DELETE", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: storeDo(removeStorage)},
-	{Method: "GET", Path: "/nodes/{node}/storage", May: api.Anybody, Protected: true, Do: storeDo(getNodeStorages),
+	{Method: "DELETE", Path: "/storage/{storage}", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: do(removeStorage)},
+	{Method: "GET", Path: "/nodes/{node}/storage", May: api.Anybody, Protected: true, Do: do(getNodeStorages),
 		In: `content?:storage-content-list enabled?:bool format?:bool storage?:storage-id target?:node`},
 	{Method: "GET", Path: "/nodes/{node}/storage/{storage}", May: seesStorage, Local: true, Do: api.Index("subdir", `content download-url
 		file-restore import-metadata identity oci-registry-pull prunebackups rrd rrddata status upload`)},
-	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/status", May: seesStorage, Protected: true, Do: storeDo(getStorageStatus)},
-	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content", May: seesStorage, Protected: true, Do: storeDo(getContent),
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/status", May: seesStorage, Protected: true, Do: do(getStorageStatus)},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content", May: seesStorage, Protected: true, Do: do(getContent),
 		In: `content?:storage-content vmid?:vmid`},
 	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/content", May: api.May("/storage/{storage}", "Datastore.AllocateSpace"), Protected: true,
-		Do: storeDo(addVolume), In: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
-	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(getVolume),
+		Do: do(addVolume), In: `filename:str format?:enum(raw,qcow2,subvol,vmdk)&size size:/\d+[MG]?/ vmid:vmid`},
+	{Method: "GET", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: do(getVolume),
 		In: `storage?:storage-id`},
-	{Method: "PUT", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(changeVolume),
+	{Method: "PUT", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: do(changeVolume),
 		In: `storage?:storage-id notes?:str protected?:bool`},
-	{Method: "DELETE", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: storeDo(removeVolume),
+	{Method: "DELETE", Path: "/nodes/{node}/storage/{storage}/content/{volume}", May: api.Anybody, Protected: true, Do: do(removeVolume),
 		In: `storage?:storage-id delay?:int[1..30]`},
 	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/upload", May: api.May("/storage/{storage}", "Datastore.AllocateTemplate"), Protected: true,
-		Local: true, Do: storeDo(upload), In: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
+		Local: true, Do: do(upload), In: sumNotation + ` content:storage-content(iso,vztmpl,import) filename:str[..255] tmpfilename?:/\/var\/tmp\/pveupload-[0-9a-f]+/`},
 	{Method: "POST", Path: "/nodes/{node}/storage/{storage}/download-url", May: api.And(api.May("/storage/{storage}", "Datastore.AllocateTemplate"),
-		api.Or(api.May("/", "Sys.Audit", "Sys.Modify"), api.May("/nodes/{node}", "Sys.AccessNetwork"))), Protected: true, Do: storeDo(download),
+		api.Or(api.May("/", "Sys.Audit", "Sys.Modify"), api.May("/nodes/{node}", "Sys.AccessNetwork"))), Protected: true, Do: do(download),
 		In: sumNotation + ` compression?:str content:storage-content(iso,vztmpl,import) filename:str[..255] url:/https?:\/\/.*/ verify-certificates?:bool`},
 }
 
@@ -94,7 +95,7 @@ func storageDigest(c *world.World) string {
 	return world.Digest(all)
 }
 
-func getStorages(k *storeCall) (any, error) {
+func getStorages(k *call) (any, error) {
 	all := []any{}
 	for _, name := range world.Sorted(k.World.Storages) {
 		s := k.World.Storages[name]
@@ -105,7 +106,7 @@ func getStorages(k *storeCall) (any, error) {
 	return all, nil
 }
 
-func getStorage(k *storeCall) (any, error) {
+func getStorage(k *call) (any, error) {
 	s, err := k.World.StorageNamed(k.In["storage"])
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ var networked = []string{"cephfs", "cifs", "esxi", "iscsi", "iscsidirect", "nfs"
 
 // addStorage adds a storage. The emulator cannot look how large it is, and takes it to be a folder
 // of the host.
-func addStorage(k *storeCall) (any, error) {
+func addStorage(k *call) (any, error) {
 	if err := k.lockStorages("create storage failed"); err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func addStorage(k *storeCall) (any, error) {
 }
 
 // configure sets what the call says.
-func configure(s *world.Store, k *storeCall) {
+func configure(s *world.Store, k *call) {
 	for key, value := range k.In {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
@@ -165,7 +166,7 @@ func configure(s *world.Store, k *storeCall) {
 	}
 }
 
-func changeStorage(k *storeCall) (any, error) {
+func changeStorage(k *call) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func changeStorage(k *storeCall) (any, error) {
 }
 
 // removeStorage forgets a storage. What lies on it stays there, and comes back with it.
-func removeStorage(k *storeCall) (any, error) {
+func removeStorage(k *call) (any, error) {
 	if err := k.lockStorages("delete storage failed"); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func removeStorage(k *storeCall) (any, error) {
 	return nil, nil
 }
 
-func (k *storeCall) lockStorages(what string) error {
+func (k *call) lockStorages(what string) error {
 	if err := k.World.LockFile(k.Process, k.Node, "storage_cfg"); err != nil {
 		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
@@ -212,7 +213,7 @@ func storageState(s *world.Store, h *world.Node) map[string]any {
 	return out
 }
 
-func getNodeStorages(k *storeCall) (any, error) {
+func getNodeStorages(k *call) (any, error) {
 	target := k.In["target"]
 	if target == k.Node.Name || target == "localhost" {
 		target = ""
@@ -257,7 +258,7 @@ func formatsOf(s *world.Store) map[string]any {
 	return map[string]any{"default": "raw", "supported": []string{"raw"}}
 }
 
-func getStorageStatus(k *storeCall) (any, error) {
+func getStorageStatus(k *call) (any, error) {
 	s := k.World.Storages[k.In["storage"]]
 	if s == nil || !s.On(k.Node) {
 		return nil, failure.OfParameter("storage", "No such storage.")
@@ -266,7 +267,7 @@ func getStorageStatus(k *storeCall) (any, error) {
 }
 
 // usable is the storage that the call names, which must be there on a host and enabled.
-func (k *storeCall) usable(h *world.Node) (*world.Store, error) {
+func (k *call) usable(h *world.Node) (*world.Store, error) {
 	s, err := k.World.StorageOn(h, k.In["storage"])
 	if err == nil && s.Disabled() {
 		err = failure.New("storage '%s' is disabled", s.Name)
@@ -275,7 +276,7 @@ func (k *storeCall) usable(h *world.Node) (*world.Store, error) {
 }
 
 // getContent lists what lies on a storage, as far as somebody may see it.
-func getContent(k *storeCall) (any, error) {
+func getContent(k *call) (any, error) {
 	s, err := k.usable(k.Node)
 	if err != nil {
 		return nil, err
@@ -306,7 +307,7 @@ func getContent(k *storeCall) (any, error) {
 
 // maySee refuses to show a volume to who may neither see the storage's content nor its machine's
 // disks.
-func (k *storeCall) maySee(s *world.Store, v *world.Volume) error {
+func (k *call) maySee(s *world.Store, v *world.Volume) error {
 	at := "/storage/" + s.Name
 	if k.World.Access.May(k.Who, at, "Datastore.Allocate") {
 		return nil
@@ -322,7 +323,7 @@ func (k *storeCall) maySee(s *world.Store, v *world.Volume) error {
 }
 
 // volume is the volume that the call names, with its storage or without; it may not be there.
-func (k *storeCall) volume() (s *world.Store, name string, v *world.Volume, err error) {
+func (k *call) volume() (s *world.Store, name string, v *world.Volume, err error) {
 	storage, name := k.In["storage"], k.In["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
@@ -353,7 +354,7 @@ func contentOf(name string) string {
 	return ""
 }
 
-func getVolume(k *storeCall) (any, error) {
+func getVolume(k *call) (any, error) {
 	s, name, v, err := k.volume()
 	if err != nil {
 		return nil, err
@@ -377,7 +378,7 @@ func getVolume(k *storeCall) (any, error) {
 	return out, nil
 }
 
-func changeVolume(k *storeCall) (any, error) {
+func changeVolume(k *call) (any, error) {
 	s, name, v, err := k.volume()
 	switch {
 	case err != nil:
@@ -396,7 +397,7 @@ func changeVolume(k *storeCall) (any, error) {
 }
 
 // addVolume makes an empty disk. The call takes as long as that does.
-func addVolume(k *storeCall) (any, error) {
+func addVolume(k *call) (any, error) {
 	s, err := k.usable(k.Node)
 	if err != nil {
 		return nil, err
@@ -438,7 +439,7 @@ func bytesOf(size string) int64 {
 }
 
 // removeVolume has a volume removed. That one is not there is no error, only a line in the log.
-func removeVolume(k *storeCall) (any, error) {
+func removeVolume(k *call) (any, error) {
 	s, name, v, err := k.volume()
 	if err != nil {
 		return nil, err
@@ -469,9 +470,9 @@ func removeVolume(k *storeCall) (any, error) {
 	return t.UPID, nil
 }
 
-// storeCall is a call about storages.
-type storeCall struct{ *api.Call }
+// call is a call about storages.
+type call struct{ *api.Call }
 
-func storeDo(do func(k *storeCall) (any, error)) func(*api.Call) (any, error) {
-	return func(k *api.Call) (any, error) { return do(&storeCall{k}) }
+func do(do func(k *call) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&call{k}) }
 }

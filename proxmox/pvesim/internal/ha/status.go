@@ -1,15 +1,16 @@
-package pvesim
+package ha
 
 import (
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // getHAStatus is what a person wants to know of high availability.
-func getHAStatus(k *haCall) (any, error) {
+func getHAStatus(k *call) (any, error) {
 	quorate := k.World.Quorate(k.Entry)
 	text := "OK"
 	if !quorate {
@@ -140,7 +141,7 @@ func (a manager) verboseState(sid string) string {
 }
 
 // getHAManager is what the manager itself notes.
-func getHAManager(k *haCall) (any, error) {
+func getHAManager(k *call) (any, error) {
 	notes := map[string]any{"node_status": map[string]any{}}
 	out := map[string]any{
 		"manager_status": notes,

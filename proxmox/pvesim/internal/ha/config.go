@@ -1,4 +1,4 @@
-package pvesim
+package ha
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
-func (k *haCall) sid() (string, error) {
+func (k *call) sid() (string, error) {
 	sid := k.In["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
 		if !k.World.Exists(k.Node, id) {
@@ -22,7 +22,7 @@ func (k *haCall) sid() (string, error) {
 	return sid, nil
 }
 
-func getHAResources(k *haCall) (any, error) {
+func getHAResources(k *call) (any, error) {
 	all := []any{}
 	for _, sid := range world.Sorted(k.World.HA.Resources) {
 		if kind, _, _ := strings.Cut(sid, ":"); !k.In.Has("type") || k.In["type"] == kind {
@@ -38,7 +38,7 @@ func (a manager) resource(sid string) map[string]any {
 	return out
 }
 
-func getHAResource(k *haCall) (any, error) {
+func getHAResource(k *call) (any, error) {
 	sid, err := k.sid()
 	if err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func getHAResource(k *haCall) (any, error) {
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
-func (k *haCall) groupsGone(what string) error {
+func (k *call) groupsGone(what string) error {
 	if k.World.Since("9.0") {
 		return failure.New("%s: ha groups have been migrated to rules", what)
 	}
 	return nil
 }
 
-func (k *haCall) checkGroup() error {
+func (k *call) checkGroup() error {
 	if !k.In.Has("group") {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (k *haCall) checkGroup() error {
 	return nil
 }
 
-func addHAResource(k *haCall) (any, error) {
+func addHAResource(k *call) (any, error) {
 	if err := k.World.NeedQuorum(k.Node); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func addHAResource(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func changeHAResource(k *haCall) (any, error) {
+func changeHAResource(k *call) (any, error) {
 	sid, err := k.sid()
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func changeHAResource(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func removeHAResource(k *haCall) (any, error) {
+func removeHAResource(k *call) (any, error) {
 	sid, err := k.sid()
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (a manager) purgeRules(sid string) {
 	}
 }
 
-func moveHAResource(k *haCall) (any, error) {
+func moveHAResource(k *call) (any, error) {
 	sid, err := k.sid()
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func moveHAResource(k *haCall) (any, error) {
 	return map[string]any{"sid": sid, "requested-node": k.In["node"]}, nil
 }
 
-func getHAGroups(k *haCall) (any, error) {
+func getHAGroups(k *call) (any, error) {
 	if err := k.groupsGone("cannot index groups"); err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (a manager) group(name string) map[string]any {
 	return out
 }
 
-func getHAGroup(k *haCall) (any, error) {
+func getHAGroup(k *call) (any, error) {
 	if err := k.groupsGone("cannot read group"); err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func getHAGroup(k *haCall) (any, error) {
 	return managerOf(k.World).group(k.In["group"]), nil
 }
 
-func addHAGroup(k *haCall) (any, error) {
+func addHAGroup(k *call) (any, error) {
 	if err := k.groupsGone("cannot create group"); err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func addHAGroup(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func changeHAGroup(k *haCall) (any, error) {
+func changeHAGroup(k *call) (any, error) {
 	if err := k.groupsGone("cannot update group"); err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func changeHAGroup(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func removeHAGroup(k *haCall) (any, error) {
+func removeHAGroup(k *call) (any, error) {
 	if err := k.groupsGone("cannot delete group"); err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func removeHAGroup(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func getHARules(k *haCall) (any, error) {
+func getHARules(k *call) (any, error) {
 	all := []any{}
 	for _, name := range world.Sorted(k.World.HA.Rules) {
 		r := k.World.HA.Rules[name]
@@ -266,7 +266,7 @@ func getHARules(k *haCall) (any, error) {
 	return all, nil
 }
 
-func getHARule(k *haCall) (any, error) {
+func getHARule(k *call) (any, error) {
 	if k.World.HA.Rules[k.In["rule"]] == nil {
 		return nil, failure.New("no such ha rule '%s'", k.In["rule"])
 	}
@@ -274,7 +274,7 @@ func getHARule(k *haCall) (any, error) {
 }
 
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
-func (k *haCall) checkRule(what string) error {
+func (k *call) checkRule(what string) error {
 	var strangers []string
 	for _, sid := range k.In.List("resources") {
 		if k.World.HA.Resources[sid] == nil {
@@ -298,7 +298,7 @@ func (k *haCall) checkRule(what string) error {
 	return nil
 }
 
-func addHARule(k *haCall) (any, error) {
+func addHARule(k *call) (any, error) {
 	if err := k.World.NeedQuorum(k.Node); err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func addHARule(k *haCall) (any, error) {
 	return nil, nil
 }
 
-func changeHARule(k *haCall) (any, error) {
+func changeHARule(k *call) (any, error) {
 	if err := k.lockHA("update HA rules failed"); err != nil {
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func changeHARule(k *haCall) (any, error) {
 }
 
 // removeHARule removes a rule, and is content without one.
-func removeHARule(k *haCall) (any, error) {
+func removeHARule(k *call) (any, error) {
 	if err := k.lockHA("delete ha rule failed"); err != nil {
 		return nil, err
 	}

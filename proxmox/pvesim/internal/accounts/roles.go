@@ -1,4 +1,4 @@
-package pvesim
+package accounts
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 )
 
 // getPermissions says what a user may, on one path or wherever something is given.
-func getPermissions(k *userCall) (any, error) {
+func getPermissions(k *call) (any, error) {
 	who := k.Who
 	if name := k.In["userid"]; name != "" && name != who.String() {
 		u, t, isToken := strings.Cut(name, "!")
@@ -35,7 +35,7 @@ func getPermissions(k *userCall) (any, error) {
 	return answer, nil
 }
 
-func listACL(k *userCall) (any, error) {
+func listACL(k *call) (any, error) {
 	list := []map[string]any{}
 	all := k.World.Access.May(k.Who, "/access", "Sys.Audit")
 	for _, path := range world.Sorted(k.World.Access.ACL) {
@@ -60,7 +60,7 @@ func listACL(k *userCall) (any, error) {
 	return list, nil
 }
 
-func changeACL(k *userCall) (any, error) {
+func changeACL(k *call) (any, error) {
 	if k.In["users"]+k.In["groups"]+k.In["tokens"] == "" {
 		text := "either 'users', 'groups' or 'tokens' is required."
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.",
@@ -81,7 +81,7 @@ func changeACL(k *userCall) (any, error) {
 }
 
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
-func (k *userCall) changeRoleOn(path, role string) error {
+func (k *call) changeRoleOn(path, role string) error {
 	a := k.World.Access
 	below := k.In.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
@@ -121,7 +121,7 @@ func (k *userCall) changeRoleOn(path, role string) error {
 }
 
 // mayGive lets those who may not modify all permissions give away only what they have.
-func (k *userCall) mayGive(path, role string, below bool) error {
+func (k *call) mayGive(path, role string, below bool) error {
 	have := k.World.Access.Held(k.Who, path)
 	if k.Who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
 		return nil
@@ -143,12 +143,12 @@ func (k *userCall) mayGive(path, role string, below bool) error {
 	return nil
 }
 
-func (k *userCall) isBuiltin(role string) bool {
+func (k *call) isBuiltin(role string) bool {
 	_, is := k.World.Access.BuiltinRoles()[role]
 	return is
 }
 
-func listRoles(k *userCall) (any, error) {
+func listRoles(k *call) (any, error) {
 	list := []map[string]any{}
 	for _, name := range world.Sorted(k.World.Access.Roles) {
 		list = append(list, map[string]any{
@@ -158,7 +158,7 @@ func listRoles(k *userCall) (any, error) {
 	return list, nil
 }
 
-func getRole(k *userCall) (any, error) {
+func getRole(k *call) (any, error) {
 	p, is := k.World.Access.Roles[k.In["roleid"]]
 	if !is {
 		return nil, failure.New("role '%s' does not exist", k.In["roleid"])
@@ -167,7 +167,7 @@ func getRole(k *userCall) (any, error) {
 }
 
 // privs are those that a call names, if the cluster's release knows them.
-func (k *userCall) privs() (access.Privileges, error) {
+func (k *call) privs() (access.Privileges, error) {
 	var p access.Privileges
 	for _, name := range k.In.List("privs") {
 		if access.PrivilegeBits[name]&k.World.Access.Known == 0 {
@@ -178,7 +178,7 @@ func (k *userCall) privs() (access.Privileges, error) {
 	return p, nil
 }
 
-func createRole(k *userCall) (any, error) {
+func createRole(k *call) (any, error) {
 	name := k.In["roleid"]
 	p, err := k.privs()
 	if err != nil {
@@ -196,7 +196,7 @@ func createRole(k *userCall) (any, error) {
 	})
 }
 
-func changeRole(k *userCall) (any, error) {
+func changeRole(k *call) (any, error) {
 	name := k.In["roleid"]
 	p, err := k.privs()
 	if err != nil {
@@ -218,7 +218,7 @@ func changeRole(k *userCall) (any, error) {
 	})
 }
 
-func deleteRole(k *userCall) (any, error) {
+func deleteRole(k *call) (any, error) {
 	name := k.In["roleid"]
 	if k.isBuiltin(name) {
 		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)

@@ -1,4 +1,4 @@
-package pvesim
+package storages
 
 import (
 	"crypto/md5"
@@ -35,7 +35,7 @@ func fileName(name string) string {
 }
 
 // newFile checks what is to become a file on a storage.
-func (k *storeCall) newFile(h *world.Node, refused, wrongContent string) (*world.Store, *world.Volume, error) {
+func (k *call) newFile(h *world.Node, refused, wrongContent string) (*world.Store, *world.Volume, error) {
 	s, err := k.usable(h)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func (k *storeCall) newFile(h *world.Node, refused, wrongContent string) (*world
 
 // upload puts a file on a storage. It comes to the host that is asked, which copies it to the one
 // that is named and has the task.
-func upload(k *storeCall) (any, error) {
+func upload(k *call) (any, error) {
 	target := k.Entry
 	if name := k.In["node"]; name != "localhost" {
 		target = k.World.Node(name)
@@ -143,7 +143,7 @@ func store(j *world.Errand, h *world.Node, s *world.Store, v *world.Volume) erro
 
 // download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do
 // that are behind a firewall.
-func download(k *storeCall) (any, error) {
+func download(k *call) (any, error) {
 	s, v, err := k.newFile(k.Node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
 	if err != nil {
 		return nil, err

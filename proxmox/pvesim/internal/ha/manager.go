@@ -1,4 +1,5 @@
-package pvesim
+// Package ha is high availability: its manager, and what the API says of it.
+package ha
 
 import (
 	"slices"
@@ -17,34 +18,34 @@ import (
 
 //nolint:gosec // it is what the server tells changes by
 
-var haEndpoints = []api.Endpoint{
+var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/ha", May: api.May("/", "Sys.Audit"), Do: api.Index("id", "status resources groups rules")},
 	{Method: "GET", Path: "/cluster/ha/status", May: api.Anybody, Do: api.Index("name", "current manager_status")},
-	{Method: "GET", Path: "/cluster/ha/status/current", May: api.May("/", "Sys.Audit"), Do: haDo(getHAStatus)},
-	{Method: "GET", Path: "/cluster/ha/status/manager_status", May: api.May("/", "Sys.Audit"), Do: haDo(getHAManager)},
-	{Method: "GET", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Audit"), Do: haDo(getHAResources), In: `type?:enum(ct,vm)`},
-	{Method: "POST", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHAResource),
+	{Method: "GET", Path: "/cluster/ha/status/current", May: api.May("/", "Sys.Audit"), Do: do(getHAStatus)},
+	{Method: "GET", Path: "/cluster/ha/status/manager_status", May: api.May("/", "Sys.Audit"), Do: do(getHAManager)},
+	{Method: "GET", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Audit"), Do: do(getHAResources), In: `type?:enum(ct,vm)`},
+	{Method: "POST", Path: "/cluster/ha/resources", May: api.May("/", "Sys.Console"), Protected: true, Do: do(addHAResource),
 		In: haResourceNotation + ` sid:ha-resource-or-vm-id type?:enum(ct,vm)`},
-	{Method: "GET", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Audit"), Do: haDo(getHAResource)},
-	{Method: "PUT", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHAResource),
+	{Method: "GET", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Audit"), Do: do(getHAResource)},
+	{Method: "PUT", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(changeHAResource),
 		In: haResourceNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
-	{Method: "DELETE", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHAResource), In: `purge?:bool`},
-	{Method: "POST", Path: "/cluster/ha/resources/{sid}/migrate", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(moveHAResource), In: `node:node`},
-	{Method: "POST", Path: "/cluster/ha/resources/{sid}/relocate", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(moveHAResource), In: `node:node`},
-	{Method: "GET", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Audit"), Do: haDo(getHAGroups)},
-	{Method: "POST", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHAGroup),
+	{Method: "DELETE", Path: "/cluster/ha/resources/{sid}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(removeHAResource), In: `purge?:bool`},
+	{Method: "POST", Path: "/cluster/ha/resources/{sid}/migrate", May: api.May("/", "Sys.Console"), Protected: true, Do: do(moveHAResource), In: `node:node`},
+	{Method: "POST", Path: "/cluster/ha/resources/{sid}/relocate", May: api.May("/", "Sys.Console"), Protected: true, Do: do(moveHAResource), In: `node:node`},
+	{Method: "GET", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Audit"), Do: do(getHAGroups)},
+	{Method: "POST", Path: "/cluster/ha/groups", May: api.May("/", "Sys.Console"), Protected: true, Do: do(addHAGroup),
 		In: haGroupNotation + ` group:configid nodes:ha-node-list type?:enum(group)`},
-	{Method: "GET", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Audit"), Do: haDo(getHAGroup)},
-	{Method: "PUT", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHAGroup),
+	{Method: "GET", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Audit"), Do: do(getHAGroup)},
+	{Method: "PUT", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(changeHAGroup),
 		In: haGroupNotation + ` nodes?:ha-node-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{Method: "DELETE", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHAGroup)},
-	{Method: "GET", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Audit"), Do: haDo(getHARules), In: `type?:enum(node-affinity,resource-affinity) resource?:str`},
-	{Method: "POST", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(addHARule),
+	{Method: "DELETE", Path: "/cluster/ha/groups/{group}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(removeHAGroup)},
+	{Method: "GET", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Audit"), Do: do(getHARules), In: `type?:enum(node-affinity,resource-affinity) resource?:str`},
+	{Method: "POST", Path: "/cluster/ha/rules", May: api.May("/", "Sys.Console"), Protected: true, Do: do(addHARule),
 		In: haRuleNotation + ` rule:configid type:enum(node-affinity,resource-affinity) resources:ha-resource-id-list`},
-	{Method: "GET", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Audit"), Do: haDo(getHARule)},
-	{Method: "PUT", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(changeHARule),
+	{Method: "GET", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Audit"), Do: do(getHARule)},
+	{Method: "PUT", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(changeHARule),
 		In: haRuleNotation + ` type:enum(node-affinity,resource-affinity) resources?:ha-resource-id-list delete?:configid-list[..4096] digest?:str[..64]`},
-	{Method: "DELETE", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: haDo(removeHARule)},
+	{Method: "DELETE", Path: "/cluster/ha/rules/{rule}", May: api.May("/", "Sys.Console"), Protected: true, Do: do(removeHARule)},
 }
 
 // How entries of its configuration files are declared.
@@ -66,8 +67,11 @@ type manager struct{ *world.HA }
 
 func managerOf(c *world.World) manager { return manager{c.HA} }
 
-// manage lets high availability do its rounds, whenever there is something to manage.
-func manage(c *world.World) { c.HA.Round = managerOf(c).round }
+// Manage lets high availability do its rounds, whenever there is something to manage.
+func Manage(c *world.World) { c.HA.Round = managerOf(c).round }
+
+// Resume has a host do what had been decided before a cluster was saved.
+func Resume(c *world.World, h *world.Node) { managerOf(c).followLater(h) }
 
 // round is what the manager does when it looks around. Without quorum no one is the manager.
 func (a manager) round() {
@@ -311,7 +315,7 @@ func haEntry(of map[string]map[string]string, s *params.Schema, key, name string
 }
 
 // change sets and deletes an entry's keys as the call says, but for those that name it.
-func (k *haCall) change(entry map[string]string, but ...string) {
+func (k *call) change(entry map[string]string, but ...string) {
 	for key, value := range k.In {
 		if key != "delete" && key != "digest" && !slices.Contains(but, key) {
 			entry[key] = value
@@ -323,7 +327,7 @@ func (k *haCall) change(entry map[string]string, but ...string) {
 }
 
 // unchanged refuses a change to what another client has changed meanwhile.
-func (k *haCall) unchanged(of map[string]map[string]string) error {
+func (k *call) unchanged(of map[string]map[string]string) error {
 	if k.In.Has("digest") && k.In["digest"] != world.Digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
@@ -331,7 +335,7 @@ func (k *haCall) unchanged(of map[string]map[string]string) error {
 }
 
 // lockHA waits for the lock on what high availability is configured by.
-func (k *haCall) lockHA(what string) error {
+func (k *call) lockHA(what string) error {
 	k.World.Settled(k.Process)
 	if k.Process.Wait(world.WaitQuorum, func() bool { return k.World.Quorate(k.Node) }) {
 		return nil
@@ -339,9 +343,9 @@ func (k *haCall) lockHA(what string) error {
 	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)
 }
 
-// haCall is a call about high availability.
-type haCall struct{ *api.Call }
+// call is a call about high availability.
+type call struct{ *api.Call }
 
-func haDo(do func(k *haCall) (any, error)) func(*api.Call) (any, error) {
-	return func(k *api.Call) (any, error) { return do(&haCall{k}) }
+func do(do func(k *call) (any, error)) func(*api.Call) (any, error) {
+	return func(k *api.Call) (any, error) { return do(&call{k}) }
 }
