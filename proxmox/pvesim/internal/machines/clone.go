@@ -172,7 +172,7 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 			return err
 		}
 	}
-	if err := j.mayUseBridges(source); err != nil {
+	if err := mayUseBridges(j, source); err != nil {
 		return err
 	}
 	if n.target != nil && !shared {
