@@ -11,8 +11,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-//nolint:gosec // it is what the server tells changes by
-
 // normalTags are tags as the server keeps them.
 func normalTags(c *world.World, text string) string {
 	style, _ := c.Options["tag-style"].(string)
