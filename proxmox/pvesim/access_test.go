@@ -13,8 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold
@@ -25,7 +27,7 @@ func grants(t testing.TB, c *Cluster, lines ...string) {
 		if len(f) < 3 {
 			t.Fatalf("no grant: %s", line)
 		}
-		c.access.Grant(f[0], f[1], f[2], len(f) < 4)
+		c.Access.Grant(f[0], f[1], f[2], len(f) < 4)
 	}
 }
 
@@ -36,10 +38,10 @@ func staff(t testing.TB) *Cluster {
 	c.Token("auto@pve", "full", false)
 	c.Token("auto@pve", "sep", true)
 	c.Token("root@pam", "sep", true)
-	c.access.Groups["ops"] = &access.Group{}
-	c.access.Users["auto@pve"].Groups["ops"] = true
-	c.access.Pools["workers"].Vms[101] = true
-	c.access.Pools["workers"].Storages["shared"] = true
+	c.Access.Groups["ops"] = &access.Group{}
+	c.Access.Users["auto@pve"].Groups["ops"] = true
+	c.Access.Pools["workers"].Vms[101] = true
+	c.Access.Pools["workers"].Storages["shared"] = true
 	return c
 }
 
@@ -86,49 +88,49 @@ func TestPrivilegesFollowFromWhatWasGranted(t *testing.T) {
 	} {
 		c := staff(t)
 		grants(t, c, test.grants...)
-		if got := c.access.May(test.who, test.path, "VM.Audit"); got != test.want {
+		if got := c.Access.May(test.who, test.path, "VM.Audit"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
 }
 
 func TestRulesSayWhatIsMissing(t *testing.T) {
-	clone := and(may("/vms/{vmid}", "VM.Clone"), or(may("/vms/{newid}", "VM.Allocate"), may("/pool/{pool}", "VM.Allocate").given("pool")))
+	clone := api.And(api.May("/vms/{vmid}", "VM.Clone"), api.Or(api.May("/vms/{newid}", "VM.Allocate"), api.May("/pool/{pool}", "VM.Allocate").Given("pool")))
 	for name, test := range map[string]struct {
-		rule   rule
+		rule   api.Rule
 		grants []string
 		sent   string
 		want   string // nothing is let in
 	}{
-		"one of all":                {may("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", "Permission check failed (/vms/100, VM.Clone)"},
-		"all":                       {may("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVETemplateUser auto@pve"}, "vmid=100", ""},
-		"one of some":               {mayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", ""},
-		"none of some":              {mayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), nil, "vmid=100", "Permission check failed (/vms/100, VM.Audit|VM.Clone)"},
-		"what is not given is none": {may("/vms/{newid}", "VM.Audit"), nil, "vmid=100", "Permission check failed (/vms, VM.Audit)"},
-		"no path":                   {may("/pool/{poolid}", "Pool.Allocate"), []string{"/ Administrator auto@pve"}, "poolid=a+b", "Permission check failed (, Pool.Allocate)"},
+		"one of all":                {api.May("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", "Permission check failed (/vms/100, VM.Clone)"},
+		"all":                       {api.May("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVETemplateUser auto@pve"}, "vmid=100", ""},
+		"one of some":               {api.MayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), []string{"/ PVEAuditor auto@pve"}, "vmid=100", ""},
+		"none of some":              {api.MayAny("/vms/{vmid}", "VM.Audit", "VM.Clone"), nil, "vmid=100", "Permission check failed (/vms/100, VM.Audit|VM.Clone)"},
+		"what is not given is none": {api.May("/vms/{newid}", "VM.Audit"), nil, "vmid=100", "Permission check failed (/vms, VM.Audit)"},
+		"no path":                   {api.May("/pool/{poolid}", "Pool.Allocate"), []string{"/ Administrator auto@pve"}, "poolid=a+b", "Permission check failed (, Pool.Allocate)"},
 		"or":                        {clone, []string{"/vms/100 PVETemplateUser auto@pve"}, "vmid=100&newid=200", "Permission check failed"},
 		"or, the other":             {clone, []string{"/vms/100 PVETemplateUser auto@pve", "/pool/workers PVEVMAdmin auto@pve"}, "vmid=100&newid=200&pool=workers", ""},
 		"or, the other not asked":   {clone, []string{"/vms/100 PVETemplateUser auto@pve", "/pool/workers PVEVMAdmin auto@pve"}, "vmid=100&newid=200", "Permission check failed"},
 		"and":                       {clone, []string{"/pool/workers PVEVMAdmin auto@pve"}, "vmid=100&newid=200&pool=workers", "Permission check failed (/vms/100, VM.Clone)"},
-		"self":                      {ownOrOver, nil, "userid=auto@pve", ""},
-		"another":                   {ownOrOver, nil, "userid=root@pam", "Permission check failed"},
-		"another, over all":         {ownOrOver, []string{"/access/groups PVEUserAdmin auto@pve"}, "userid=root@pam", ""},
-		"another, over its group":   {ownOrOver, []string{"/access/groups/ops PVEUserAdmin auto@pve"}, "userid=other@pve", ""},
-		"nobody":                    {overUser("User.Modify"), nil, "userid=no@pve", "no such user ('no@pve')"},
-		"nobody, or":                {ownOrOver, nil, "userid=no@pve", "Permission check failed"},
-		"realm":                     {ofRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pve", ""},
-		"other realm":               {ofRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pam", "Permission check failed (/access/realm/pam, Realm.AllocateUser)"},
-		"give away":                 {modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/vms/100", ""},
-		"give away, more":           {modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/", "Permission check failed (/, Permissions.Modify)"},
-		"give away, a storage":      {modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
+		"self":                      {api.Or(api.Self, api.OverUser("User.Modify")), nil, "userid=auto@pve", ""},
+		"another":                   {api.Or(api.Self, api.OverUser("User.Modify")), nil, "userid=root@pam", "Permission check failed"},
+		"another, over all":         {api.Or(api.Self, api.OverUser("User.Modify")), []string{"/access/groups PVEUserAdmin auto@pve"}, "userid=root@pam", ""},
+		"another, over its group":   {api.Or(api.Self, api.OverUser("User.Modify")), []string{"/access/groups/ops PVEUserAdmin auto@pve"}, "userid=other@pve", ""},
+		"nobody":                    {api.OverUser("User.Modify"), nil, "userid=no@pve", "no such user ('no@pve')"},
+		"nobody, or":                {api.Or(api.Self, api.OverUser("User.Modify")), nil, "userid=no@pve", "Permission check failed"},
+		"realm":                     {api.OfRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pve", ""},
+		"other realm":               {api.OfRealm, []string{"/access/realm/pve PVEUserAdmin auto@pve"}, "userid=no@pam", "Permission check failed (/access/realm/pam, Realm.AllocateUser)"},
+		"give away":                 {api.Modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/vms/100", ""},
+		"give away, more":           {api.Modify, []string{"/vms PVEVMAdmin auto@pve"}, "path=/", "Permission check failed (/, Permissions.Modify)"},
+		"give away, a storage":      {api.Modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
 	} {
 		c := staff(t)
-		c.access.Users["other@pve"] = access.NewUser("other@pve")
-		c.access.Users["other@pve"].Groups["ops"] = true
+		c.Access.Users["other@pve"] = access.NewUser("other@pve")
+		c.Access.Users["other@pve"].Groups["ops"] = true
 		grants(t, c, test.grants...)
-		k := &caller{c: c, who: &access.Identity{User: "auto@pve"}}
+		k := &api.Call{Caller: world.Caller{World: c.World, Who: &access.Identity{User: "auto@pve"}}}
 		got := ""
-		if err := k.permit(test.rule, decodeForm(test.sent)); err != nil {
+		if err := k.Permit(test.rule, decodeForm(test.sent)); err != nil {
 			got = failure.From(err).Reason
 		}
 		if got != test.want {
@@ -143,13 +145,13 @@ func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	paths := []string{"/", "/vms", "/vms/100", "/vms/101", "/storage", "/storage/shared", "/pool", "/pool/workers", "/nodes/pve1"}
 	roles := []string{access.NoAccess, "PVEAuditor", "PVEVMAdmin", "PVEVMUser", "Administrator", "PVEDatastoreUser"}
 	rapid.Check(t, func(t *rapid.T) {
-		c.access.ACL = map[string]map[string]map[string]bool{}
+		c.Access.ACL = map[string]map[string]map[string]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "grants") {
-			c.access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
+			c.Access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
 				rapid.SampledFrom([]string{"auto@pve", "auto@pve!sep", "@ops"}).Draw(t, "who"), rapid.Bool().Draw(t, "below"))
 		}
 		for _, path := range paths {
-			user, token := c.access.Held(&access.Identity{User: "auto@pve"}, path), c.access.Held(&access.Identity{User: "auto@pve", Token: "sep"}, path)
+			user, token := c.Access.Held(&access.Identity{User: "auto@pve"}, path), c.Access.Held(&access.Identity{User: "auto@pve", Token: "sep"}, path)
 			if token.All&^user.All != 0 || token.Below&^user.Below != 0 || token.Below&^token.All != 0 {
 				t.Fatalf("on %s: token %v, user %v", path, token.All.Names(), user.All.Names())
 			}
@@ -222,7 +224,7 @@ func TestTicketsLetInForTwoHours(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s after %s: %s, want %s", test.method, test.after, got, test.want)
 		}
-		if refused := strings.HasPrefix(got, "401"); refused != (took == waitUnauthorized) {
+		if refused := strings.HasPrefix(got, "401"); refused != (took == world.WaitUnauthorized) {
 			t.Errorf("%s took %s", got, took)
 		}
 	}
@@ -246,7 +248,7 @@ func TestLoginAsksForPasswordOrTicket(t *testing.T) {
 		{"username=root@pam&password=correct+horse&path=/vms", "400 Parameter verification failed."},
 	} {
 		got, _, took := with(t, c, "POST", "/access/ticket", test.form)
-		if got != test.want || strings.HasPrefix(got, "401") != (took == waitUnauthorized) {
+		if got != test.want || strings.HasPrefix(got, "401") != (took == world.WaitUnauthorized) {
 			t.Errorf("%s: %s after %s, want %s", test.form, got, took, test.want)
 		}
 	}
@@ -258,7 +260,7 @@ func TestWhoCannotBeKnownIsToldWhyByOlderReleasesOnly(t *testing.T) {
 		"8.4.5": {"No ticket", "invalid token value!", "no such token 'zz' for user 'root@pam'", "no such user ('no@pve')", "no tokenid specified",
 			"token 'old' access expired", "permission denied - invalid PVE ticket"},
 	} {
-		c := newCluster(t, func(cfg *Config) { cfg.Release = release })
+		c := newCluster(t, func(cfg *world.Config) { cfg.Release = release })
 		c.Token("root@pam", "t1", false)
 		old := c.Token("root@pam", "old", false)
 		c.Expire(old)
@@ -283,7 +285,7 @@ func TestReleasesDifferInWhatTheySay(t *testing.T) {
 		"8.4.5":  {`{"data":null,"message":"Method 'GET /nope' not implemented"}`, "200 OK", "400 Parameter verification failed."},
 		"8.3.2":  {`{"data":null}`, "200 OK", "400 Parameter verification failed."},
 	} {
-		c := newCluster(t, func(cfg *Config) { cfg.Release = release })
+		c := newCluster(t, func(cfg *world.Config) { cfg.Release = release })
 		root := c.Token("root@pam", "t1", false)
 		_, nope := ask(t, c, root, "GET", "/nope", "")
 		monitor, _ := ask(t, c, root, "POST", "/access/roles", "roleid=Old&privs=VM.Monitor")
@@ -339,7 +341,7 @@ func TestPoolsAreChangedAsAWhole(t *testing.T) {
 			t.Errorf("%s %s %s: %s, want %s", test.method, test.path, test.form, got, test.want)
 		}
 	}
-	if p := c.access.Pools["workers"]; p.Vms[102] || !p.Vms[101] || p.Comment != "c" {
+	if p := c.Access.Pools["workers"]; p.Vms[102] || !p.Vms[101] || p.Comment != "c" {
 		t.Errorf("pool is %+v", p)
 	}
 }
@@ -360,7 +362,7 @@ func TestWritingWhoThereIsNeedsQuorum(t *testing.T) {
 		"/access/users/root@pam/token/new": "500 generating token failed: cfs-lock 'file-user_cfg' error: no quorum!",
 	} {
 		status, _, took := with(t, c, "POST", path, "", "Authorization", "PVEAPIToken="+root)
-		if status != want || took != waitQuorum {
+		if status != want || took != world.WaitQuorum {
 			t.Errorf("%s: %s after %s, want %s", path, status, took, want)
 		}
 	}
@@ -370,7 +372,7 @@ func TestUploadsAreRefusedBeforeTheyAreRead(t *testing.T) {
 	c := newCluster(t, nil)
 	token := "PVEAPIToken=" + c.Token("auto@pve", "t1", false)
 	got, body, took := with(t, c, "POST", "/nodes/pve1/storage/shared/upload", "x", "Authorization", token, "Content-Type", "multipart/form-data; boundary=b")
-	if want := "403 Permission check failed (/storage/shared, Datastore.AllocateTemplate)"; got != want || body != "" || took != waitUnauthorized {
+	if want := "403 Permission check failed (/storage/shared, Datastore.AllocateTemplate)"; got != want || body != "" || took != world.WaitUnauthorized {
 		t.Errorf("%s %s after %s, want %s", got, body, took, want)
 	}
 }
@@ -378,7 +380,7 @@ func TestUploadsAreRefusedBeforeTheyAreRead(t *testing.T) {
 // Two clusters of the same seed give the same secrets, and two of different seeds different ones.
 func TestSecretsFollowFromTheSeed(t *testing.T) {
 	secret := func(seed uint64) string {
-		return newCluster(t, func(cfg *Config) { cfg.Seed = seed }).Token("auto@pve", "t1", true)
+		return newCluster(t, func(cfg *world.Config) { cfg.Seed = seed }).Token("auto@pve", "t1", true)
 	}
 	if a, b, other := secret(1), secret(1), secret(2); a != b || a == other {
 		t.Error(fmt.Sprint(a, b, other))

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func BenchmarkTenMinutesOfFiveHosts(b *testing.B) {
-	l := newLab(b, func(cfg *Config) {
+	l := newLab(b, func(cfg *world.Config) {
 		for i := range 2 {
-			cfg.Hosts = append(cfg.Hosts, Host{Name: fmt.Sprintf("pve%d", i+4), CPUs: 8, Memory: 64 << 30})
+			cfg.Hosts = append(cfg.Hosts, world.Host{Name: fmt.Sprintf("pve%d", i+4), CPUs: 8, Memory: 64 << 30})
 		}
 		for i := range 50 {
-			cfg.VMs = append(cfg.VMs, VM{ID: 1000 + i, Host: fmt.Sprintf("pve%d", i%5+1), Running: true, Storage: "shared", Disk: 8 << 30})
+			cfg.VMs = append(cfg.VMs, world.VM{ID: 1000 + i, Host: fmt.Sprintf("pve%d", i%5+1), Running: true, Storage: "shared", Disk: 8 << 30})
 		}
 	})
 	for b.Loop() {

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -22,13 +24,13 @@ type lab struct {
 	entry string
 }
 
-func newLab(t testing.TB, change func(*Config)) *lab {
+func newLab(t testing.TB, change func(*world.Config)) *lab {
 	t.Helper()
 	at := func(d time.Duration) timing.Range { return timing.Range{Min: d, Max: d} }
-	c := newCluster(t, func(cfg *Config) {
+	c := newCluster(t, func(cfg *world.Config) {
 		cfg.Storages[0].Content = []string{"images", "iso", "snippets"}
-		cfg.Storages = append(cfg.Storages, Storage{Name: "local", Type: "dir", Total: 100 << 30, Content: []string{"images", "iso"}})
-		cfg.VMs = []VM{
+		cfg.Storages = append(cfg.Storages, world.Storage{Name: "local", Type: "dir", Total: 100 << 30, Content: []string{"images", "iso"}})
+		cfg.VMs = []world.VM{
 			{ID: 9000, Host: "pve1", Template: true, Storage: "shared", Disk: 8 << 30, Config: map[string]string{"name": "tmpl", "agent": "1"}},
 			{ID: 201, Host: "pve1", Running: true, Storage: "shared", Disk: 8 << 30, Config: map[string]string{"name": "worker", "agent": "1"}},
 			{ID: 301, Host: "pve3", Running: true, Storage: "shared", Disk: 8 << 30, Config: map[string]string{"name": "far", "onboot": "1"}},
@@ -115,17 +117,17 @@ func (l *lab) together(lines ...string) []said {
 	l.Helper()
 	all := make([]said, len(lines))
 	left := len(lines)
-	l.with(func() {
+	l.With(func() {
 		for i, line := range lines {
 			req := l.request(line)
 			r, err := readRequest(req)
 			if err != nil {
 				l.Fatal(err)
 			}
-			began := l.now
-			l.start(func(p *process) {
-				answer := l.serveAndLog(p, l.host(l.entry), r)
-				all[i] = said{status: fmt.Sprintf("%d %s", answer.status, answer.reason), took: l.now.Sub(began)}
+			began := l.Clock
+			l.Start(func(p *engine.Process) {
+				answer := l.serveAndLog(p, l.Node(l.entry), r)
+				all[i] = said{status: fmt.Sprintf("%d %s", answer.status, answer.reason), took: l.Clock.Sub(began)}
 				left--
 			})
 		}
@@ -160,9 +162,9 @@ func (l *lab) ended(line string) string {
 func (l *lab) endOf(upid string) string {
 	l.Helper()
 	for range 600 {
-		for _, h := range l.hosts {
-			if t := h.task(upid); t != nil && !t.running() {
-				return t.exit
+		for _, h := range l.Nodes {
+			if t := h.Task(upid); t != nil && !t.Running() {
+				return t.Exit
 			}
 		}
 		l.Advance(time.Second)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
@@ -110,10 +111,10 @@ func TestEndpointsAreDeclaredAsPublished(t *testing.T) {
 	n, beyond := 0, 0
 	routes() // reads the notation
 	for _, e := range declaredEndpoints() {
-		name := e.method + " " + e.path
-		m := published.Named(e.method, e.path)
+		name := e.Method + " " + e.Path
+		m := published.Named(e.Method, e.Path)
 		switch {
-		case m == nil && (reference.Unpublished(e.method, e.path) || undumped[e.path] != ""):
+		case m == nil && (reference.Unpublished(e.Method, e.Path) || undumped[e.Path] != ""):
 			beyond++
 			continue
 		case m == nil:
@@ -122,12 +123,12 @@ func TestEndpointsAreDeclaredAsPublished(t *testing.T) {
 		}
 		n++
 		c := comparison{t: t, published: published}
-		c.properties(name, m.Parameters.All(), e.schema)
-		if e.protected != bool(m.Protected) {
-			t.Errorf("%s: is protected: %t, published %t", name, e.protected, m.Protected)
+		c.properties(name, m.Parameters.All(), e.Schema)
+		if e.Protected != bool(m.Protected) {
+			t.Errorf("%s: is protected: %t, published %t", name, e.Protected, m.Protected)
 		}
-		if e.notToken == bool(m.Allowtoken) {
-			t.Errorf("%s: may be called with a token: %t, published %t", name, !e.notToken, m.Allowtoken)
+		if e.NotToken == bool(m.Allowtoken) {
+			t.Errorf("%s: may be called with a token: %t, published %t", name, !e.NotToken, m.Allowtoken)
 		}
 		comparePermission(t, name, e, m)
 	}
@@ -144,8 +145,8 @@ var undumped = map[string]string{
 }
 
 // declaredEndpoints are the endpoints with their notation read.
-func declaredEndpoints() []*endpoint {
-	var all []*endpoint
+func declaredEndpoints() []*api.Endpoint {
+	var all []*api.Endpoint
 	var walk func(at *route)
 	walk = func(at *route) {
 		for _, e := range at.methods {
@@ -159,7 +160,7 @@ func declaredEndpoints() []*endpoint {
 		}
 	}
 	walk(routes())
-	slices.SortFunc(all, func(a, b *endpoint) int { return strings.Compare(a.path+a.method, b.path+b.method) })
+	slices.SortFunc(all, func(a, b *api.Endpoint) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
 	return all
 }
 
@@ -271,20 +272,20 @@ func subSchema(name string) *params.Schema {
 }
 
 // comparePermission holds who may call to be who is published to may.
-func comparePermission(t *testing.T, name string, e *endpoint, m *reference.Method) {
+func comparePermission(t *testing.T, name string, e *api.Endpoint, m *reference.Method) {
 	published := string(m.Permissions.Check)
 	switch {
-	case m.Permissions.User == "world" || e.open:
-		if e.open != (m.Permissions.User == "world") {
-			t.Errorf("%s: is open to everybody: %t, published %s %s", name, e.open, m.Permissions.User, published)
+	case m.Permissions.User == "world" || e.Open:
+		if e.Open != (m.Permissions.User == "world") {
+			t.Errorf("%s: is open to everybody: %t, published %s %s", name, e.Open, m.Permissions.User, published)
 		}
 	case m.Permissions.User == "all":
-		if e.may.op != anybody.op {
-			t.Errorf("%s: may be called by %v, published all users", name, e.may)
+		if e.May.Op != api.Anybody.Op {
+			t.Errorf("%s: may be called by %v, published all users", name, e.May)
 		}
 	case published == "":
-		if e.may.op != checked.op {
-			t.Errorf("%s: may be called by %v, and it is published that the code decides", name, e.may)
+		if e.May.Op != api.Checked.Op {
+			t.Errorf("%s: may be called by %v, and it is published that the code decides", name, e.May)
 		}
 	default:
 		var want any
@@ -292,7 +293,7 @@ func comparePermission(t *testing.T, name string, e *endpoint, m *reference.Meth
 			t.Fatal(err)
 		}
 		wantText, _ := json.Marshal(want)
-		gotText, _ := json.Marshal(expression(e.may))
+		gotText, _ := json.Marshal(expression(e.May))
 		if string(gotText) != string(wantText) {
 			t.Errorf("%s: may be called by %s, published %s", name, gotText, wantText)
 		}
@@ -300,23 +301,23 @@ func comparePermission(t *testing.T, name string, e *endpoint, m *reference.Meth
 }
 
 // expression is a rule as Proxmox VE writes it.
-func expression(r rule) []any {
-	all := []any{r.op}
-	switch r.op {
+func expression(r api.Rule) []any {
+	all := []any{r.Op}
+	switch r.Op {
 	case "perm":
-		all = append(all, r.path, r.privs)
-		if r.any {
+		all = append(all, r.Path, r.Privs)
+		if r.Any {
 			all = append(all, "any", 1)
 		}
-		if r.when != "" {
-			all = append(all, "require_param", r.when)
+		if r.When != "" {
+			all = append(all, "require_param", r.When)
 		}
 	case "perm-modify", "userid-param":
-		all = append(all, r.path)
+		all = append(all, r.Path)
 	case "userid-group":
-		all = append(all, r.privs)
+		all = append(all, r.Privs)
 	default:
-		for _, part := range r.parts {
+		for _, part := range r.Parts {
 			all = append(all, expression(part))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
@@ -125,7 +126,7 @@ func lostOf(t *testing.T, n int) int {
 	var conn net.Conn
 	var r *bufio.Reader
 	for i := range n {
-		if i%keepAliveCalls == 0 {
+		if i%world.KeepAliveCalls == 0 {
 			conn, r = talk(t, c)
 		}
 		if status, err := say(conn, r, versionRequest+root); err != nil || status != "200 OK" {

@@ -141,7 +141,7 @@ func matchWords(form, words []string) (map[string]string, bool) {
 
 // call makes a call of the API.
 func (k *Console) call(method, path string, params url.Values) error {
-	target, body := "https://"+k.c.hosts[0].Name+":8006/api2/json"+path, params.Encode()
+	target, body := "https://"+k.c.Nodes[0].Name+":8006/api2/json"+path, params.Encode()
 	if method == http.MethodGet || method == http.MethodDelete {
 		target, body = target+"?"+body, ""
 	}

@@ -10,33 +10,35 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var clusterEndpoints = []endpoint{
-	{method: "GET", path: "/cluster/status", may: may("/", "Sys.Audit"), protected: true, do: getClusterStatus},
-	{method: "GET", path: "/cluster/resources", may: anybody, do: getResources, in: `type?:enum(vm,storage,node,sdn)`},
-	{method: "GET", path: "/cluster/options", may: anybody, do: getOptions},
-	{method: "PUT", path: "/cluster/options", may: may("/", "Sys.Modify"), protected: true, do: setOptions, in: optionsNotation},
-	{method: "GET", path: "/cluster/log", may: anybody, do: getLog, in: `max?:int[1..]`},
-	{method: "GET", path: "/cluster/config/nodes", may: may("/", "Sys.Audit"), do: getConfigNodes},
+var clusterEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/cluster/status", May: api.May("/", "Sys.Audit"), Protected: true, Do: getClusterStatus},
+	{Method: "GET", Path: "/cluster/resources", May: api.Anybody, Do: getResources, In: `type?:enum(vm,storage,node,sdn)`},
+	{Method: "GET", Path: "/cluster/options", May: api.Anybody, Do: getOptions},
+	{Method: "PUT", Path: "/cluster/options", May: api.May("/", "Sys.Modify"), Protected: true, Do: setOptions, In: optionsNotation},
+	{Method: "GET", Path: "/cluster/log", May: api.Anybody, Do: getLog, In: `max?:int[1..]`},
+	{Method: "GET", Path: "/cluster/config/nodes", May: api.May("/", "Sys.Audit"), Do: getConfigNodes},
 }
 
 // getClusterStatus is whom the host that is asked takes for being there.
-func getClusterStatus(k *call) (any, error) {
+func getClusterStatus(k *api.Call) (any, error) {
 	var all []any
-	if len(k.c.hosts) > 1 {
+	if len(k.World.Nodes) > 1 {
 		all = append(all, map[string]any{
-			"type": "cluster", "id": "cluster", "name": k.c.name(), "nodes": len(k.c.hosts), "quorate": number(k.c.quorate(k.entry)),
-			"version": len(k.c.hosts),
+			"type": "cluster", "id": "cluster", "name": nameOf(k.World), "nodes": len(k.World.Nodes), "quorate": world.Number(k.World.Quorate(k.Entry)),
+			"version": len(k.World.Nodes),
 		})
 	}
-	for _, h := range k.c.hosts {
+	for _, h := range k.World.Nodes {
 		e := map[string]any{
-			"type": "node", "id": "node/" + h.Name, "name": h.Name, "nodeid": h.id, "ip": h.ip, "local": number(h == k.entry),
-			"online": number(k.entry.online(h)), "level": "",
+			"type": "node", "id": "node/" + h.Name, "name": h.Name, "nodeid": h.ID, "ip": h.IP, "local": world.Number(h == k.Entry),
+			"online": world.Number(k.Entry.Online(h)), "level": "",
 		}
-		if len(k.c.hosts) == 1 {
+		if len(k.World.Nodes) == 1 {
 			e["nodeid"] = 0
 		}
 		all = append(all, e)
@@ -44,30 +46,17 @@ func getClusterStatus(k *call) (any, error) {
 	return all, nil
 }
 
-// datacenter is what holds for the whole cluster.
-type datacenter struct {
-	c       *Cluster
-	options map[string]any // as they are set
-}
+// nameOf is the cluster's.
+func nameOf(c *world.World) string { return cmp.Or(c.Config.Name, "lab") }
 
-// name is the cluster's.
-func (d *datacenter) name() string { return cmp.Or(d.c.cfg.Name, "lab") }
-
-func number(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-func getConfigNodes(k *call) (any, error) {
+func getConfigNodes(k *api.Call) (any, error) {
 	all := []any{}
-	if len(k.c.hosts) == 1 {
+	if len(k.World.Nodes) == 1 {
 		return all, nil
 	}
-	for _, h := range k.c.hosts {
+	for _, h := range k.World.Nodes {
 		all = append(all, map[string]any{
-			"node": h.Name, "name": h.Name, "nodeid": strconv.Itoa(h.id), "quorum_votes": "1", "ring0_addr": h.ip,
+			"node": h.Name, "name": h.Name, "nodeid": strconv.Itoa(h.ID), "quorum_votes": "1", "ring0_addr": h.IP,
 		})
 	}
 	return all, nil
@@ -102,7 +91,7 @@ var optionsNotation = func() string {
 		language?:enum(ar,ca,da,de,en,es,eu,fa,fr,hr,he,it,ja,ka,kr,nb,nl,nn,pl,pt_BR,ru,sl,sv,tr,ukr,zh_CN,zh_TW)
 		location?:node-location mac_prefix?:mac-prefix max_workers?:int[1..] migration_unsecure?:bool
 		registered-tags?:/(?:` + tagNotation + `;)*` + tagNotation + `/`
-	for _, name := range sorted(optionProperties) {
+	for _, name := range world.Sorted(optionProperties) {
 		all += " " + name + "?:{" + optionProperties[name] + "}"
 	}
 	return all
@@ -112,13 +101,13 @@ var optionsNotation = func() string {
 var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(optionsNotation) })
 
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
-func getOptions(k *call) (any, error) {
-	out := map[string]any{"allowed-tags": k.c.allowedTags(k.who)}
-	if !k.c.access.May(k.who, "/", "Sys.Audit") {
+func getOptions(k *api.Call) (any, error) {
+	out := map[string]any{"allowed-tags": allowedTags(k.World, k.Who)}
+	if !k.World.Access.May(k.Who, "/", "Sys.Audit") {
 		return out, nil
 	}
 	out["description"], out["mac_prefix"] = "", "BC:24:11"
-	for key, value := range k.c.options {
+	for key, value := range k.World.Options {
 		text, _ := value.(string)
 		out[key] = optionSchema().Shown(key, text)
 	}
@@ -126,28 +115,28 @@ func getOptions(k *call) (any, error) {
 }
 
 // setOptions changes some options and removes others.
-func setOptions(k *call) (any, error) {
-	if err := k.c.lockFile(k.p, k.node, "datacenter_cfg"); err != nil {
+func setOptions(k *api.Call) (any, error) {
+	if err := k.World.LockFile(k.Process, k.Node, "datacenter_cfg"); err != nil {
 		return nil, err
 	}
-	for key, value := range k.in {
+	for key, value := range k.In {
 		if key != "delete" {
-			k.c.options[key] = value
+			k.World.Options[key] = value
 		}
 	}
-	for _, key := range k.in.List("delete") {
-		delete(k.c.options, key)
+	for _, key := range k.In.List("delete") {
+		delete(k.World.Options, key)
 	}
 	return nil, nil
 }
 
 // allowedTags are those that somebody may give and take: administrators all that there are, others
 // what the options leave them.
-func (d *datacenter) allowedTags(who *access.Identity) []string {
-	text, _ := d.options["user-tag-access"].(string)
+func allowedTags(c *world.World, who *access.Identity) []string {
+	text, _ := c.Options["user-tag-access"].(string)
 	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
-	registered, _ := d.options["registered-tags"].(string)
-	admin := d.c.access.May(who, "/", "Sys.Modify")
+	registered, _ := c.Options["registered-tags"].(string)
+	admin := c.Access.May(who, "/", "Sys.Modify")
 	allow := tags.Or("user-allow", "free")
 	all := map[string]bool{}
 	if admin || allow != "none" {
@@ -156,9 +145,9 @@ func (d *datacenter) allowedTags(who *access.Identity) []string {
 		}
 	}
 	if admin || allow == "free" || allow == "existing" {
-		for id, m := range d.c.vms {
+		for id, m := range c.VMs {
 			for _, tag := range params.SplitList(m.Conf["tags"]) {
-				all[tag] = all[tag] || admin || d.c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
+				all[tag] = all[tag] || admin || c.Access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}
 	}
@@ -166,33 +155,33 @@ func (d *datacenter) allowedTags(who *access.Identity) []string {
 		all[tag] = admin
 	}
 	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
-	return append([]string{}, sorted(all)...)
+	return append([]string{}, world.Sorted(all)...)
 }
 
 // logged is a line of the cluster's log.
 type logged struct {
 	at   int64
-	task *task
+	task *world.Task
 	end  bool
 }
 
 // getLog lists how tasks began and ended, the newest first; of others' only to who may see the
 // cluster.
-func getLog(k *call) (any, error) {
-	audit := k.c.access.May(k.who, "/", "Sys.Audit")
+func getLog(k *api.Call) (any, error) {
+	audit := k.World.Access.May(k.Who, "/", "Sys.Audit")
 	var lines []logged
-	for _, h := range k.c.hosts {
-		for _, t := range h.tasks {
-			lines = append(lines, logged{t.start.UnixNano(), t, false})
-			if !t.running() {
-				lines = append(lines, logged{t.end.UnixNano(), t, true})
+	for _, h := range k.World.Nodes {
+		for _, t := range h.Tasks {
+			lines = append(lines, logged{t.Start.UnixNano(), t, false})
+			if !t.Running() {
+				lines = append(lines, logged{t.End.UnixNano(), t, true})
 			}
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	all := []any{}
-	for i := len(lines) - 1; i >= 0 && len(all) < k.in.Int("max", len(lines)); i-- {
-		if t := lines[i].task; audit || t.user == k.who.User {
+	for i := len(lines) - 1; i >= 0 && len(all) < k.In.Int("max", len(lines)); i-- {
+		if t := lines[i].task; audit || t.User == k.Who.User {
 			all = append(all, lines[i].entry(i+1))
 		}
 	}
@@ -202,12 +191,12 @@ func getLog(k *call) (any, error) {
 func (l logged) entry(uid int) map[string]any {
 	t := l.task
 	e := map[string]any{
-		"id": fmt.Sprintf("%d:%s", uid, t.host.Name), "uid": strconv.Itoa(uid), "node": t.host.Name, "user": t.by(), "tag": "pvedaemon",
-		"pid": 77, "pri": 6, "time": l.at / 1e9, "msg": "starting task " + t.upid,
+		"id": fmt.Sprintf("%d:%s", uid, t.Host.Name), "uid": strconv.Itoa(uid), "node": t.Host.Name, "user": t.By(), "tag": "pvedaemon",
+		"pid": 77, "pri": 6, "time": l.at / 1e9, "msg": "starting task " + t.UPID,
 	}
 	if l.end {
-		e["msg"] = fmt.Sprintf("end task %s %s", t.upid, t.exit)
-		if t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS") {
+		e["msg"] = fmt.Sprintf("end task %s %s", t.UPID, t.Exit)
+		if t.Exit != "OK" && !strings.HasPrefix(t.Exit, "WARNINGS") {
 			e["pri"] = 3
 		}
 	}

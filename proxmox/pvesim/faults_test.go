@@ -9,22 +9,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // state is what a virtual machine's state is, whatever lists say.
 func (l *lab) state(id int) string {
 	state := "none"
-	l.with(func() {
-		if m := l.vms[id]; m != nil {
-			state = m.state
+	l.With(func() {
+		if m := l.VMs[id]; m != nil {
+			state = m.State
 		}
 	})
 	return state
 }
 
 func (l *lab) conf(id int, key string) (value string) {
-	l.with(func() {
-		if m := l.vms[id]; m != nil {
+	l.With(func() {
+		if m := l.VMs[id]; m != nil {
 			value = m.Conf[key]
 		}
 	})
@@ -160,7 +161,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			}
 		},
 		"answer 596 PUT …/config": func(t *testing.T, l *lab) {
-			if s := l.tell("PUT /nodes/pve1/qemu/201/config description=x"); s.status != "596 Connection timed out" || s.took != waitProxy {
+			if s := l.tell("PUT /nodes/pve1/qemu/201/config description=x"); s.status != "596 Connection timed out" || s.took != world.WaitProxy {
 				t.Errorf("got %s after %s", s.status, s.took)
 			}
 			if l.conf(201, "description") != "x" {
@@ -171,7 +172,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			if s := l.tell("GET /nodes/pve1/status"); s.status != "200 OK" {
 				t.Errorf("another path: %s", s.status)
 			}
-			if s := l.tell("GET /nodes/pve2/status"); s.status != "595 Connection timed out" || s.took != waitProxy {
+			if s := l.tell("GET /nodes/pve2/status"); s.status != "595 Connection timed out" || s.took != world.WaitProxy {
 				t.Errorf("got %s after %s", s.status, s.took)
 			}
 			if s := l.tell("GET /nodes/pve2/status"); s.status != "200 OK" {
@@ -189,7 +190,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			}
 		},
 		"unauthorized for=1m user=root@pam!t1": func(t *testing.T, l *lab) {
-			if s := l.tell("GET /version"); s.status != "401 Authentication failed!" || s.took != waitUnauthorized {
+			if s := l.tell("GET /version"); s.status != "401 Authentication failed!" || s.took != world.WaitUnauthorized {
 				t.Errorf("got %s after %s", s.status, s.took)
 			}
 			l.Advance(time.Minute)
@@ -232,7 +233,7 @@ func TestFaultsOfCalls(t *testing.T) {
 func TestFaultsThatAreStates(t *testing.T) {
 	for fault, try := range map[string]func(t *testing.T, l *lab){
 		"lock vm=201 for=1m": func(t *testing.T, l *lab) {
-			if s := l.tell("PUT /nodes/pve1/qemu/201/config description=x"); !strings.Contains(s.status, "lock-201.conf' - got timeout") || s.took != waitFile {
+			if s := l.tell("PUT /nodes/pve1/qemu/201/config description=x"); !strings.Contains(s.status, "lock-201.conf' - got timeout") || s.took != world.WaitFile {
 				t.Errorf("got %s after %s", s.status, s.took)
 			}
 			l.Advance(45 * time.Second)
@@ -334,7 +335,7 @@ func TestFaultsThatAreStates(t *testing.T) {
 			var got []bool
 			for range 4 {
 				l.Advance(30 * time.Second)
-				l.with(func() { got = append(got, l.quorate(l.host("pve1"))) })
+				l.With(func() { got = append(got, l.Quorate(l.Node("pve1"))) })
 				l.Advance(9*time.Minute + 30*time.Second)
 			}
 			if diff := cmp.Diff([]bool{false, false, true, true}, got); diff != "" {
@@ -356,7 +357,7 @@ func TestFaultsThatAreStates(t *testing.T) {
 			}
 		},
 		"expire token root@pam!t1 for=1m": func(t *testing.T, l *lab) {
-			if s := l.tell("GET /version"); s.status != "401 Authentication failed!" || s.took != waitUnauthorized {
+			if s := l.tell("GET /version"); s.status != "401 Authentication failed!" || s.took != world.WaitUnauthorized {
 				t.Errorf("got %s after %s", s.status, s.took)
 			}
 			l.Advance(time.Minute)
@@ -403,7 +404,7 @@ func TestChanceStrikesTheSameEventsAgain(t *testing.T) {
 	}
 	hits := 0
 	for _, ok := range first {
-		hits += number(!ok)
+		hits += world.Number(!ok)
 	}
 	if hits < 20 || hits > 44 {
 		t.Errorf("%d of %d were dropped", hits, len(first))

@@ -12,23 +12,23 @@ import (
 // user were granted.
 func (c *Cluster) Token(name, id string, privsep bool) string {
 	t := &access.Token{Privsep: privsep}
-	c.with(func() {
-		if c.access.Users[name] == nil {
-			c.access.Users[name] = access.NewUser(name)
+	c.With(func() {
+		if c.Access.Users[name] == nil {
+			c.Access.Users[name] = access.NewUser(name)
 		}
-		t.Secret = c.access.UUID(name + "!" + id)
-		c.access.Users[name].Tokens[id] = t
+		t.Secret = c.Access.UUID(name + "!" + id)
+		c.Access.Users[name].Tokens[id] = t
 	})
 	return name + "!" + id + "=" + t.Secret
 }
 
 // SetPassword lets a user in with a password. Without a password even root is not let in.
 func (c *Cluster) SetPassword(name, password string) {
-	c.with(func() {
-		if c.access.Users[name] == nil {
-			c.access.Users[name] = access.NewUser(name)
+	c.With(func() {
+		if c.Access.Users[name] == nil {
+			c.Access.Users[name] = access.NewUser(name)
 		}
-		c.access.Users[name].Password = password
+		c.Access.Users[name].Password = password
 	})
 }
 
@@ -40,27 +40,27 @@ func (c *Cluster) AddRole(name string, names ...string) {
 			panic(fmt.Sprintf("pvesim: role %s: privilege must be one of Proxmox VE's, was %q", name, priv))
 		}
 	}
-	c.with(func() { c.access.Roles[name] = access.ByName(strings.Join(names, " ")) })
+	c.With(func() { c.Access.Roles[name] = access.ByName(strings.Join(names, " ")) })
 }
 
 // Grant gives a role on a path, and on the paths below, to a user, a token such as "auto@pve!t1",
 // or a group such as "@ops".
 func (c *Cluster) Grant(path, role, who string) {
-	c.with(func() { c.access.Grant(path, role, who, true) })
+	c.With(func() { c.Access.Grant(path, role, who, true) })
 }
 
 // Revoke takes back what Grant gave.
 func (c *Cluster) Revoke(path, role, who string) {
-	c.with(func() { c.access.Revoke(path, role, who) })
+	c.With(func() { c.Access.Revoke(path, role, who) })
 }
 
 // Expire lets a token's time be over.
 func (c *Cluster) Expire(token string) {
-	c.with(func() {
+	c.With(func() {
 		id, _, _ := strings.Cut(token, "=")
 		name, tokenID, _ := strings.Cut(id, "!")
-		if t := c.access.Token(name, tokenID); t != nil {
-			t.Expire = c.now.Unix() - 1
+		if t := c.Access.Token(name, tokenID); t != nil {
+			t.Expire = c.Clock.Unix() - 1
 		}
 	})
 }

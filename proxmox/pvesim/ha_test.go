@@ -3,6 +3,8 @@ package pvesim
 import (
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // service is how high availability says that a machine is doing.
@@ -67,7 +69,7 @@ func TestWhatRanOnADeadHostIsRecoveredElsewhere(t *testing.T) {
 	l.Advance(time.Minute)
 	l.inject("host pve3 down")
 	at := func() (name string) {
-		l.with(func() { name = l.vms[301].host.Name })
+		l.With(func() { name = l.VMs[301].Host.Name })
 		return name
 	}
 	l.Advance(80 * time.Second)
@@ -90,7 +92,7 @@ func TestMaintenanceMovesManagedMachinesAway(t *testing.T) {
 	}
 	l.Advance(3 * time.Minute)
 	var at string
-	l.with(func() { at = l.vms[201].host.Name })
+	l.With(func() { at = l.VMs[201].Host.Name })
 	if at == "pve1" || l.state(201) != "running" {
 		t.Errorf("the machine is %s on %s", l.state(201), at)
 	}
@@ -111,19 +113,19 @@ func TestAHostWithServicesAndWithoutQuorumResetsItself(t *testing.T) {
 	l.inject("cut pve3 for=10m")
 	l.Advance(90 * time.Second)
 	up := true
-	l.with(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.Node("pve3").Up })
 	if up {
 		t.Error("its watchdog has not fired")
 	}
 	l.Advance(3 * time.Minute)
-	l.with(func() { up = l.host("pve3").up })
+	l.With(func() { up = l.Node("pve3").Up })
 	if !up {
 		t.Error("it has not started again")
 	}
 }
 
 func TestGroupsWorkUntilRelease9AndRulesFromThen(t *testing.T) {
-	old := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	old := newLab(t, func(cfg *world.Config) { cfg.Release = "8.4.1" })
 	old.must("POST /cluster/ha/groups group=first nodes=pve1:2,pve2 nofailback=1")
 	old.must("POST /cluster/ha/resources sid=vm:201 group=first")
 	if g := old.must("GET /cluster/ha/groups").([]any)[0].(map[string]any); g["nodes"] != "pve1:2,pve2" || g["nofailback"] != 1.0 || g["type"] != "group" {
@@ -172,7 +174,7 @@ func TestServicesAreMovedWhenTheManagerHears(t *testing.T) {
 		t.Errorf("it answers %v", got)
 	}
 	at := func() (name string) {
-		l.with(func() { name = l.vms[201].host.Name })
+		l.With(func() { name = l.VMs[201].Host.Name })
 		return name
 	}
 	if at() != "pve1" {
@@ -245,7 +247,7 @@ func TestAServiceThatDoesNotStartIsGivenUpUntilItIsDisabled(t *testing.T) {
 }
 
 func TestEntriesOfHighAvailabilityChange(t *testing.T) {
-	old := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	old := newLab(t, func(cfg *world.Config) { cfg.Release = "8.4.1" })
 	old.must("POST /cluster/ha/groups group=first nodes=pve1 comment=x")
 	old.must("PUT /cluster/ha/groups/first nodes=pve2 restricted=1 delete=comment")
 	if g := old.must("GET /cluster/ha/groups/first").(map[string]any); g["nodes"] != "pve2" || g["restricted"] != 1.0 || g["comment"] != nil {

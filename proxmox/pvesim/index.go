@@ -5,62 +5,39 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var indexEndpoints = []endpoint{
-	{method: "GET", path: "/", may: anybody, do: index("subdir", "version cluster nodes storage access pools")},
-	{method: "GET", path: "/version", may: anybody, do: getVersion},
-	{method: "GET", path: "/cluster", may: anybody, do: index("name", `acme backup backup-info bulk-action ceph config firewall
+var indexEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/", May: api.Anybody, Do: api.Index("subdir", "version cluster nodes storage access pools")},
+	{Method: "GET", Path: "/version", May: api.Anybody, Do: getVersion},
+	{Method: "GET", Path: "/cluster", May: api.Anybody, Do: api.Index("name", `acme backup backup-info bulk-action ceph config firewall
 		ha jobs log mapping metrics notifications nextid options qemu replication resources status tasks sdn`)},
-	{method: "GET", path: "/cluster/nextid", may: anybody, do: nextID, in: `vmid?:vmid`},
+	{Method: "GET", Path: "/cluster/nextid", May: api.Anybody, Do: nextID, In: `vmid?:vmid`},
 }
 
-// index answers with what is below a path.
-func index(key, names string) func(*call) (any, error) {
-	var list []map[string]any
-	for _, name := range strings.Fields(names) {
-		list = append(list, map[string]any{key: name})
-	}
-	return func(*call) (any, error) { return list, nil }
-}
-
-func getVersion(k *call) (any, error) {
-	parts := strings.SplitN(k.c.cfg.Release, ".", 3)
+func getVersion(k *api.Call) (any, error) {
+	parts := strings.SplitN(k.World.Config.Release, ".", 3)
 	return map[string]any{
-		"version": k.c.cfg.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
+		"version": k.World.Config.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
 	}, nil
 }
 
-// since reports whether the cluster's release is this one or a later one.
-func (c *Cluster) since(release string) bool {
-	have := strings.Split(c.cfg.Release, ".")
-	for i, part := range strings.Split(release, ".") {
-		want, _ := strconv.Atoi(part)
-		is := 0
-		if i < len(have) {
-			is, _ = strconv.Atoi(have[i])
-		}
-		if is != want {
-			return is > want
-		}
-	}
-	return true
-}
-
 // nextID is the lowest free number, which is kept for no one; or whether one is free.
-func nextID(k *call) (any, error) {
-	if k.in.Has("vmid") {
-		id := k.in.Int("vmid", 0)
-		if k.c.exists(k.entry, id) {
+func nextID(k *api.Call) (any, error) {
+	if k.In.Has("vmid") {
+		id := k.In.Int("vmid", 0)
+		if k.World.Exists(k.Entry, id) {
 			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
-		return k.in["vmid"], nil
+		return k.In["vmid"], nil
 	}
-	lower, upper := k.c.idRange()
+	lower, upper := idRange(k.World)
 	for id := lower; id < upper; id++ {
-		if !k.c.exists(k.entry, id) {
+		if !k.World.Exists(k.Entry, id) {
 			return strconv.Itoa(id), nil
 		}
 	}
@@ -68,8 +45,8 @@ func nextID(k *call) (any, error) {
 }
 
 // idRange is where new numbers are looked for.
-func (d *datacenter) idRange() (lower, upper int) {
-	text, _ := d.options["next-id"].(string)
+func idRange(c *world.World) (lower, upper int) {
+	text, _ := c.Options["next-id"].(string)
 	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")

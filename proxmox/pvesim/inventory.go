@@ -34,22 +34,22 @@ type VolumeState struct {
 // Inventory looks at the cluster from outside: no time passes, and nobody's rights matter.
 func (c *Cluster) Inventory() Inventory {
 	var all Inventory
-	c.with(func() {
-		for _, id := range slices.Sorted(maps.Keys(c.vms)) {
-			m := c.vms[id]
-			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.Conf)}
-			for name, p := range c.access.Pools {
+	c.With(func() {
+		for _, id := range slices.Sorted(maps.Keys(c.VMs)) {
+			m := c.VMs[id]
+			state := VMState{ID: id, Host: m.Host.Name, State: m.State, Config: maps.Clone(m.Conf)}
+			for name, p := range c.Access.Pools {
 				if p.Vms[id] {
 					state.Pool = name
 				}
 			}
 			all.VMs = append(all.VMs, state)
 		}
-		for _, name := range slices.Sorted(maps.Keys(c.storages)) {
-			s := c.storages[name]
-			for _, host := range slices.Sorted(maps.Keys(s.volumes)) {
-				for _, v := range s.volumes[host] {
-					all.Volumes = append(all.Volumes, VolumeState{ID: s.volid(v), Host: host, Size: v.size, VMID: v.vmid})
+		for _, name := range slices.Sorted(maps.Keys(c.Storages)) {
+			s := c.Storages[name]
+			for _, host := range slices.Sorted(maps.Keys(s.Volumes)) {
+				for _, v := range s.Volumes[host] {
+					all.Volumes = append(all.Volumes, VolumeState{ID: s.VolID(v), Host: host, Size: v.Size, VMID: v.VMID})
 				}
 			}
 		}
@@ -61,8 +61,8 @@ func (c *Cluster) Inventory() Inventory {
 // Unlock takes a virtual machine's lock away, as a person does with qm unlock on its host.
 func (c *Cluster) Unlock(vmid int) error {
 	err := failure.New("unable to find configuration file for VM %d", vmid)
-	c.with(func() {
-		if m := c.vms[vmid]; m != nil {
+	c.With(func() {
+		if m := c.VMs[vmid]; m != nil {
 			delete(m.Conf, "lock")
 			err = nil
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
@@ -63,12 +64,12 @@ var moves = []string{
 
 // anyMove draws a call. Mostly it is about a machine that is there.
 func (r *rig) anyMove(rt *rapid.T) string {
-	ids := r.vmIDs(nil)
+	ids := r.VMIDs(nil)
 	if len(ids) == 0 { // somebody has destroyed them all
 		return "POST /nodes/pve1/qemu vmid=100 scsi0=shared:1"
 	}
-	m := r.vms[rapid.SampledFrom(ids).Draw(rt, "vm")]
-	host, template := m.host.Name, rapid.SampledFrom([]string{"9000", "9001", "9002"}).Draw(rt, "template")
+	m := r.VMs[rapid.SampledFrom(ids).Draw(rt, "vm")]
+	host, template := m.Host.Name, rapid.SampledFrom([]string{"9000", "9001", "9002"}).Draw(rt, "template")
 	move := rapid.SampledFrom(moves).Draw(rt, "move")
 	switch {
 	case strings.Contains(move, "qemu/{template}"):
@@ -80,12 +81,12 @@ func (r *rig) anyMove(rt *rapid.T) string {
 		host = rapid.SampledFrom([]string{"pve1", "pve2", "pve3"}).Draw(rt, "host")
 	}
 	task := "UPID:pve1:00000001:00000001:00000001:qmstart:1:root@pam:"
-	if tasks := r.host(host).tasks; len(tasks) > 0 {
-		task = tasks[rapid.IntRange(0, len(tasks)-1).Draw(rt, "task")].upid
+	if tasks := r.Node(host).Tasks; len(tasks) > 0 {
+		task = tasks[rapid.IntRange(0, len(tasks)-1).Draw(rt, "task")].UPID
 	}
 	first := strings.Replace(move, "{host}", host, 1) // a second one is where to
 	return strings.NewReplacer(
-		"{host}", rapid.SampledFrom([]string{"pve1", "pve2", "pve3"}).Draw(rt, "to"), "{vm}", fmt.Sprint(m.id), "{template}", template,
+		"{host}", rapid.SampledFrom([]string{"pve1", "pve2", "pve3"}).Draw(rt, "to"), "{vm}", fmt.Sprint(m.ID), "{template}", template,
 		"{id}", fmt.Sprint(rapid.IntRange(100, 106).Draw(rt, "id")), "{task}", task,
 		"{storage}", rapid.SampledFrom([]string{"shared", "local", "thin"}).Draw(rt, "storage"),
 		"{gib}", fmt.Sprint(rapid.IntRange(1, 4).Draw(rt, "gib")), "{seconds}", fmt.Sprint(rapid.IntRange(1, 20).Draw(rt, "seconds")),
@@ -97,9 +98,9 @@ var leftOver = regexp.MustCompile(`^(?:Could not remove disk|base volume .* is s
 
 // leaks reports whether a task has said that it leaves something, or could not even say so.
 func (c *Cluster) leaks() bool {
-	for _, h := range c.hosts {
-		for _, t := range h.tasks {
-			if t.exit == "unexpected status" || slices.ContainsFunc(t.log, leftOver.MatchString) {
+	for _, h := range c.Nodes {
+		for _, t := range h.Tasks {
+			if t.Exit == "unexpected status" || slices.ContainsFunc(t.Log, leftOver.MatchString) {
 				return true
 			}
 		}
@@ -112,13 +113,13 @@ func (c *Cluster) leaks() bool {
 func TestNoCallsBreakTheLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var made []string
-		r := newRig(t, func(cfg *Config) {
+		r := newRig(t, func(cfg *world.Config) {
 			cfg.Seed = rapid.Uint64().Draw(rt, "seed")
 			second := func(least, most int) timing.Range {
 				return timing.Range{Min: time.Duration(least) * time.Second, Max: time.Duration(most) * time.Second}
 			}
 			cfg.Times = timing.Machine{Clone: second(1, 20), Boot: second(1, 20), Delete: second(0, 4)}
-			cfg.VMs[1].Guest = guestDeaf
+			cfg.VMs[1].Guest = world.GuestDeaf
 		})
 		defer r.Close()
 		broken := func() {
@@ -142,12 +143,12 @@ func TestNoCallsBreakTheLaws(t *testing.T) {
 			r.Advance(time.Duration(rapid.IntRange(0, 8000).Draw(rt, "pause")) * time.Millisecond)
 		}
 		r.Advance(20 * time.Minute)
-		for _, h := range r.hosts {
-			for _, task := range h.tasks {
-				if task.running() {
-					rt.Errorf("%s %s still runs: %q", task.kind, task.id, task.log)
+		for _, h := range r.Nodes {
+			for _, task := range h.Tasks {
+				if task.Running() {
+					rt.Errorf("%s %s still runs: %q", task.Kind, task.ID, task.Log)
 				}
-				made = append(made, fmt.Sprintf("%s %s %s: %s", task.start.Format(time.TimeOnly), task.kind, task.id, task.exit))
+				made = append(made, fmt.Sprintf("%s %s %s: %s", task.Start.Format(time.TimeOnly), task.Kind, task.ID, task.Exit))
 			}
 		}
 		broken()

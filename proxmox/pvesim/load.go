@@ -8,15 +8,18 @@ import (
 	"math/rand/v2"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // Load makes a cluster of a saved one, and lets its time go on. Of the configuration only what is
 // about time can be another: the speed, which is always that of with, and how long machines take,
 // if with says so.
-func Load(r io.Reader, with Config) (*Cluster, error) {
+func Load(r io.Reader, with world.Config) (*Cluster, error) {
 	var s savedCluster
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -30,36 +33,34 @@ func Load(r io.Reader, with Config) (*Cluster, error) {
 		s.Config.Times = with.Times
 	}
 	s.Config.Speed = with.Speed
-	if err := s.Config.validate(); err != nil {
+	if err := s.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("saved cluster: config: %w", err)
 	}
 	c := blank(s.Config)
 	if err := c.restore(&s); err != nil {
 		return nil, fmt.Errorf("saved cluster: %w", err)
 	}
-	c.with(func() { c.resume(&s) })
-	if c.speed > 0 {
-		go c.follow()
-	}
+	c.With(func() { c.resume(&s) })
+	c.Engine.Begin()
 	return c, nil
 }
 
 // restore puts everything back where it was.
 func (c *Cluster) restore(s *savedCluster) error {
-	c.now, c.began, c.options, c.faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
+	c.Clock, c.Began, c.Options, c.Faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
 	for _, of := range s.Hosts {
-		c.hosts = append(c.hosts, of.restore())
+		c.Nodes = append(c.Nodes, of.restore())
 	}
 	var wrong []error
 	for _, of := range s.Storages {
-		c.storages[of.Storage.Name] = of.restore()
+		c.Storages[of.Storage.Name] = of.restore()
 	}
 	for _, of := range s.Guests {
 		m := of.restore()
-		if m.host = c.host(of.Host); m.host == nil {
+		if m.Host = c.Node(of.Host); m.Host == nil {
 			wrong = append(wrong, faults.WrongValue(fmt.Sprintf("guests: %d: host", of.ID), "one of the hosts", of.Host))
 		}
-		c.vms[of.ID] = m
+		c.VMs[of.ID] = m
 	}
 	for _, of := range s.Pools {
 		p := access.NewPool(of.Name, of.Comment)
@@ -69,15 +70,15 @@ func (c *Cluster) restore(s *savedCluster) error {
 		for _, name := range of.Storages {
 			p.Storages[name] = true
 		}
-		c.access.Pools[of.Name] = p
+		c.Access.Pools[of.Name] = p
 	}
 	for i, of := range s.Hosts {
-		wrong = append(wrong, c.restoreViews(c.hosts[i], &of))
+		wrong = append(wrong, c.restoreViews(c.Nodes[i], &of))
 	}
 	wrong = append(wrong, c.restoreHA(&s.HA), c.restoreChance(s.Chance), c.restoreFaults(s.Faults))
-	s.Access.Restore(c.access)
+	s.Access.Restore(c.Access)
 	for _, l := range s.Lost {
-		c.lost[[2]int{l.From, l.To}] = l.Since
+		c.Lost[[2]int{l.From, l.To}] = l.Since
 	}
 	return errors.Join(wrong...)
 }
@@ -90,89 +91,83 @@ func notNil[K comparable, V any](m map[K]V) map[K]V {
 	return m
 }
 
-func (s *savedHost) restore() *host {
-	h := &host{
-		Host: s.Host, id: s.ID, ip: s.IP, up: s.Up, island: s.Island, members: map[*host]bool{}, heard: map[*host]*report{},
-		serving: map[*process]bool{}, pids: s.PIDs, since: s.Since, zone: s.Zone, tells: s.Tells, returns: s.Returns, follows: s.Follows, starting: s.Starting,
+func (s *savedHost) restore() *world.Node {
+	h := &world.Node{
+		Host: s.Host, ID: s.ID, IP: s.IP, Up: s.Up, Island: s.Island, Members: map[*world.Node]bool{}, Heard: map[*world.Node]*world.Report{},
+		Serving: map[*engine.Process]bool{}, PIDs: s.PIDs, Since: s.Since, Zone: s.Zone, Tells: s.Tells, Returns: s.Returns, Follows: s.Follows, Starting: s.Starting,
 	}
-	h.restartWorkers()
+	h.RestartWorkers()
 	return h
 }
 
 // restoreViews gives a host back what it knows of others, and its tasks.
-func (c *Cluster) restoreViews(h *host, s *savedHost) error {
+func (c *Cluster) restoreViews(h *world.Node, s *savedHost) error {
 	var wrong []error
-	other := func(name string) *host {
-		of := c.host(name)
+	other := func(name string) *world.Node {
+		of := c.Node(name)
 		if of == nil {
 			wrong = append(wrong, faults.WrongValue("hosts: "+h.Name, "about the hosts", name))
 		}
 		return of
 	}
 	for _, name := range s.Members {
-		h.members[other(name)] = true
+		h.Members[other(name)] = true
 	}
 	if s.Known != nil {
-		h.known = map[int]guestPlace{}
+		h.Known = map[int]world.GuestPlace{}
 		for id, at := range s.Known {
-			h.known[id] = guestPlace{other(at.Host), at.Tags, at.Lock}
+			h.Known[id] = world.GuestPlace{Host: other(at.Host), Tags: at.Tags, Lock: at.Lock}
 		}
 	}
 	for name, r := range s.Heard {
-		h.heard[other(name)] = r
+		h.Heard[other(name)] = r
 	}
 	for _, t := range s.Tasks {
-		h.tasks = append(h.tasks, &task{
-			upid: t.UPID, host: h, pid: t.PID, pstart: t.PStart, kind: t.Kind, id: t.ID, user: t.User, token: t.Token, start: t.Start,
-			end: t.End, exit: t.Exit, log: t.Log,
-		})
+		t.Host = h
+		h.Tasks = append(h.Tasks, &t)
 	}
 	return errors.Join(wrong...)
 }
 
-func (s *savedGuest) restore() *vm {
-	m := &vm{
+func (s *savedGuest) restore() *world.Guest {
+	m := &world.Guest{
 		Config: vmconf.Config{Conf: notNil(s.Conf), Pending: notNil(s.Pending), Forced: s.Forced, Made: s.Made},
-		id:     s.ID, state: s.State, since: s.Since, pid: s.PID,
-		awake: s.Awake, agent: s.Agent, boots: s.Boots, execs: s.Execs, files: s.Files, fw: s.Firewall,
+		ID:     s.ID, State: s.State, Since: s.Since, PID: s.PID,
+		Awake: s.Awake, Agent: s.Agent, Boots: s.Boots, Execs: s.Execs, Files: s.Files, Firewall: s.Firewall,
 	}
 	for _, of := range s.Snapshots {
-		m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: of.Name, Description: of.Description, At: of.At, Conf: notNil(of.Conf), Parent: of.Parent, State: of.State})
+		of.Conf = notNil(of.Conf)
+		m.Snaps = append(m.Snaps, of)
 	}
 	if s.Seed != nil {
-		m.seed = &seed{user: s.Seed[0], network: s.Seed[1], meta: s.Seed[2]}
+		m.Seed = &world.Seed{User: s.Seed[0], Network: s.Seed[1], Meta: s.Seed[2]}
 	}
 	return m
 }
 
-func (s *savedStorage) restore() *storage {
-	out := newStorage(s.Storage)
-	out.conf = notNil(s.Conf)
+func (s *savedStorage) restore() *world.Store {
+	out := world.NewStorage(s.Storage)
+	out.Conf = notNil(s.Conf)
 	for _, v := range s.Volumes {
-		if out.volumes[v.Place] == nil {
-			out.volumes[v.Place] = map[string]*volume{}
+		if out.Volumes[v.Place] == nil {
+			out.Volumes[v.Place] = map[string]*world.Volume{}
 		}
-		out.volumes[v.Place][v.Name] = &volume{
-			name: v.Name, content: v.Content, format: v.Format, size: v.Size, vmid: v.VMID, at: v.At, parent: v.Parent, guest: v.Guest,
-			data: v.Data, notes: v.Notes,
-		}
+		out.Volumes[v.Place][v.Name] = &v.Volume
 	}
 	return out
 }
 
 func (c *Cluster) restoreHA(s *savedHA) error {
 	var wrong []error
-	c.ha = ha{
-		c:         c,
-		resources: notNil(s.Resources), groups: notNil(s.Groups), rules: notNil(s.Rules), ordinal: s.Ordinal, services: map[string]*service{},
-		stamp: s.Stamp, away: notNil(s.Away), next: s.Next, wishes: s.Wishes, master: c.host(s.Master),
-	}
+	a := c.HA
+	a.Resources, a.Groups, a.Rules, a.Ordinal = notNil(s.Resources), notNil(s.Groups), notNil(s.Rules), s.Ordinal
+	a.Stamp, a.Away, a.Next, a.Wishes, a.Master = s.Stamp, notNil(s.Away), s.Next, s.Wishes, c.Node(s.Master)
 	for sid, of := range s.Services {
-		h := c.host(of.Host)
+		h := c.Node(of.Host)
 		if h == nil {
 			wrong = append(wrong, faults.WrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
 		}
-		c.ha.services[sid] = &service{host: h, state: of.State, goal: c.host(of.Goal), fails: of.Fails}
+		a.Services[sid] = &world.Service{Host: h, State: of.State, Goal: c.Node(of.Goal), Fails: of.Fails}
 	}
 	return errors.Join(wrong...)
 }
@@ -183,7 +178,7 @@ func (c *Cluster) restoreChance(streams map[string][]byte) error {
 		if err := pcg.UnmarshalBinary(state); err != nil {
 			return fmt.Errorf("chance: %s: %w", name, err)
 		}
-		c.chance[name] = pcg
+		c.Chance[name] = pcg
 	}
 	return nil
 }
@@ -194,45 +189,45 @@ func (c *Cluster) restoreFaults(all []savedFault) error {
 		if err != nil || len(read) != 1 {
 			return fmt.Errorf("faults: must be one fault, was %q: %w", of.Line, err)
 		}
-		if err := c.knows(read[0]); err != nil {
+		if err := c.Knows(read[0]); err != nil {
 			return fmt.Errorf("faults: %w", err)
 		}
-		in := c.faults.Restore(&faults.Injected{Fault: read[0], Number: of.Number, Since: of.Put, On: of.On, Seen: of.Seen, Struck: of.Struck})
-		c.afoot = append(c.afoot, &fault{Injected: in, acts: of.Acts, loaded: c.now})
+		in := c.Faults.Restore(&faults.Injected{Fault: read[0], Number: of.Number, Since: of.Put, On: of.On, Seen: of.Seen, Struck: of.Struck})
+		c.Afoot = append(c.Afoot, &world.Fault{Injected: in, Acts: of.Acts, Loaded: c.Clock})
 	}
 	return nil
 }
 
 // resume starts again what went on by itself.
 func (c *Cluster) resume(s *savedCluster) {
-	c.cut()
-	for _, h := range c.hosts {
-		c.goOn(h)
-		if !h.returns.IsZero() {
-			c.returnLater(h)
+	c.Cut()
+	for _, h := range c.Nodes {
+		c.GoOn(h)
+		if !h.Returns.IsZero() {
+			c.ReturnLater(h)
 		}
-		if !h.follows.IsZero() {
-			c.ha.followLater(h)
+		if !h.Follows.IsZero() {
+			ha.Resume(c.World, h)
 		}
-		if h.starting {
-			c.startGuests(h)
+		if h.Starting {
+			c.StartGuests(h)
 		}
 	}
 	if !s.Until.IsZero() {
-		c.moving, c.until = true, s.Until
-		c.agreeLater()
+		c.Moving, c.Until = true, s.Until
+		c.AgreeLater()
 	}
 	for _, of := range s.Guests {
 		if !of.BootsUntil.IsZero() {
-			c.boot(c.vms[of.ID], of.BootsUntil.Sub(c.now))
+			c.Boot(c.VMs[of.ID], of.BootsUntil.Sub(c.Clock))
 		}
 	}
 	if s.HA.Awake {
-		c.ha.goOn()
+		c.HA.GoOn()
 	}
-	loaded := c.afoot
-	c.afoot = nil
+	loaded := c.Afoot
+	c.Afoot = nil
 	for _, f := range loaded {
-		c.enliven(f)
+		c.Enliven(f)
 	}
 }

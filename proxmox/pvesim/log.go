@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Call is a call that was made, as it ended.
@@ -33,26 +36,26 @@ const keptCalls = 100_000
 // Calls are the calls that were made, oldest first. Of many, only the newest are remembered.
 func (c *Cluster) Calls() []Call {
 	var all []Call
-	c.with(func() { all = append(all, c.made...) })
+	c.With(func() { all = append(all, c.made...) })
 	return all
 }
 
 // OnCall sets what is told of every call that was made. It is called while the cluster stands
 // still, and must not call it back.
-func (c *Cluster) OnCall(told func(Call)) { c.with(func() { c.onCall = told }) }
+func (c *Cluster) OnCall(told func(Call)) { c.With(func() { c.onCall = told }) }
 
 // serveAndLog serves a request, remembers it, and ends it with the host.
-func (f *front) serveAndLog(p *process, entry *host, r *request) *response {
-	entry.serving[p] = true
-	did := Call{At: f.c.now, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
+func (f *front) serveAndLog(p *engine.Process, entry *world.Node, r *request) *response {
+	entry.Serving[p] = true
+	did := Call{At: f.c.Clock, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
 	defer func() {
-		delete(entry.serving, p)
-		did.Took = f.c.now.Sub(did.At)
+		delete(entry.Serving, p)
+		did.Took = f.c.Clock.Sub(did.At)
 		f.log(did)
 	}()
 	answer := f.serve(p, entry, r)
-	if r.call != nil && r.call.who != nil {
-		did.User = r.call.who.String()
+	if r.call != nil && r.call.Who != nil {
+		did.User = r.call.Who.String()
 	}
 	if answer.lost == nil {
 		did.Status, did.Reason, did.Task = answer.status, answer.reason, startedTask(answer.body)

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // heard lets time pass until a host has just told about itself.
 func (l *lab) heard(host string) {
 	var at time.Time
-	l.with(func() { at = l.host(host).tells })
+	l.With(func() { at = l.Node(host).Tells })
 	l.Advance(at.Sub(l.Now()) + time.Millisecond)
 }
 
@@ -76,11 +78,11 @@ func TestWhatADeadHostToldExpiresAfterFiveMinutes(t *testing.T) {
 	if _, has := node["uptime"]; node["status"] != "offline" || has || node["maxmem"] == nil {
 		t.Errorf("after 8.1 s the host is %v", node)
 	}
-	at(broadcastExpires - time.Second)
+	at(world.BroadcastExpires - time.Second)
 	if got := status("GET /cluster/resources?type=vm", "qemu/301"); got != "running" {
 		t.Errorf("just before five minutes its machine is %v", got)
 	}
-	at(broadcastExpires + time.Second)
+	at(world.BroadcastExpires + time.Second)
 	if got := status("GET /cluster/resources?type=vm", "qemu/301"); got != "unknown" {
 		t.Errorf("after five minutes its machine is %v", got)
 	}
@@ -92,7 +94,7 @@ func TestWhatADeadHostToldExpiresAfterFiveMinutes(t *testing.T) {
 func TestCallsToAHostThatIsGoneTimeOutAndLaterHaveNoRoute(t *testing.T) {
 	l := newLab(t, nil)
 	l.inject("host pve3 down")
-	if s := l.tell("GET /nodes/pve3/status"); s.status != "595 Connection timed out" || s.took != waitProxy {
+	if s := l.tell("GET /nodes/pve3/status"); s.status != "595 Connection timed out" || s.took != world.WaitProxy {
 		t.Errorf("at first: %s after %s", s.status, s.took)
 	}
 	if s := l.tell("GET /nodes/pve3/qemu"); s.status != "595 No route to host" || s.took < 2*time.Second || s.took > 20*time.Second {
@@ -129,10 +131,10 @@ func TestWritesWithoutQuorum(t *testing.T) {
 		{"POST /nodes/pve1/qemu/201/status/start", "500 cluster not ready - no quorum?", 0},
 		{"POST /cluster/ha/resources sid=vm:201", "500 cluster not ready - no quorum?", 0},
 		{"PUT /nodes/pve1/qemu/201/config description=x", "500 unable to open file '/etc/pve/nodes/pve1/qemu-server/201.conf.tmp.78' - Permission denied", 0},
-		{"POST /pools poolid=q", "500 create pool failed: cfs-lock 'file-user_cfg' error: no quorum!", waitQuorum},
-		{"POST /access/users userid=q@pve", "500 create user failed: cfs-lock 'file-user_cfg' error: no quorum!", waitQuorum},
-		{"PUT /cluster/options description=x", "500 cfs-lock 'file-datacenter_cfg' error: no quorum!", waitQuorum},
-		{"POST /storage storage=more type=dir path=/x", "500 create storage failed: cfs-lock 'file-storage_cfg' error: no quorum!", waitQuorum},
+		{"POST /pools poolid=q", "500 create pool failed: cfs-lock 'file-user_cfg' error: no quorum!", world.WaitQuorum},
+		{"POST /access/users userid=q@pve", "500 create user failed: cfs-lock 'file-user_cfg' error: no quorum!", world.WaitQuorum},
+		{"PUT /cluster/options description=x", "500 cfs-lock 'file-datacenter_cfg' error: no quorum!", world.WaitQuorum},
+		{"POST /storage storage=more type=dir path=/x", "500 create storage failed: cfs-lock 'file-storage_cfg' error: no quorum!", world.WaitQuorum},
 		{"GET /cluster/nextid", "200 OK", 0},
 		{"GET /nodes/pve1/qemu/201/config", "200 OK", 0},
 	} {
@@ -151,14 +153,14 @@ func TestWritesWithoutQuorum(t *testing.T) {
 func TestWhatWritesHangsWhileHostsAgree(t *testing.T) {
 	l := newLab(t, nil)
 	l.inject("cut pve1")
-	if s := l.tell("POST /pools poolid=q"); !strings.Contains(s.status, "no quorum!") || s.took != waitLost+waitQuorum {
+	if s := l.tell("POST /pools poolid=q"); !strings.Contains(s.status, "no quorum!") || s.took != world.WaitLost+world.WaitQuorum {
 		t.Errorf("a write begun at the cut: %s after %s, want no quorum after 18 s", s.status, s.took)
 	}
 	if got := l.must("GET /cluster/status").([]any)[0].(map[string]any)["quorate"]; got != 0.0 {
 		t.Errorf("then quorate is %v", got)
 	}
 	l.Heal()
-	if s := l.tell("POST /pools poolid=q"); s.status != "200 OK" || s.took != waitFound {
+	if s := l.tell("POST /pools poolid=q"); s.status != "200 OK" || s.took != world.WaitFound {
 		t.Errorf("a write begun when links are back: %s after %s, want 200 OK after 3 s", s.status, s.took)
 	}
 }
@@ -166,7 +168,7 @@ func TestWhatWritesHangsWhileHostsAgree(t *testing.T) {
 func TestTheMajorityGoesOnAndTheMinorityKnowsOnlyWhatWas(t *testing.T) {
 	l := newLab(t, nil)
 	l.inject("cut pve3")
-	l.Advance(waitLost + time.Second)
+	l.Advance(world.WaitLost + time.Second)
 	if got := l.ended("POST /nodes/pve1/qemu/9000/clone newid=400"); got != "OK" {
 		t.Fatalf("the majority's clone ended with %s", got)
 	}
@@ -181,7 +183,7 @@ func TestTheMajorityGoesOnAndTheMinorityKnowsOnlyWhatWas(t *testing.T) {
 		t.Errorf("it makes a machine: %s", s.status)
 	}
 	l.Heal()
-	l.Advance(waitFound)
+	l.Advance(world.WaitFound)
 	if s := l.tell("GET /cluster/nextid?vmid=400"); !strings.HasPrefix(s.status, "400") {
 		t.Errorf("after links are back it still takes 400 for free: %s", s.status)
 	}
@@ -210,7 +212,7 @@ func TestAHostThatDiesTakesItsMachinesAndTasksAlong(t *testing.T) {
 	l.inject("host pve3 down for=5m")
 	l.Advance(time.Minute)
 	var state string
-	l.with(func() { state = l.vms[301].state })
+	l.With(func() { state = l.VMs[301].State })
 	if got := l.endOf(upid); got != "unexpected status" || state != "stopped" {
 		t.Errorf("the task ended with %s, and the machine is %s", got, state)
 	}
@@ -224,9 +226,9 @@ func TestAHostThatDiesTakesItsMachinesAndTasksAlong(t *testing.T) {
 }
 
 func TestTheAnswerToACallWhoseHostDiesNeverComes(t *testing.T) {
-	l := newLab(t, func(cfg *Config) { cfg.VMs[2].Config["agent"] = "1" })
+	l := newLab(t, func(cfg *world.Config) { cfg.VMs[2].Config["agent"] = "1" })
 	l.inject("agent slow by=20s\nhost pve3 down after=5s for=1m")
-	if s := l.tell("GET /nodes/pve3/qemu/301/agent/get-osinfo"); s.status != "596 Connection timed out" || s.took != waitProxy {
+	if s := l.tell("GET /nodes/pve3/qemu/301/agent/get-osinfo"); s.status != "596 Connection timed out" || s.took != world.WaitProxy {
 		t.Errorf("through another host: %s after %s", s.status, s.took)
 	}
 	l.Heal()
@@ -240,7 +242,7 @@ func TestTheAnswerToACallWhoseHostDiesNeverComes(t *testing.T) {
 
 // Agents that do not answer keep the few workers of pvedaemon busy, for everybody.
 func TestAgentCallsStarveOthers(t *testing.T) {
-	l := newLab(t, func(cfg *Config) { cfg.VMs[1].Guest = "none" })
+	l := newLab(t, func(cfg *world.Config) { cfg.VMs[1].Guest = "none" })
 	for _, c := range []struct {
 		calls         int
 		longest       time.Duration
@@ -269,13 +271,13 @@ func TestAgentCallsStarveOthers(t *testing.T) {
 func TestTheProxyGivesUpAndTheWorkGoesOn(t *testing.T) {
 	l := newLab(t, nil)
 	l.inject("agent slow by=40s")
-	if s := l.tell("GET /nodes/pve1/qemu/201/agent/get-osinfo"); s.status != "596 Connection timed out" || s.took != waitProxy {
+	if s := l.tell("GET /nodes/pve1/qemu/201/agent/get-osinfo"); s.status != "596 Connection timed out" || s.took != world.WaitProxy {
 		t.Errorf("got %s after %s", s.status, s.took)
 	}
 	busy := func() (n int) {
-		l.with(func() {
-			for _, w := range l.host("pve1").workers {
-				n += number(w.busy)
+		l.With(func() {
+			for _, w := range l.Node("pve1").Workers {
+				n += world.Number(w.Busy)
 			}
 		})
 		return n
@@ -299,7 +301,7 @@ func TestAHostCanBeToldToRebootOrToStayOff(t *testing.T) {
 		if l.state(301) != "stopped" {
 			t.Errorf("its machine is %s", l.state(301))
 		}
-		l.Advance(rebootTakes + time.Minute)
+		l.Advance(world.RebootTakes + time.Minute)
 		if l.state(301) != "running" {
 			t.Errorf("when it is back, its machine is %s", l.state(301))
 		}

@@ -2,15 +2,12 @@ package pvesim
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // newest is the release that is emulated when none is named.
@@ -18,161 +15,41 @@ const newest = "9.2.11"
 
 // New builds a cluster and lets its time begin. Everything that is wrong with the configuration is
 // said at once.
-func New(cfg Config) (*Cluster, error) {
-	if err := cfg.validate(); err != nil {
+func New(cfg world.Config) (*Cluster, error) {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg.Release = cmp.Or(cfg.Release, newest)
 	c := blank(cfg)
-	if c.now.IsZero() {
-		c.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if c.Clock.IsZero() {
+		c.Clock = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	c.began = c.now
+	c.Began = c.Clock
 	for _, h := range cfg.Hosts {
-		c.addHost(h)
+		c.AddHost(h)
 	}
 	for _, s := range cfg.Storages {
-		c.storages[s.Name] = newStorage(s)
+		c.Storages[s.Name] = world.NewStorage(s)
 	}
 	for _, name := range cfg.Pools {
-		c.access.Pools[name] = access.NewPool(name, "")
+		c.Access.Pools[name] = access.NewPool(name, "")
 	}
 	for _, v := range cfg.VMs {
-		c.addVM(v)
+		machines.Add(c.World, v)
 	}
 	for _, i := range cfg.Images {
-		c.addImage(i)
+		c.AddImage(i)
 	}
-	c.begin()
-	if c.speed > 0 {
-		go c.follow()
-	}
+	c.Acquaint()
+	c.Engine.Begin()
 	return c, nil
 }
 
 // blank is a cluster in which nothing is yet.
-func blank(cfg Config) *Cluster {
-	c := &Cluster{
-		cfg: cfg, chance: map[string]*rand.PCG{},
-		engine: engine{
-			now: cfg.Start, speed: cfg.Speed, wall: time.Now(),
-			kick: make(chan struct{}, 1), over: make(chan struct{}),
-		},
-	}
-	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
-	c.reports = reports{c}
-	c.datacenter = datacenter{c: c, options: map[string]any{}}
-	c.machines = machines{c: c, vms: map[int]*vm{}}
-	c.stores = stores{c: c, storages: map[string]*storage{}}
+func blank(cfg world.Config) *Cluster {
+	c := &Cluster{World: world.New(cfg)}
 	c.front = front{c: c}
-	c.ha = newHA(c)
-	c.access = access.New(cfg.Seed, !c.since("9"))
-	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
+	ha.Manage(c.World)
+	c.StartVM = func(h *world.Node, who *access.Identity, id int) { machines.StartTask(c.World, h, who, id) }
 	return c
-}
-
-func (c *Cluster) addHost(h Host) {
-	if len(h.Bridges) == 0 {
-		h.Bridges = []string{"vmbr0"}
-	}
-	id := len(c.hosts) + 1
-	added := &host{
-		Host: h, id: id, ip: fmt.Sprintf("10.99.0.%d", id), up: true, since: c.now.Add(-24 * time.Hour),
-		serving: map[*process]bool{}, heard: map[*host]*report{},
-	}
-	added.restartWorkers()
-	c.hosts = append(c.hosts, added)
-	slices.SortFunc(c.hosts, func(a, b *host) int { return strings.Compare(a.Name, b.Name) })
-}
-
-func newStorage(s Storage) *storage {
-	return &storage{Storage: s, volumes: map[string]map[string]*volume{}, locks: map[string]*flock{}, filled: map[string]int{}, conf: map[string]string{}}
-}
-
-// addVM puts a virtual machine where the configuration has it.
-func (g *machines) addVM(v VM) {
-	m := &vm{
-		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.now,
-	}
-	for key, value := range v.Config {
-		m.Conf[key] = value
-	}
-	if v.Template {
-		m.Conf["template"] = "1"
-	}
-	g.vms[v.ID] = m
-	if v.Pool != "" {
-		g.c.access.Pools[v.Pool].Vms[v.ID] = true
-	}
-	g.furnish(m, v)
-}
-
-func (st *stores) addImage(i Image) {
-	name := "import/" + i.Name
-	st.storages[i.Storage].at(st.c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.now, guest: guestSystem,
-	}
-}
-
-// guests are what can be said to be installed on a virtual machine's disk.
-var guests = []string{guestSystem, guestDeaf, "none"}
-
-// validate says everything that is wrong with the configuration.
-func (cfg *Config) validate() error {
-	var all []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			all = append(all, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
-		}
-	}
-	must(len(cfg.Hosts) > 0, "hosts", "given", "none")
-	must(cfg.Speed >= 0, "speed", "0 or more", cfg.Speed)
-	must(cfg.Times.Clone.Valid() && cfg.Times.Boot.Valid() && cfg.Times.Delete.Valid(), "times", "ranges from 0 up", cfg.Times)
-	var hosts, storages []string
-	for i, h := range cfg.Hosts {
-		key := fmt.Sprintf("hosts[%d]", i)
-		must(h.Name != "" && !slices.Contains(hosts, h.Name), key+".name", "given, and be there once", fmt.Sprintf("%q", h.Name))
-		must(h.CPUs > 0, key+".cpus", "greater than 0", h.CPUs)
-		must(h.Memory > 0, key+".memory", "greater than 0", h.Memory)
-		hosts = append(hosts, h.Name)
-	}
-	for i, s := range cfg.Storages {
-		key := fmt.Sprintf("storages[%d]", i)
-		must(s.Name != "" && !slices.Contains(storages, s.Name), key+".name", "given, and be there once", fmt.Sprintf("%q", s.Name))
-		must(s.Total > 0, key+".total", "greater than 0", s.Total)
-		for _, h := range s.Hosts {
-			must(slices.Contains(hosts, h), key+".hosts", fmt.Sprintf("of %s", hosts), h)
-		}
-		storages = append(storages, s.Name)
-	}
-	ids := map[int]bool{}
-	for i, v := range cfg.VMs {
-		key := fmt.Sprintf("vms[%d]", i)
-		must(v.ID >= 100 && !ids[v.ID], key+".id", "100 or more, and be there once", v.ID)
-		must(slices.Contains(hosts, v.Host), key+".host", fmt.Sprintf("one of %s", hosts), v.Host)
-		must(v.Pool == "" || slices.Contains(cfg.Pools, v.Pool), key+".pool", fmt.Sprintf("one of %s", cfg.Pools), v.Pool)
-		must(v.Disk == 0 || slices.Contains(cfg.storagesOn(v.Host), v.Storage), key+".storage", fmt.Sprintf("one of %s", cfg.storagesOn(v.Host)), v.Storage)
-		must(v.Disk >= 0, key+".disk", "0 or more", v.Disk)
-		must(slices.Contains(guests, cmp.Or(v.Guest, guestSystem)), key+".guest", fmt.Sprintf("one of %s", guests), v.Guest)
-		ids[v.ID] = true
-	}
-	for i, v := range cfg.Images {
-		key := fmt.Sprintf("images[%d]", i)
-		must(slices.Contains(hosts, v.Host), key+".host", fmt.Sprintf("one of %s", hosts), v.Host)
-		must(slices.Contains(cfg.storagesOn(v.Host), v.Storage), key+".storage", fmt.Sprintf("one of %s", cfg.storagesOn(v.Host)), v.Storage)
-		must(extensions["import"].MatchString(v.Name), key+".name", "one that ends with .qcow2, .raw, .vmdk or .ova", v.Name)
-		must(v.Size > 0, key+".size", "greater than 0", v.Size)
-	}
-	return errors.Join(all...)
-}
-
-// storagesOn are the storages that are there on a host.
-func (cfg *Config) storagesOn(host string) []string {
-	var there []string
-	for _, s := range cfg.Storages {
-		if len(s.Hosts) == 0 || slices.Contains(s.Hosts, host) {
-			there = append(there, s.Name)
-		}
-	}
-	return there
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // burn writes a disc with these files in its root, with names in the form of Joliet, of Rock Ridge,
@@ -35,7 +36,7 @@ func burn(label, form string, files map[string]string) []byte {
 	}
 	plain := append(isoRecord(20, vmconf.Sector, 2, []byte{0}, nil), isoRecord(20, vmconf.Sector, 2, []byte{1}, nil)...)
 	wide := append([]byte(nil), plain...)
-	for i, name := range sorted(files) {
+	for i, name := range world.Sorted(files) {
 		at := len(disc) / vmconf.Sector
 		disc = append(disc, append([]byte(files[name]), make([]byte, vmconf.Sector-len(files[name]))...)...)
 		var ridge []byte
@@ -113,12 +114,12 @@ func TestBrokenDiscsAreNoNoCloudDiscs(t *testing.T) {
 
 func TestGuestFindsTheDiscInItsDrive(t *testing.T) {
 	r := newRig(t, nil)
-	r.with(func() {
+	r.With(func() {
 		data := burn("cidata", "joliet", map[string]string{"user-data": "#cloud-config\nruncmd: [join]\n", "meta-data": "instance-id: i1\n"})
-		r.storages["shared"].at(nil)["iso/seed.iso"] = &volume{name: "iso/seed.iso", content: "iso", format: "iso", size: int64(len(data)), data: data}
+		r.Storages["shared"].At(nil)["iso/seed.iso"] = &world.Volume{Name: "iso/seed.iso", Content: "iso", Format: "iso", Size: int64(len(data)), Data: data}
 	})
-	var told Boot
-	r.OnBoot(func(b Boot) { told = b })
+	var told world.Boot
+	r.OnBoot(func(b world.Boot) { told = b })
 	r.does("POST /nodes/pve1/qemu/9000/clone newid=100")
 	for _, drive := range []string{"ide3", "sata0", "scsi5"} {
 		r.must("PUT /nodes/pve1/qemu/100/config " + drive + "=shared:iso/seed.iso,media%3Dcdrom")
@@ -127,11 +128,11 @@ func TestGuestFindsTheDiscInItsDrive(t *testing.T) {
 		if diff := cmp.Diff("#cloud-config\nruncmd: [join]\n instance-id: i1\n", string(told.UserData)+" "+string(told.MetaData)); diff != "" {
 			t.Errorf("in %s: %s", drive, diff)
 		}
-		told = Boot{}
+		told = world.Boot{}
 		r.does("POST /nodes/pve1/qemu/100/status/stop")
 		r.must("PUT /nodes/pve1/qemu/100/config delete=" + drive)
 	}
-	if left := r.vms[100].Conf["unused0"]; left != "" {
+	if left := r.VMs[100].Conf["unused0"]; left != "" {
 		t.Errorf("the disc is kept as its own: %s", left)
 	}
 }
@@ -144,14 +145,14 @@ func TestCloudInitIsToldWhatTheKeysSay(t *testing.T) {
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=user"); got != user {
 		t.Errorf("user-data: %v", cmp.Diff(user, got))
 	}
-	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(vmconf.ParseNet(r.vms[100].Conf["net0"])["macaddr"]) +
+	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(vmconf.ParseNet(r.VMs[100].Conf["net0"])["macaddr"]) +
 		"'\n      subnets:\n      - type: static\n        address: '10.1.1.5'\n        netmask: '255.255.255.0'\n        gateway: '10.1.1.1'\n" +
 		"      - type: ipv6_slaac\n    - type: nameserver\n      address:\n      - '1.1.1.1'\n      search:\n      - 'lab'\n"
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=network"); got != network {
 		t.Errorf("network: %v", cmp.Diff(network, got))
 	}
 	var told []string
-	r.OnBoot(func(b Boot) { told = append(told, string(b.UserData)) })
+	r.OnBoot(func(b world.Boot) { told = append(told, string(b.UserData)) })
 	r.does("POST /nodes/pve1/qemu/100/status/start")
 	r.Advance(time.Minute)
 	r.must("PUT /nodes/pve1/qemu/100/config ciuser=deb") // the disc is as it was made

@@ -5,43 +5,46 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-var nodeEndpoints = []endpoint{
-	{method: "GET", path: "/nodes", may: anybody, do: getNodes},
-	{method: "GET", path: "/nodes/{node}", may: anybody, local: true, do: index("name", `aplinfo apt capabilities ceph certificates
+var nodeEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/nodes", May: api.Anybody, Do: getNodes},
+	{Method: "GET", Path: "/nodes/{node}", May: api.Anybody, Local: true, Do: api.Index("name", `aplinfo apt capabilities ceph certificates
 		config disks dns firewall hardware hosts journal lxc migrateall netstat network qemu query-oci-repo-tags query-url-metadata
 		replication report rrd rrddata scan sdn services spiceshell startall status stopall storage subscription suspendall syslog
 		tasks termproxy time version vncshell vzdump wakeonlan`)},
-	{method: "GET", path: "/nodes/{node}/status", may: may("/nodes/{node}", "Sys.Audit"), do: getNodeStatus},
-	{method: "POST", path: "/nodes/{node}/status", may: may("/nodes/{node}", "Sys.PowerMgmt"), protected: true, do: commandNode,
-		in: `command:enum(reboot,shutdown)`},
-	{method: "GET", path: "/nodes/{node}/version", may: anybody, do: getVersion},
-	{method: "GET", path: "/nodes/{node}/network", may: anybody, do: getNetwork,
-		in: `type?:enum(bridge,bond,eth,alias,vlan,fabric,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge,include_sdn)`},
-	{method: "GET", path: "/nodes/{node}/network/{iface}", may: may("/nodes/{node}", "Sys.Audit"), do: getInterface},
-	{method: "GET", path: "/nodes/{node}/lxc", may: anybody, protected: true, do: func(*call) (any, error) { return []any{}, nil }},
-	{method: "GET", path: "/nodes/{node}/time", may: may("/nodes/{node}", "Sys.Audit"), do: getTime},
-	{method: "PUT", path: "/nodes/{node}/time", may: may("/nodes/{node}", "Sys.Modify"), protected: true, do: setTime, in: `timezone:str`},
-	{method: "GET", path: "/nodes/{node}/capabilities/qemu", may: anybody, do: index("name", "cpu cpu-flags machines migration")},
-	{method: "GET", path: "/nodes/{node}/capabilities/qemu/cpu", may: anybody, local: true, do: getCPUs, in: `arch?:enum(x86_64,aarch64)`},
-	{method: "GET", path: "/nodes/{node}/capabilities/qemu/migration", may: anybody, do: getMigrationAbilities},
-	{method: "GET", path: "/nodes/{node}/firewall/options", may: may("/nodes/{node}", "Sys.Audit"), do: emptyFirewall},
+	{Method: "GET", Path: "/nodes/{node}/status", May: api.May("/nodes/{node}", "Sys.Audit"), Do: getNodeStatus},
+	{Method: "POST", Path: "/nodes/{node}/status", May: api.May("/nodes/{node}", "Sys.PowerMgmt"), Protected: true, Do: commandNode,
+		In: `command:enum(reboot,shutdown)`},
+	{Method: "GET", Path: "/nodes/{node}/version", May: api.Anybody, Do: getVersion},
+	{Method: "GET", Path: "/nodes/{node}/network", May: api.Anybody, Do: getNetwork,
+		In: `type?:enum(bridge,bond,eth,alias,vlan,fabric,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge,include_sdn)`},
+	{Method: "GET", Path: "/nodes/{node}/network/{iface}", May: api.May("/nodes/{node}", "Sys.Audit"), Do: getInterface},
+	{Method: "GET", Path: "/nodes/{node}/lxc", May: api.Anybody, Protected: true, Do: func(*api.Call) (any, error) { return []any{}, nil }},
+	{Method: "GET", Path: "/nodes/{node}/time", May: api.May("/nodes/{node}", "Sys.Audit"), Do: getTime},
+	{Method: "PUT", Path: "/nodes/{node}/time", May: api.May("/nodes/{node}", "Sys.Modify"), Protected: true, Do: setTime, In: `timezone:str`},
+	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu", May: api.Anybody, Do: api.Index("name", "cpu cpu-flags machines migration")},
+	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu/cpu", May: api.Anybody, Local: true, Do: getCPUs, In: `arch?:enum(x86_64,aarch64)`},
+	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu/migration", May: api.Anybody, Do: getMigrationAbilities},
+	{Method: "GET", Path: "/nodes/{node}/firewall/options", May: api.May("/nodes/{node}", "Sys.Audit"), Do: emptyFirewall},
 }
 
 // digestOfNothing is that of an empty configuration file.
 const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 
-func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
+func emptyFirewall(*api.Call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
 
 // nodeEntry is a host as lists have it, seen from the host that is asked.
-func (k *view) nodeEntry(h *host) map[string]any {
+func (k view) nodeEntry(h *world.Node) map[string]any {
 	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
-	audit := k.c.access.May(k.who, "/nodes/"+h.Name, "Sys.Audit")
-	online := k.entry.online(h)
-	if r := k.c.last(k.entry, h); r != nil {
+	audit := k.World.Access.May(k.Who, "/nodes/"+h.Name, "Sys.Audit")
+	online := k.Entry.Online(h)
+	if r := k.World.Last(k.Entry, h); r != nil {
 		e["level"] = ""
 		if online {
 			e["status"] = "online"
@@ -59,11 +62,11 @@ func (k *view) nodeEntry(h *host) map[string]any {
 	return e
 }
 
-func getNodes(k *call) (any, error) {
+func getNodes(k *api.Call) (any, error) {
 	var all []any
-	for _, h := range k.c.hosts {
-		e := k.nodeEntry(h)
-		e["ssl_fingerprint"] = k.c.fingerprint(h)
+	for _, h := range k.World.Nodes {
+		e := view{k}.nodeEntry(h)
+		e["ssl_fingerprint"] = fingerprint(k.World, h)
 		all = append(all, e)
 	}
 	return all, nil
@@ -77,9 +80,9 @@ const (
 	cpuFlags      = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ss ht syscall nx rdtscp lm vmx"
 )
 
-func getNodeStatus(k *call) (any, error) {
-	h := k.node
-	n := k.c.nodeNumbers(h, k.c.guestsOn(h))
+func getNodeStatus(k *api.Call) (any, error) {
+	h := k.Node
+	n := k.World.NodeNumbers(h, k.World.GuestsOn(h))
 	version, _ := getVersion(k)
 	about := version.(map[string]any)
 	return map[string]any{
@@ -101,29 +104,26 @@ func getNodeStatus(k *call) (any, error) {
 }
 
 // load is how many processors are busy, as the kernel tells it.
-func load(n nodeReport) string {
+func load(n world.NodeReport) string {
 	return fmt.Sprintf("%.2f", n.CPU*float64(n.MaxCPU))
 }
 
-// rebootTakes is how long a host is away when it starts anew.
-const rebootTakes = 2 * time.Minute
-
 // commandNode turns the host off as soon as it has said that it will, and on again if it is to
 // reboot.
-func commandNode(k *call) (any, error) {
-	c, h, again := k.c, k.node, k.in["command"] == "reboot"
-	c.start(func(*process) { // which is younger than the call, and so comes after it
+func commandNode(k *api.Call) (any, error) {
+	c, h, again := k.World, k.Node, k.In["command"] == "reboot"
+	c.Start(func(*engine.Process) { // which is younger than the call, and so comes after it
 		if again {
-			c.powerCycle(h)
+			c.PowerCycle(h)
 			return
 		}
-		c.rewire(func() { c.powerOff(h) })
+		c.Rewire(func() { c.PowerOff(h) })
 	})
 	return nil, nil
 }
 
-// interfaces are a host's bridges and the cards that they are over.
-func (h *host) interfaces() []map[string]any {
+// interfacesOf are a host's bridges and the cards that they are over.
+func interfacesOf(h *world.Node) []map[string]any {
 	var all []map[string]any
 	for i, name := range h.Bridges {
 		card := fmt.Sprintf("eno%d", i+1)
@@ -132,7 +132,7 @@ func (h *host) interfaces() []map[string]any {
 			"method6": "manual", "bridge_ports": card, "bridge_stp": "off", "bridge_fd": "0", "priority": 4 + 2*i,
 		}
 		if i == 0 {
-			bridge["method"], bridge["address"], bridge["netmask"], bridge["cidr"] = "static", h.ip, "24", h.ip+"/24"
+			bridge["method"], bridge["address"], bridge["netmask"], bridge["cidr"] = "static", h.IP, "24", h.IP+"/24"
 			bridge["gateway"] = "10.99.0.254"
 		}
 		all = append(all, bridge, map[string]any{
@@ -145,16 +145,16 @@ func (h *host) interfaces() []map[string]any {
 
 // getNetwork lists a host's interfaces. Bridges that somebody may not use are omitted, without a
 // word.
-func getNetwork(k *call) (any, error) {
+func getNetwork(k *api.Call) (any, error) {
 	all := []any{}
-	for _, i := range k.node.interfaces() {
-		kind, wanted := i["type"].(string), k.in["type"]
+	for _, i := range interfacesOf(k.Node) {
+		kind, wanted := i["type"].(string), k.In["type"]
 		anyBridge := kind == "bridge" && (wanted == "any_bridge" || wanted == "any_local_bridge")
 		if wanted != "" && wanted != "include_sdn" && wanted != kind && !anyBridge {
 			continue
 		}
 		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
-		if kind == "bridge" && !k.c.access.MayAny(k.who, path, "SDN.Audit", "SDN.Use") {
+		if kind == "bridge" && !k.World.Access.MayAny(k.Who, path, "SDN.Audit", "SDN.Use") {
 			continue
 		}
 		all = append(all, i)
@@ -162,9 +162,9 @@ func getNetwork(k *call) (any, error) {
 	return all, nil
 }
 
-func getInterface(k *call) (any, error) {
-	for _, i := range k.node.interfaces() {
-		if i["iface"] == k.in["iface"] {
+func getInterface(k *api.Call) (any, error) {
+	for _, i := range interfacesOf(k.Node) {
+		if i["iface"] == k.In["iface"] {
 			delete(i, "iface")
 			return i, nil
 		}
@@ -172,28 +172,28 @@ func getInterface(k *call) (any, error) {
 	return nil, failure.OfParameter("iface", "interface does not exist")
 }
 
-func getTime(k *call) (any, error) {
-	zone := k.node.timezone()
-	_, offset := k.c.now.In(zone).Zone()
-	return map[string]any{"time": k.c.now.Unix(), "localtime": k.c.now.Unix() + int64(offset), "timezone": zone.String()}, nil
+func getTime(k *api.Call) (any, error) {
+	zone := timezoneOf(k.Node)
+	_, offset := k.World.Clock.In(zone).Zone()
+	return map[string]any{"time": k.World.Clock.Unix(), "localtime": k.World.Clock.Unix() + int64(offset), "timezone": zone.String()}, nil
 }
 
-func setTime(k *call) (any, error) {
-	if _, err := time.LoadLocation(k.in["timezone"]); err != nil || k.in["timezone"] == "" {
-		return nil, failure.New("timezone '%s' does not exist", k.in["timezone"])
+func setTime(k *api.Call) (any, error) {
+	if _, err := time.LoadLocation(k.In["timezone"]); err != nil || k.In["timezone"] == "" {
+		return nil, failure.New("timezone '%s' does not exist", k.In["timezone"])
 	}
-	k.node.zone = k.in["timezone"]
+	k.Node.Zone = k.In["timezone"]
 	return nil, nil
 }
 
-func (h *host) timezone() *time.Location {
-	if zone, err := time.LoadLocation(h.zone); err == nil {
+func timezoneOf(h *world.Node) *time.Location {
+	if zone, err := time.LoadLocation(h.Zone); err == nil {
 		return zone
 	}
 	return time.UTC
 }
 
-func getCPUs(*call) (any, error) {
+func getCPUs(*api.Call) (any, error) {
 	var all []any
 	for _, name := range params.CPUModels {
 		vendor := "default"
@@ -208,4 +208,6 @@ func getCPUs(*call) (any, error) {
 	return all, nil
 }
 
-func getMigrationAbilities(*call) (any, error) { return map[string]any{"has-dbus-vmstate": false}, nil }
+func getMigrationAbilities(*api.Call) (any, error) {
+	return map[string]any{"has-dbus-vmstate": false}, nil
+}

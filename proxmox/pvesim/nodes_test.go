@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // names are what a list's entries are called by a key.
@@ -19,7 +21,7 @@ func names(list any, key string) string {
 }
 
 func TestBridgesShowThemselvesToThoseWhoMayUseThem(t *testing.T) {
-	l := newLab(t, func(cfg *Config) { cfg.Hosts[0].Bridges = []string{"vmbr0", "vmbr1"} })
+	l := newLab(t, func(cfg *world.Config) { cfg.Hosts[0].Bridges = []string{"vmbr0", "vmbr1"} })
 	l.must("POST /access/users userid=auto@pve")
 	l.must("PUT /access/acl path=/sdn/zones/localnetwork/vmbr1 roles=PVESDNUser users=auto@pve")
 	for _, c := range []struct{ path, root, auto string }{
@@ -79,7 +81,7 @@ func TestListsAreSilentAboutWhatMayNotBeSeen(t *testing.T) {
 }
 
 func TestHostsKeepTheirTimeZones(t *testing.T) {
-	l := newLab(t, func(cfg *Config) { cfg.Start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) })
+	l := newLab(t, func(cfg *world.Config) { cfg.Start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) })
 	l.must("PUT /nodes/pve2/time timezone=Europe/Vienna")
 	for host, want := range map[string]float64{"pve1": 0, "pve2": 7200} {
 		at := l.must("GET /nodes/" + host + "/time").(map[string]any)
@@ -93,7 +95,7 @@ func TestHostsKeepTheirTimeZones(t *testing.T) {
 }
 
 func TestOlderReleasesTellLessInLists(t *testing.T) {
-	l := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	l := newLab(t, func(cfg *world.Config) { cfg.Release = "8.4.1" })
 	if e := l.find("GET /cluster/resources", "qemu/201"); e["mem"] == nil || e["memhost"] != nil {
 		t.Errorf("a machine is listed as %v", e)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func TestVerificationSaysWhatTheServerSays(t *testing.T) {
@@ -95,11 +96,11 @@ func TestBodiesInJSONAreReadAsTheServerReadsThem(t *testing.T) {
 		if err != nil {
 			got = []string{failure.From(err).Reason}
 		} else if in, err := params.Declare(`a?:int b?:bool l?:tag-list`).Verify(sent); err != nil {
-			for _, key := range sorted(failure.From(err).Errors) {
+			for _, key := range world.Sorted(failure.From(err).Errors) {
 				got = append(got, key+": "+failure.From(err).Errors[key])
 			}
 		} else {
-			for _, key := range sorted(in) {
+			for _, key := range world.Sorted(in) {
 				got = append(got, key+"="+in[key])
 			}
 		}

@@ -10,8 +10,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/accounts"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/ha"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/machines"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/storages"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // request is what a client asks, as it came over the wire.
@@ -23,7 +30,7 @@ type request struct {
 	encoding string // of the transfer
 	body     []byte
 	tooLarge bool // the body was not read
-	call     *call
+	call     *api.Call
 }
 
 // response is what a client is told.
@@ -43,19 +50,19 @@ const maxBody = 512 << 10
 
 // serve answers a request that has come to a host. What is checked first is what is told: a caller
 // who may not learns nothing about parameters, nor whether the thing exists.
-func (f *front) serve(p *process, entry *host, r *request) *response {
-	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
-	began := f.c.now
+func (f *front) serve(p *engine.Process, entry *world.Node, r *request) *response {
+	k := exchange{&api.Call{Caller: world.Caller{World: f.c.World}, Entry: entry, Process: p, Node: entry}}
+	began := f.c.Clock
 	formatter, path, answer := r.place()
 	if answer != nil {
 		return answer
 	}
-	r.call = k
-	if answer := k.exchange().beforeAnswering(r, path); answer != nil {
+	r.call = k.Call
+	if answer := k.beforeAnswering(r, path); answer != nil {
 		return answer
 	}
-	if err := k.exchange().admit(r, path); err != nil {
-		p.sleep(waitUnauthorized)
+	if err := k.admit(r, path); err != nil {
+		p.Sleep(world.WaitUnauthorized)
 		return bare(err)
 	}
 	if answer := r.refuseBody(path); answer != nil {
@@ -64,16 +71,16 @@ func (f *front) serve(p *process, entry *host, r *request) *response {
 	if formatter != "json" && formatter != "extjs" {
 		return plain(501, fmt.Sprintf("no formatter for uri %s, %s", path, formatter))
 	}
-	sent, answer := k.exchange().parameters(r)
+	sent, answer := k.parameters(r)
 	if answer != nil {
 		return answer
 	}
-	data, err := k.exchange().answer(r.method, path, sent)
+	data, err := k.answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
-		p.sleep(waitUnauthorized - f.c.now.Sub(began))
+		p.Sleep(world.WaitUnauthorized - f.c.Clock.Sub(began))
 	}
-	answer = k.exchange().format(formatter, data, err)
-	k.exchange().afterCode(answer)
+	answer = k.format(formatter, data, err)
+	k.afterCode(answer)
 	return answer
 }
 
@@ -113,7 +120,7 @@ func (k exchange) admit(r *request, path string) error {
 	if r.method != "POST" || m == nil {
 		return nil
 	}
-	return k.permit(may("/storage/{storage}", "Datastore.AllocateTemplate"), map[string]any{"storage": m[2]})
+	return k.Permit(api.May("/storage/{storage}", "Datastore.AllocateTemplate"), map[string]any{"storage": m[2]})
 }
 
 func plain(status int, text string) *response {
@@ -127,64 +134,60 @@ func bare(err error) *response {
 
 // answer finds the method and does what is between it and its code.
 func (k exchange) answer(method, path string, sent map[string]any) (any, error) {
-	r := routes().find(path, k.call)
+	r := routes().find(path, k.Call)
 	e := r.methods[method]
 	if e == nil {
 		return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
 	}
-	for name, value := range k.vars {
+	for name, value := range k.Vars {
 		if other, given := sent[name]; given && other != any(value) {
 			return nil, failure.OfParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
 		}
 		sent[name] = value
 	}
-	if e.notToken && k.byToken {
+	if e.NotToken && k.ByToken {
 		return nil, failure.Denied("URI '%s' not available with API token, need proper ticket.\n", path)
 	}
-	if !e.open {
-		if err := k.permit(e.may, sent); err != nil {
+	if !e.Open {
+		if err := k.Permit(e.May, sent); err != nil {
 			return nil, err
 		}
 	}
 	if err := k.goThere(e); err != nil {
 		return nil, err
 	}
-	if e.protected {
-		return k.occupyWorker(func(at *call) (any, error) { return at.exchange().run(e, sent) })
+	if e.Protected {
+		return k.occupyWorker(func(at *api.Call) (any, error) { return exchange{at}.run(e, sent) })
 	}
 	return k.run(e, sent)
 }
 
 // goThere passes the call on to the host that is named in the path.
-func (k exchange) goThere(e *endpoint) error {
-	name, named := k.vars["node"]
-	if !named || e.local || name == "localhost" || name == k.entry.Name {
+func (k exchange) goThere(e *api.Endpoint) error {
+	name, named := k.Vars["node"]
+	if !named || e.Local || name == "localhost" || name == k.Entry.Name {
 		return nil
 	}
-	h := k.c.host(name)
+	h := k.World.Node(name)
 	if h == nil {
-		return noSuchHost(name)
+		return api.NoSuchHost(name)
 	}
-	k.node = h
+	k.Node = h
 	return k.proxy(h)
 }
 
-func noSuchHost(name string) error {
-	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
-}
-
 // run verifies the parameters and runs the code.
-func (k exchange) run(e *endpoint, sent map[string]any) (any, error) {
-	in, err := e.schema.Verify(sent)
+func (k exchange) run(e *api.Endpoint, sent map[string]any) (any, error) {
+	in, err := e.Schema.Verify(sent)
 	if err != nil {
 		return nil, err
 	}
-	k.in = in
+	k.In = in
 	for _, value := range sent {
-		k.empty = k.empty || value == nil
+		k.Empty = k.Empty || value == nil
 	}
 	k.beforeCode(e)
-	return e.do(k.call)
+	return e.Do(k.Call)
 }
 
 // route is a place in the tree of paths.
@@ -192,25 +195,25 @@ type route struct {
 	fixed   map[string]*route
 	any     *route
 	name    string // of the variable that any stands for
-	methods map[string]*endpoint
+	methods map[string]*api.Endpoint
 }
 
 // routes is the tree of all endpoints, with their parameters read.
 var routes = sync.OnceValue(func() *route {
-	root := &route{fixed: map[string]*route{}, methods: map[string]*endpoint{}}
+	root := &route{fixed: map[string]*route{}, methods: map[string]*api.Endpoint{}}
 	for _, e := range endpoints() {
-		at, notation := root, e.in
-		for _, part := range segments(e.path) {
+		at, notation := root, e.In
+		for _, part := range segments(e.Path) {
 			at = at.child(part)
-			if name, is := variable(part); is && !strings.Contains(" "+e.in, " "+name+"?:") {
+			if name, is := variable(part); is && !strings.Contains(" "+e.In, " "+name+"?:") {
 				notation += " " + pathNotation(name)
 			}
 		}
-		if at.methods[e.method] != nil {
-			panic("pvesim: declared twice: " + e.method + " " + e.path)
+		if at.methods[e.Method] != nil {
+			panic("pvesim: declared twice: " + e.Method + " " + e.Path)
 		}
-		e.schema = params.Declare(notation)
-		at.methods[e.method] = &e
+		e.Schema = params.Declare(notation)
+		at.methods[e.Method] = &e
 	}
 	return root
 })
@@ -245,7 +248,7 @@ func (at *route) child(part string) *route {
 		next = at.any
 	}
 	if next == nil {
-		next = &route{fixed: map[string]*route{}, methods: map[string]*endpoint{}}
+		next = &route{fixed: map[string]*route{}, methods: map[string]*api.Endpoint{}}
 	}
 	if isVar {
 		at.any, at.name = next, name
@@ -257,16 +260,16 @@ func (at *route) child(part string) *route {
 
 // find is the place of a path, and sets the call's variables. A volume is all that is left of a
 // path.
-func (at *route) find(path string, k *call) *route {
-	k.vars = map[string]string{}
+func (at *route) find(path string, k *api.Call) *route {
+	k.Vars = map[string]string{}
 	parts := segments(path)
 	for i, part := range parts {
 		next := at.fixed[part]
 		if next == nil && at.any != nil {
 			next = at.any
-			k.vars[at.name] = part
+			k.Vars[at.name] = part
 			if at.name == "volume" {
-				k.vars[at.name] = strings.Join(parts[i:], "/")
+				k.Vars[at.name] = strings.Join(parts[i:], "/")
 				return next
 			}
 		}
@@ -277,3 +280,17 @@ func (at *route) find(path string, k *call) *route {
 	}
 	return at
 }
+
+// endpoints is the whole API.
+func endpoints() []api.Endpoint {
+	var all []api.Endpoint
+	for _, some := range [][]api.Endpoint{
+		accounts.Endpoints, loginEndpoints, indexEndpoints, clusterEndpoints, ha.Endpoints, nodeEndpoints, poolEndpoints, storages.Endpoints, taskEndpoints, machines.Endpoints,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// exchange is a call on its way in and out.
+type exchange struct{ *api.Call }

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -30,37 +33,30 @@ const (
 var noRoute = timing.Range{Min: 2 * time.Second, Max: 20 * time.Second}
 
 // proxy passes a call on to another host, and returns how that failed.
-func (k exchange) proxy(h *host) error {
-	if k.c.calls(k.entry, h) {
+func (k exchange) proxy(h *world.Node) error {
+	if k.World.Connects(k.Entry, h) {
 		return nil
 	}
-	reason, limit := "Connection timed out", waitProxy
-	if k.c.now.Sub(k.c.lost[[2]int{k.entry.id, h.id}]) >= arpExpires {
-		reason, limit = "No route to host", noRoute.Draw(k.c.rng("arp "+k.entry.Name))
+	reason, limit := "Connection timed out", world.WaitProxy
+	if k.World.Clock.Sub(k.World.Lost[[2]int{k.Entry.ID, h.ID}]) >= arpExpires {
+		reason, limit = "No route to host", noRoute.Draw(k.World.RNG("arp "+k.Entry.Name))
 	}
-	if k.p.wait(limit, func() bool { return k.c.calls(k.entry, h) }) {
+	if k.Process.Wait(limit, func() bool { return k.World.Connects(k.Entry, h) }) {
 		return nil
 	}
 	return &failure.Error{Status: 595, Reason: reason, Bare: true}
 }
 
-// worker is one of pvedaemon's.
-type worker struct {
-	line     []float64 // calls that wait in pveproxy for a connection to it, by their turns
-	underway int       // calls that it has been passed, that which it serves among them
-	busy     bool
-}
-
 // occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
 // long is told so, and the work goes on nonetheless, or is even begun later.
-func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
-	h := k.node
+func (k exchange) occupyWorker(work func(at *api.Call) (any, error)) (any, error) {
+	h := k.Node
 	waiting := 0
-	for _, w := range h.workers {
-		waiting += len(w.line)
+	for _, w := range h.Workers {
+		waiting += len(w.Line)
 	}
 	if waiting >= proxyLine {
-		k.p.sleep(waitBroken)
+		k.Process.Sleep(waitBroken)
 		return nil, &failure.Error{Status: 596, Reason: "Broken pipe", Bare: true}
 	}
 	w := k.daemonOf(h)
@@ -71,53 +67,45 @@ func (k exchange) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	var data any
 	var err error
 	done := false
-	at := *k.call
-	w.underway++
-	child := k.c.start(func(p *process) {
-		at.p = p
+	at := *k.Call
+	w.Underway++
+	child := k.World.Start(func(p *engine.Process) {
+		at.Process = p
 		defer func() {
-			w.underway--
-			delete(h.serving, p)
+			w.Underway--
+			delete(h.Serving, p)
 		}()
-		p.until(func() bool { return !w.busy })
-		w.busy = true
-		defer func() { w.busy = false }()
+		p.Until(func() bool { return !w.Busy })
+		w.Busy = true
+		defer func() { w.Busy = false }()
 		data, err = work(&at)
 		done = true
 	})
-	h.serving[child] = true
-	if !k.p.wait(waitProxy, func() bool { return done }) {
+	h.Serving[child] = true
+	if !k.Process.Wait(world.WaitProxy, func() bool { return done }) {
 		return nil, &failure.Error{Status: 596, Reason: "Connection timed out", Bare: true}
 	}
-	k.total = at.total
+	k.Total = at.Total
 	return data, err
 }
 
 // daemonOf is a worker that is idle, if there is one.
-func (k exchange) daemonOf(h *host) *worker {
-	idle := slices.DeleteFunc(slices.Clone(h.workers), func(w *worker) bool { return w.underway > 0 })
+func (k exchange) daemonOf(h *world.Node) *world.Worker {
+	idle := slices.DeleteFunc(slices.Clone(h.Workers), func(w *world.Worker) bool { return w.Underway > 0 })
 	if len(idle) == 0 {
-		idle = h.workers
+		idle = h.Workers
 	}
-	return idle[k.c.rng("connections to "+h.Name).IntN(len(idle))]
+	return idle[k.World.RNG("connections to "+h.Name).IntN(len(idle))]
 }
 
 // queue waits until pveproxy has a connection to the worker for the call. Its processes share their
 // calls out unevenly, so that no one knows who comes next.
-func (k exchange) queue(w *worker) {
-	if len(w.line) == 0 && w.underway < workerConnections {
+func (k exchange) queue(w *world.Worker) {
+	if len(w.Line) == 0 && w.Underway < workerConnections {
 		return
 	}
-	turn := k.c.rng("pveproxy").Float64()
-	w.line = append(w.line, turn)
-	defer func() { w.line = slices.DeleteFunc(w.line, func(t float64) bool { return t == turn }) }()
-	k.p.until(func() bool { return w.underway < workerConnections && slices.Min(w.line) == turn })
-}
-
-// restartWorkers gives a host workers that have nothing to do.
-func (h *host) restartWorkers() {
-	h.workers = nil
-	for range daemonWorkers {
-		h.workers = append(h.workers, &worker{})
-	}
+	turn := k.World.RNG("pveproxy").Float64()
+	w.Line = append(w.Line, turn)
+	defer func() { w.Line = slices.DeleteFunc(w.Line, func(t float64) bool { return t == turn }) }()
+	k.Process.Until(func() bool { return w.Underway < workerConnections && slices.Min(w.Line) == turn })
 }

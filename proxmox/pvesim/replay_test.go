@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
@@ -432,7 +434,7 @@ func (p *player) orders(lines ...string) {
 		if upid == "" {
 			continue
 		}
-		if t := p.await(upid); t == nil || t.exit != "OK" {
+		if t := p.await(upid); t == nil || t.Exit != "OK" {
 			p.Errorf("to bring the cluster into its state, %s: %+v", line, t)
 		}
 	}
@@ -447,8 +449,8 @@ func (p *player) ordered(token, line string, in int) {
 // with the time that it took.
 func (p *player) together(lines ...string) []timed {
 	answers := make([]timed, len(lines))
-	p.c.with(func() {
-		began := p.c.now
+	p.c.With(func() {
+		began := p.c.Clock
 		for i, line := range lines {
 			verb, path, _ := strings.Cut(line, " ")
 			path, form, _ := strings.Cut(path, "?")
@@ -461,9 +463,9 @@ func (p *player) together(lines ...string) []timed {
 				r.body = []byte(form)
 				r.header.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
-			p.c.start(func(proc *process) {
-				answer := p.c.serve(proc, p.c.host(p.entry), r)
-				answers[i] = timed{answer, p.c.now.Sub(began)}
+			p.c.Start(func(proc *engine.Process) {
+				answer := p.c.serve(proc, p.c.Node(p.entry), r)
+				answers[i] = timed{answer, p.c.Clock.Sub(began)}
 			})
 		}
 	})
@@ -482,11 +484,11 @@ type timed struct {
 }
 
 // find is a task of the emulator.
-func (p *player) find(upid string) (found *task) {
-	p.c.with(func() {
-		for _, h := range p.c.hosts {
-			for _, t := range h.tasks {
-				if t.upid == upid {
+func (p *player) find(upid string) (found *world.Task) {
+	p.c.With(func() {
+		for _, h := range p.c.Nodes {
+			for _, t := range h.Tasks {
+				if t.UPID == upid {
 					found = t
 				}
 			}
@@ -496,14 +498,14 @@ func (p *player) find(upid string) (found *task) {
 }
 
 // await lets time pass until a task is over, and returns it.
-func (p *player) await(upid string) *task {
+func (p *player) await(upid string) *world.Task {
 	t := p.find(upid)
 	if t == nil {
 		return nil
 	}
 	for range 12000 {
 		over := false
-		p.c.with(func() { over = !t.running() })
+		p.c.With(func() { over = !t.Running() })
 		if over {
 			break
 		}

@@ -13,14 +13,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // busy is a cluster with something of everything in it.
 func busy(t testing.TB) (*Cluster, []string) {
-	c := newCluster(t, func(cfg *Config) {
-		cfg.Storages = append(cfg.Storages, Storage{Name: "local", Type: "dir", Total: 1 << 40, Content: []string{"images", "iso", "snippets"}})
-		cfg.VMs = []VM{
+	c := newCluster(t, func(cfg *world.Config) {
+		cfg.Storages = append(cfg.Storages, world.Storage{Name: "local", Type: "dir", Total: 1 << 40, Content: []string{"images", "iso", "snippets"}})
+		cfg.VMs = []world.VM{
 			{ID: 100, Host: "pve1", Template: true, Storage: "shared", Disk: 1 << 30, Pool: "workers"},
 			{ID: 101, Host: "pve1", Running: true, Storage: "local", Disk: 1 << 30},
 			{ID: 102, Host: "pve2", Storage: "shared", Disk: 1 << 30, Config: map[string]string{"agent": "1"}},
@@ -45,7 +47,7 @@ var likely = []string{
 }
 
 // drawn is a request for one of the calls that there are, with parameters that fit now and then.
-func drawn(t *rapid.T, all []*endpoint) *http.Request {
+func drawn(t *rapid.T, all []*api.Endpoint) *http.Request {
 	e := rapid.SampledFrom(all).Draw(t, "endpoint")
 	value := func(p *params.Param) string {
 		if p != nil && len(p.Enum) > 0 && rapid.Bool().Draw(t, "fits") {
@@ -53,16 +55,16 @@ func drawn(t *rapid.T, all []*endpoint) *http.Request {
 		}
 		return rapid.SampledFrom(likely).Draw(t, "value")
 	}
-	path := templateVariable.ReplaceAllStringFunc(e.path, func(v string) string { return url.PathEscape(value(e.schema.LookUp(v[1 : len(v)-1]))) })
+	path := api.TemplateVariable.ReplaceAllStringFunc(e.Path, func(v string) string { return url.PathEscape(value(e.Schema.LookUp(v[1 : len(v)-1]))) })
 	form := url.Values{}
-	for _, name := range e.schema.Order {
-		p := e.schema.LookUp(name)
-		if strings.Contains(e.path, "{"+name+"}") || p != nil && p.Optional && rapid.IntRange(0, 5).Draw(t, "leave") > 0 {
+	for _, name := range e.Schema.Order {
+		p := e.Schema.LookUp(name)
+		if strings.Contains(e.Path, "{"+name+"}") || p != nil && p.Optional && rapid.IntRange(0, 5).Draw(t, "leave") > 0 {
 			continue
 		}
 		form.Add(name+rapid.SampledFrom([]string{"", "", "", "0"}).Draw(t, "number"), value(p))
 	}
-	req, err := http.NewRequest(e.method, "https://pve1:8006/api2/"+rapid.SampledFrom([]string{"json", "json", "extjs"}).Draw(t, "form")+path, nil)
+	req, err := http.NewRequest(e.Method, "https://pve1:8006/api2/"+rapid.SampledFrom([]string{"json", "json", "extjs"}).Draw(t, "form")+path, nil)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -78,7 +80,7 @@ func drawn(t *rapid.T, all []*endpoint) *http.Request {
 		}
 		text, kind = string(body), "application/json"
 	}
-	if e.method == "GET" || e.method == "DELETE" {
+	if e.Method == "GET" || e.Method == "DELETE" {
 		req.URL.RawQuery = form.Encode()
 		return req
 	}
@@ -89,8 +91,8 @@ func drawn(t *rapid.T, all []*endpoint) *http.Request {
 
 // Whatever is asked is answered: in bounded time, with a status that the server has, and in JSON.
 func TestEveryRequestIsAnswered(t *testing.T) {
-	all := slices.DeleteFunc(declaredEndpoints(), func(e *endpoint) bool {
-		return e.path == "/nodes/{node}/status" && e.method == "POST" // after which no one answers
+	all := slices.DeleteFunc(declaredEndpoints(), func(e *api.Endpoint) bool {
+		return e.Path == "/nodes/{node}/status" && e.Method == "POST" // after which no one answers
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		c, credentials := busy(t)
@@ -146,7 +148,7 @@ func FuzzConnection(f *testing.F) {
 		go func() {
 			defer close(ended)
 			defer func() { _ = server.Close() }()
-			c.converse(patient{server}, c.hosts[0])
+			c.converse(patient{server}, c.Nodes[0])
 		}()
 		answered := make(chan string)
 		go func() {

@@ -7,231 +7,77 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
-	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
-
-// report is what pvestatd of a host tells all hosts about itself, every ten seconds. It is saved as
-// it is.
-type report struct {
-	At       time.Time              `json:"at"`
-	Node     nodeReport             `json:"node"`
-	Guests   map[int]guestReport    `json:"guests"`
-	Storages map[string]spaceReport `json:"storages"`
-}
-
-type nodeReport struct {
-	Uptime  int64   `json:"uptime"`
-	CPU     float64 `json:"cpu"`
-	MaxCPU  int     `json:"maxcpu"`
-	Mem     int64   `json:"mem"`
-	MaxMem  int64   `json:"maxmem"`
-	Disk    int64   `json:"disk"` // of the root file system
-	MaxDisk int64   `json:"maxdisk"`
-}
-
-type guestReport struct {
-	At       time.Time `json:"at"`
-	Name     string    `json:"name"`
-	Status   string    `json:"status"`
-	Template bool      `json:"template"`
-	Uptime   int64     `json:"uptime"`
-	CPU      float64   `json:"cpu"`
-	MaxCPU   int       `json:"maxcpu"`
-	Mem      int64     `json:"mem"`
-	MaxMem   int64     `json:"maxmem"`
-	MaxDisk  int64     `json:"maxdisk"`
-}
-
-type spaceReport struct {
-	Used  int64 `json:"used"`
-	Total int64 `json:"total"`
-}
-
-// reports is what hosts know of each other.
-type reports struct{ c *Cluster }
-
-// begin lets everybody have heard from everybody, for the cluster has been running for a day.
-func (rs *reports) begin() {
-	rs.c.agree()
-	for _, h := range rs.c.hosts {
-		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(rs.c.rng("pvestatd " + h.Name))
-		h.tells = rs.c.now.Add(phase)
-		rs.broadcast(h)
-	}
-	for _, h := range rs.c.hosts {
-		rs.goOn(h)
-	}
-}
-
-// goOn starts what goes on on a host by itself: pvestatd, which says how it is doing.
-func (rs *reports) goOn(h *host) {
-	rs.c.start(func(p *process) {
-		for {
-			p.sleep(h.tells.Sub(rs.c.now))
-			h.tells = rs.c.now.Add(broadcastEvery)
-			if h.up && rs.c.faults.Active("freeze resources", "on", h.Name) == nil {
-				rs.broadcast(h)
-			}
-		}
-	})
-}
-
-// broadcast lets a host tell all that it reaches how it is doing.
-func (rs *reports) broadcast(h *host) {
-	r := rs.report(h)
-	for _, other := range rs.c.hosts {
-		if h.reaches(other) {
-			other.heard[h] = r
-		}
-	}
-}
-
-// last is what a host was told last by another, unless that is too long ago to count.
-func (rs *reports) last(h, by *host) *report {
-	if r := h.heard[by]; r != nil && rs.c.now.Sub(r.At) <= broadcastExpires {
-		return r
-	}
-	return nil
-}
-
-func (rs *reports) report(h *host) *report {
-	r := &report{At: rs.c.now, Guests: rs.guestsOn(h), Storages: map[string]spaceReport{}}
-	r.Node = rs.nodeNumbers(h, r.Guests)
-	for name, s := range rs.c.storages {
-		if s.on(h) && !s.disabled() {
-			r.Storages[name] = spaceReport{s.used(h), s.Total}
-		}
-	}
-	return r
-}
-
-// guestsOn are the numbers of a host's virtual machines.
-func (rs *reports) guestsOn(h *host) map[int]guestReport {
-	all := map[int]guestReport{}
-	for id, m := range rs.c.vms {
-		if m.host == h {
-			all[id] = rs.guestNumbers(m)
-		}
-	}
-	return all
-}
-
-// nodeNumbers are a host's own. What its virtual machines use counts as used.
-func (rs *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
-	n := nodeReport{
-		Uptime: seconds(rs.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: rs.rootSize(),
-	}
-	for _, id := range sorted(guests) { // for sums of fractions depend on their order
-		g := guests[id]
-		n.Mem += g.Mem
-		n.CPU += g.CPU * float64(g.MaxCPU) / float64(h.CPUs)
-	}
-	n.CPU, n.Mem = min(n.CPU, 1), min(n.Mem, n.MaxMem)
-	return n
-}
-
-// What a host has and uses besides its virtual machines.
-const (
-	hostMemory = 2 << 30
-	rootUsed   = 8 << 30
-	idleCPU    = 0.01
-)
-
-// rootSize is what a host's root file system has: the storage local, if there is one, is a folder
-// of it.
-func (rs *reports) rootSize() int64 {
-	if s := rs.c.storages["local"]; s != nil {
-		return s.Total
-	}
-	return 256 << 30
-}
-
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }
-
-// guestNumbers are a virtual machine's own.
-func (rs *reports) guestNumbers(m *vm) guestReport {
-	g := guestReport{
-		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
-		MaxDisk: vmconf.SizeOf(m.Conf[vmconf.BootDrive(m.Conf)]),
-	}
-	if m.running() {
-		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
-		g.CPU, g.Mem = m.usage()
-	}
-	return g
-}
 
 // getResources lists what there is in the cluster, as the host that is asked knows it: which
 // virtual machines there are and where, at once, and how they are doing, as their hosts have told.
 // What somebody may not see is omitted, without a word.
-func getResources(k *call) (any, error) {
+func getResources(k *api.Call) (any, error) {
 	all := []any{}
-	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
-	if !k.in.Has("type") {
-		all = append(all, k.poolEntries()...)
+	wanted := func(kind string) bool { return !k.In.Has("type") || k.In["type"] == kind }
+	if !k.In.Has("type") {
+		all = append(all, view{k}.poolEntries()...)
 	}
 	if wanted("vm") {
-		all = append(all, k.guestEntries()...)
+		all = append(all, view{k}.guestEntries()...)
 	}
 	if wanted("node") {
-		for _, h := range k.c.hosts {
-			e := k.nodeEntry(h)
+		for _, h := range k.World.Nodes {
+			e := view{k}.nodeEntry(h)
 			e["cgroup-mode"] = 2
-			if k.c.maintained(h) {
+			if k.World.Maintained(h) {
 				e["hastate"] = "maintenance"
 			}
 			all = append(all, e)
 		}
 	}
 	if wanted("storage") {
-		all = append(all, k.storageEntries()...)
+		all = append(all, view{k}.storageEntries()...)
 	}
-	if wanted("sdn") && k.c.access.May(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
-		for _, h := range k.c.hosts {
-			all = append(all, k.zoneEntry(h))
+	if wanted("sdn") && k.World.Access.May(k.Who, "/sdn/zones/localnetwork", "SDN.Audit") {
+		for _, h := range k.World.Nodes {
+			all = append(all, view{k}.zoneEntry(h))
 		}
 	}
 	return all, nil
 }
 
 // view is what a caller is shown of the cluster by the host that is asked.
-type view struct {
-	caller
-	entry *host
-}
+type view struct{ *api.Call }
 
-func (k *view) poolEntries() []any {
+func (k view) poolEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.access.Pools) {
-		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
+	for _, name := range world.Sorted(k.World.Access.Pools) {
+		if k.World.Access.May(k.Who, "/pool/"+name, "Pool.Audit") {
 			all = append(all, map[string]any{"id": "/pool/" + name, "pool": name, "type": "pool"})
 		}
 	}
 	return all
 }
 
-func (k *view) guestEntries() []any {
+func (k view) guestEntries() []any {
 	pools := map[int]string{}
-	for _, name := range sorted(k.c.access.Pools) {
-		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
-			for id := range k.c.access.Pools[name].Vms {
+	for _, name := range world.Sorted(k.World.Access.Pools) {
+		if k.World.Access.May(k.Who, "/pool/"+name, "Pool.Audit") {
+			for id := range k.World.Access.Pools[name].Vms {
 				pools[id] = name
 			}
 		}
 	}
 	var all []any
-	guests := k.c.guests(k.entry)
-	for _, id := range sorted(guests) {
-		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
+	guests := k.World.Guests(k.Entry)
+	for _, id := range world.Sorted(guests) {
+		if k.World.Access.May(k.Who, world.VMPath(id), "VM.Audit") {
 			all = append(all, k.guestEntry(id, guests[id], pools[id]))
 		}
 	}
 	return all
 }
 
-func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
-	g, told := k.told(id, at.host)
+func (k view) guestEntry(id int, at world.GuestPlace, pool string) json.RawMessage {
+	g, told := k.told(id, at.Host)
 	var o object
 	if told {
 		o.fraction("cpu", g.CPU)
@@ -239,21 +85,21 @@ func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 		o.whole("diskread", 0)
 		o.whole("diskwrite", 0)
 	}
-	o.unlessEmpty("hastate", k.c.ha.state(id))
+	o.unlessEmpty("hastate", k.World.HA.State(id))
 	o.text("id", "qemu/"+strconv.Itoa(id))
-	o.unlessEmpty("lock", at.lock)
+	o.unlessEmpty("lock", at.Lock)
 	if told {
 		k.guestSizes(&o, &g)
 		o.text("name", g.Name)
 		o.whole("netin", 0)
 		o.whole("netout", 0)
 	}
-	o.text("node", at.host.Name)
+	o.text("node", at.Host.Name)
 	o.unlessEmpty("pool", pool)
 	o.text("status", cmp.Or(g.Status, "unknown"))
-	o.unlessEmpty("tags", at.tags)
+	o.unlessEmpty("tags", at.Tags)
 	if told {
-		o.whole("template", int64(number(g.Template)))
+		o.whole("template", int64(world.Number(g.Template)))
 	}
 	o.text("type", "qemu")
 	if told {
@@ -263,24 +109,24 @@ func (k *view) guestEntry(id int, at guestPlace, pool string) json.RawMessage {
 	return o.end()
 }
 
-func (k *view) guestSizes(o *object, g *guestReport) {
+func (k view) guestSizes(o *object, g *world.GuestReport) {
 	o.whole("maxcpu", int64(g.MaxCPU))
 	o.whole("maxdisk", g.MaxDisk)
 	o.whole("maxmem", g.MaxMem)
 	o.whole("mem", g.Mem)
-	if k.c.since("9.0") {
+	if k.World.Since("9.0") {
 		o.whole("memhost", g.Mem)
 	}
 }
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old
 // one may have been the last to speak of it.
-func (k *view) told(id int, at *host) (guestReport, bool) {
-	var g guestReport
+func (k view) told(id int, at *world.Node) (world.GuestReport, bool) {
+	var g world.GuestReport
 	var newest time.Time
 	told := false
-	for _, h := range append([]*host{at}, k.c.hosts...) {
-		r := k.c.last(k.entry, h)
+	for _, h := range append([]*world.Node{at}, k.World.Nodes...) {
+		r := k.World.Last(k.Entry, h)
 		if r == nil || !r.At.After(newest) {
 			continue
 		}
@@ -291,15 +137,15 @@ func (k *view) told(id int, at *host) (guestReport, bool) {
 	return g, told
 }
 
-func (k *view) storageEntries() []any {
+func (k view) storageEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.storages) {
-		s := k.c.storages[name]
-		if !k.c.access.May(k.who, "/storage/"+name, "Datastore.Audit") {
+	for _, name := range world.Sorted(k.World.Storages) {
+		s := k.World.Storages[name]
+		if !k.World.Access.May(k.Who, "/storage/"+name, "Datastore.Audit") {
 			continue
 		}
-		for _, h := range k.c.hosts {
-			if !s.on(h) || s.disabled() {
+		for _, h := range k.World.Nodes {
+			if !s.On(h) || s.Disabled() {
 				continue
 			}
 			all = append(all, k.storageEntry(s, h))
@@ -308,10 +154,10 @@ func (k *view) storageEntries() []any {
 	return all
 }
 
-func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
-	var space spaceReport
+func (k view) storageEntry(s *world.Store, h *world.Node) json.RawMessage {
+	var space world.SpaceReport
 	told := false
-	if r := k.c.last(k.entry, h); r != nil {
+	if r := k.World.Last(k.Entry, h); r != nil {
 		space, told = r.Storages[s.Name]
 	}
 	var o object
@@ -325,7 +171,7 @@ func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
 	}
 	o.text("node", h.Name)
 	o.text("plugintype", s.Type)
-	o.whole("shared", int64(number(s.Shared)))
+	o.whole("shared", int64(world.Number(s.Shared)))
 	o.text("status", map[bool]string{false: "unknown", true: "available"}[told])
 	o.text("storage", s.Name)
 	o.text("type", "storage")
@@ -333,8 +179,8 @@ func (k *view) storageEntry(s *storage, h *host) json.RawMessage {
 }
 
 // zoneEntry is the network zone that every host has.
-func (k *view) zoneEntry(h *host) map[string]any {
-	if !k.c.since("9.0") {
+func (k view) zoneEntry(h *world.Node) map[string]any {
+	if !k.World.Since("9.0") {
 		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
 	}
 	return map[string]any{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -27,14 +28,14 @@ var timesOfRig = timing.Machine{
 }
 
 // newRig is a cluster of three hosts with a template on shared storage and one on each host's own.
-func newRig(t testing.TB, change func(*Config)) *rig {
-	c := newCluster(t, func(cfg *Config) {
+func newRig(t testing.TB, change func(*world.Config)) *rig {
+	c := newCluster(t, func(cfg *world.Config) {
 		cfg.Times = timesOfRig
-		cfg.Storages = []Storage{
+		cfg.Storages = []world.Storage{
 			{Name: "shared", Type: "nfs", Shared: true, Total: 1 << 40}, {Name: "local", Type: "dir", Total: 1 << 38},
 			{Name: "thin", Type: "lvmthin", Total: 1 << 38, Content: []string{"images"}},
 		}
-		cfg.VMs = []VM{
+		cfg.VMs = []world.VM{
 			{ID: 9000, Host: "pve1", Template: true, Storage: "local", Disk: 8 << 30, Config: map[string]string{
 				"name": "tmpl", "agent": "1", "ide2": "local:cloudinit", "tags": "base", "onboot": "1",
 			}},
@@ -89,11 +90,11 @@ func (r *rig) refused(line, status string) {
 }
 
 // start is a call that starts a task.
-func (r *rig) start(line string) *task {
+func (r *rig) start(line string) *world.Task {
 	r.Helper()
 	upid, _ := r.must(line).(string)
-	for _, h := range r.hosts {
-		if t := h.task(upid); t != nil {
+	for _, h := range r.Nodes {
+		if t := h.Task(upid); t != nil {
 			return t
 		}
 	}
@@ -102,21 +103,21 @@ func (r *rig) start(line string) *task {
 }
 
 // ends lets time pass until a task is over, and wants it to end so.
-func (r *rig) ends(t *task, exit string) {
+func (r *rig) ends(t *world.Task, exit string) {
 	r.Helper()
 	for range 3600 {
-		if !t.running() {
+		if !t.Running() {
 			break
 		}
 		r.Advance(time.Second)
 	}
-	if t.exit != exit {
-		r.Errorf("%s of %s ended %q, want %q\n%s", t.kind, t.id, t.exit, exit, strings.Join(t.log, "\n"))
+	if t.Exit != exit {
+		r.Errorf("%s of %s ended %q, want %q\n%s", t.Kind, t.ID, t.Exit, exit, strings.Join(t.Log, "\n"))
 	}
 }
 
 // does starts a task and wants it to succeed.
-func (r *rig) does(line string) *task {
+func (r *rig) does(line string) *world.Task {
 	r.Helper()
 	t := r.start(line)
 	r.ends(t, "OK")
@@ -137,26 +138,26 @@ func (c *Cluster) wrongs() []string {
 	bad := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	busy := map[int]bool{}
 	idle := true
-	for _, h := range c.hosts {
-		for _, t := range h.tasks {
-			if t.running() {
+	for _, h := range c.Nodes {
+		for _, t := range h.Tasks {
+			if t.Running() {
 				idle = false
 				var id int
-				_, _ = fmt.Sscan(t.id, &id)
+				_, _ = fmt.Sscan(t.ID, &id)
 				busy[id] = true
 			}
 		}
 	}
-	for _, id := range c.vmIDs(nil) {
-		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].Conf["lock"] != "", bad)
+	for _, id := range c.VMIDs(nil) {
+		c.wrongsOf(c.VMs[id], busy[id] || c.VMs[id].Conf["lock"] != "", bad)
 	}
 	pooled := map[int]string{}
-	for _, name := range sorted(c.access.Pools) {
-		for id := range c.access.Pools[name].Vms {
+	for _, name := range world.Sorted(c.Access.Pools) {
+		for id := range c.Access.Pools[name].Vms {
 			if pooled[id] != "" {
 				bad("VM %d is in pools %s and %s", id, pooled[id], name)
 			}
-			if pooled[id] = name; c.vms[id] == nil {
+			if pooled[id] = name; c.VMs[id] == nil {
 				bad("pool %s has VM %d, which is not there", name, id)
 			}
 		}
@@ -167,23 +168,23 @@ func (c *Cluster) wrongs() []string {
 	return all
 }
 
-func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
+func (c *Cluster) wrongsOf(m *world.Guest, busy bool, bad func(string, ...any)) {
 	for _, volid := range append(vmconf.VolumesOf(m.Conf), discsOf(m.Conf)...) {
-		if _, v := c.volume(m.host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
-			bad("VM %d names volume %s, which is not there", m.id, volid)
+		if _, v := c.Volume(m.Host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
+			bad("VM %d names volume %s, which is not there", m.ID, volid)
 		}
 	}
-	if m.running() != (m.pid != 0) {
-		bad("VM %d is %s with process %d", m.id, m.state, m.pid)
+	if m.Running() != (m.PID != 0) {
+		bad("VM %d is %s with process %d", m.ID, m.State, m.PID)
 	}
-	if m.agent && !m.running() {
-		bad("the agent of VM %d answers, and it does not run", m.id)
+	if m.Agent && !m.Running() {
+		bad("the agent of VM %d answers, and it does not run", m.ID)
 	}
-	if m.Template() && m.running() {
-		bad("template %d runs", m.id)
+	if m.Template() && m.Running() {
+		bad("template %d runs", m.ID)
 	}
-	if !m.host.up && m.running() {
-		bad("VM %d runs on %s, which is down", m.id, m.host.Name)
+	if !m.Host.Up && m.Running() {
+		bad("VM %d runs on %s, which is down", m.ID, m.Host.Name)
 	}
 }
 
@@ -200,43 +201,43 @@ func discsOf(conf map[string]string) []string {
 // wrongsAtRest are what must not be when no task is at work: volumes that no one owns, and locks
 // that somebody holds.
 func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
-	for _, h := range c.hosts {
-		for id, l := range h.files {
-			if l.held || l.shared != 0 {
+	for _, h := range c.Nodes {
+		for id, l := range h.Files {
+			if l.Held || l.Shared != 0 {
 				bad("%s holds the lock of VM %d", h.Name, id)
 			}
 		}
 	}
-	for _, name := range sorted(c.storages) {
-		s := c.storages[name]
-		for place, l := range s.locks {
-			if l.held {
+	for _, name := range world.Sorted(c.Storages) {
+		s := c.Storages[name]
+		for place, l := range s.Locks {
+			if l.Held {
 				bad("the lock of %s at %q is held", name, place)
 			}
 		}
-		for place, all := range s.volumes {
+		for place, all := range s.Volumes {
 			for _, v := range all {
 				c.wrongsOfVolume(s, place, v, bad)
 			}
 		}
 	}
-	for _, id := range c.vmIDs(nil) {
-		if lock := c.vms[id].Conf["lock"]; lock != "" && lock != "suspended" {
+	for _, id := range c.VMIDs(nil) {
+		if lock := c.VMs[id].Conf["lock"]; lock != "" && lock != "suspended" {
 			bad("VM %d is locked (%s), and nobody is at work on it", id, lock)
 		}
 	}
 }
 
-func (c *Cluster) wrongsOfVolume(s *storage, place string, v *volume, bad func(string, ...any)) {
-	if v.parent != "" && s.volumes[place][v.parent] == nil {
-		bad("%s:%s is a clone of %s, which is not there", s.Name, v.name, v.parent)
+func (c *Cluster) wrongsOfVolume(s *world.Store, place string, v *world.Volume, bad func(string, ...any)) {
+	if v.Parent != "" && s.Volumes[place][v.Parent] == nil {
+		bad("%s:%s is a clone of %s, which is not there", s.Name, v.Name, v.Parent)
 	}
-	if v.content != "images" {
+	if v.Content != "images" {
 		return
 	}
-	m := c.vms[v.vmid]
-	if m == nil || place != "" && m.host.Name != place {
-		bad("%s:%s at %q belongs to VM %d, which is not there", s.Name, v.name, place, v.vmid)
+	m := c.VMs[v.VMID]
+	if m == nil || place != "" && m.Host.Name != place {
+		bad("%s:%s at %q belongs to VM %d, which is not there", s.Name, v.Name, place, v.VMID)
 		return
 	}
 	named := vmconf.VolumesOf(m.Effective())
@@ -244,8 +245,8 @@ func (c *Cluster) wrongsOfVolume(s *storage, place string, v *volume, bad func(s
 	for _, snap := range m.Snaps {
 		named = append(named, vmconf.VolumesOf(snap.Conf)...)
 	}
-	if !slices.Contains(named, s.volid(v)) {
-		bad("%s:%s belongs to VM %d, which does not name it", s.Name, v.name, v.vmid)
+	if !slices.Contains(named, s.VolID(v)) {
+		bad("%s:%s belongs to VM %d, which does not name it", s.Name, v.Name, v.VMID)
 	}
 }
 

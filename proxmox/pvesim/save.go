@@ -6,7 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // savedFormat is what a saved cluster begins with. A file of another format is refused.
@@ -16,7 +19,7 @@ const savedFormat = "plimsoll/pvesim/1"
 // being served are lost, as if the daemons had been restarted, and so are tasks that run.
 type savedCluster struct {
 	Format   string            `json:"format"`
-	Config   Config            `json:"config"`
+	Config   world.Config      `json:"config"`
 	Began    time.Time         `json:"began"`
 	Now      time.Time         `json:"now"`
 	Until    time.Time         `json:"agreeUntil"` // zero if the hosts agree on who is there
@@ -34,34 +37,25 @@ type savedCluster struct {
 }
 
 type savedHost struct {
-	Host     Host               `json:"host"`
-	ID       int                `json:"id"`
-	IP       string             `json:"ip"`
-	Up       bool               `json:"up"`
-	Island   int                `json:"island"`
-	Members  []string           `json:"members"`
-	Known    map[int]savedPlace `json:"known"` // null with the majority
-	Heard    map[string]*report `json:"heard"`
-	Tasks    []savedTask        `json:"tasks"`
-	PIDs     int                `json:"pids"`
-	Since    time.Time          `json:"since"`
-	Zone     string             `json:"zone"`
-	Tells    time.Time          `json:"tells"`
-	Returns  time.Time          `json:"returns"`
-	Follows  time.Time          `json:"follows"`
-	Starting bool               `json:"starting"`
+	Host     world.Host               `json:"host"`
+	ID       int                      `json:"id"`
+	IP       string                   `json:"ip"`
+	Up       bool                     `json:"up"`
+	Island   int                      `json:"island"`
+	Members  []string                 `json:"members"`
+	Known    map[int]savedPlace       `json:"known"` // null with the majority
+	Heard    map[string]*world.Report `json:"heard"`
+	Tasks    []world.Task             `json:"tasks"`
+	PIDs     int                      `json:"pids"`
+	Since    time.Time                `json:"since"`
+	Zone     string                   `json:"zone"`
+	Tells    time.Time                `json:"tells"`
+	Returns  time.Time                `json:"returns"`
+	Follows  time.Time                `json:"follows"`
+	Starting bool                     `json:"starting"`
 }
 
 type savedPlace struct{ Host, Tags, Lock string }
-
-type savedTask struct {
-	UPID, Kind, ID, User, Token string
-	PID                         int
-	PStart                      int64
-	Start, End                  time.Time
-	Exit                        string
-	Log                         []string
-}
 
 type savedGuest struct {
 	ID         int                `json:"id"`
@@ -70,7 +64,7 @@ type savedGuest struct {
 	Pending    map[string]*string `json:"pending"`
 	Forced     map[string]bool    `json:"forced"`
 	Made       map[string]string  `json:"made"`
-	Snapshots  []savedSnapshot    `json:"snapshots"`
+	Snapshots  []vmconf.Snapshot  `json:"snapshots"`
 	State      string             `json:"state"`
 	Since      time.Time          `json:"since"`
 	PID        int                `json:"pid"`
@@ -84,25 +78,15 @@ type savedGuest struct {
 	Firewall   map[string]string  `json:"firewall"`
 }
 
-type savedSnapshot struct {
-	Name, Description, Parent, State string
-	At                               time.Time
-	Conf                             map[string]string
-}
-
 type savedStorage struct {
-	Storage Storage           `json:"storage"`
+	Storage world.Storage     `json:"storage"`
 	Conf    map[string]string `json:"conf"`
 	Volumes []savedVolume     `json:"volumes"`
 }
 
 type savedVolume struct {
-	Place, Name, Content, Format string
-	Size                         int64
-	VMID                         int
-	At                           time.Time
-	Parent, Guest, Notes         string
-	Data                         []byte
+	Place string
+	world.Volume
 }
 
 type savedPool struct {
@@ -118,7 +102,7 @@ type savedHA struct {
 	Rules     map[string]map[string]string `json:"rules"`
 	Ordinal   int                          `json:"ordinal"`
 	Services  map[string]savedService      `json:"services"`
-	Wishes    []haWish                     `json:"wishes"`
+	Wishes    []world.Wish                 `json:"wishes"`
 	Master    string                       `json:"master"`
 	Stamp     time.Time                    `json:"stamp"`
 	Away      map[string]time.Time         `json:"away"`
@@ -152,7 +136,7 @@ type savedLink struct {
 func (c *Cluster) Save(w io.Writer) error {
 	var text []byte
 	var err error
-	c.with(func() { text, err = json.MarshalIndent(c.saved(), "", "\t") })
+	c.With(func() { text, err = json.MarshalIndent(c.saved(), "", "\t") })
 	if err != nil {
 		return err
 	}
@@ -162,126 +146,115 @@ func (c *Cluster) Save(w io.Writer) error {
 
 func (c *Cluster) saved() savedCluster {
 	s := savedCluster{
-		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.now, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
-		Injected: c.faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
+		Format: savedFormat, Config: c.Config, Began: c.Began, Now: c.Clock, Access: c.Access.Saved(), Options: c.Options, HA: saveHA(c.HA),
+		Injected: c.Faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
 	}
-	if c.moving {
-		s.Until = c.until
+	if c.Moving {
+		s.Until = c.Until
 	}
-	for _, h := range c.hosts {
-		s.Hosts = append(s.Hosts, h.saved(c.now))
+	for _, h := range c.Nodes {
+		s.Hosts = append(s.Hosts, saveHost(h, c.Clock))
 	}
-	for _, id := range sorted(c.vms) {
-		s.Guests = append(s.Guests, c.vms[id].saved(c.now))
+	for _, id := range world.Sorted(c.VMs) {
+		s.Guests = append(s.Guests, savedVM(c.VMs[id], c.Clock))
 	}
-	for _, name := range sorted(c.storages) {
-		s.Storages = append(s.Storages, c.storages[name].saved())
+	for _, name := range world.Sorted(c.Storages) {
+		s.Storages = append(s.Storages, saveStorage(c.Storages[name]))
 	}
-	for _, name := range sorted(c.access.Pools) {
-		p := c.access.Pools[name]
-		s.Pools = append(s.Pools, savedPool{name, p.Comment, sorted(p.Vms), sorted(p.Storages)})
+	for _, name := range world.Sorted(c.Access.Pools) {
+		p := c.Access.Pools[name]
+		s.Pools = append(s.Pools, savedPool{name, p.Comment, world.Sorted(p.Vms), world.Sorted(p.Storages)})
 	}
-	for _, f := range c.afoot {
-		s.Faults = append(s.Faults, savedFault{f.String(), f.Number, f.Since, f.On, f.acts, f.Seen, f.Struck})
+	for _, f := range c.Afoot {
+		s.Faults = append(s.Faults, savedFault{f.String(), f.Number, f.Since, f.On, f.Acts, f.Seen, f.Struck})
 	}
-	for _, from := range c.hosts {
-		for _, to := range c.hosts {
-			if since, is := c.lost[[2]int{from.id, to.id}]; is {
-				s.Lost = append(s.Lost, savedLink{from.id, to.id, since})
+	for _, from := range c.Nodes {
+		for _, to := range c.Nodes {
+			if since, is := c.Lost[[2]int{from.ID, to.ID}]; is {
+				s.Lost = append(s.Lost, savedLink{from.ID, to.ID, since})
 			}
 		}
 	}
-	for name, pcg := range c.chance {
+	for name, pcg := range c.Chance {
 		s.Chance[name], _ = pcg.MarshalBinary() // it never fails
 	}
 	return s
 }
 
-func (h *host) saved(now time.Time) savedHost {
+func saveHost(h *world.Node, now time.Time) savedHost {
 	s := savedHost{
-		Host: h.Host, ID: h.id, IP: h.ip, Up: h.up, Island: h.island, Members: []string{}, Heard: map[string]*report{}, Tasks: []savedTask{},
-		PIDs: h.pids, Since: h.since, Zone: h.zone, Tells: h.tells, Returns: h.returns, Follows: h.follows, Starting: h.starting,
+		Host: h.Host, ID: h.ID, IP: h.IP, Up: h.Up, Island: h.Island, Members: []string{}, Heard: map[string]*world.Report{}, Tasks: []world.Task{},
+		PIDs: h.PIDs, Since: h.Since, Zone: h.Zone, Tells: h.Tells, Returns: h.Returns, Follows: h.Follows, Starting: h.Starting,
 	}
-	for other := range h.members {
+	for other := range h.Members {
 		s.Members = append(s.Members, other.Name)
 	}
 	slices.Sort(s.Members)
-	if h.known != nil {
+	if h.Known != nil {
 		s.Known = map[int]savedPlace{}
-		for id, at := range h.known {
-			s.Known[id] = savedPlace{at.host.Name, at.tags, at.lock}
+		for id, at := range h.Known {
+			s.Known[id] = savedPlace{at.Host.Name, at.Tags, at.Lock}
 		}
 	}
-	for by, r := range h.heard {
+	for by, r := range h.Heard {
 		s.Heard[by.Name] = r
 	}
-	for _, t := range h.tasks {
-		s.Tasks = append(s.Tasks, t.saved(now))
+	for _, t := range h.Tasks {
+		s.Tasks = append(s.Tasks, saveTask(t, now))
 	}
 	return s
 }
 
-// saved is a task as it is found after a restart: one that ran has not come to its end.
-func (t *task) saved(now time.Time) savedTask {
-	s := savedTask{
-		UPID: t.upid, Kind: t.kind, ID: t.id, User: t.user, Token: t.token, PID: t.pid, PStart: t.pstart, Start: t.start, End: t.end,
-		Exit: t.exit, Log: t.log,
-	}
-	if t.running() {
+// saveTask is a task as it is found after a restart: one that ran has not come to its end.
+func saveTask(t *world.Task, now time.Time) world.Task {
+	s := *t
+	if t.Running() {
 		s.Exit, s.End = "unexpected status", now
 	}
 	return s
 }
 
-func (m *vm) saved(now time.Time) savedGuest {
+func savedVM(m *world.Guest, now time.Time) savedGuest {
 	s := savedGuest{
-		ID: m.id, Host: m.host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.state, Since: m.since,
-		PID: m.pid, Awake: m.awake, Agent: m.agent, Boots: m.boots, Execs: m.execs, Files: m.files, Firewall: m.fw,
+		ID: m.ID, Host: m.Host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.State, Since: m.Since,
+		PID: m.PID, Awake: m.Awake, Agent: m.Agent, Boots: m.Boots, Execs: m.Execs, Files: m.Files, Firewall: m.Firewall,
+		Snapshots: m.Snaps,
 	}
-	for _, of := range m.Snaps {
-		s.Snapshots = append(s.Snapshots, savedSnapshot{of.Name, of.Description, of.Parent, of.State, of.At, of.Conf})
+	if m.Seed != nil {
+		s.Seed = &[3][]byte{m.Seed.User, m.Seed.Network, m.Seed.Meta}
 	}
-	if m.seed != nil {
-		s.Seed = &[3][]byte{m.seed.user, m.seed.network, m.seed.meta}
-	}
-	if m.guest != nil && !m.awake {
-		s.BootsUntil = m.guest.wake
-		if m.guest.ready != nil { // it waits to be resumed
-			s.BootsUntil = now
-		}
+	if m.Guest != nil && !m.Awake {
+		s.BootsUntil = m.Guest.Wakes(now)
 	}
 	return s
 }
 
-func (s *storage) saved() savedStorage {
-	out := savedStorage{Storage: s.Storage, Conf: s.conf, Volumes: []savedVolume{}}
-	for _, place := range sorted(s.volumes) {
-		for _, name := range sorted(s.volumes[place]) {
-			v := s.volumes[place][name]
-			out.Volumes = append(out.Volumes, savedVolume{
-				place, name, v.content, v.format, v.size, v.vmid, v.at, v.parent, v.guest, v.notes, v.data,
-			})
+func saveStorage(s *world.Store) savedStorage {
+	out := savedStorage{Storage: s.Storage, Conf: s.Conf, Volumes: []savedVolume{}}
+	for _, place := range world.Sorted(s.Volumes) {
+		for _, name := range world.Sorted(s.Volumes[place]) {
+			out.Volumes = append(out.Volumes, savedVolume{place, *s.Volumes[place][name]})
 		}
 	}
 	return out
 }
 
-// saved is without moves that are under way: their tasks do not come to their end.
-func (a *ha) saved() savedHA {
+// saveHA is without moves that are under way: their tasks do not come to their end.
+func saveHA(a *world.HA) savedHA {
 	s := savedHA{
-		Resources: a.resources, Groups: a.groups, Rules: a.rules, Ordinal: a.ordinal, Services: map[string]savedService{}, Stamp: a.stamp,
-		Away: a.away, Next: a.next, Awake: a.p != nil, Wishes: append([]haWish{}, a.wishes...),
+		Resources: a.Resources, Groups: a.Groups, Rules: a.Rules, Ordinal: a.Ordinal, Services: map[string]savedService{}, Stamp: a.Stamp,
+		Away: a.Away, Next: a.Next, Awake: a.Process != nil, Wishes: append([]world.Wish{}, a.Wishes...),
 	}
-	if a.master != nil {
-		s.Master = a.master.Name
+	if a.Master != nil {
+		s.Master = a.Master.Name
 	}
-	for sid, of := range a.services {
-		to := savedService{Host: of.host.Name, State: of.state, Fails: of.fails}
+	for sid, of := range a.Services {
+		to := savedService{Host: of.Host.Name, State: of.State, Fails: of.Fails}
 		switch {
-		case of.state == "migrate":
+		case of.State == "migrate":
 			to.State = "started"
-		case of.goal != nil:
-			to.Goal = of.goal.Name
+		case of.Goal != nil:
+			to.Goal = of.Goal.Name
 		}
 		s.Services[sid] = to
 	}

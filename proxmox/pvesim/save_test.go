@@ -13,8 +13,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func (l *lab) save() string {
@@ -28,7 +30,7 @@ func (l *lab) save() string {
 
 func (l *lab) load(text string) *lab {
 	l.Helper()
-	c, err := Load(strings.NewReader(text), Config{})
+	c, err := Load(strings.NewReader(text), world.Config{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -96,15 +98,15 @@ func TestWhatIsLoadedIsWhatWasSaved(t *testing.T) {
 // underWay reports whether there are tasks or guests that a saved cluster does not go on with.
 func (l *lab) underWay() bool {
 	is := false
-	l.with(func() {
-		for _, h := range l.hosts {
-			is = is || slices.ContainsFunc(h.tasks, (*task).running)
+	l.With(func() {
+		for _, h := range l.Nodes {
+			is = is || slices.ContainsFunc(h.Tasks, (*world.Task).Running)
 		}
-		for _, m := range l.vms {
-			is = is || m.guest != nil && m.awake
+		for _, m := range l.VMs {
+			is = is || m.Guest != nil && m.Awake
 		}
-		for _, s := range l.ha.services {
-			is = is || s.state == "migrate" || s.state == "started" && !l.vms[301].running()
+		for _, s := range l.HA.Services {
+			is = is || s.State == "migrate" || s.State == "started" && !l.VMs[301].Running()
 		}
 	})
 	return is
@@ -113,15 +115,15 @@ func (l *lab) underWay() bool {
 // goesOn is what a cluster has come to, without what only looks at the time.
 func (l *lab) goesOn() string {
 	var b strings.Builder
-	l.with(func() {
-		for _, id := range sorted(l.vms) {
-			m := l.vms[id]
-			fmt.Fprintln(&b, id, m.host.Name, m.state, m.awake, m.agent, m.boots, m.Conf["lock"], m.Conf["tags"], len(m.Snaps))
+	l.With(func() {
+		for _, id := range world.Sorted(l.VMs) {
+			m := l.VMs[id]
+			fmt.Fprintln(&b, id, m.Host.Name, m.State, m.Awake, m.Agent, m.Boots, m.Conf["lock"], m.Conf["tags"], len(m.Snaps))
 		}
-		for _, h := range l.hosts {
-			fmt.Fprintln(&b, h.Name, h.up, l.quorate(h), len(h.tasks), len(h.heard))
-			for _, t := range h.tasks {
-				fmt.Fprintln(&b, t.upid, t.exit)
+		for _, h := range l.Nodes {
+			fmt.Fprintln(&b, h.Name, h.Up, l.Quorate(h), len(h.Tasks), len(h.Heard))
+			for _, t := range h.Tasks {
+				fmt.Fprintln(&b, t.UPID, t.Exit)
 			}
 		}
 	})
@@ -151,7 +153,7 @@ func TestAGuestBootsOnWhereItWas(t *testing.T) {
 	l.Advance(10 * time.Second)
 	back := l.load(l.save())
 	booted := time.Time{}
-	back.OnBoot(func(b Boot) { booted = b.At })
+	back.OnBoot(func(b world.Boot) { booted = b.At })
 	before := back.Now()
 	back.Advance(time.Minute)
 	if took := booted.Sub(before); took < 8*time.Second || took > 12*time.Second {
@@ -170,7 +172,7 @@ func TestSavedClustersAreReadStrictly(t *testing.T) {
 		`"Speed": 0|"speed": 0`: ``,
 	} {
 		from, to, _ := strings.Cut(change, "|")
-		_, err := Load(strings.NewReader(strings.ReplaceAll(text, from, to)), Config{})
+		_, err := Load(strings.NewReader(strings.ReplaceAll(text, from, to)), world.Config{})
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", change, err)
@@ -178,7 +180,7 @@ func TestSavedClustersAreReadStrictly(t *testing.T) {
 			t.Errorf("%s: %v, want %s", change, err, want)
 		}
 	}
-	if _, err := Load(strings.NewReader(text[:len(text)/2]), Config{}); err == nil {
+	if _, err := Load(strings.NewReader(text[:len(text)/2]), world.Config{}); err == nil {
 		t.Error("half a file is loaded")
 	}
 }
@@ -186,33 +188,33 @@ func TestSavedClustersAreReadStrictly(t *testing.T) {
 // notSaved are the fields that are not saved, and why. A field that is added must be saved, or are
 // here.
 var notSaved = map[string]string{
-	"machines.onBoot": "set anew", "machines.onHalt": "set anew", "front.onCall": "set anew", "front.made": "of calls that are over", "engine.mu": "of this process",
+	"machines.onBoot": "set anew", "machines.onHalt": "set anew", "machines.startVM": "set anew", "front.onCall": "set anew", "front.made": "of calls that are over", "engine.mu": "of this process",
 	"engine.speed": "given anew", "engine.born": "of this process", "engine.procs": "started again by resume", "engine.idle": "of this process", "engine.wall": "of this process",
 	"engine.kick": "of this process", "engine.over": "of this process", "wiring.changes": "of this process", "wiring.parted": "follows from the faults",
-	"host.certificate": "of this process", "host.serving": "calls are lost", "host.workers": "calls are lost", "host.files": "who held a lock is gone",
-	"task.host": "follows from where it is saved", "task.p": "it has ended", "task.interrupted": "it has ended", "task.faults": "it has ended",
-	"storage.locks": "who held a lock is gone", "storage.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
-	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults", "ha.c": "the cluster", "wiring.c": "the cluster", "datacenter.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
-	"front.c": "the cluster", "vm.config": "saved field by field",
+	"node.certificate": "of this process", "node.serving": "calls are lost", "node.workers": "calls are lost", "node.files": "who held a lock is gone",
+
+	"store.locks": "who held a lock is gone", "store.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
+	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "world.afoot": "saved as faults", "hA.round": "set anew", "hA.world": "the cluster", "wiring.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
+	"front.c": "the cluster", "guest.config": "saved field by field",
 	"fault.p": "started again by resume", "service.goal": "as it stands", "access.known": "follows from the release", "access.pools": "saved beside",
 	"access.lost": "follows from the faults",
 }
 
 func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {
 	saved := map[string]string{ // how fields that are called otherwise there are called
-		"cluster.cfg": "Config", "machines.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
-		"vm.fw": "Firewall", "ha.p": "Awake", "volume.vmid": "VMID", "user.about": "About", "pool.vms": "Guests", "injected.fault": "Line", "injected.since": "Put", "set.all": "Faults", "set.put": "Injected", "set.seed": "Config",
-		"access.acl": "ACL", "storage.storage": "Storage", "host.host": "Host",
+		"world.nodes": "Hosts", "engine.clock": "Now", "machines.vMs": "Guests", "wiring.moving": "Until", "node.known": "Known", "guest.guest": "BootsUntil", "config.snaps": "Snapshots",
+		"guest.fw": "Firewall", "hA.process": "Awake", "user.about": "About", "pool.vms": "Guests", "injected.fault": "Line", "injected.since": "Put", "set.all": "Faults", "set.put": "Injected", "set.seed": "Config",
+		"access.acl": "ACL", "store.storage": "Storage", "node.host": "Host",
 	}
 	for _, pair := range [][2]any{
-		{Cluster{}, savedCluster{}}, {engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {datacenter{}, savedCluster{}}, {machines{}, savedCluster{}}, {stores{}, savedCluster{}}, {front{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
-		{vmconf.Snapshot{}, savedSnapshot{}}, {task{}, savedTask{}}, {storage{}, savedStorage{}}, {volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
-		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {ha{}, savedHA{}}, {service{}, savedService{}}, {fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
+		{world.World{}, savedCluster{}}, {engine.Engine{}, savedCluster{}}, {world.Wiring{}, savedCluster{}}, {world.Machines{}, savedCluster{}}, {world.Stores{}, savedCluster{}}, {front{}, savedCluster{}}, {world.Node{}, savedHost{}}, {world.Guest{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
+		{world.Store{}, savedStorage{}}, {access.Pool{}, savedPool{}},
+		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {world.HA{}, savedHA{}}, {world.Service{}, savedService{}}, {world.Fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
 	} {
 		of, in := reflect.TypeOf(pair[0]), reflect.TypeOf(pair[1])
 		for i := range of.NumField() {
 			name := uncapitalised(of.Name()) + "." + uncapitalised(of.Field(i).Name)
-			if notSaved[name] != "" || of == reflect.TypeFor[Cluster]() && of.Field(i).Anonymous {
+			if notSaved[name] != "" || of == reflect.TypeFor[world.World]() && of.Field(i).Anonymous {
 				continue
 			}
 			to := saved[name]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -24,14 +25,14 @@ type scene struct {
 }
 
 // alone is the host that the first recordings were made of.
-func alone() Config {
+func alone() world.Config {
 	second := func(s float64) timing.Range {
 		d := time.Duration(s * float64(time.Second))
 		return timing.Range{Min: d, Max: d}
 	}
-	return Config{
-		Hosts: []Host{{Name: "pve1", CPUs: 2, Memory: 25276502016}},
-		Storages: []Storage{{
+	return world.Config{
+		Hosts: []world.Host{{Name: "pve1", CPUs: 2, Memory: 25276502016}},
+		Storages: []world.Storage{{
 			Name: "local", Type: "dir", Total: 270553174016, Used: 30 << 30,
 			Content: []string{"rootdir", "iso", "vztmpl", "images", "backup", "snippets"},
 		}},
@@ -41,11 +42,11 @@ func alone() Config {
 }
 
 // three is the cluster that it later became part of.
-func three() Config {
+func three() world.Config {
 	cfg := alone()
 	cfg.Name = "lab"
 	for _, name := range []string{"pve2", "pve3"} {
-		cfg.Hosts = append(cfg.Hosts, Host{Name: name, CPUs: 2, Memory: 25276502016})
+		cfg.Hosts = append(cfg.Hosts, world.Host{Name: name, CPUs: 2, Memory: 25276502016})
 	}
 	return cfg
 }
@@ -200,9 +201,9 @@ const lin1 = "POST /nodes/pve1/qemu/9000/clone?newid=310&name=lin-1&description=
 func deaf(id int) func(p *player) {
 	return func(p *player) {
 		settled(p)
-		p.c.with(func() {
-			if m := p.c.vms[id]; m != nil {
-				m.agent = false
+		p.c.With(func() {
+			if m := p.c.VMs[id]; m != nil {
+				m.Agent = false
 			}
 		})
 	}
@@ -251,12 +252,12 @@ var fixes = map[int]fix{
 	329: {"the recorder waited until the list told of the machine", func(p *player) { p.until("qemu/401", "stopped") }},
 	331: {"the recorder waited until the list told that the machine runs", func(p *player) { p.until("qemu/401", "running") }},
 	340: {"the test bed's bridge was in no file that Proxmox VE reads", func(p *player) {
-		p.c.with(func() { p.c.host("pve1").Bridges = nil })
+		p.c.With(func() { p.c.Node("pve1").Bridges = nil })
 	}},
 	391: {"the test bed's QEMU did not resize the disk of a machine that runs, and no end of a task was kept", func(p *player) {
 		p.c.Advance(2 * time.Second)
-		p.c.with(func() {
-			m := p.c.vms[312]
+		p.c.With(func() {
+			m := p.c.VMs[312]
 			if m == nil {
 				return
 			}
@@ -446,7 +447,7 @@ func (p *player) crowd(d *differences, r *reference.Record) {
 	}
 	// The real processes shared their work out unevenly: a round of waiting more or less, or a
 	// fifth.
-	if (last - longest).Abs() > max(waitAgent+time.Second, longest/5) {
+	if (last - longest).Abs() > max(world.WaitAgent+time.Second, longest/5) {
 		d.add("time", "the last was answered after %s, recorded %s", last, longest)
 	}
 	for i, name := range []string{"config_get", "version", "status_current"} {

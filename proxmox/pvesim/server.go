@@ -23,6 +23,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Limits of a connection. They are kept by the wall clock, as the client's are.
@@ -36,7 +38,7 @@ const (
 // closed. The API is spoken over TLS alone; who speaks plain HTTP is told where to go. A host that
 // is down hangs up.
 func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error {
-	h := c.host(hostName)
+	h := c.Node(hostName)
 	if h == nil {
 		return fmt.Errorf("host: must be one of the cluster's, was %q", hostName)
 	}
@@ -45,12 +47,12 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 	}
 	cfg = cfg.Clone()
 	cfg.NextProtos = []string{"http/1.1"}
-	c.with(func() { h.certificate = Fingerprint(cfg.Certificates[0]) })
+	c.With(func() { h.Certificate = Fingerprint(cfg.Certificates[0]) })
 	served := make(chan struct{})
 	defer close(served)
 	go func() {
 		select {
-		case <-c.over:
+		case <-c.Over:
 			_ = l.Close()
 		case <-served:
 		}
@@ -68,10 +70,10 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 }
 
 // welcome finds out whether a client speaks TLS.
-func (f *front) welcome(conn net.Conn, h *host, cfg *tls.Config) {
+func (f *front) welcome(conn net.Conn, h *world.Node, cfg *tls.Config) {
 	defer func() { _ = conn.Close() }()
 	up := false
-	f.c.with(func() { up = h.up })
+	f.c.With(func() { up = h.Up })
 	if !up {
 		return
 	}
@@ -95,7 +97,7 @@ func (f *front) welcome(conn net.Conn, h *host, cfg *tls.Config) {
 type patient struct{ net.Conn }
 
 func (p patient) Read(b []byte) (int, error) {
-	_ = p.SetReadDeadline(time.Now().Add(keepAliveIdle))
+	_ = p.SetReadDeadline(time.Now().Add(world.KeepAliveIdle))
 	return p.Conn.Read(b)
 }
 
@@ -127,9 +129,9 @@ func (f *front) redirect(w io.Writer, r *bufio.Reader) {
 }
 
 // converse answers one request after the other on a connection.
-func (f *front) converse(conn net.Conn, h *host) {
+func (f *front) converse(conn net.Conn, h *world.Node) {
 	r := bufio.NewReader(conn)
-	for left := keepAliveCalls - 1; left >= 0; left-- {
+	for left := world.KeepAliveCalls - 1; left >= 0; left-- {
 		req, proto, answer := readHead(r)
 		if req == nil {
 			return
@@ -360,9 +362,9 @@ func colons(b []byte) string {
 }
 
 // fingerprint is that of the certificate that a host is served with, or would be.
-func (f *front) fingerprint(h *host) string {
-	if h.certificate != "" {
-		return h.certificate
+func fingerprint(c *world.World, h *world.Node) string {
+	if h.Certificate != "" {
+		return h.Certificate
 	}
-	return colons(f.c.access.Sign("certificate of " + h.Name))
+	return colons(c.Access.Sign("certificate of " + h.Name))
 }

@@ -116,7 +116,7 @@ func talk(t *testing.T, c *Cluster) (net.Conn, *bufio.Reader) {
 	client, server := net.Pipe()
 	go func() {
 		defer func() { _ = server.Close() }()
-		c.converse(patient{server}, c.hosts[0])
+		c.converse(patient{server}, c.Nodes[0])
 	}()
 	t.Cleanup(func() { _ = client.Close() })
 	return client, bufio.NewReader(client)

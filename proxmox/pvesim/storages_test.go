@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // upload sends a file to a storage, through the host that is asked.
@@ -67,9 +69,9 @@ func TestUploadedDiscsAreWhereTheyWereSent(t *testing.T) {
 }
 
 func TestUploadsAreRefusedWithTheServersWords(t *testing.T) {
-	l := newLab(t, func(cfg *Config) {
-		cfg.Storages = append(cfg.Storages, Storage{Name: "thin", Type: "lvmthin", Total: 1 << 40, Content: []string{"images"}},
-			Storage{Name: "disks", Type: "dir", Total: 1 << 40, Content: []string{"images"}})
+	l := newLab(t, func(cfg *world.Config) {
+		cfg.Storages = append(cfg.Storages, world.Storage{Name: "thin", Type: "lvmthin", Total: 1 << 40, Content: []string{"images"}},
+			world.Storage{Name: "disks", Type: "dir", Total: 1 << 40, Content: []string{"images"}})
 	})
 	sum := "checksum=00"
 	for _, c := range []struct{ storage, name, want string }{
@@ -103,8 +105,8 @@ func TestUploadsAreRefusedWithTheServersWords(t *testing.T) {
 }
 
 func TestStoragesAreListedAsFarAsTheyAreOfUse(t *testing.T) {
-	l := newLab(t, func(cfg *Config) {
-		cfg.Storages = append(cfg.Storages, Storage{Name: "two", Type: "dir", Hosts: []string{"pve2"}, Total: 1 << 40, Content: []string{"backup"}})
+	l := newLab(t, func(cfg *world.Config) {
+		cfg.Storages = append(cfg.Storages, world.Storage{Name: "two", Type: "dir", Hosts: []string{"pve2"}, Total: 1 << 40, Content: []string{"backup"}})
 	})
 	for _, c := range []struct{ path, want string }{
 		{"/nodes/pve1/storage", "local shared"},

@@ -5,133 +5,115 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
 const shownFinished = 25
 
-// How a task is ended: it is asked to, looked at once a second, and killed if it does not listen.
-const (
-	endLooks  = time.Second
-	endLimits = 5
-)
-
-var taskEndpoints = []endpoint{
-	{method: "GET", path: "/cluster/tasks", may: anybody, do: getClusterTasks},
+var taskEndpoints = []api.Endpoint{
+	{Method: "GET", Path: "/cluster/tasks", May: api.Anybody, Do: getClusterTasks},
 	{
-		method: "GET", path: "/nodes/{node}/tasks", may: anybody, do: getTasks,
-		in: `errors?:bool limit?:int[0..] since?:int source?:enum(archive,active,all) start?:int[0..]
+		Method: "GET", Path: "/nodes/{node}/tasks", May: api.Anybody, Do: getTasks,
+		In: `errors?:bool limit?:int[0..] since?:int source?:enum(archive,active,all) start?:int[0..]
 			statusfilter?:task-status-type-list typefilter?:str until?:int userfilter?:str vmid?:vmid`,
 	},
-	{method: "GET", path: "/nodes/{node}/tasks/{upid}", may: anybody, local: true, do: index("name", "log status")},
-	{method: "DELETE", path: "/nodes/{node}/tasks/{upid}", may: anybody, protected: true, do: deleteTask},
+	{Method: "GET", Path: "/nodes/{node}/tasks/{upid}", May: api.Anybody, Local: true, Do: api.Index("name", "log status")},
+	{Method: "DELETE", Path: "/nodes/{node}/tasks/{upid}", May: api.Anybody, Protected: true, Do: deleteTask},
 	{
-		method: "GET", path: "/nodes/{node}/tasks/{upid}/log", may: anybody, protected: true, do: getTaskLog,
-		in: "download?:bool limit?:int[0..] start?:int[0..]",
+		Method: "GET", Path: "/nodes/{node}/tasks/{upid}/log", May: api.Anybody, Protected: true, Do: getTaskLog,
+		In: "download?:bool limit?:int[0..] start?:int[0..]",
 	},
-	{method: "GET", path: "/nodes/{node}/tasks/{upid}/status", may: anybody, protected: true, do: getTaskStatus},
+	{Method: "GET", Path: "/nodes/{node}/tasks/{upid}/status", May: api.Anybody, Protected: true, Do: getTaskStatus},
 }
 
 var upidText = regexp.MustCompile(`^UPID:[a-zA-Z0-9][a-zA-Z0-9-]*:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8,9}:[0-9A-Fa-f]{8}:[^:\s]+:[^:\s]*:[^:\s]+:$`)
 
-// upid is the UPID that the call is about.
-func (k *call) upid() (string, error) {
-	upid := k.in["upid"]
+// taskNamed is the UPID that the call is about.
+func taskNamed(k *api.Call) (string, error) {
+	upid := k.In["upid"]
 	if !upidText.MatchString(upid) {
 		return "", failure.OfParameter("upid", "unable to parse worker upid")
 	}
 	return upid, nil
 }
 
-// task looks up the call's task on the host that answers.
-func (h *host) task(upid string) *task {
-	for _, t := range h.tasks {
-		if t.upid == upid {
-			return t
-		}
-	}
-	return nil
-}
-
 // ofTask is the task that the call is about. Those of others are only for who may see the host's,
 // or what priv says.
-func (k *call) ofTask(priv string) (*task, error) {
-	upid, err := k.upid()
+func ofTask(k *api.Call, priv string) (*world.Task, error) {
+	upid, err := taskNamed(k)
 	if err != nil {
 		return nil, err
 	}
-	t := k.node.task(upid)
+	t := k.Node.Task(upid)
 	if t == nil {
 		return nil, failure.OfParameter("upid", "no such task")
 	}
-	if t.user != k.who.User {
-		return t, k.job().all("/nodes/"+k.node.Name, priv)
+	if t.User != k.Who.User {
+		return t, k.Errand().All("/nodes/"+k.Node.Name, priv)
 	}
 	return t, nil
 }
 
-// about is what every list says of a task.
-func (t *task) about() map[string]any {
-	a := map[string]any{"upid": t.upid, "node": t.host.Name, "type": t.kind, "id": t.id, "user": t.user, "starttime": t.start.Unix()}
-	if t.token != "" {
-		a["tokenid"] = t.token
+// aboutTask is what every list says of a task.
+func aboutTask(t *world.Task) map[string]any {
+	a := map[string]any{"upid": t.UPID, "node": t.Host.Name, "type": t.Kind, "id": t.ID, "user": t.User, "starttime": t.Start.Unix()}
+	if t.Token != "" {
+		a["tokenid"] = t.Token
 	}
 	return a
 }
 
-// failed reports whether a task has not come to a good end. Warnings are one.
-func (t *task) failed() bool { return t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS: ") }
-
-// outcome is how a task's end is classified.
-func (t *task) outcome() string {
+// outcomeOf is how a task's end is classified.
+func outcomeOf(t *world.Task) string {
 	switch {
-	case t.running():
+	case t.Running():
 		return ""
-	case t.exit == "OK":
+	case t.Exit == "OK":
 		return "ok"
-	case !t.failed():
+	case !t.Failed():
 		return "warning"
-	case t.exit == "unexpected status":
+	case t.Exit == "unexpected status":
 		return "unknown"
 	}
 	return "error"
 }
 
-func getTaskStatus(k *call) (any, error) {
-	t, err := k.ofTask("Sys.Audit")
+func getTaskStatus(k *api.Call) (any, error) {
+	t, err := ofTask(k, "Sys.Audit")
 	if err != nil {
 		return nil, err
 	}
-	a := t.about()
-	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "running"
-	if !t.running() {
-		a["status"], a["exitstatus"] = "stopped", t.exit
+	a := aboutTask(t)
+	a["pid"], a["pstart"], a["status"] = t.PID, t.PStart, "running"
+	if !t.Running() {
+		a["status"], a["exitstatus"] = "stopped", t.Exit
 	}
 	return a, nil
 }
 
-func getTaskLog(k *call) (any, error) {
-	upid, err := k.upid()
+func getTaskLog(k *api.Call) (any, error) {
+	upid, err := taskNamed(k)
 	if err != nil {
 		return nil, err
 	}
 	lines := []string{"unable to open file - No such file or directory"}
-	if t := k.node.task(upid); t != nil {
-		if t.user != k.who.User {
-			if err := k.job().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
+	if t := k.Node.Task(upid); t != nil {
+		if t.User != k.Who.User {
+			if err := k.Errand().All("/nodes/"+k.Node.Name, "Sys.Audit"); err != nil {
 				return nil, err
 			}
 		}
-		if lines = t.log; len(lines) == 0 {
+		if lines = t.Log; len(lines) == 0 {
 			lines = []string{"no content"}
 		}
 	}
 	total := len(lines)
-	k.total = &total
-	from, most := k.in.Int("start", 0), k.in.Int("limit", 50)
+	k.Total = &total
+	from, most := k.In.Int("start", 0), k.In.Int("limit", 50)
 	if most == 0 { // which is all
 		most = total
 	}
@@ -144,131 +126,109 @@ func getTaskLog(k *call) (any, error) {
 
 // taskFilter is which tasks are asked for.
 type taskFilter struct {
-	k            *call
+	k            *api.Call
 	all          bool // not only the caller's own
 	since, until int64
 	outcomes     []string
 }
 
-func (f *taskFilter) wants(t *task) bool {
-	in := f.k.in
+func (f *taskFilter) wants(t *world.Task) bool {
+	in := f.k.In
 	switch {
-	case !f.all && t.user != f.k.who.User,
-		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
-		in.Has("typefilter") && t.kind != in["typefilter"],
-		in.Has("vmid") && t.id != in["vmid"],
-		in.Is("errors") && (t.running() || t.exit == "OK"),
-		in.Has("since") && t.start.Unix() < f.since,
-		in.Has("until") && t.start.Unix() > f.until,
-		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, t.outcome()):
+	case !f.all && t.User != f.k.Who.User,
+		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.By()), strings.ToLower(in["userfilter"])),
+		in.Has("typefilter") && t.Kind != in["typefilter"],
+		in.Has("vmid") && t.ID != in["vmid"],
+		in.Is("errors") && (t.Running() || t.Exit == "OK"),
+		in.Has("since") && t.Start.Unix() < f.since,
+		in.Has("until") && t.Start.Unix() > f.until,
+		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, outcomeOf(t)):
 		return false
 	}
 	return true
 }
 
-// owner is the user or the token that has started a task.
-func (t *task) owner() string {
-	if t.token != "" {
-		return t.user + "!" + t.token
-	}
-	return t.user
-}
-
-func getTasks(k *call) (any, error) {
+func getTasks(k *api.Call) (any, error) {
 	f := &taskFilter{
-		k: k, all: k.c.access.May(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
-		since: int64(k.in.Int("since", 0)), until: int64(k.in.Int("until", 0)),
+		k: k, all: k.World.Access.May(k.Who, "/nodes/"+k.Node.Name, "Sys.Audit"), outcomes: k.In.List("statusfilter"),
+		since: int64(k.In.Int("since", 0)), until: int64(k.In.Int("until", 0)),
 	}
-	source := k.in.Or("source", "archive")
-	var found []*task
-	for _, t := range newestFirst(k.node.tasks) {
-		if (source == "all" || (source == "active") == t.running()) && f.wants(t) {
+	source := k.In.Or("source", "archive")
+	var found []*world.Task
+	for _, t := range newestFirst(k.Node.Tasks) {
+		if (source == "all" || (source == "active") == t.Running()) && f.wants(t) {
 			found = append(found, t)
 		}
 	}
 	if n := len(found); n > 0 {
-		k.total = &n
+		k.Total = &n
 	}
-	from := min(k.in.Int("start", 0), len(found))
-	most := k.in.Int("limit", 50)
+	from := min(k.In.Int("start", 0), len(found))
+	most := k.In.Int("limit", 50)
 	shown := []any{}
 	for _, t := range found[from:min(len(found), from+most)] {
-		shown = append(shown, t.listed())
+		shown = append(shown, listedTask(t))
 	}
 	return shown, nil
 }
 
 // newestFirst puts tasks in the order of their ends: those that run come first.
-func newestFirst(tasks []*task) []*task {
+func newestFirst(tasks []*world.Task) []*world.Task {
 	sorted := slices.Clone(tasks)
-	slices.SortStableFunc(sorted, func(a, b *task) int {
+	slices.SortStableFunc(sorted, func(a, b *world.Task) int {
 		switch {
-		case a.running() != b.running():
-			return map[bool]int{true: -1, false: 1}[a.running()]
-		case !a.end.Equal(b.end):
-			return b.end.Compare(a.end)
+		case a.Running() != b.Running():
+			return map[bool]int{true: -1, false: 1}[a.Running()]
+		case !a.End.Equal(b.End):
+			return b.End.Compare(a.End)
 		}
-		return cmp.Compare(b.pid, a.pid)
+		return cmp.Compare(b.PID, a.PID)
 	})
 	return sorted
 }
 
-// listed is what a host's list says of a task.
-func (t *task) listed() map[string]any {
-	a := t.about()
-	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "RUNNING"
-	if !t.running() {
-		a["status"], a["endtime"] = t.exit, t.end.Unix()
+// listedTask is what a host's list says of a task.
+func listedTask(t *world.Task) map[string]any {
+	a := aboutTask(t)
+	a["pid"], a["pstart"], a["status"] = t.PID, t.PStart, "RUNNING"
+	if !t.Running() {
+		a["status"], a["endtime"] = t.Exit, t.End.Unix()
 	}
 	return a
 }
 
 // getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
 // everything see nothing here, not even what they have started.
-func getClusterTasks(k *call) (any, error) {
-	all := k.c.access.May(k.who, "/", "Sys.Audit")
-	var found []*task
-	for _, h := range k.c.hosts {
+func getClusterTasks(k *api.Call) (any, error) {
+	all := k.World.Access.May(k.Who, "/", "Sys.Audit")
+	var found []*world.Task
+	for _, h := range k.World.Nodes {
 		finished := 0
-		for _, t := range newestFirst(h.tasks) {
-			if !t.running() {
+		for _, t := range newestFirst(h.Tasks) {
+			if !t.Running() {
 				finished++
 			}
-			if finished <= shownFinished && (all || t.user == k.who.User && k.who.Token == "") {
+			if finished <= shownFinished && (all || t.User == k.Who.User && k.Who.Token == "") {
 				found = append(found, t)
 			}
 		}
 	}
 	shown := []any{}
 	for _, t := range newestFirst(found) {
-		a := t.about()
-		if !t.running() {
-			a["endtime"], a["status"], a["saved"] = t.end.Unix(), t.exit, "1"
+		a := aboutTask(t)
+		if !t.Running() {
+			a["endtime"], a["status"], a["saved"] = t.End.Unix(), t.Exit, "1"
 		}
 		shown = append(shown, a)
 	}
 	return shown, nil
 }
 
-func deleteTask(k *call) (any, error) {
-	t, err := k.ofTask("Sys.Modify")
+func deleteTask(k *api.Call) (any, error) {
+	t, err := ofTask(k, "Sys.Modify")
 	if err != nil {
 		return nil, err
 	}
-	k.job().endTask(t)
+	k.Errand().EndTask(t)
 	return nil, nil
-}
-
-// endTask tells a task to end, and kills it if it does not.
-func (j *errand) endTask(t *task) {
-	if !t.running() {
-		return
-	}
-	t.interrupted = true
-	for range endLimits {
-		if j.p.wait(endLooks, nil); !t.running() {
-			return
-		}
-	}
-	t.p.kill()
 }

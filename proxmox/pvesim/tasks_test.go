@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // listed are the tasks of a list, by what they did and to what.
@@ -33,7 +34,7 @@ func TestTasksAreListedAsAskedFor(t *testing.T) {
 	r.start("POST /nodes/pve1/qemu/9000/clone newid=101")
 	failed := "qmstart 555 Configuration file 'nodes/pve1/qemu-server/555.conf' does not exist"
 	made, warned, running := "qmcreate 100 OK", "qmstop 100 WARNINGS: 1", "qmclone 9000 RUNNING"
-	at := r.host("pve1").tasks[1].start.Unix()
+	at := r.Node("pve1").Tasks[1].Start.Unix()
 	for query, want := range map[string][]string{
 		"":                                  {warned, failed, made},
 		"source=active":                     {running},
@@ -65,19 +66,19 @@ func TestTasksAreListedAsAskedFor(t *testing.T) {
 func TestLogsAreTurnedPageByPage(t *testing.T) {
 	r := newRig(t, nil)
 	clone := r.does("POST /nodes/pve1/qemu/9000/clone newid=100")
-	lines := len(clone.log)
+	lines := len(clone.Log)
 	for query, want := range map[string]int{"": lines, "limit=0": lines, "limit=2": 2, "start=2": lines - 2, fmt.Sprintf("start=%d", lines): 0, "start=999": 0} {
-		if all, _ := r.must("GET /nodes/pve1/tasks/" + clone.upid + "/log " + query).([]any); len(all) != want {
+		if all, _ := r.must("GET /nodes/pve1/tasks/" + clone.UPID + "/log " + query).([]any); len(all) != want {
 			t.Errorf("%q: %d lines, want %d", query, len(all), want)
 		}
 	}
 	r.inject("slow resize by=10s")
 	silent := r.start("PUT /nodes/pve1/qemu/100/resize disk=scsi0 size=%2B1G")
 	want := []any{map[string]any{"n": 1., "t": "no content"}}
-	if diff := cmp.Diff(want, r.must("GET /nodes/pve1/tasks/"+silent.upid+"/log")); diff != "" {
+	if diff := cmp.Diff(want, r.must("GET /nodes/pve1/tasks/"+silent.UPID+"/log")); diff != "" {
 		t.Errorf("before it has said anything: %s", diff)
 	}
-	if shown := r.must("GET /nodes/pve1/tasks/" + silent.upid + "/status").(map[string]any); shown["status"] != "running" || shown["exitstatus"] != nil {
+	if shown := r.must("GET /nodes/pve1/tasks/" + silent.UPID + "/status").(map[string]any); shown["status"] != "running" || shown["exitstatus"] != nil {
 		t.Errorf("it is %v", shown)
 	}
 }
@@ -88,11 +89,11 @@ func TestTasksOfOthersAreTheirs(t *testing.T) {
 	they := r.as("VM.PowerMgmt@/vms/100")
 	theirs := they.does("POST /nodes/pve1/qemu/100/status/stop")
 	for _, what := range []string{"status", "log"} {
-		they.must("GET /nodes/pve1/tasks/" + theirs.upid + "/" + what)
-		they.refused("GET /nodes/pve1/tasks/"+mine.upid+"/"+what, "403 Permission check failed (/nodes/pve1, Sys.Audit)")
-		r.must("GET /nodes/pve1/tasks/" + theirs.upid + "/" + what)
+		they.must("GET /nodes/pve1/tasks/" + theirs.UPID + "/" + what)
+		they.refused("GET /nodes/pve1/tasks/"+mine.UPID+"/"+what, "403 Permission check failed (/nodes/pve1, Sys.Audit)")
+		r.must("GET /nodes/pve1/tasks/" + theirs.UPID + "/" + what)
 	}
-	they.refused("DELETE /nodes/pve1/tasks/"+mine.upid, "403 Permission check failed (/nodes/pve1, Sys.Modify)")
+	they.refused("DELETE /nodes/pve1/tasks/"+mine.UPID, "403 Permission check failed (/nodes/pve1, Sys.Modify)")
 	if got := they.listed("GET /nodes/pve1/tasks"); len(got) != 1 {
 		t.Errorf("they see %q", got)
 	}
@@ -103,13 +104,13 @@ func TestTasksOfOthersAreTheirs(t *testing.T) {
 
 func TestTaskThatDoesNotListenIsKilled(t *testing.T) {
 	r := newRig(t, nil)
-	r.with(func() {
-		r.work(r.host("pve1"), &access.Identity{User: access.RootUser}, "qmstart", "1", func(j *job) error { j.p.sleep(time.Hour); return nil })
+	r.With(func() {
+		r.Work(r.Node("pve1"), &access.Identity{User: access.RootUser}, "qmstart", "1", func(j *world.Errand) error { j.Process.Sleep(time.Hour); return nil })
 	})
-	task := r.host("pve1").tasks[0]
+	task := r.Node("pve1").Tasks[0]
 	began := r.Now()
-	r.must("DELETE /nodes/pve1/tasks/" + task.upid)
-	if took := r.Now().Sub(began); took != 5*time.Second || task.exit != "unexpected status" {
-		t.Errorf("after %s it ended %q", took, task.exit)
+	r.must("DELETE /nodes/pve1/tasks/" + task.UPID)
+	if took := r.Now().Sub(began); took != 5*time.Second || task.Exit != "unexpected status" {
+		t.Errorf("after %s it ended %q", took, task.Exit)
 	}
 }

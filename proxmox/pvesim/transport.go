@@ -10,6 +10,9 @@ import (
 	"net/netip"
 	"strconv"
 	"syscall"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Transport answers requests without a socket. The host that is asked is the one that the URL
@@ -71,14 +74,14 @@ func (r *request) tooLong() bool {
 }
 
 // ask has a request answered by a host.
-func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error) {
+func (f *front) ask(ctx context.Context, h *world.Node, r *request) (*response, error) {
 	answered := make(chan *response, 1)
 	serve := func() {
 		var answer *response
-		f.c.do(func(p *process) { answer = f.serveAndLog(p, h, r) })
+		f.c.Do(func(p *engine.Process) { answer = f.serveAndLog(p, h, r) })
 		answered <- answer
 	}
-	if f.c.speed == 0 || ctx.Done() == nil {
+	if f.c.Speed == 0 || ctx.Done() == nil {
 		serve()
 	} else {
 		go serve()
@@ -98,35 +101,35 @@ func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error)
 }
 
 // dial finds a host that is up.
-func (f *front) dial(name string) (*host, error) {
-	var h *host
+func (f *front) dial(name string) (*world.Node, error) {
+	var h *world.Node
 	up := false
-	f.c.with(func() {
+	f.c.With(func() {
 		if h = f.lookUp(name); h != nil {
-			up = h.up
+			up = h.Up
 		}
 	})
 	if h == nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}}
 	}
 	if !up {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: h.addr(), Err: syscall.EHOSTUNREACH}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: addrOf(h), Err: syscall.EHOSTUNREACH}
 	}
 	return h, nil
 }
 
-func (h *host) addr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.ip), 8006))
+func addrOf(h *world.Node) net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.IP), 8006))
 }
 
-func (f *front) lookUp(name string) *host {
-	for _, h := range f.c.hosts {
-		if h.Name == name || h.ip == name {
+func (f *front) lookUp(name string) *world.Node {
+	for _, h := range f.c.Nodes {
+		if h.Name == name || h.IP == name {
 			return h
 		}
 	}
 	if name == "localhost" || name == "127.0.0.1" || name == "::1" {
-		return f.c.hosts[0]
+		return f.c.Nodes[0]
 	}
 	return nil
 }

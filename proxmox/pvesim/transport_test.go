@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // newCluster is one of three hosts.
-func newCluster(t testing.TB, change func(*Config)) *Cluster {
-	cfg := Config{Pools: []string{"workers"}, Storages: []Storage{{Name: "shared", Type: "nfs", Shared: true, Total: 1 << 40}}}
+func newCluster(t testing.TB, change func(*world.Config)) *Cluster {
+	cfg := world.Config{Pools: []string{"workers"}, Storages: []world.Storage{{Name: "shared", Type: "nfs", Shared: true, Total: 1 << 40}}}
 	for _, name := range []string{"pve1", "pve2", "pve3"} {
-		cfg.Hosts = append(cfg.Hosts, Host{Name: name, CPUs: 8, Memory: 64 << 30})
+		cfg.Hosts = append(cfg.Hosts, world.Host{Name: name, CPUs: 8, Memory: 64 << 30})
 	}
 	if change != nil {
 		change(&cfg)
@@ -80,7 +82,7 @@ func TestRefusalsTakeThreeSeconds(t *testing.T) {
 }
 
 func TestRequestsEndWithTheirContextWhenTimeIsReal(t *testing.T) {
-	c := newCluster(t, func(cfg *Config) { cfg.Speed = 1 })
+	c := newCluster(t, func(cfg *world.Config) { cfg.Speed = 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", "https://pve1:8006/api2/json/version", nil)
@@ -94,7 +96,7 @@ func TestRequestsEndWithTheirContextWhenTimeIsReal(t *testing.T) {
 
 func TestHostsThatAreNotThereCannotBeDialled(t *testing.T) {
 	c := newCluster(t, nil)
-	c.with(func() { c.host("pve2").up = false })
+	c.With(func() { c.Node("pve2").Up = false })
 	for name, want := range map[string]string{
 		"pve1": "", "10.99.0.3": "", "127.0.0.1": "", "localhost": "",
 		"pve2": "dial tcp 10.99.0.2:8006: no route to host", "pve9": "dial tcp: lookup pve9: no such host",

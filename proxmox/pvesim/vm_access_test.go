@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // as is the rig as somebody sees it who has these privileges on these paths, such as
@@ -18,7 +20,7 @@ func (r *rig) as(grants string) *rig {
 	r.grants++
 	user := fmt.Sprintf("user%d@pve", r.grants)
 	token := r.Token(user, "t1", false)
-	for i, path := range sorted(paths) {
+	for i, path := range world.Sorted(paths) {
 		role := fmt.Sprintf("role%d-%d", r.grants, i)
 		r.must("POST /access/roles roleid=" + role + " privs=" + strings.Join(paths[path], ","))
 		r.must("PUT /access/acl path=" + path + " roles=" + role + " users=" + user)

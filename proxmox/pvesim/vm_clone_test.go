@@ -9,13 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // slowly makes clones take so long.
-func slowly(d time.Duration) func(*Config) {
-	return func(cfg *Config) { cfg.Times.Clone = timing.Range{Min: d, Max: d} }
+func slowly(d time.Duration) func(*world.Config) {
+	return func(cfg *world.Config) { cfg.Times.Clone = timing.Range{Min: d, Max: d} }
 }
 
 func TestCloneCanBeSeenToGrow(t *testing.T) {
@@ -32,7 +34,7 @@ func TestCloneCanBeSeenToGrow(t *testing.T) {
 		t.Errorf("after its cloud-init drive: %v", conf)
 	}
 	r.ends(clone, "OK")
-	if took := clone.end.Sub(began); took != 8*time.Second {
+	if took := clone.End.Sub(began); took != 8*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	r.lawful()
@@ -69,7 +71,7 @@ func TestFullCloneTakesLongerTheMoreItCopies(t *testing.T) {
 	for id, want := range map[int]time.Duration{9000: 16 * time.Second, 9001: 16 * time.Second} {
 		began := r.Now()
 		clone := r.does(fmt.Sprintf("POST /nodes/pve1/qemu/%d/clone newid=%d full=1", id, id-8900))
-		if took := clone.end.Sub(began).Round(100 * time.Millisecond); took != want {
+		if took := clone.End.Sub(began).Round(100 * time.Millisecond); took != want {
 			t.Errorf("a full clone of 8 GiB took %s, want twice a linked one's 8s", took)
 		}
 	}
@@ -91,15 +93,15 @@ func TestOneOfThreeClonesToOneIDWins(t *testing.T) {
 	} {
 		r := newRig(t, slowly(test.takes))
 		var exits []string
-		var all []*task
+		var all []*world.Task
 		r.together(
 			"POST /nodes/pve1/qemu/9000/clone newid=100 name=a", "POST /nodes/pve1/qemu/9000/clone newid=100 name=b",
 			"POST /nodes/pve1/qemu/9001/clone newid=100 name=c",
 		)
 		r.Advance(time.Minute)
-		all = append(all, r.host("pve1").tasks...)
+		all = append(all, r.Node("pve1").Tasks...)
 		for _, task := range all {
-			exits = append(exits, task.exit)
+			exits = append(exits, task.Exit)
 		}
 		if diff := cmp.Diff([]string{"OK", test.lose, test.lose}, exits); diff != "" {
 			t.Errorf("clones that take %s: %s", test.takes, diff)
@@ -115,15 +117,15 @@ func TestOneOfThreeClonesToOneIDWins(t *testing.T) {
 func (r *rig) together(lines ...string) {
 	r.Helper()
 	done := 0
-	r.with(func() {
+	r.With(func() {
 		for _, line := range lines {
 			method, rest, _ := strings.Cut(line, " ")
 			path, form, _ := strings.Cut(rest, " ")
 			req := &request{method: method, path: "/api2/json" + path, header: map[string][]string{
 				"Authorization": {"PVEAPIToken=" + r.token}, "Content-Type": {"application/x-www-form-urlencoded"},
 			}, body: []byte(strings.ReplaceAll(form, " ", "&"))}
-			r.Cluster.start(func(p *process) {
-				if answer := r.serve(p, r.hosts[0], req); answer.status != 200 {
+			r.Cluster.Start(func(p *engine.Process) {
+				if answer := r.serve(p, r.Nodes[0], req); answer.status != 200 {
 					r.Errorf("%s: %d %s", line, answer.status, answer.reason)
 				}
 				done++
@@ -160,8 +162,8 @@ func TestStartWaitsForACloneAsLongAsForAnyLock(t *testing.T) {
 		start := r.start("POST /nodes/pve1/qemu/100/status/start")
 		r.ends(start, exit)
 		r.ends(clone, "OK")
-		if start.log[0] != "trying to acquire lock..." {
-			t.Errorf("it did not say that it waits: %q", start.log)
+		if start.Log[0] != "trying to acquire lock..." {
+			t.Errorf("it did not say that it waits: %q", start.Log)
 		}
 		r.lawful()
 	}
@@ -188,9 +190,9 @@ func TestParallelClonesWaitForTheStoragesLock(t *testing.T) {
 		r.together(lines...)
 		r.Advance(5 * time.Minute)
 		failed := map[string]int{}
-		for _, task := range r.host("pve1").tasks {
-			if task.failed() {
-				failed[task.exit]++
+		for _, task := range r.Node("pve1").Tasks {
+			if task.Failed() {
+				failed[task.Exit]++
 			}
 		}
 		if test.lost == "" && len(failed) > 0 || test.lost != "" && (len(failed) != 1 || failed[test.lost] == 0 || failed[test.lost] == test.at) {
@@ -206,12 +208,12 @@ func TestCloneThatIsStoppedLeavesNothing(t *testing.T) {
 		clone := r.start("POST /nodes/pve1/qemu/9000/clone newid=100 full=1")
 		r.Advance(after)
 		began := r.Now()
-		r.must("DELETE /nodes/pve1/tasks/" + clone.upid)
+		r.must("DELETE /nodes/pve1/tasks/" + clone.UPID)
 		if took := r.Now().Sub(began); took != 2*time.Second {
 			t.Errorf("after %s: to stop it took %s", after, took)
 		}
-		if !strings.HasPrefix(clone.exit, "clone failed: ") || !strings.Contains(clone.exit, "interrupted by signal") {
-			t.Errorf("after %s it ended %q", after, clone.exit)
+		if !strings.HasPrefix(clone.Exit, "clone failed: ") || !strings.Contains(clone.Exit, "interrupted by signal") {
+			t.Errorf("after %s it ended %q", after, clone.Exit)
 		}
 		r.refused("GET /nodes/pve1/qemu/100/config", "500 Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist")
 		r.lawful()
@@ -223,7 +225,7 @@ func TestCloneThatIsKilledLeavesItsLockBehind(t *testing.T) {
 	r.inject("kill task clone")
 	clone := r.start("POST /nodes/pve1/qemu/9000/clone newid=100")
 	r.ends(clone, "unexpected status")
-	if last := clone.log[len(clone.log)-1]; strings.HasPrefix(last, "TASK") {
+	if last := clone.Log[len(clone.Log)-1]; strings.HasPrefix(last, "TASK") {
 		t.Errorf("its log ends %q", last)
 	}
 	conf := r.conf("pve1", 100)
@@ -231,7 +233,7 @@ func TestCloneThatIsKilledLeavesItsLockBehind(t *testing.T) {
 		t.Errorf("what is left is %v", conf)
 	}
 	r.ends(r.start("DELETE /nodes/pve1/qemu/100"), "VM is locked (clone)")
-	if l := r.host("pve1").file(100); l.held || r.storages["local"].lockOf(r.host("pve1")).held {
+	if l := r.Node("pve1").File(100); l.Held || r.Storages["local"].LockOf(r.Node("pve1")).Held {
 		t.Error("a lock on a file is still held by nobody")
 	}
 }
@@ -286,7 +288,7 @@ func TestCloneGoesToItsTarget(t *testing.T) {
 		t.Error("it is not made where its source is")
 	}
 	r.ends(clone, "OK")
-	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.access.Pools["workers"].Vms[100] {
+	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.Access.Pools["workers"].Vms[100] {
 		t.Error("it has not come to its target and pool")
 	}
 	r.lawful()
@@ -300,7 +302,7 @@ func TestCloneThatDoesNotFitLeavesNothing(t *testing.T) {
 		{9000, "pve1", "clone failed: unable to create image: qemu-img: /var/lib/vz/images/100/vm-100-disk-0.qcow2: Could not resize file: No space left on device"},
 		{9002, "pve2", `clone failed: lvcreate 'thin/vm-100-disk-0' error:   Volume group "thin" has insufficient free space`},
 	} {
-		r := newRig(t, func(cfg *Config) {
+		r := newRig(t, func(cfg *world.Config) {
 			for i := range cfg.Storages {
 				cfg.Storages[i].Total = 10 << 30
 			}
@@ -317,7 +319,7 @@ func TestTemplateInUseIsNotDestroyed(t *testing.T) {
 	r.does("DELETE /nodes/pve2/qemu/100")
 	r.does("DELETE /nodes/pve1/qemu/9001")
 	r.lawful()
-	if left := r.volumesNamed(r.host("pve1"), 9001); len(left) > 0 {
+	if left := r.VolumesNamed(r.Node("pve1"), 9001); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 }
@@ -359,13 +361,13 @@ func TestDestroyedMachineLeavesNothing(t *testing.T) {
 			t.Errorf("when its disks are gone it is locked %v", lock)
 		}
 		r.ends(destroy, "OK")
-		if took := destroy.end.Sub(destroy.start); took != 4*time.Second {
+		if took := destroy.End.Sub(destroy.Start); took != 4*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if diff := cmp.Diff(test.left, r.volumesNamed(r.host("pve1"), 100)); diff != "" {
+		if diff := cmp.Diff(test.left, r.VolumesNamed(r.Node("pve1"), 100)); diff != "" {
 			t.Errorf("%q: %s", test.form, diff)
 		}
-		if r.access.Pools["workers"].Vms[100] {
+		if r.Access.Pools["workers"].Vms[100] {
 			t.Error("it is still in its pool")
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // keys are some keys of a machine's configuration, as one text.
 func (r *rig) keys(id int, names ...string) string {
 	r.Helper()
-	conf := r.conf(r.vms[id].host.Name, id)
+	conf := r.conf(r.VMs[id].Host.Name, id)
 	var all []string
 	for _, name := range names {
 		all = append(all, fmt.Sprintf("%s=%v", name, conf[name]))
@@ -38,33 +39,6 @@ func TestNumbersAndTextsAreToldAsTheServerDoes(t *testing.T) {
 	}
 }
 
-func TestTagsAreNormal(t *testing.T) {
-	for _, test := range []struct{ style, text, want string }{
-		{"", "Foo,bar baz;foo", "bar;baz;foo"},
-		{"", "", ""},
-		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
-		{"ordering=config", "b;a;B", "b;a"},
-	} {
-		d := datacenter{options: map[string]any{"tag-style": test.style}}
-		if got := d.normalTags(test.text); got != test.want {
-			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
-		}
-	}
-}
-
-func TestSizesAreReadAndWritten(t *testing.T) {
-	for text, want := range map[string]int64{"1G": 1 << 30, "1024G": 1 << 40, "512": 512, "4M": 4 << 20, "1.5K": 1536, "2TiB": 2 << 40} {
-		if got := vmconf.ParseSize(text); got != want {
-			t.Errorf("%s is %d, want %d", text, got, want)
-		}
-	}
-	for n, want := range map[int64]string{1 << 30: "1G", 1 << 40: "1T", 512: "512", 4 << 20: "4M", 1536: "1536", 0: "0", 2560 << 20: "2560M"} {
-		if got := vmconf.PrintSize(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestChangesOfARunningMachineWait(t *testing.T) {
 	r := newRig(t, nil)
 	r.guest(100)
@@ -77,7 +51,7 @@ func TestChangesOfARunningMachineWait(t *testing.T) {
 		t.Errorf("it is %v", now)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config revert=memory delete=onboot")
-	if diff := cmp.Diff([]string{"cores"}, sorted(r.vms[100].Pending)); diff != "" {
+	if diff := cmp.Diff([]string{"cores"}, world.Sorted(r.VMs[100].Pending)); diff != "" {
 		t.Errorf("what waits: %s", diff)
 	}
 	r.does("POST /nodes/pve1/qemu/100/status/stop")
@@ -110,7 +84,7 @@ func TestPendingListTellsOfDeletions(t *testing.T) {
 		t.Error(diff)
 	}
 	r.does("POST /nodes/pve1/qemu/100/status/stop")
-	if left := r.volumesNamed(r.host("pve1"), 100); len(left) > 0 {
+	if left := r.VolumesNamed(r.Node("pve1"), 100); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
 	r.lawful()
@@ -185,7 +159,7 @@ func TestDisksComeAndGo(t *testing.T) {
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config delete=scsi1")
 	r.must("PUT /nodes/pve1/qemu/100/config delete=unused0")
-	if left := r.volumesNamed(r.host("pve1"), 100); len(left) != 1 {
+	if left := r.VolumesNamed(r.Node("pve1"), 100); len(left) != 1 {
 		t.Errorf("%v is left", left)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config protection=1")
@@ -202,7 +176,7 @@ func TestDisksGrowAndNeverShrink(t *testing.T) {
 		{"10752M", "OK", "10752M"}, {"1T", "unable to create image: qemu-img: /var/lib/vz/images/100/vm-100-disk-0.qcow2: Could not resize file: No space left on device", "10752M"},
 	} {
 		r.ends(r.start("PUT /nodes/pve1/qemu/100/resize disk=scsi0 size="+test.size), test.exit)
-		if got := vmconf.ParseDrive(r.vms[100].Conf["scsi0"]).Opts["size"]; got != test.want {
+		if got := vmconf.ParseDrive(r.VMs[100].Conf["scsi0"]).Opts["size"]; got != test.want {
 			t.Errorf("after %s it has %s, want %s", test.size, got, test.want)
 		}
 	}
@@ -225,10 +199,10 @@ func TestDisksMove(t *testing.T) {
 	r.refused("POST /nodes/pve1/qemu/100/move_disk disk=scsi0 storage=nostore", "500 storage 'nostore' does not exist")
 	r.does("POST /nodes/pve1/qemu vmid=101")
 	r.does("POST /nodes/pve1/qemu/100/move_disk disk=scsi0 target-vmid=101 target-disk=virtio3")
-	if got := r.keys(101, "virtio3"); got != "virtio3=thin:vm-101-disk-0,size=8G" || r.vms[100].Conf["scsi0"] != "" {
+	if got := r.keys(101, "virtio3"); got != "virtio3=thin:vm-101-disk-0,size=8G" || r.VMs[100].Conf["scsi0"] != "" {
 		t.Errorf("the other has %s", got)
 	}
-	if boot := r.vms[100].Conf["boot"]; strings.Contains(boot, "scsi0") {
+	if boot := r.VMs[100].Conf["boot"]; strings.Contains(boot, "scsi0") {
 		t.Errorf("it boots from %s", boot)
 	}
 	r.lawful()
@@ -247,8 +221,8 @@ func TestSnapshotsBringBackWhatWas(t *testing.T) {
 	}
 	r.lawful()
 	r.does("DELETE /nodes/pve1/qemu/100/snapshot/s1")
-	if len(r.vms[100].Snaps) != 1 || r.vms[100].Snaps[0].Parent != "" || r.vms[100].Conf["parent"] != "" {
-		t.Errorf("what is left is %+v of %q", r.vms[100].Snaps, r.vms[100].Conf["parent"])
+	if len(r.VMs[100].Snaps) != 1 || r.VMs[100].Snaps[0].Parent != "" || r.VMs[100].Conf["parent"] != "" {
+		t.Errorf("what is left is %+v of %q", r.VMs[100].Snaps, r.VMs[100].Conf["parent"])
 	}
 	r.ends(r.start("POST /nodes/pve1/qemu/100/snapshot/s1/rollback"), "snapshot 's1' does not exist")
 	r.ends(r.start("POST /nodes/pve1/qemu/9000/snapshot snapname=s1"), "you can't take a snapshot if it's a template")
@@ -271,7 +245,7 @@ func TestSnapshotThatIsKilledLeavesTheMachineLocked(t *testing.T) {
 	r.inject("kill task snapshot")
 	r.ends(r.start("POST /nodes/pve1/qemu/100/snapshot snapname=s1"), "unexpected status")
 	r.ends(r.start("POST /nodes/pve1/qemu/100/status/start"), "VM is locked (snapshot)")
-	if s := r.vms[100].Snaps; len(s) != 1 || s[0].State != "prepare" {
+	if s := r.VMs[100].Snaps; len(s) != 1 || s[0].State != "prepare" {
 		t.Errorf("its snapshots are %+v", s)
 	}
 }
@@ -284,8 +258,8 @@ func TestMachinesMigrate(t *testing.T) {
 	r.Advance(time.Minute)
 	r.refused("POST /nodes/pve2/qemu/100/migrate target=pve3", "500 can't migrate running VM without --online")
 	r.does("POST /nodes/pve2/qemu/100/migrate target=pve3 online=1")
-	if got := r.state(100); got != "running running" || r.vms[100].host.Name != "pve3" {
-		t.Errorf("it is %s on %s", got, r.vms[100].host.Name)
+	if got := r.state(100); got != "running running" || r.VMs[100].Host.Name != "pve3" {
+		t.Errorf("it is %s on %s", got, r.VMs[100].Host.Name)
 	}
 	r.must("GET /nodes/pve3/qemu/100/agent/get-osinfo")
 	r.does("POST /nodes/pve1/qemu/9000/clone newid=101 full=1")
@@ -300,13 +274,13 @@ func TestMachinesMigrate(t *testing.T) {
 	r.Advance(time.Minute)
 	r.does("POST /nodes/pve1/qemu/9001/clone newid=103")
 	r.ends(r.start("POST /nodes/pve1/qemu/103/migrate target=pve3"), "migration aborted")
-	if r.vms[103].host.Name != "pve1" || r.vms[103].Conf["lock"] != "" {
-		t.Errorf("it is on %s, locked %q", r.vms[103].host.Name, r.vms[103].Conf["lock"])
+	if r.VMs[103].Host.Name != "pve1" || r.VMs[103].Conf["lock"] != "" {
+		t.Errorf("it is on %s, locked %q", r.VMs[103].Host.Name, r.VMs[103].Conf["lock"])
 	}
 }
 
 func TestMigrationTellsWhatIsInItsWay(t *testing.T) {
-	r := newRig(t, func(cfg *Config) { cfg.Storages[2].Hosts = []string{"pve2", "pve3"} })
+	r := newRig(t, func(cfg *world.Config) { cfg.Storages[2].Hosts = []string{"pve2", "pve3"} })
 	r.does("POST /nodes/pve2/qemu/9002/clone newid=100")
 	p, _ := r.must("GET /nodes/pve2/qemu/100/migrate").(map[string]any)
 	want := map[string]any{"pve1": map[string]any{"unavailable_storages": []any{"thin"}}, "pve3": map[string]any{}}
@@ -327,7 +301,7 @@ func TestChangeInTheBackground(t *testing.T) {
 	want := []string{
 		"update VM 100: -cipassword <hidden> -cores 3 -delete balloon", "cannot delete 'balloon' - not set in current configuration!", "TASK OK",
 	}
-	if diff := cmp.Diff(want, change.log); diff != "" {
+	if diff := cmp.Diff(want, change.Log); diff != "" {
 		t.Error(diff)
 	}
 	r.refused("POST /nodes/pve1/qemu/100/config scsi0=shared:100/nope.qcow2 background_delay=5",

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // guest clones a machine with an agent and starts it. Its guest boots for twenty seconds.
@@ -21,17 +22,17 @@ func (r *rig) guest(id int) {
 // state is what a machine's state is said to be.
 func (r *rig) state(id int) string {
 	r.Helper()
-	m := r.vms[id]
-	s, _ := r.must(fmt.Sprintf("GET /nodes/%s/qemu/%d/status/current", m.host.Name, id)).(map[string]any)
+	m := r.VMs[id]
+	s, _ := r.must(fmt.Sprintf("GET /nodes/%s/qemu/%d/status/current", m.Host.Name, id)).(map[string]any)
 	return fmt.Sprint(s["status"], " ", s["qmpstatus"])
 }
 
 func TestGuestBootsAndIsToldOf(t *testing.T) {
 	r := newRig(t, nil)
 	var booted []string
-	r.OnBoot(func(b Boot) {
-		booted = append(booted, fmt.Sprintf("%d %s on %s after %s", b.VMID, b.Name, b.Host, b.At.Sub(r.began)))
-		if b.UUID != vmconf.UUIDOf(r.vms[b.VMID].Conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
+	r.OnBoot(func(b world.Boot) {
+		booted = append(booted, fmt.Sprintf("%d %s on %s after %s", b.VMID, b.Name, b.Host, b.At.Sub(r.Began)))
+		if b.UUID != vmconf.UUIDOf(r.VMs[b.VMID].Conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
 			t.Errorf("it is told %s %s", b.UUID, b.UserData)
 		}
 	})
@@ -56,7 +57,7 @@ func TestShutdownAsksTheGuest(t *testing.T) {
 	r.guest(100)
 	r.Advance(time.Minute)
 	stop := r.does("POST /nodes/pve1/qemu/100/status/shutdown")
-	if took := stop.end.Sub(stop.start); took < guestStops.Min || took > longStop {
+	if took := stop.End.Sub(stop.Start); took < world.GuestStops.Min || took > longStop {
 		t.Errorf("it took %s", took)
 	}
 	if got := r.state(100); got != "stopped stopped" {
@@ -66,7 +67,7 @@ func TestShutdownAsksTheGuest(t *testing.T) {
 
 // A guest that does not hear keeps the machine's file locked for as long as it is waited for.
 func TestShutdownHoldsTheFileLock(t *testing.T) {
-	r := newRig(t, func(cfg *Config) { cfg.VMs[0].Guest = guestDeaf })
+	r := newRig(t, func(cfg *world.Config) { cfg.VMs[0].Guest = world.GuestDeaf })
 	r.guest(100)
 	r.Advance(time.Minute)
 	stop := r.start("POST /nodes/pve1/qemu/100/status/shutdown timeout=30")
@@ -76,7 +77,7 @@ func TestShutdownHoldsTheFileLock(t *testing.T) {
 		t.Errorf("the change waited %s", waited)
 	}
 	r.ends(stop, "VM quit/powerdown failed - got timeout")
-	if took := stop.end.Sub(stop.start); took != 30*time.Second {
+	if took := stop.End.Sub(stop.Start); took != 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config cores=2")
@@ -92,27 +93,27 @@ func TestDeafGuestsAreStoppedByForce(t *testing.T) {
 		{"shutdown forceStop=1", 61 * time.Second, []string{"VM still running - terminating now with SIGTERM", "TASK OK"}},
 		{"stop", time.Second, []string{"TASK OK"}},
 	} {
-		r := newRig(t, func(cfg *Config) { cfg.VMs[0].Guest = guestDeaf })
+		r := newRig(t, func(cfg *world.Config) { cfg.VMs[0].Guest = world.GuestDeaf })
 		r.guest(100)
 		r.Advance(time.Minute)
 		stop := r.does("POST /nodes/pve1/qemu/100/status/" + test.line)
-		if took := stop.end.Sub(stop.start); took != test.takes {
+		if took := stop.End.Sub(stop.Start); took != test.takes {
 			t.Errorf("%s took %s, want %s", test.line, took, test.takes)
 		}
-		if diff := cmp.Diff(test.log, stop.log); diff != "" {
+		if diff := cmp.Diff(test.log, stop.Log); diff != "" {
 			t.Errorf("%s: %s", test.line, diff)
 		}
 	}
 }
 
 func TestStopOverrulesShutdown(t *testing.T) {
-	r := newRig(t, func(cfg *Config) { cfg.VMs[0].Guest = guestDeaf })
+	r := newRig(t, func(cfg *world.Config) { cfg.VMs[0].Guest = world.GuestDeaf })
 	r.guest(100)
 	r.Advance(time.Minute)
 	slow := r.start("POST /nodes/pve1/qemu/100/status/shutdown timeout=300")
 	stop := r.does("POST /nodes/pve1/qemu/100/status/stop overrule-shutdown=1")
-	if slow.exit != "received interrupt" || stop.log[0] != "overruled qmshutdown tasks: "+slow.upid {
-		t.Errorf("the shutdown ended %q, and the stop says %q", slow.exit, stop.log)
+	if slow.Exit != "received interrupt" || stop.Log[0] != "overruled qmshutdown tasks: "+slow.UPID {
+		t.Errorf("the shutdown ended %q, and the stop says %q", slow.Exit, stop.Log)
 	}
 	if got := r.state(100); got != "stopped stopped" {
 		t.Errorf("it is %s", got)
@@ -183,15 +184,15 @@ func TestMachinesOfADeadHostStop(t *testing.T) {
 	r.does("POST /nodes/pve1/qemu/101/status/start")
 	clone := r.start("POST /nodes/pve1/qemu/9000/clone newid=102")
 	r.Advance(3 * time.Second)
-	r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) })
-	if clone.exit != "unexpected status" || r.vms[100].running() || r.vms[102].Conf["lock"] != "clone" {
-		t.Errorf("the clone ended %q, VM 100 is %s, and 102 is locked %q", clone.exit, r.vms[100].state, r.vms[102].Conf["lock"])
+	r.With(func() { r.Rewire(func() { r.PowerOff(r.Node("pve1")) }) })
+	if clone.Exit != "unexpected status" || r.VMs[100].Running() || r.VMs[102].Conf["lock"] != "clone" {
+		t.Errorf("the clone ended %q, VM 100 is %s, and 102 is locked %q", clone.Exit, r.VMs[100].State, r.VMs[102].Conf["lock"])
 	}
 	r.Advance(time.Minute)
-	r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) })
+	r.With(func() { r.Rewire(func() { r.PowerOn(r.Node("pve1")) }) })
 	r.Advance(2 * time.Minute)
-	if !r.vms[100].awake || r.vms[101].running() { // its template has onboot
-		t.Errorf("VM 100 is %s, and 101 %s", r.vms[100].state, r.vms[101].state)
+	if !r.VMs[100].Awake || r.VMs[101].Running() { // its template has onboot
+		t.Errorf("VM 100 is %s, and 101 %s", r.VMs[100].State, r.VMs[101].State)
 	}
 }
 
@@ -212,7 +213,7 @@ func TestAgentAnswers(t *testing.T) {
 		t.Fatalf("%v", nics)
 	}
 	card, _ := nics[1].(map[string]any)
-	mac := strings.ToLower(vmconf.ParseNet(r.vms[100].Conf["net0"])["macaddr"])
+	mac := strings.ToLower(vmconf.ParseNet(r.VMs[100].Conf["net0"])["macaddr"])
 	if card["hardware-address"] != mac || fmt.Sprint(card["ip-addresses"]) != "[map[ip-address:10.1.1.5 ip-address-type:ipv4 prefix:24]]" {
 		t.Errorf("%v", card)
 	}
@@ -233,8 +234,8 @@ func TestAgentAnswers(t *testing.T) {
 func TestHaltsAreTold(t *testing.T) {
 	r := newRig(t, nil)
 	var told []string
-	r.OnBoot(func(b Boot) { told = append(told, fmt.Sprint("boot ", b.VMID)) })
-	r.OnHalt(func(h Halt) {
+	r.OnBoot(func(b world.Boot) { told = append(told, fmt.Sprint("boot ", b.VMID)) })
+	r.OnHalt(func(h world.Halt) {
 		told = append(told, fmt.Sprint("halt ", h.VMID))
 		if h.UUID == "" || h.Host != "pve1" {
 			t.Errorf("%+v", h)
@@ -258,8 +259,8 @@ func TestHaltsAreTold(t *testing.T) {
 		{"a reset", func() { r.must("POST /nodes/pve1/qemu/100/status/reset") }, "halt 100, boot 100"},
 		{"a shutdown", func() { r.does("POST /nodes/pve1/qemu/100/status/shutdown") }, "halt 100"},
 		{"another start", func() { r.does("POST /nodes/pve1/qemu/100/status/start") }, "boot 100"},
-		{"the end of its host", func() { r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) }) }, "halt 100"},
-		{"the host's return", func() { r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) }) }, "boot 100"},
+		{"the end of its host", func() { r.With(func() { r.Rewire(func() { r.PowerOff(r.Node("pve1")) }) }) }, "halt 100"},
+		{"the host's return", func() { r.With(func() { r.Rewire(func() { r.PowerOn(r.Node("pve1")) }) }) }, "boot 100"},
 	} {
 		told = nil
 		c.do()

@@ -194,7 +194,7 @@ func (k exchange) decodeUpload(body []byte, boundary string) (map[string]any, er
 		case file != "" && name != "filename":
 			return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("wrong field name '%s' for file upload, expected 'filename'", name)}
 		case file != "":
-			k.file = content
+			k.File = content
 			sent["filename"], sent["tmpfilename"] = file, fmt.Sprintf("/var/tmp/pveupload-%x", md5.Sum(content))
 			return sent, nil
 		case name != "content" && name != "checksum" && name != "checksum-algorithm":
@@ -208,8 +208,8 @@ func (k exchange) decodeUpload(body []byte, boundary string) (map[string]any, er
 func (k exchange) format(formatter string, data any, err error) *response {
 	body := map[string]any{"data": data}
 	status, reason := 200, "OK"
-	if k.total != nil && *k.total > 0 && err == nil {
-		body["total"] = *k.total
+	if k.Total != nil && *k.Total > 0 && err == nil {
+		body["total"] = *k.Total
 	}
 	if err != nil {
 		e := failure.From(err)
@@ -218,7 +218,7 @@ func (k exchange) format(formatter string, data any, err error) *response {
 		}
 		status, reason = e.Status, failure.FirstLine(e.Reason)
 		body["data"] = nil
-		if formatter == "extjs" || k.c.since("8.4") {
+		if formatter == "extjs" || k.World.Since("8.4") {
 			body["message"] = e.Message()
 		}
 		if len(e.Errors) > 0 {

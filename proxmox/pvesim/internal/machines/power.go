@@ -1,0 +1,429 @@
+package machines
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
+)
+
+// How long power takes, apart from what guests do.
+const (
+	startTakes = time.Second
+	stopTakes  = time.Second
+	haTakes    = time.Second // to ask high availability for something
+	signalTook = time.Second // for QEMU to end when it is told by a signal
+)
+
+// ofHA hands a wish over to high availability, if that manages the machine.
+func (k *call) ofHA(kind, what, state string) (string, bool) {
+	id := k.id()
+	if !k.World.HA.Manages(id) {
+		return "", false
+	}
+	return k.task(kind, k.In["vmid"], func(j *job) error {
+		j.Print("Requesting HA %s for VM %d", what, id)
+		if err := j.Quorate(); err != nil {
+			return err
+		}
+		j.World.HA.Request(id, state, "")
+		return j.Pause(haTakes)
+	}), true
+}
+
+func postStart(k *call) (any, error) {
+	err := k.rootOnly("stateuri", "skiplock", "migratedfrom", "migration_type", "migration_network", "targetstorage", "force-cpu",
+		"with-conntrack-state", "nets-host-mtu")
+	if err != nil {
+		return nil, err
+	}
+	if err := k.job().Quorate(); err != nil {
+		return nil, err
+	}
+	if upid, is := k.ofHA("hastart", "start", "started"); is {
+		return upid, nil
+	}
+	id, skiplock := k.id(), k.In.Is("skiplock")
+	return k.task("qmstart", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+}
+
+// powerOn starts a machine.
+func (j *job) powerOn(id int, skiplock bool) error {
+	return j.Locked(id, world.WaitFile, func() error {
+		m, err := j.Config(id)
+		if err != nil {
+			return err
+		}
+		if m.Template() {
+			return failure.New("you can't start a vm if it's a template")
+		}
+		lock := m.Conf["lock"]
+		switch {
+		case lock == "backup" && m.Running(): // which has been started for the backup
+			m.State = "running"
+			return nil
+		case lock != "" && lock != "suspended" && !skiplock:
+			return m.Unlocked()
+		case m.Running():
+			return failure.New("VM %d already running", id)
+		}
+		return j.launch(m)
+	})
+}
+
+// launch starts QEMU.
+func (j *job) launch(m *world.Guest) error {
+	if err := j.Stage("start"); err != nil {
+		return err
+	}
+	if len(m.Pending) > 0 {
+		if err := apply(j, m); err != nil {
+			return err
+		}
+	}
+	if err := j.makeSeed(m); err != nil {
+		return err
+	}
+	if err := j.devices(m); err != nil {
+		return err
+	}
+	resumed := m.Conf["lock"] == "suspended"
+	if resumed {
+		if err := j.Free(m.Conf["vmstate"]); err != nil {
+			return err
+		}
+		delete(m.Conf, "vmstate")
+		delete(m.Conf, "lock")
+	}
+	j.World.SwitchOn(m)
+	if resumed {
+		m.WakeUp()
+	}
+	j.Doze(startTakes) // QEMU runs by now, regardless of the task
+	return nil
+}
+
+// devices refuses to start with volumes and bridges that are not there.
+func (j *job) devices(m *world.Guest) error {
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
+		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
+			continue
+		}
+		if err := j.mustBe(d.File); err != nil {
+			return err
+		}
+	}
+	for _, key := range world.Sorted(m.Conf) {
+		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.Host.Bridges, bridge) {
+			return failure.New("bridge '%s' does not exist", bridge)
+		}
+	}
+	return nil
+}
+
+func postStop(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
+		return nil, err
+	}
+	overrule := k.In.Is("overrule-shutdown")
+	if overrule && k.World.HA.Manages(k.id()) {
+		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
+	}
+	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+		return upid, nil
+	}
+	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), force: true, limit: k.limit()}
+	return k.task("qmstop", k.In["vmid"], func(j *job) error {
+		if overrule {
+			j.overrule(s.id)
+		}
+		return s.powerOff(j)
+	}), nil
+}
+
+// overrule ends the tasks that wait for a machine to shut down.
+func (j *job) overrule(id int) {
+	var ended []string
+	for _, t := range j.Host.Tasks {
+		if t.Kind == "qmshutdown" && t.ID == strconv.Itoa(id) && t.Running() {
+			ended = append(ended, t.UPID)
+			j.EndTask(t)
+		}
+	}
+	if len(ended) > 0 {
+		j.Print("overruled qmshutdown tasks: %s", strings.Join(ended, ", "))
+	}
+}
+
+func postShutdown(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
+		return nil, err
+	}
+	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), ask: true, force: k.In.Is("forceStop"), limit: k.limit()}
+	m := k.World.VMAt(k.Node, s.id)
+	if m != nil && m.State == "paused" {
+		if !s.force {
+			return nil, failure.New("VM is paused - cannot shutdown")
+		}
+		s.ask = false
+	}
+	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+		return upid, nil
+	}
+	return k.task("qmshutdown", k.In["vmid"], func(j *job) error { return s.powerOff(j) }), nil
+}
+
+// stopping is how a machine is to be stopped.
+type stopping struct {
+	id       int
+	skiplock bool
+	ask      bool          // its guest, instead of ending QEMU
+	force    bool          // end QEMU if it does not stop in time
+	limit    time.Duration // negative is the usual one
+}
+
+// limit is the time that the call allows.
+func (k *call) limit() time.Duration { return time.Duration(k.In.Int("timeout", -1)) * time.Second }
+
+// Start starts a virtual machine in high availability's name, and shutDown ends it.
+func Start(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
+
+func ShutDown(j *world.Errand, id int) error {
+	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
+}
+
+func (s stopping) powerOff(j *job) error {
+	return j.Locked(s.id, world.WaitFile, func() error { return s.halt(j) })
+}
+
+// halt stops a machine while its configuration is locked, which is so until it has stopped.
+func (s stopping) halt(j *job) error {
+	running, err := j.Running(s.id)
+	if err != nil || !running {
+		return err
+	}
+	m, err := j.Config(s.id)
+	if err != nil {
+		return err
+	}
+	if !s.skiplock {
+		if err := m.Unlocked(); err != nil {
+			return err
+		}
+	}
+	if err := j.Stage("stop"); err != nil {
+		return err
+	}
+	if s.ask {
+		m.AskToStop(j.World)
+	} else if err := j.quit(m); err != nil {
+		return err
+	}
+	stopped := func() bool { return !m.Running() }
+	if !j.Await(waitsFor(m, s), stopped) {
+		if err := j.Pause(0); err != nil {
+			return err
+		}
+		if !s.force {
+			return failure.New("VM quit/powerdown failed - got timeout")
+		}
+		j.Print("VM still running - terminating now with SIGTERM")
+		if err := j.Pause(signalTook); err != nil {
+			return err
+		}
+		j.World.SwitchOff(m)
+	}
+	if len(m.Pending) > 0 {
+		return apply(j, m)
+	}
+	return nil
+}
+
+// quit ends QEMU.
+func (j *job) quit(m *world.Guest) error {
+	if err := j.Pause(stopTakes); err != nil {
+		return err
+	}
+	j.World.SwitchOff(m)
+	return nil
+}
+
+// waitsFor is how long a machine may take to stop: as long as the call says, or its configuration.
+func waitsFor(m *world.Guest, s stopping) time.Duration {
+	if s.limit >= 0 {
+		return s.limit
+	}
+	for part := range strings.SplitSeq(m.Conf["startup"], ",") {
+		if down, is := strings.CutPrefix(part, "down="); is && s.ask {
+			n, _ := strconv.Atoi(down)
+			return time.Duration(n) * time.Second
+		}
+	}
+	return world.WaitShutdown
+}
+
+func postReboot(k *call) (any, error) {
+	s := stopping{id: k.id(), ask: true, limit: k.limit()}
+	if m := k.World.VMAt(k.Node, s.id); m != nil && m.State == "paused" {
+		return nil, failure.New("VM is paused - cannot shutdown")
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.task("qmreboot", k.In["vmid"], func(j *job) error {
+		if err := s.powerOff(j); err != nil {
+			return err
+		}
+		StartTask(j.World, j.Host, &access.Identity{User: access.RootUser}, s.id)
+		return nil
+	}), nil
+}
+
+// mustRun refuses what can only be done to a machine that runs.
+func (k *call) mustRun() error {
+	running, err := k.job().Running(k.id())
+	if err == nil && !running {
+		err = failure.New("VM %d not running", k.id())
+	}
+	return err
+}
+
+func postReset(k *call) (any, error) {
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmreset", func(j *job, m *world.Guest) error {
+		m.Since = j.World.Clock
+		j.World.Live(m)
+		return nil
+	}), nil
+}
+
+// whenRunning does something to a machine in a task, if it still runs and is not locked.
+func (k *call) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
+	id, skiplock := k.id(), k.In.Is("skiplock")
+	return k.task(kind, k.In["vmid"], func(j *job) error {
+		return j.Locked(id, world.WaitFile, func() error {
+			m, err := j.Config(id)
+			if err != nil {
+				return err
+			}
+			if lock := m.Conf["lock"]; !skiplock && lock != "backup" {
+				if err := m.Unlocked(); err != nil {
+					return err
+				}
+			}
+			if !m.Running() {
+				return failure.New("VM %d not running", id)
+			}
+			return do(j, m)
+		})
+	})
+}
+
+func postSuspend(k *call) (any, error) {
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	if !k.In.Is("todisk") {
+		return k.whenRunning("qmpause", func(_ *job, m *world.Guest) error { m.State = "paused"; return nil }), nil
+	}
+	if k.World.HA.Manages(k.id()) {
+		return nil, failure.New("Cannot suspend HA managed VM to disk")
+	}
+	storage, err := k.stateStorage()
+	if err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmsuspend", func(j *job, m *world.Guest) error { return j.toDisk(m, storage) }), nil
+}
+
+// stateStorage is where what is in a machine's memory can be saved.
+func (k *call) stateStorage() (string, error) {
+	j := k.job()
+	if err := j.OnVM(k.id(), "", "VM.Config.Disk"); err != nil {
+		return "", err
+	}
+	m, err := k.vm()
+	if err != nil {
+		return "", err
+	}
+	name := k.In["statestorage"]
+	if name == "" {
+		name = stateStorageOf(m, k.World)
+	}
+	return name, j.All("/storage/"+name, "Datastore.AllocateSpace")
+}
+
+// stateStorageOf is the storage that a machine's memory is saved on: the one that its configuration
+// names, or that of a disk, shared ones first.
+func stateStorageOf(m *world.Guest, c *world.World) string {
+	if name := m.Conf["vmstatestorage"]; name != "" {
+		return name
+	}
+	found := "local"
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.Conf[key]).File)
+		if s := c.Storages[name]; stored && s != nil {
+			found = name
+			if s.Shared {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// saveMemory makes a volume with what is in a machine's memory.
+func (j *job) saveMemory(m *world.Guest, storage, name string) (string, error) {
+	s, err := j.World.StorageOn(j.Host, storage)
+	if err != nil {
+		return "", err
+	}
+	size := (2*vmconf.MemoryOf(m.Conf) + 500) << 20
+	v, err := j.Allocate(s, world.Wanted{ID: m.ID, Name: s.NameFor(m.ID, fmt.Sprintf("vm-%d-state-%s", m.ID, name), "raw"), Format: "raw", Size: size})
+	if err != nil {
+		return "", err
+	}
+	return s.VolID(v), nil
+}
+
+func (j *job) toDisk(m *world.Guest, storage string) error {
+	if err := j.Write(m.ID); err != nil {
+		return err
+	}
+	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.World.Clock.Unix()))
+	if err != nil {
+		return err
+	}
+	m.Conf["vmstate"], m.Conf["lock"] = state, "suspended"
+	j.World.SwitchOff(m)
+	return nil
+}
+
+func postResume(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
+		return nil, err
+	}
+	if m := k.World.VMAt(k.Node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
+		id, skiplock := k.id(), k.In.Is("skiplock")
+		return k.task("qmresume", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmresume", func(_ *job, m *world.Guest) error { m.State = "running"; return nil }), nil
+}
