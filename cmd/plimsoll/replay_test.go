@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/whatif"
 )
 
 // record writes a recording of so many minutes, at a step a minute, in which pods of an HPA use
@@ -54,6 +57,43 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 			}
 		}
 	}
+	ts.Check(recorder.Close())
+}
+
+// recordDay writes a recording of so many minutes of a simulated shop: record-day folder 60.
+func recordDay(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: record-day folder minutes")
+	}
+	minutes, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	folder, err := openRecording(ts.MkAbs(args[0]), 1<<24)
+	ts.Check(err)
+	pod := pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}
+	pools := []nodescaler.Pool{{Name: "worker", Min: 1, Max: 9, Shapes: []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}}}}
+	c := whatif.Case{
+		Length: time.Duration(minutes) * time.Minute, Nodes: &nodepolicy.Spec{Policy: "joint"},
+		World: sim.Config{
+			Seed: 1, Start: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), Tick: 10 * time.Second, MetricsEvery: 15 * time.Second,
+			Hosts: []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 32000, Memory: 64 * pricing.GB}}, Online: true}},
+			Pools: pools, Initial: map[string]int{"worker": 2},
+			Workloads: []sim.Workload{{
+				Name: "shop/web", Replicas: 4, Requests: pod, Quota: pod.CPU, Concurrency: 64, Balance: sim.LeastOfTwo,
+				Demand: sim.Demand{Mean: 60 * time.Millisecond}, Load: sim.Load{Kind: sim.Open, Level: sim.Flat(20)},
+			}},
+		},
+		Intent: loop.Intent{Pools: pools, Workloads: []loop.Workload{{
+			Workload: podscaler.Workload{
+				Name: "shop/web", Min: 1, Max: 20, Pod: pod, RunPeriod: 10 * time.Second,
+				SLO: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond, Window: time.Minute},
+			},
+			Policy: podpolicy.Spec{Policy: "joint"},
+		}}},
+	}
+	recorder := recording.Recorder{Open: folder.open}
+	recorder.Forget(recording.Nothing, c.Nodes)
+	_, err = c.Run(context.Background(), recorder.Append)
+	ts.Check(err)
 	ts.Check(recorder.Close())
 }
 
