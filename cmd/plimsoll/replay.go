@@ -23,8 +23,8 @@ Without changes, the same version must decide the same: if it does not, replay e
 other prices or another limit, the first step is shown that is decided otherwise, and the sums of both.
 
 Every step is decided on what there was when it was recorded. What another decision would have led to is not
-followed, but with --what-if: then the load of the recording is played in a simulated cluster, once by the recorded settings
-and once by the changed ones, and what they come to is printed side by side.`
+followed. With --what-if it is: the load of the recording is played in a simulated cluster, once by the recorded settings and
+once by the changed ones, and what they come to is printed side by side.`
 
 // replayQuestion is what the replay verb is asked.
 type replayQuestion struct {

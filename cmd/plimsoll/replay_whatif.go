@@ -179,7 +179,7 @@ func recordedLoad(path string, from, to time.Time) (*whatif.Recorded, error) {
 func whatIfTable(w io.Writer, a *whatif.Answer) {
 	fmt.Fprintf(w, "%s to %s, %s\n\n", a.From.Format(time.RFC3339), a.To.Format(time.RFC3339), pricing.Short(a.To.Sub(a.From)))
 	fmt.Fprint(w, "\tRECORDED\tBASELINE\tCHANGED\tDIFFERENCE\n")
-	for _, row := range a.Rows() {
+	for _, row := range a.Rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", row.Name, row.Recorded, row.Baseline, row.Changed, row.Difference)
 	}
 }

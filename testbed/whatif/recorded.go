@@ -24,7 +24,7 @@ const mostGap = 15 * time.Minute
 // Recorded is what a recording says of a cluster and its load, moment by moment.
 type Recorded struct {
 	// Think is how long a workload's users pause who wait for each answer, by workload. Without an
-	// entry, requests arrive as they were recorded, whatever the answers.
+	// entry, requests arrive as they were recorded, however late the answers are.
 	Think map[string]time.Duration
 
 	from, to time.Time

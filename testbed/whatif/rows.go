@@ -14,8 +14,8 @@ type Row struct {
 	Difference string `json:"difference"`
 }
 
-// Rows are the answer side by side. The difference is that between the two that were played.
-func (a *Answer) Rows() []Row {
+// rows are the answer side by side. The difference is that between the two that were played.
+func (a *Answer) rows() []Row {
 	all := []Row{
 		row("cost, "+a.Unit, known(a.Recorded.Cost), known(a.Baseline.Cost), known(a.Changed.Cost), "%.4f", relative),
 		row("machines, mean", known(a.Recorded.Machines), known(a.Baseline.Machines), known(a.Changed.Machines), "%.2f", relative),

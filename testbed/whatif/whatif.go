@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 )
 
 // Answer is a load by the recorded settings and by others, beside what was recorded of it.
@@ -15,19 +18,18 @@ type Answer struct {
 	Recorded *Outcome  `json:"recorded"`
 	Baseline *Outcome  `json:"baseline"`
 	Changed  *Outcome  `json:"changed"`
+	// Rows are the same side by side.
+	Rows []Row `json:"rows"`
 	// Notes are what the answer holds back.
 	Notes []string `json:"notes"`
 }
 
 // AllThink has the users of a workload, or without a name of all, wait for each answer and then for
-// a time; 0 leaves them as they are.
+// a time; 0 has all requests arrive as they were recorded.
 func (r *Recorded) AllThink(workload string, think time.Duration) {
-	if think == 0 {
-		return
-	}
 	r.Think = map[string]time.Duration{}
 	for name := range r.services {
-		if workload == "" || workload == name {
+		if think > 0 && (workload == "" || workload == name) {
 			r.Think[name] = think
 		}
 	}
@@ -53,6 +55,7 @@ func (r *Recorded) Ask(ctx context.Context, change *Change) (*Answer, error) {
 	if a.Changed, err = is.Run(ctx, nil); err != nil {
 		return nil, fmt.Errorf("the changed settings: %w", err)
 	}
+	a.Rows = a.rows()
 	if change.Objective != nil {
 		a.Notes = append(a.Notes, "late shares and minutes over are by the objective of each column")
 	}
@@ -67,4 +70,38 @@ func unit(c *Case) string {
 		return "units"
 	}
 	return c.Intent.Prices.Unit
+}
+
+// Choices are what can be asked of a recording.
+type Choices struct {
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	Unit         string    `json:"unit"`
+	Workloads    []string  `json:"workloads"`
+	Policies     []string  `json:"policies"`
+	NodePolicies []string  `json:"nodePolicies"`
+	Pools        []Limits  `json:"pools"`
+}
+
+// Limits are those of a pool.
+type Limits struct {
+	Name string `json:"name"`
+	Min  int    `json:"min"`
+	Max  int    `json:"max"`
+}
+
+// Choices are what can be asked of the recording.
+func (r *Recorded) Choices() Choices {
+	c := Choices{
+		From: r.from, To: r.to, Unit: unit(&Case{Intent: r.intent}),
+		Workloads: []string{}, Policies: podpolicy.Names(), NodePolicies: nodepolicy.Names(), Pools: []Limits{},
+	}
+	for i := range r.intent.Workloads {
+		c.Workloads = append(c.Workloads, r.intent.Workloads[i].Name)
+	}
+	for i := range r.intent.Pools {
+		p := &r.intent.Pools[i]
+		c.Pools = append(c.Pools, Limits{p.Name, p.Min, p.Max})
+	}
+	return c
 }
