@@ -314,7 +314,7 @@ func (m Money) rows() [][]string {
 	for _, by := range []struct {
 		name    string
 		amounts []Amount
-	}{{"pool", m.ByPool}, {"host", m.ByHost}, {"shape", m.ByShape}} {
+	}{{"pool", m.ByPool}, {"host", m.ByHost}, {"shape", m.ByShape}, {"namespace", m.ByNamespace}} {
 		for _, a := range by.amounts {
 			n := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 			all = append(all, []string{by.name, a.Name, n(a.Hours), n(a.Spent), n(a.Idle), m.Unit})

@@ -198,7 +198,9 @@ export async function spending({ get, span, at, width, address, unit }) {
     chart({ title: 'Machines and nodes', times: series.times, lines: [{ name: 'machines', values: series.values.machines }, { name: 'nodes', values: series.values.nodes }], at }, width),
     chart({ title: 'Pending pods', times: series.times, lines: [{ name: 'pending', values: series.values.pending }], at }, width),
     h('p', {}, h('a', { href: address('money', { ...span, format: 'csv' }), download: 'money.csv' }, 'CSV')),
+    h('h2', {}, 'By namespace'), table('Spent by namespace', ['namespace', '#allocated', '#its share of what is idle', '#both', '#share'],
+      m.byNamespace.map((a) => [a.name || '–', money(a.spent - a.idle, unit), money(a.idle, unit), money(a.spent, unit), share(a.spent, m.spent)]), 'No record says which namespaces the pods are of.'),
     by('pool', m.byPool), by('host', m.byHost), by('shape', m.byShape),
-    h('p', { class: 'quiet' }, `${money(m.fixed, unit)} is the fixed price of hosts, in no table. Sums are of whole hours.`),
+    h('p', { class: 'quiet' }, `${money(m.fixed, unit)} is the fixed price of hosts, in no table. Machines without pods are of no namespace. Sums are of whole hours.`),
   ];
 }
