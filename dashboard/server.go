@@ -28,8 +28,8 @@ const heartbeat = 15 * time.Second
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Handler serves the page, and under api/v1/ the JSON that it is drawn from. But for what its doors
-// offer, it reads only. With local, it answers to names of this machine only: a page of somewhere else that has its name point
-// here must not read it.
+// offer, it reads only. With local, it answers to names of this machine only: a page of somewhere
+// else that has its name point here must not read it.
 func (h *History) Handler(local bool) http.Handler {
 	files, err := fs.Sub(web, "web")
 	if err != nil {

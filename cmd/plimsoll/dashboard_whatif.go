@@ -51,7 +51,7 @@ func (d *whatIfDoor) Choices() any { return d.recorded.Choices() }
 // whatIfAsked is a question as the page asks it.
 type whatIfAsked struct {
 	whatif.Change
-	// ThinkMs is how long users think after each answer; 0 has requests arrive as they were recorded.
+	// ThinkMs is how long users think after each answer; 0 has requests arrive as recorded.
 	ThinkMs float64 `json:"thinkMs,omitempty"`
 }
 

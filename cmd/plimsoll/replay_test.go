@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -67,12 +68,19 @@ func recordDay(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	minutes, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	folder, err := openRecording(ts.MkAbs(args[0]), 1<<24)
-	ts.Check(err)
+	ts.Check(recordShop(ts.MkAbs(args[0]), time.Duration(minutes)*time.Minute))
+}
+
+// recordShop writes a recording of a simulated shop.
+func recordShop(path string, length time.Duration) error {
+	folder, err := openRecording(path, 1<<24)
+	if err != nil {
+		return err
+	}
 	pod := pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}
 	pools := []nodescaler.Pool{{Name: "worker", Min: 1, Max: 9, Shapes: []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}}}}
 	c := whatif.Case{
-		Length: time.Duration(minutes) * time.Minute, Nodes: &nodepolicy.Spec{Policy: "joint"},
+		Length: length, Nodes: &nodepolicy.Spec{Policy: "joint"},
 		World: sim.Config{
 			Seed: 1, Start: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), Tick: 10 * time.Second, MetricsEvery: 15 * time.Second,
 			Hosts: []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 32000, Memory: 64 * pricing.GB}}, Online: true}},
@@ -93,8 +101,7 @@ func recordDay(ts *testscript.TestScript, neg bool, args []string) {
 	recorder := recording.Recorder{Open: folder.open}
 	recorder.Forget(recording.Nothing, c.Nodes)
 	_, err = c.Run(context.Background(), recorder.Append)
-	ts.Check(err)
-	ts.Check(recorder.Close())
+	return errors.Join(err, recorder.Close())
 }
 
 // burdened is a cluster of a node with pods that use so many cores each.

@@ -22,7 +22,7 @@ export function actions({ kind, namespace, name, names, post }) {
   };
   const form = h('form', { submit: (e) => { e.preventDefault(); act(e.submitter?.value ?? 'pause'); } },
     names ? h('label', {}, 'Pool', h('select', { name: 'name' }, names.map((n) => h('option', { value: n }, n)))) : null,
-    h('label', {}, 'Your token', h('input', { name: 'token', type: 'password', autocomplete: 'off', required: true, value: token, placeholder: 'kubectl create token …' })),
+    h('label', {}, 'Your token', h('input', { name: 'token', type: 'password', autocomplete: 'off', required: true, value: token, input: (e) => { token = e.target.value; }, placeholder: 'kubectl create token …' })),
     h('label', {}, 'Pause for', h('select', { name: 'for' }, [['', 'until it is resumed'], ['30m', '30 minutes'], ['2h', '2 hours'], ['24h', '1 day']].map(([v, text]) => h('option', { value: v }, text)))),
     h('button', { value: 'pause' }, 'Pause'), h('button', { value: 'resume' }, 'Resume'));
   return [h('h2', {}, 'Pause or resume'), form, result];

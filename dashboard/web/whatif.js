@@ -38,7 +38,7 @@ function result() {
   if (!answer) return h('p', { class: 'quiet' }, 'What is left empty stays as it was recorded.');
   return [
     h('h2', {}, 'What it comes to'),
-    table('What it comes to', ['', '#recorded', '#played as recorded', '#played with the change', '#difference'],
+    table('What it comes to', ['what', '#recorded', '#played as recorded', '#played with the change', '#difference'],
       answer.rows.map((r) => [r.name, r.recorded, r.baseline, r.changed, r.difference]), 'Nothing was played.'),
     h('h2', {}, 'What this holds back'), h('ul', {}, answer.notes.map((note) => h('li', {}, note))),
   ];
@@ -49,7 +49,7 @@ export async function whatif({ get, post }) {
   const shown = h('div', { role: 'status' }, result());
   const button = h('button', { disabled: playing }, 'Play');
   const draw = () => { shown.replaceChildren(...[result()].flat()); button.disabled = playing; };
-  const form = h('form', { submit: (e) => { e.preventDefault(); play(form, post, draw); } },
+  const form = h('form', { input: () => { asked = Object.fromEntries(new FormData(form)); }, submit: (e) => { e.preventDefault(); play(form, post, draw); } },
     choice('workload', 'Workload', choices.workloads, 'all'),
     number('targetMs', 'Objective, ms'), number('percentile', 'Percentile', { max: 99.99 }), choice('policy', 'Policy', choices.policies, 'as recorded'),
     choice('nodePolicy', 'Policy for machines', choices.nodePolicies, 'as recorded'), number('limit', `Limit, ${choices.unit} an hour`),
