@@ -77,33 +77,8 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 			}
 		})
 	}
-	t.Run("it plays what if", func(t *testing.T) {
-		p := b.tab(t)
-		p.online(server.URL)
-		p.visit(server.URL + "/#/whatif")
-		p.shows("as recorded")
-		p.eval(`document.querySelector('[name=targetMs]').value = 500; document.querySelector('[name=pool]').value = 'worker'; document.querySelector('[name=max]').value = 4;
-			document.querySelector('main form').requestSubmit(); null`, nil)
-		if !p.shows(`{"objective":{"targetMs":500},"pools":{"worker":{"max":4}}}`) || !p.shows("-25.0 %") || !p.shows("it is a test") {
-			t.Errorf("it does not show the answer:\n%s", p.text())
-		}
-		if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
-			t.Error(strings.Join(faults, "\n"))
-		}
-	})
-	t.Run("it pauses by the reader's token", func(t *testing.T) {
-		p := b.tab(t)
-		p.online(server.URL)
-		p.visit(server.URL + "/#/workload/shop/web")
-		p.shows("Pause or resume")
-		p.eval(`document.querySelector('[name=token]').value = 'mine'; document.querySelector('[name=for]').value = '2h'; document.querySelector('button[value=pause]').click(); null`, nil)
-		if !p.shows(`web: paused by {"action":"pause","kind":"WorkloadAutoscaler","namespace":"shop","name":"web","for":"2h"} of mine`) {
-			t.Errorf("it does not pause:\n%s", p.text())
-		}
-		if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
-			t.Error(strings.Join(faults, "\n"))
-		}
-	})
+	t.Run("it plays what if", func(t *testing.T) { b.tab(t).playsWhatIf(server.URL, checks) })
+	t.Run("it pauses by the reader's token", func(t *testing.T) { b.tab(t).pauses(server.URL, checks) })
 	t.Run("it follows what comes", func(t *testing.T) {
 		p := b.tab(t)
 		p.online(server.URL)
@@ -127,6 +102,37 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 			t.Error(strings.Join(faults, "\n"))
 		}
 	})
+}
+
+// playsWhatIf fills in the form of What if, and looks at the answer.
+func (p *tab) playsWhatIf(url, checks string) {
+	p.t.Helper()
+	p.online(url)
+	p.visit(url + "/#/whatif")
+	p.shows("as recorded")
+	p.eval(`document.querySelector('[name=targetMs]').value = 500; document.querySelector('[name=pool]').value = 'worker'; document.querySelector('[name=max]').value = 4;
+		document.querySelector('main form').requestSubmit(); null`, nil)
+	if !p.shows(`{"objective":{"targetMs":500},"pools":{"worker":{"max":4}}}`) || !p.shows("-25.0 %") || !p.shows("it is a test") {
+		p.t.Errorf("it does not show the answer:\n%s", p.text())
+	}
+	if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
+		p.t.Error(strings.Join(faults, "\n"))
+	}
+}
+
+// pauses fills in the form of a workload, and looks at what came of it.
+func (p *tab) pauses(url, checks string) {
+	p.t.Helper()
+	p.online(url)
+	p.visit(url + "/#/workload/shop/web")
+	p.shows("Pause or resume")
+	p.eval(`document.querySelector('[name=token]').value = 'mine'; document.querySelector('[name=for]').value = '2h'; document.querySelector('button[value=pause]').click(); null`, nil)
+	if !p.shows(`web: paused by {"action":"pause","kind":"WorkloadAutoscaler","namespace":"shop","name":"web","for":"2h"} of mine`) {
+		p.t.Errorf("it does not pause:\n%s", p.text())
+	}
+	if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
+		p.t.Error(strings.Join(faults, "\n"))
+	}
 }
 
 // desk answers the page's questions with what they were.
