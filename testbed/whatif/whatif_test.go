@@ -22,12 +22,13 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 var (
 	weeks  = flag.Int("weeks", 3, "how many times TestPredictionsComeTrue lives through")
-	length = flag.Duration("length", 12*time.Hour, "how long each of them is")
+	length = flag.Duration("length", 4*time.Hour, "how long each of them is")
 )
 
 type file struct{ io.Writer }
@@ -125,6 +126,9 @@ var changes = []struct {
 // TestPredictionsComeTrue records times with some settings, predicts from the recording what they
 // come to with others, and lives through them with those.
 func TestPredictionsComeTrue(t *testing.T) {
+	if race.On { // ten times as slow, and one goroutine
+		*length = min(*length, time.Hour)
+	}
 	var mu sync.Mutex
 	sum := 0.0
 	t.Cleanup(func() { // all are over
