@@ -30,6 +30,8 @@ const (
 // History keeps records as they come: each of the latest whole, and of all how their numbers went.
 // It is a journal, and may be read while it is written.
 type History struct {
+	Doors Doors // is not changed once the page is served
+
 	mu        sync.RWMutex
 	limit     int // bytes
 	kept      int

@@ -34,7 +34,8 @@ func step(n int) *loop.Step {
 					{Name: "b", Pool: "batch", Phase: nodescaler.Joined, Shape: small, Rate: 360e9, Requests: pricing.Resources{CPU: 500, Memory: 4e9}},
 				}},
 			},
-			Machines: map[nodescaler.Phase]int{nodescaler.Joined: 2}, Nodes: 2, Pods: 4,
+			Namespaces: []loop.NamespaceLoad{{Namespace: "db", Allocated: 360e9}, {Namespace: "shop", Allocated: 180e9, Idle: 180e9}},
+			Machines:   map[nodescaler.Phase]int{nodescaler.Joined: 2}, Nodes: 2, Pods: 4,
 			Cost: loop.Cost{Known: true, Unit: "EUR", Joined: 900e9, Ordered: 900e9},
 		},
 		Workloads: []loop.WorkloadStep{{Workload: "shop/web", Replicas: n, Ready: n, Inputs: &loop.Inputs{LatencyMs: &latency, TargetMs: 300, Arrivals: &arrivals}}},
@@ -123,6 +124,7 @@ func TestMoney(t *testing.T) {
 		"spent": {m.Spent, 900 * hours}, "fixed": {m.Fixed, 180 * hours}, "idle": {m.Idle, 180 * hours}, "month": {m.Month, 900 * 730},
 		"peak": {m.Peak, 900}, "static": {m.Static, 900 * hours}, "of web": {m.ByPool[1].Spent, 360 * hours}, "its idle": {m.ByPool[1].Idle, 180 * hours},
 		"of pve2": {m.ByHost[1].Spent, 360 * hours}, "hours of small": {m.ByShape[0].Hours, 2 * hours},
+		"of shop": {m.ByNamespace[1].Spent, 360 * hours}, "idle of shop": {m.ByNamespace[1].Idle, 180 * hours},
 	} {
 		if math.Abs(pair[0]-pair[1]) > 1e-6*pair[1] {
 			t.Errorf("%s: %v, want %v", what, pair[0], pair[1])
@@ -130,6 +132,8 @@ func TestMoney(t *testing.T) {
 	}
 	if _, csv := ask(h.Handler(true), "/api/v1/money?format=csv"); !strings.Contains(csv, "pool,batch,0.275000,99.000000,0.000000,EUR") {
 		t.Errorf("as CSV: %s", csv)
+	} else if !strings.Contains(csv, "namespace,shop,0.000000,99.000000,49.500000,EUR") {
+		t.Errorf("by namespace: %s", csv)
 	}
 }
 

@@ -24,8 +24,8 @@ type ledger struct {
 	hours map[int64]map[item]spending
 }
 
-// item is a kind of machine. One without a pool is the fixed price of a host.
-type item struct{ pool, host, shape string }
+// item is a kind of machine, or a namespace. One without any of them is the fixed price of hosts.
+type item struct{ pool, host, shape, namespace string }
 
 // spending is what machines cost, and how much of that their pods asked for.
 type spending struct{ hours, spent, used float64 }
@@ -53,10 +53,15 @@ func (l *ledger) add(s *loop.Step) {
 		for k := range h.Machines {
 			m := &h.Machines[k]
 			rates += m.Rate
-			spent, key := m.Rate.Units()*passed.Hours(), item{m.Pool, h.Name, m.Shape.Name}
+			spent, key := m.Rate.Units()*passed.Hours(), item{pool: m.Pool, host: h.Name, shape: m.Shape.Name}
 			of := items[key]
 			items[key] = spending{of.hours + passed.Hours(), of.spent + spent, of.used + spent*asked(m)}
 		}
+	}
+	for _, n := range s.Observed.Namespaces {
+		key := item{namespace: n.Namespace}
+		of, allocated := items[key], n.Allocated.Units()*passed.Hours()
+		items[key] = spending{spent: of.spent + allocated + n.Idle.Units()*passed.Hours(), used: of.used + allocated}
 	}
 	if fixed := (s.Observed.Cost.Ordered - rates).Units(); fixed > 0 {
 		of := items[item{}]
@@ -92,9 +97,13 @@ type Money struct {
 	ByPool  []Amount `json:"byPool"`
 	ByHost  []Amount `json:"byHost"`
 	ByShape []Amount `json:"byShape"`
+	// ByNamespace divides what the machines under pods have cost. What is idle on a machine is
+	// shared among its namespaces; a machine without pods is in none.
+	ByNamespace []Amount `json:"byNamespace"`
 }
 
-// Amount is what the machines of one pool, host or shape have cost.
+// Amount is what the machines of one pool, host, shape or namespace have cost. Namespaces share
+// machines, and have no hours of them.
 type Amount struct {
 	Name  string  `json:"name"`
 	Hours float64 `json:"hours"` // of machines
@@ -105,7 +114,7 @@ type Amount struct {
 // moneyOf sums the hours that a time touches.
 func (h *History) moneyOf(from, to time.Time) Money {
 	m := Money{From: from, To: to, Unit: h.unit}
-	pools, hosts, shapes := map[string]spending{}, map[string]spending{}, map[string]spending{}
+	pools, hosts, shapes, spaces := map[string]spending{}, map[string]spending{}, map[string]spending{}, map[string]spending{}
 	put := func(in map[string]spending, name string, s spending) {
 		of := in[name]
 		in[name] = spending{of.hours + s.hours, of.spent + s.spent, of.used + s.used}
@@ -115,6 +124,10 @@ func (h *History) moneyOf(from, to time.Time) Money {
 			continue
 		}
 		for of, s := range items {
+			if of.namespace != "" {
+				put(spaces, of.namespace, s)
+				continue
+			}
 			m.Spent += s.spent
 			if of == (item{}) {
 				m.Fixed += s.spent
@@ -135,7 +148,7 @@ func (h *History) moneyOf(from, to time.Time) Money {
 	if long := to.Sub(from).Hours(); long > 0 {
 		m.Month, m.Static = m.Spent/long*730, m.Peak*long
 	}
-	m.ByPool, m.ByHost, m.ByShape = amounts(pools), amounts(hosts), amounts(shapes)
+	m.ByPool, m.ByHost, m.ByShape, m.ByNamespace = amounts(pools), amounts(hosts), amounts(shapes), amounts(spaces)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -26,9 +27,9 @@ const heartbeat = 15 * time.Second
 // policy lets the page load what it is made of from where it came, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page, and under api/v1/ the JSON that it is drawn from. It reads only. With
-// local, it answers to names of this machine only: a page of somewhere else that has its name point
-// here must not read it.
+// Handler serves the page, and under api/v1/ the JSON that it is drawn from. But for what its doors
+// offer, it reads only. With local, it answers to names of this machine only: a page of somewhere
+// else that has its name point here must not read it.
 func (h *History) Handler(local bool) http.Handler {
 	files, err := fs.Sub(web, "web")
 	if err != nil {
@@ -37,13 +38,17 @@ func (h *History) Handler(local bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
 	for path, answer := range map[string]func(*query) (any, error){
-		"summary": h.summary, "record": h.record, "series": h.series, "decisions": h.decided, "money": h.spent,
+		"summary": h.summary(local), "record": h.record, "series": h.series, "decisions": h.decided, "money": h.spent,
 	} {
 		mux.HandleFunc("/api/v1/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
 	mux.HandleFunc("/api/v1/stream", h.stream)
+	doors := h.offers(local)
+	for path, door := range doors {
+		mux.HandleFunc(path, door)
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Errorf("%s: must be /api/v1/ and summary, record, series, decisions, money or stream", r.URL.Path))
+		refuse(w, http.StatusNotFound, fmt.Errorf("%s: must be /api/v1/ and summary, record, series, decisions, money, stream, or what-if or actions where the page offers them", r.URL.Path))
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -55,7 +60,7 @@ func (h *History) Handler(local bool) http.Handler {
 			refuse(w, http.StatusForbidden, fmt.Errorf("host: must be localhost or a loopback address, was %q", r.Host))
 			return
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if _, door := doors[r.URL.Path]; !door && r.Method != http.MethodGet && r.Method != http.MethodHead {
 			head.Set("Allow", "GET, HEAD")
 			refuse(w, http.StatusMethodNotAllowed, fmt.Errorf("method: must be GET or HEAD, was %q", r.Method))
 			return
@@ -154,15 +159,25 @@ type Summary struct {
 	Since     time.Time `json:"since"` // of what charts show
 	Unit      string    `json:"unit"`
 	Workloads []string  `json:"workloads"`
+	// Offers are what-if and actions, where the page has them.
+	Offers []string `json:"offers"`
 }
 
-func (h *History) summary(*query) (any, error) {
+func (h *History) summary(local bool) func(*query) (any, error) {
+	offers := []string{}
+	for _, path := range slices.Sorted(maps.Keys(h.offers(local))) {
+		offers = append(offers, strings.TrimPrefix(path, "/api/v1/"))
+	}
+	return func(*query) (any, error) { return h.summarize(offers) }
+}
+
+func (h *History) summarize(offers []string) (any, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if len(h.records) == 0 {
 		return nil, nil
 	}
-	s := Summary{Records: len(h.records), From: h.records[0].time, To: h.records[len(h.records)-1].time, Unit: h.unit, Workloads: h.names()}
+	s := Summary{Records: len(h.records), From: h.records[0].time, To: h.records[len(h.records)-1].time, Unit: h.unit, Workloads: h.names(), Offers: offers}
 	s.Since = s.From
 	if begin := h.fleet.begin(); begin.Before(s.Since) {
 		s.Since = begin
@@ -299,7 +314,7 @@ func (m Money) rows() [][]string {
 	for _, by := range []struct {
 		name    string
 		amounts []Amount
-	}{{"pool", m.ByPool}, {"host", m.ByHost}, {"shape", m.ByShape}} {
+	}{{"pool", m.ByPool}, {"host", m.ByHost}, {"shape", m.ByShape}, {"namespace", m.ByNamespace}} {
 		for _, a := range by.amounts {
 			n := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 			all = append(all, []string{by.name, a.Name, n(a.Hours), n(a.Spent), n(a.Idle), m.Unit})

@@ -22,35 +22,47 @@ import (
 func newDashboardCommand(env *cli.Env) *cobra.Command {
 	var (
 		file, at string
+		recorded string // a recording
 		simulate bool
 		seed     uint64
 	)
 	cmd := &cobra.Command{
-		Use:   "dashboard --journal FILE | --demo",
+		Use:   "dashboard --journal FILE | --recording FOLDER | --demo",
 		Short: "Serve a web page of a journal",
 		Long: `Serve a web page of a journal: hosts, machines and pods, decisions with their reasons, and costs, at any time of the
-journal. The page is read-only and loads nothing from elsewhere.
+journal. The page changes nothing and loads nothing from elsewhere.
+
+--recording shows the steps of a recording, and has a view that plays its load by other settings (plimsoll replay --what-if).
 
 The journal is a file with one record a line. The page follows it as it grows, and reads rotated files beside it, such
 as FILE.1, first. plimsoll run serves the same page of its own records if its configuration has dashboard: host:port.`,
 		Example: "  plimsoll dashboard --demo\n" +
 			"  plimsoll dashboard --journal /var/lib/plimsoll/journal.ndjson\n" +
+			"  plimsoll dashboard --recording /var/lib/plimsoll/recording\n" +
 			"  kubectl logs deploy/plimsoll -n plimsoll | plimsoll dashboard --journal -",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" && !simulate {
+			if file == "" && recorded == "" && !simulate {
 				file = env.Getenv(journalVariable)
 			}
-			if (file == "") != simulate {
-				return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or --demo, and not both"))
+			if given := map[bool]int{true: 1}; given[file != ""]+given[recorded != ""]+given[simulate] != 1 {
+				return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or --recording, or --demo, and one of them only"))
+			}
+			h := dashboard.New(dashboard.Large)
+			if recorded != "" {
+				if err := showRecording(env, h, recorded); err != nil {
+					return err
+				}
 			}
 			l, err := net.Listen("tcp", at)
 			if err != nil {
 				return fmt.Errorf("--listen: %w", err)
 			}
 			fmt.Fprintf(env.Stderr, "dashboard on http://%s/, until it is interrupted\n", l.Addr())
-			return serveDashboard(cmd.Context(), l, func(ctx context.Context, h *dashboard.History) error {
+			return serveDashboard(cmd.Context(), l, h, func(ctx context.Context, h *dashboard.History) error {
 				switch {
+				case recorded != "":
+					return nil
 				case simulate:
 					return simulateInto(ctx, h, seed)
 				case file == "-":
@@ -61,6 +73,7 @@ as FILE.1, first. plimsoll run serves the same page of its own records if its co
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	cmd.Flags().StringVar(&recorded, "recording", "", "a recording, as plimsoll run writes it: a `folder` or one of its files")
 	cmd.Flags().BoolVar(&simulate, "demo", false, "show the day that plimsoll demo simulates")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the simulated day's seed")
 	cmd.Flags().StringVar(&at, "listen", dashboard.UsualAddress, "the `address` of the page, host:port")
@@ -69,8 +82,7 @@ as FILE.1, first. plimsoll run serves the same page of its own records if its co
 
 // serveDashboard serves a page of what is read, also once all is read. To be interrupted is no
 // failure.
-func serveDashboard(ctx context.Context, l net.Listener, read func(context.Context, *dashboard.History) error) error {
-	h := dashboard.New(dashboard.Large)
+func serveDashboard(ctx context.Context, l net.Listener, h *dashboard.History, read func(context.Context, *dashboard.History) error) error {
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error { return h.Serve(ctx, l) })
 	both.Go(func() error { return read(ctx, h) })

@@ -58,7 +58,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serveHosts, "expand": expand, "root": root, "fault": fault, "onlyread": onlyread, "vmpools": vmpools,
 			"kube": serveKube, "prometheus": servePrometheus, "rates": serveRates, "counts": counts,
-			"harmless": harmless, "record": record,
+			"harmless": harmless, "record": record, "record-day": recordDay,
 		},
 	}
 	if race.On {

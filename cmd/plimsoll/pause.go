@@ -78,17 +78,22 @@ writes the annotation plimsoll.dev/resumed, which has no effect on machines that
 			if err := ask.check(cmd, args); err != nil {
 				return cli.SeeHelp(cmd, err)
 			}
-			said := map[string]*string{
-				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
-			}
-			if ask.pool != "" {
-				said[v1alpha1.AnnotationResumed] = new(env.Now().UTC().Format(time.RFC3339))
-			}
-			return ask.write(cmd.Context(), env, said)
+			return ask.write(cmd.Context(), env, resumed(ask.pool != "", env.Now()))
 		},
 	}
 	ask.flags(cmd)
 	return cmd
+}
+
+// resumed is what is written to resume.
+func resumed(pool bool, now time.Time) map[string]*string {
+	said := map[string]*string{
+		v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
+	}
+	if pool {
+		said[v1alpha1.AnnotationResumed] = new(now.UTC().Format(time.RFC3339))
+	}
+	return said
 }
 
 // pauseQuestion is what is to be paused or resumed.

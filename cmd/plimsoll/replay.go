@@ -23,7 +23,8 @@ Without changes, the same version must decide the same: if it does not, replay e
 other prices or another limit, the first step is shown that is decided otherwise, and the sums of both.
 
 Every step is decided on what there was when it was recorded. What another decision would have led to is not
-followed: plimsoll simulate and plimsoll testbed run do that.`
+followed. With --what-if it is: the load of the recording is played in a simulated cluster, once by the recorded settings and
+once by the changed ones, and what they come to is printed side by side.`
 
 // replayQuestion is what the replay verb is asked.
 type replayQuestion struct {
@@ -32,23 +33,31 @@ type replayQuestion struct {
 	limit                pricing.Rate
 	changed              bool
 	format               cli.Output
+	whatIf               whatIfQuestion
 }
 
 func newReplayCommand(env *cli.Env) *cobra.Command {
 	var ask replayQuestion
 	cmd := &cobra.Command{
 		Use:   "replay FOLDER | FILE",
-		Short: "Decide a recording again, by the same rules or others, and compare",
+		Short: "Decide a recording again, by the same rules or others, and compare; or play its load",
 		Long:  replayLong,
 		Example: "  plimsoll replay /var/lib/plimsoll/recording\n" +
 			"  plimsoll replay recording --node-policy unneeded --from 2026-03-01T08:00:00Z\n" +
-			"  plimsoll replay recording --prices prices.yaml --limit 40 -o json",
+			"  plimsoll replay recording --prices prices.yaml --limit 40 -o json\n" +
+			"  plimsoll replay recording --what-if --workload shop/web --objective p90=500ms",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("replay takes one folder or file of a recording, was given %d", len(args)))
 			}
 			for _, name := range []string{"policy", "node-policy", "prices", "limit"} {
 				ask.changed = ask.changed || cmd.Flags().Changed(name)
+			}
+			if err := ask.whatIf.check(cmd, ask.changed); err != nil {
+				return cli.SeeHelp(cmd, err)
+			}
+			if ask.whatIf.asked {
+				return ask.playWhatIf(cmd.Context(), cmd, env, args[0])
 			}
 			return ask.answer(env, args[0])
 		},
@@ -59,6 +68,7 @@ func newReplayCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.nodes, cli.OneOf(nodepolicy.Names()...), "node-policy", "name", "", "decide on machines by this policy, with its defaults")
 	cmd.Flags().StringVar(&ask.price, "prices", "", "price machines by this price book, a YAML `file`")
 	cli.AddFlag(cmd, &ask.limit, parseRate, "limit", "rate", "", "what all machines together may cost an hour; 0 is no limit")
+	ask.whatIf.addFlags(cmd)
 	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/whatif"
 )
 
 // record writes a recording of so many minutes, at a step a minute, in which pods of an HPA use
@@ -55,6 +59,49 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	ts.Check(recorder.Close())
+}
+
+// recordDay writes a recording of so many minutes of a simulated shop: record-day folder 60.
+func recordDay(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: record-day folder minutes")
+	}
+	minutes, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(recordShop(ts.MkAbs(args[0]), time.Duration(minutes)*time.Minute))
+}
+
+// recordShop writes a recording of a simulated shop.
+func recordShop(path string, length time.Duration) error {
+	folder, err := openRecording(path, 1<<24)
+	if err != nil {
+		return err
+	}
+	pod := pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}
+	pools := []nodescaler.Pool{{Name: "worker", Min: 1, Max: 9, Shapes: []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}}}}
+	c := whatif.Case{
+		Length: length, Nodes: &nodepolicy.Spec{Policy: "joint"},
+		World: sim.Config{
+			Seed: 1, Start: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), Tick: 10 * time.Second, MetricsEvery: 15 * time.Second,
+			Hosts: []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 32000, Memory: 64 * pricing.GB}}, Online: true}},
+			Pools: pools, Initial: map[string]int{"worker": 2},
+			Workloads: []sim.Workload{{
+				Name: "shop/web", Replicas: 4, Requests: pod, Quota: pod.CPU, Concurrency: 64, Balance: sim.LeastOfTwo,
+				Demand: sim.Demand{Mean: 60 * time.Millisecond}, Load: sim.Load{Kind: sim.Open, Level: sim.Flat(20)},
+			}},
+		},
+		Intent: loop.Intent{Pools: pools, Workloads: []loop.Workload{{
+			Workload: podscaler.Workload{
+				Name: "shop/web", Min: 1, Max: 20, Pod: pod, RunPeriod: 10 * time.Second,
+				SLO: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond, Window: time.Minute},
+			},
+			Policy: podpolicy.Spec{Policy: "joint"},
+		}}},
+	}
+	recorder := recording.Recorder{Open: folder.open}
+	recorder.Forget(recording.Nothing, c.Nodes)
+	_, err = c.Run(context.Background(), recorder.Append)
+	return errors.Join(err, recorder.Close())
 }
 
 // burdened is a cluster of a node with pods that use so many cores each.

@@ -214,6 +214,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	}
 	if r.Dashboard != "" {
 		r.history = dashboard.New(dashboard.Small)
+		r.history.Doors.Actions = newActionsDoor(r.rest, r.env.Now)
 		if cfg.Journal == nil {
 			cfg.Journal = r.history
 		} else {

@@ -1,8 +1,10 @@
 // The page: which view at which time, kept in the address, and drawn anew when a record comes.
 import { h, clock } from './dom.js';
 import * as views from './views.js';
+import { whatif } from './whatif.js';
 
 const tabs = [['now', 'Now'], ['workloads', 'Workloads'], ['machines', 'Machines'], ['pending', 'Pending'], ['decisions', 'Decisions'], ['money', 'Money']];
+const offered = { 'what-if': ['whatif', 'What if'] };
 const spans = [['1', '1 hour'], ['6', '6 hours'], ['24', '1 day'], ['168', '1 week'], ['720', '30 days']];
 const el = (id) => document.getElementById(id);
 let summary, drawing = 0, lost = false, playing, step = {};
@@ -40,17 +42,27 @@ async function get(what, params) {
   return answer;
 }
 
+/** Asks for something that is more than records, as this page may. */
+async function post(what, body, token) {
+  const headers = { 'Content-Type': 'application/json', ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const got = await fetch(`api/v1/${what}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const answer = await got.json();
+  if (!got.ok) throw new Error(answer.error);
+  return answer;
+}
+
 async function draw(keepScroll) {
   const mine = ++drawing, { view, name, params } = asked();
   try {
     summary = await get('summary');
+    for (const [what, tab] of Object.entries(offered)) if (summary.offers.includes(what) && !tabs.includes(tab)) tabs.push(tab);
     const moment = await get('record', { at: params.at });
     const record = moment.record, to = params.at ?? record.time, hours = Number(params.span ?? 24);
     const span = { from: new Date(Date.parse(to) - hours * 3600e3).toISOString(), to };
-    const draws = { money: views.spending };
+    const draws = { money: views.spending, whatif };
     const make = draws[view] ?? (tabs.some(([key]) => key === view) || view === 'workload' || view === 'machine' ? views[view] : views.now);
     const width = Math.max(300, el('view').clientWidth - 32);
-    const content = await make({ record, name, params, get, link, go, address, span, unit: summary.unit, at: params.at ? Date.parse(record.time) / 1000 : undefined, width });
+    const content = await make({ record, name, params, get, post, offers: summary.offers, link, go, address, span, unit: summary.unit, at: params.at ? Date.parse(record.time) / 1000 : undefined, width });
     if (mine !== drawing) return; // something newer is being drawn
     step = { before: moment.before, after: moment.after };
     const top = scrollY, open = keepScroll ? [...document.querySelectorAll('main details[open] > summary')].map((s) => s.textContent) : [];
@@ -134,7 +146,7 @@ addEventListener('keydown', (e) => {
   if (e.target.closest('input, select, textarea') || e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.key === 'ArrowLeft' && step.before) go({ at: step.before });
   else if (e.key === 'ArrowRight' && step.after) go({ at: step.after });
-  else if (/^[1-6]$/.test(e.key)) location.hash = link(tabs[Number(e.key) - 1][0]);
+  else if (/^[1-9]$/.test(e.key) && tabs[Number(e.key) - 1]) location.hash = link(tabs[Number(e.key) - 1][0]);
   else if (e.key === 'l') go({ at: undefined });
 });
 draw();

@@ -1,6 +1,7 @@
 // The views. Each takes what the page knows and returns elements.
 import { h, num, money, percent, gib, clock, plural, table, facts } from './dom.js';
 import { chart } from './chart.js';
+import { actions } from './actions.js';
 
 const machinesOf = (record) => (record.observed.hosts ?? []).flatMap((host) => (host.machines ?? []).map((m) => ({ ...m, host: host.name })));
 const capacity = (m) => ({ cpu: m.shape.cpu, memory: m.shape.memory });
@@ -83,7 +84,7 @@ export async function workloads({ record, link }) {
   return [h('h1', {}, 'Workloads'), workloadTable(record, link)];
 }
 
-export async function workload({ record, name, get, link, span, at, width }) {
+export async function workload({ record, name, get, post, offers, link, span, at, width }) {
   const [series, decided] = await Promise.all([get('series', { ...span, workload: name }), get('decisions', { ...span, about: name, limit: 300 })]);
   const w = (record.workloads ?? []).find((one) => one.workload === name);
   const v = series.values, marks = decided.decisions.flatMap((d) => d.changes.filter((c) => c.subject === name)
@@ -103,14 +104,17 @@ export async function workload({ record, name, get, link, span, at, width }) {
     draw('Load', [{ name: 'requests', values: v.load }], ' /s'),
     draw('Latency', [{ name: 'latency', values: v.latency }, { name: 'objective', values: v.target, joined: true }], ' ms'),
     draw('Replicas', [{ name: 'replicas', values: v.replicas }, { name: 'ready', values: v.ready }, { name: 'expected', values: v.ahead, joined: true }], ''),
+    offers.includes('actions') ? actions({ kind: 'WorkloadAutoscaler', namespace: name.split('/')[0], name: name.split('/')[1], post }) : null,
     h('h2', {}, 'Decisions about it'), decisionList(decided.decisions.slice(0, 50), link),
   ];
 }
 
-export async function machines({ record, unit, link }) {
+export async function machines({ record, unit, post, offers, link }) {
+  const pools = [...new Set(machinesOf(record).map((m) => m.pool).filter(Boolean))].sort();
   return [h('h1', {}, 'Machines'), table('Machines', ['machine', 'pool', 'host', 'shape', 'phase', '#pods', '#asked for', '#price an hour', 'since'],
     machinesOf(record).map((m) => [h('a', { href: link(`machine/${m.name}`) }, m.name), m.pool, m.host, `${m.shape.name}, ${num(m.shape.cpu)} vCPU, ${gib(m.shape.memory)}`,
-      m.draining ? `${m.phase}, draining` : m.phase, num(m.pods), percent(used(m)), money(m.rate, unit), m.created ? clock(m.created) : '–']), 'There are no machines.')];
+      m.draining ? `${m.phase}, draining` : m.phase, num(m.pods), percent(used(m)), money(m.rate, unit), m.created ? clock(m.created) : '–']), 'There are no machines.'),
+  offers.includes('actions') && pools.length ? actions({ kind: 'VMPool', names: pools, post }) : null];
 }
 
 export async function machine({ record, name, unit, get, link }) {
@@ -194,7 +198,9 @@ export async function spending({ get, span, at, width, address, unit }) {
     chart({ title: 'Machines and nodes', times: series.times, lines: [{ name: 'machines', values: series.values.machines }, { name: 'nodes', values: series.values.nodes }], at }, width),
     chart({ title: 'Pending pods', times: series.times, lines: [{ name: 'pending', values: series.values.pending }], at }, width),
     h('p', {}, h('a', { href: address('money', { ...span, format: 'csv' }), download: 'money.csv' }, 'CSV')),
+    h('h2', {}, 'By namespace'), table('Spent by namespace', ['namespace', '#allocated', '#its share of what is idle', '#both', '#share'],
+      m.byNamespace.map((a) => [a.name || '–', money(a.spent - a.idle, unit), money(a.idle, unit), money(a.spent, unit), share(a.spent, m.spent)]), 'No record says which namespaces the pods are of.'),
     by('pool', m.byPool), by('host', m.byHost), by('shape', m.byShape),
-    h('p', { class: 'quiet' }, `${money(m.fixed, unit)} is the fixed price of hosts, in no table. Sums are of whole hours.`),
+    h('p', { class: 'quiet' }, `${money(m.fixed, unit)} is the fixed price of hosts, in no table. Machines without pods are of no namespace. Sums are of whole hours.`),
   ];
 }

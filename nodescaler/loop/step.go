@@ -57,7 +57,7 @@ func (s *Step) Record(j Journal) error {
 		return nil
 	}
 	if seen != nil && s.Observed.Cost.Known {
-		s.Observed.Hosts = loads(seen)
+		s.Observed.Hosts, s.Observed.Namespaces = loads(seen), namespaces(seen)
 	}
 	if err := j.Append(s); err != nil {
 		return fmt.Errorf("journal %s: %w", s.ID, err)
@@ -68,6 +68,8 @@ func (s *Step) Record(j Journal) error {
 // Observed is the step's view of the world in short.
 type Observed struct {
 	Hosts []HostLoad `json:"hosts,omitempty"`
+	// Namespaces are what the machines under their pods cost.
+	Namespaces []NamespaceLoad `json:"namespaces,omitempty"`
 	// Machines counts ours by phase.
 	Machines map[nodescaler.Phase]int `json:"machines,omitempty"`
 	Nodes    int                      `json:"nodes"`

@@ -26,6 +26,7 @@ type Config struct {
 	Pools     []nodescaler.Pool
 	Initial   map[string]int // machines of each pool that are joined at the start
 	Spares    map[string]int // and those that have been, and are stopped
+	Begin     []Begin        // machines that are there besides
 	Prices    *pricing.Book
 	Workloads []Workload
 	Delays    Delays
@@ -38,6 +39,14 @@ type Config struct {
 	// it, but for the time that samples of CPU carry, as those of metrics-server do.
 	Late   time.Duration
 	Faults []Fault
+}
+
+// Begin is a machine that is there at the start, joined or a spare.
+type Begin struct {
+	Pool  string
+	Shape pricing.Shape
+	Host  string
+	Spare bool
 }
 
 // Delays are how long things take.
@@ -182,6 +191,9 @@ func (c *Config) validatePools(f *findings) {
 	for _, name := range slices.Sorted(maps.Keys(c.Spares)) {
 		f.must(slices.Contains(pools, name), "spares."+name, "one of the pools", pools)
 		f.must(c.Spares[name] >= 0, "spares."+name, "0 or more", c.Spares[name])
+	}
+	for i := range c.Begin {
+		f.must(slices.Contains(pools, c.Begin[i].Pool), fmt.Sprintf("begin[%d].pool", i), "one of the pools", c.Begin[i].Pool)
 	}
 }
 

@@ -86,15 +86,26 @@ func (w *World) populate() error {
 		return err
 	}
 	made := map[*nodescaler.Pool]int{}
-	for _, p := range places {
-		made[p.Pool]++
-		m := w.newMachine(p.Pool, fmt.Sprintf("start-%03d", made[p.Pool]), p.Pool.Shapes[0], p.Host)
+	begin := func(pool *nodescaler.Pool, b *Begin) {
+		made[pool]++
+		m := w.newMachine(pool, fmt.Sprintf("start-%03d", made[pool]), b.Shape, b.Host)
 		m.exist(w)
 		m.join(w)
-		if p.Spare {
+		if b.Spare {
 			m.node.obs.Cordoned, m.node.obs.Draining, m.node.obs.Ready = true, true, false
 			m.node.away = true
 			m.rest(w)
+		}
+	}
+	for _, p := range places {
+		begin(p.Pool, &Begin{Shape: p.Pool.Shapes[0], Host: p.Host, Spare: p.Spare})
+	}
+	for i := range w.cfg.Begin {
+		b := &w.cfg.Begin[i]
+		for k := range w.cfg.Pools {
+			if w.cfg.Pools[k].Name == b.Pool {
+				begin(&w.cfg.Pools[k], b)
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package browsertest
 
 import (
+	"context"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/testbed/demo"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	"github.com/plimsoll/plimsoll/testbed/whatif"
 )
 
 // axe is where axe-core's script is, which make browser-test fetches where there is npm.
@@ -30,12 +32,14 @@ var views = []struct{ name, path, shows string }{
 	{"pending", "#/pending", "What the plan says"},
 	{"decisions", "#/decisions?kind=Buy", "asked for by"},
 	{"money", "#/money", "saved by following the load"},
+	{"what-if", "#/whatif", "What is left empty stays as it was recorded."},
 }
 
 func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 	h := dashboard.New(dashboard.Small)
 	session := must.Get(demo.New(demo.Config{Seed: 1, Length: 12 * time.Hour, Journal: h}))(t)
 	must.Get(session.Advance(t.Context(), 11*time.Hour))(t)
+	h.Doors = dashboard.Doors{WhatIf: desk{}, Actions: desk{}}
 	server := httptest.NewServer(h.Handler(true))
 	defer server.Close()
 	checks := axeScript(t)
@@ -73,6 +77,8 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 			}
 		})
 	}
+	t.Run("it plays what if", func(t *testing.T) { b.tab(t).playsWhatIf(server.URL, checks) })
+	t.Run("it pauses by the reader's token", func(t *testing.T) { b.tab(t).pauses(server.URL, checks) })
 	t.Run("it follows what comes", func(t *testing.T) {
 		p := b.tab(t)
 		p.online(server.URL)
@@ -96,6 +102,52 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 			t.Error(strings.Join(faults, "\n"))
 		}
 	})
+}
+
+// playsWhatIf fills in the form of What if, and looks at the answer.
+func (p *tab) playsWhatIf(url, checks string) {
+	p.t.Helper()
+	p.online(url)
+	p.visit(url + "/#/whatif")
+	p.shows("as recorded")
+	p.eval(`document.querySelector('[name=targetMs]').value = 500; document.querySelector('[name=pool]').value = 'worker'; document.querySelector('[name=max]').value = 4;
+		document.querySelector('main form').requestSubmit(); null`, nil)
+	if !p.shows(`{"objective":{"targetMs":500},"pools":{"worker":{"max":4}}}`) || !p.shows("-25.0 %") || !p.shows("it is a test") {
+		p.t.Errorf("it does not show the answer:\n%s", p.text())
+	}
+	if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
+		p.t.Error(strings.Join(faults, "\n"))
+	}
+}
+
+// pauses fills in the form of a workload, and looks at what came of it.
+func (p *tab) pauses(url, checks string) {
+	p.t.Helper()
+	p.online(url)
+	p.visit(url + "/#/workload/shop/web")
+	p.shows("Pause or resume")
+	p.eval(`document.querySelector('[name=token]').value = 'mine'; document.querySelector('[name=for]').value = '2h'; document.querySelector('button[value=pause]').click(); null`, nil)
+	if !p.shows(`web: paused by {"action":"pause","kind":"WorkloadAutoscaler","namespace":"shop","name":"web","for":"2h"} of mine`) {
+		p.t.Errorf("it does not pause:\n%s", p.text())
+	}
+	if faults := append(p.take(), p.axe(checks)...); len(faults) > 0 {
+		p.t.Error(strings.Join(faults, "\n"))
+	}
+}
+
+// desk answers the page's questions with what they were.
+type desk struct{}
+
+func (desk) Choices() any {
+	return whatif.Choices{Unit: "EUR", Workloads: []string{"shop/web"}, Policies: []string{"joint"}, NodePolicies: []string{"joint"}, Pools: []whatif.Limits{{Name: "worker", Max: 9}}}
+}
+
+func (desk) Ask(_ context.Context, question []byte) (any, error) {
+	return whatif.Answer{Rows: []whatif.Row{{Name: string(question), Recorded: "4", Baseline: "4", Changed: "3", Difference: "-25.0 %"}}, Notes: []string{"it is a test"}}, nil
+}
+
+func (desk) Do(_ context.Context, token string, action []byte) (any, error) {
+	return map[string]string{"name": "web", "paused": "true", "by": string(action) + " of " + token}, nil
 }
 
 // axeScript reads axe-core, where it was fetched.

@@ -328,6 +328,14 @@ var rooms = []room{
 		why: "the simulated world is handed its policies and touches no adapter, so that a week in it takes seconds and repeats exactly",
 	},
 	{
+		folder: "testbed/whatif", floor: world,
+		imports: []string{
+			"nodescaler/loop", "nodescaler/recording", "nodescaler", "nodescaler/policy", "podscaler", "podscaler/policy", "pricing",
+			"proxmox/timing", "testbed/sim",
+		},
+		why: "what if is asked of a recording and the simulated world alone, so that the answer comes from the loop and from nothing beside it",
+	},
+	{
 		folder: "cmd/plimsoll", below: true, floor: command,
 		imports: []string{everything},
 		why:     "the only place that knows everything",
