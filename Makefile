@@ -7,7 +7,7 @@ GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lin
 # The release that charts and image are of.
 RELEASE := $(shell awk '$$1 == "appVersion:" { print $$2 }' deploy/charts/plimsoll/Chart.yaml)
 
-# Go keeps its caches below HOME. Where there is none, they go below out/, in a hidden folder so
+# Go keeps its caches below HOME. Without HOME they go below out/, in a hidden folder so
 # that ./... does not find other people's packages in it, and writable so that it can be removed.
 ifeq ($(strip $(HOME)),)
 export HOME := $(CURDIR)/out/.home
@@ -72,7 +72,7 @@ lab-down: build ## stop the lab
 	@bin/plimsoll testbed lab down $(ARGS)
 
 # They wait more than they compute, so more of them run at a time than there are cores; what takes longest
-# begins first. The k6 is not whatever happens to be on PATH. The other tests of their packages need no lab,
+# begins first. They build their k6 and ignore one on PATH. The other tests of their packages need no lab,
 # and are run by make test.
 lab-test: export PLIMSOLL_K6 ?= build
 lab-test: lab-lint ## run the tests that need the lab, three packages at a time, with up to two labs each

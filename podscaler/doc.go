@@ -12,10 +12,11 @@
 //  2. Replicas of 0 that another client has set: they stay.
 //  3. The bounds, moved by the schedules that are open: what is out of them is put right at once.
 //  4. The policy, which is not shown the surge of a rollout.
-//  5. The fallback, if the policy has not been able to tell for long; otherwise nothing changes.
+//  5. The fallback, once the policy has long not known; otherwise nothing changes.
 //  6. The behavior's windows.
 //  7. The behavior's step limits, and the bounds again.
 //  8. What holds a change back, of which all are asked: too few ready replicas (both ways), a
-//     rollout, suspect callers and signals that were missing (on the way down), the cool-down (both ways).
+//     rollout, suspect callers and signals that were missing (on the way down), the cool-down
+//     (both ways).
 //  9. A pause of one direction, which holds the bounds' corrections, too.
 package podscaler

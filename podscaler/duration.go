@@ -15,8 +15,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes the duration as it is printed.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a duration. A number without a unit is refused: nobody remembers which
-// unit was meant.
+// UnmarshalText reads a duration. A number without a unit is refused, because its reader would
+// have to guess the unit.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil && bytes.ContainsAny(text, "dw") {

@@ -187,7 +187,7 @@ func (counts) Desired(v *podscaler.View) podscaler.Recommendation {
 	return podscaler.Recommendation{Replicas: n, Known: true}
 }
 
-// seen is a policy that tells what pods it saw.
+// seen is a policy that records the pods it saw.
 type seen struct{ names []string }
 
 func (s *seen) Desired(v *podscaler.View) podscaler.Recommendation {

@@ -187,8 +187,8 @@ func TestAnOpenScheduleIsObeyed(t *testing.T) {
 	})
 }
 
-// A scaler that has forgotten everything shrinks no further than the one that remembers, at
-// whatever moment it takes over.
+// A scaler that has forgotten everything shrinks no further than the one that remembers, at any
+// moment of the handover.
 func TestARestartIsNeverFasterToShrink(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorkload(t)

@@ -14,7 +14,7 @@ type memory struct {
 	wanted []wanted
 	// ups and downs are our own changes of replicas that were carried out; pending is the last one
 	// decided on, until the replicas are seen to be what it made them. A change that is only
-	// recommended, or could not be written, is none.
+	// recommended, or could not be written, does not count.
 	ups, downs       []move
 	lastMove         time.Time
 	lastUp, lastDown time.Time
@@ -85,7 +85,7 @@ func (m *memory) observe(v *View, b *Behavior) {
 	m.lastRun = v.Now
 }
 
-// past is what a policy is told of it.
+// past is the part of the memory that a policy sees.
 func (m *memory) past() Past { return Past{Since: m.started, Up: m.lastUp, Down: m.lastDown} }
 
 // heard keeps account of whether the policy can say anything.

@@ -7,7 +7,7 @@ import (
 
 // Pause is what a person wants left alone for a while.
 type Pause struct {
-	// Replicas fixes the number of replicas, whatever the bounds and the policy say; nil does not.
+	// Replicas fixes the number of replicas against the bounds and the policy; nil does not.
 	Replicas *int
 	// Up and Down keep the workload from growing, and from shrinking.
 	Up, Down bool

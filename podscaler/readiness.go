@@ -13,7 +13,7 @@ type Readiness struct {
 	// and was so throughout them. Unset is 5m.
 	CPUInitialization *time.Duration
 	// MinAvailablePercent is the share of the replicas that must be ready before anything is
-	// changed; 0 is none.
+	// changed; 0 sets no minimum.
 	MinAvailablePercent int
 }
 
@@ -55,7 +55,7 @@ func (r *Readiness) validate(f *faults) {
 }
 
 // available holds a workload of which too few replicas are ready: what those few measure says
-// little, and shrinking or growing it while it is broken helps nobody.
+// little, and to shrink or grow a broken workload repairs nothing.
 func (s *Scaler) available(v *View, d *Decision) (Reason, bool) {
 	percent := s.workload.Readiness.MinAvailablePercent
 	ready := 0

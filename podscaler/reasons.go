@@ -47,7 +47,7 @@ const (
 	// ReasonUpstreamSuspect: those who call the workload seem to be out of order, and may come back
 	// at any time.
 	ReasonUpstreamSuspect = "UpstreamSuspect"
-	// ReasonPaused: somebody has fixed the replicas, or keeps them from going that way.
+	// ReasonPaused: a pause fixes the replicas, or keeps them from going that way.
 	ReasonPaused = "Paused"
 
 	// ReasonStabilizationWindowTooShort warns that the cool-down is over before the next run,
@@ -103,7 +103,7 @@ const (
 
 	// ReasonForecast: a load is expected, and this many replicas follow.
 	ReasonForecast = "Forecast"
-	// ReasonForecastUnknown: nobody says what load is to be expected, or nobody is believed.
+	// ReasonForecastUnknown: there is no forecast of the load, or none that is believed.
 	ReasonForecastUnknown = "ForecastUnknown"
 	// ReasonArrivalsUnknown: the requests that come could not be measured, so nothing is shrunk.
 	ReasonArrivalsUnknown = "ArrivalsUnknown"
@@ -158,8 +158,8 @@ const (
 	// ReasonMarginalPrice: what a replica more would cost and one fewer save, and what comes of
 	// doing nothing.
 	ReasonMarginalPrice = "MarginalPrice"
-	// ReasonReplicasLost: replicas answer nobody, for their hosts are away, so others are asked for
-	// in their place.
+	// ReasonReplicasLost: replicas answer no requests, as their hosts are away, so others are
+	// asked for in their place.
 	ReasonReplicasLost = "ReplicasLost"
 	// ReasonLoadUnknown: the load could not be measured.
 	ReasonLoadUnknown = "LoadUnknown"

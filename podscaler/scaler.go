@@ -12,8 +12,8 @@ import (
 type Decision struct {
 	Workload string `json:"workload"`
 	From     int    `json:"from"`
-	// Proposed is what the policy proposed, if Known; From otherwise. A policy that could not
-	// tell, or was not asked because the replicas were out of bounds, proposed nothing.
+	// Proposed is what the policy proposed, if Known; From otherwise. A policy that did not
+	// know, or was not asked because the replicas were out of bounds, proposed nothing.
 	Proposed int  `json:"proposed"`
 	To       int  `json:"to"`
 	Known    bool `json:"known"`
@@ -124,8 +124,8 @@ func (s *Scaler) ask(v *View, b bounds, d *Decision) {
 	s.hold(v, d)
 }
 
-// holds take a change back, each for a reason of its own; all of them are asked, and every one that
-// objects is told, so that nobody waits for one to end and then finds another.
+// holds take a change back, each for a reason of its own. All of them are asked, and all that
+// object are reported, so that no administrator waits for one to end and then finds another.
 var holds = []func(*Scaler, *View, *Decision) (Reason, bool){
 	(*Scaler).available, (*Scaler).settled, (*Scaler).called, (*Scaler).trust, (*Scaler).coolDown,
 }

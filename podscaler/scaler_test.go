@@ -13,7 +13,7 @@ import (
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// wish is a policy that proposes what it is told to; a negative number is an unknown one.
+// wish is a policy that proposes its number of replicas; a negative number is an unknown one.
 type wish struct{ replicas int }
 
 func (w *wish) Desired(*podscaler.View) podscaler.Recommendation {

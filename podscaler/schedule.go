@@ -73,7 +73,7 @@ type bounds struct {
 	low, high       int
 	least, most     string // why: a code
 	floored, capped string // the schedules that say so; empty is the workload itself
-	clash           string // of a floor with a ceiling below it; empty is none
+	clash           string // of a floor with a ceiling below it; empty if none does
 }
 
 // boundsAt moves the workload's bounds as its schedules say.

@@ -64,11 +64,11 @@ func (s *Scaler) watch(v *View) {
 	if v.Now.Before(m.suspicion.until) {
 		return
 	}
-	failed, told := v.Window.Errors.Number()
+	failed, measured := v.Window.Errors.Number()
 	if why := m.collapse(u); why != "" {
 		m.suspicion = suspicion{v.Now.Add(u.Hold), why}
 		m.traffic = nil
-	} else if begun := m.started.Add(u.Hold); told && failed >= u.ErrorRise && v.Now.Before(begun) {
+	} else if begun := m.started.Add(u.Hold); measured && failed >= u.ErrorRise && v.Now.Before(begun) {
 		m.suspicion = suspicion{begun, fmt.Sprintf("%.3g%% of the requests fail, and what came in before the first run is not known", 100*failed)}
 	}
 }
@@ -86,16 +86,16 @@ func (m *memory) remember(t traffic, lookback time.Duration) {
 func (m *memory) collapse(u Upstream) string {
 	const slack = 1 + 1e-9 // 200 less 90 % is not quite 20
 	now := m.traffic[len(m.traffic)-1]
-	worst, told := now.errors.Number()
+	worst, measured := now.errors.Number()
 	for i := len(m.traffic) - 2; i >= 0; i-- {
 		was := m.traffic[i]
 		failed, known := was.errors.Number()
-		if known && told && was.rate > 0 && now.rate <= was.rate*(1-u.Drop)*slack && worst >= failed+u.ErrorRise-1e-9 {
+		if known && measured && was.rate > 0 && now.rate <= was.rate*(1-u.Drop)*slack && worst >= failed+u.ErrorRise-1e-9 {
 			return fmt.Sprintf("arrivals went from %.4g to %.4g a second within %s while failures went from %.3g%% to %.3g%%",
 				was.rate, now.rate, pricing.Short(now.at.Sub(was.at)), 100*failed, 100*worst)
 		}
 		if known {
-			worst, told = max(worst, failed), true
+			worst, measured = max(worst, failed), true
 		}
 	}
 	return ""

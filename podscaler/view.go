@@ -35,7 +35,7 @@ type Workload struct {
 }
 
 // SLO is a latency objective: the Quantile of response times over Window stays at Target or
-// below. A zero Target means that there is none.
+// below. A zero Target means no objective.
 type SLO struct {
 	Quantile float64
 	Target   time.Duration
@@ -43,8 +43,8 @@ type SLO struct {
 }
 
 // CostTarget is a wish for what the machines cost: Target for each Per, always with its
-// period (40 per 30m). A zero Target means that there is none. An empty Count is
-// CountPredicted, an empty Measure MeasureRate.
+// period (40 per 30m). A zero Target means no target. An empty Count is CountPredicted, an empty
+// Measure MeasureRate.
 type CostTarget struct {
 	Target  pricing.Micros
 	Per     time.Duration
@@ -67,7 +67,7 @@ type CostMeasure string
 
 // How the current cost is measured.
 const (
-	MeasureRate      CostMeasure = "rate"      // the present rate, as if it stood for the whole period
+	MeasureRate      CostMeasure = "rate"      // the present rate, applied to the whole period
 	MeasureProjected CostMeasure = "projected" // spent so far in this period, and the present rate for the rest
 )
 
@@ -126,9 +126,9 @@ type Pod struct {
 	Phase       Phase
 	Ready       bool
 	Terminating bool
-	// Lost is whether the pod's host is away, or its node has gone silent. Nobody is answered by
-	// it, whether or not the cluster has noticed, and it stays a replica until the cluster gives it
-	// up or it is back.
+	// Lost is whether the pod's host is away, or its node has gone silent. It answers no request,
+	// whether or not the cluster has noticed, and stays a replica until the cluster gives it up
+	// or it is back.
 	Lost bool
 	// Started is when the pod's containers were started, ReadyChanged when Ready last
 	// changed; zero when that has not happened.
@@ -189,7 +189,7 @@ type Window struct {
 	// Registered is the number of instances that a service registry sends requests to. Where no
 	// registry is asked it is unknown without a Why.
 	Registered Reading
-	// RegisteredVersions are the registered instances by version, where the registry tells it.
+	// RegisteredVersions are the registered instances by version, where the registry has it.
 	RegisteredVersions map[string]int
 	// Since is since when all of it has been measured without a gap; zero where that is not
 	// kept account of. A workload is not shrunk before that is a full window ago.
@@ -245,7 +245,7 @@ type Places struct {
 	// Coming.
 	Most int
 	// PerMachine is how many replicas the cheapest further machine takes, and Next what it costs an
-	// hour; 0 if there is none to be had.
+	// hour; 0 if no further machine can be had.
 	PerMachine int
 	Next       pricing.Rate
 	// Why says what Most ends at, if that is less than was bid, or why there is no further machine:

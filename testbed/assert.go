@@ -15,9 +15,9 @@ import (
 //	costUnits(policy=joint) <= 0.85 * costUnits(policy=hpa60) where users >= 100
 //	sum sloViolationMinutes(policy=joint) < sum sloViolationMinutes(policy=hpa60)
 //
-// A measure stands for its mean over the trials. It must hold at every level of load, or at
-// those that where leaves; sum, mean, min and max put a policy's levels together first. A
-// measure with users= or scenario= is read at that level only.
+// A measure means its mean over the trials. It must hold at every level of load, or at those that
+// where leaves; sum, mean, min and max put a policy's levels together first. A measure with users=
+// or scenario= is read at that level only.
 type Assertion struct {
 	text        string
 	left, right term
@@ -115,7 +115,7 @@ func (p *assertionParser) fail(want, got string) string {
 	if p.fault == "" {
 		p.fault = fmt.Sprintf("%q is where %s should be", got, want)
 		if got == "" {
-			p.fault = "it ends where " + want + " should stand"
+			p.fault = "it ends where " + want + " should be"
 		}
 	}
 	p.tokens = nil

@@ -44,7 +44,7 @@ func tooFar(measure string, off float64) bool {
 	return aimed && math.Abs(off) > most
 }
 
-// Beside lays results of one experiment side by side: whatever policy ran at the same level in two
+// Beside lays results of one experiment side by side: each policy that ran at the same level in two
 // of the sources or more.
 func Beside(all []Source) ([]Contrast, error) {
 	if err := alike(all); err != nil {
@@ -129,7 +129,7 @@ func contrast(all []Source, of cell, measure string) Contrast {
 	return c
 }
 
-// late reports whether a source tells answers that were late from those that took long.
+// late reports whether a source distinguishes answers that were late from those that took long.
 func (s *Source) late(of cell) bool {
 	return slices.ContainsFunc(s.Runs, func(r Trial) bool { return r.Policy == of.policy && r.Level() == of.level && r.ServedP90Ms > 0 })
 }

@@ -48,5 +48,5 @@ func File(name string) ([]byte, error) {
 }
 
 // Replays reports whether an experiment's file is of one that replays counted loads, minute by
-// minute. Its block replay tells; package testbed/replay/hpaplus reads and runs it.
+// minute, which its block replay shows; package testbed/replay/hpaplus reads and runs it.
 func Replays(data []byte) bool { return strict.Has(data, "replay") }

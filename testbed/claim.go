@@ -72,8 +72,8 @@ func (c *Comparison) ComesOut() bool {
 	return !slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.holds() })
 }
 
-// Fails reports whether a measure is not as claimed. What neither comes out nor fails, the trials
-// cannot tell.
+// Fails reports whether a measure is not as claimed. What neither comes out nor fails is left open
+// by the trials.
 func (c *Comparison) Fails() bool { return slices.ContainsFunc(c.Differences, Difference.fails) }
 
 // Outcome puts the comparison in words: p90Ms lower, costUnits higher.
@@ -183,8 +183,8 @@ func (c *Claim) along(all []bout) []Comparison {
 	return []Comparison{out}
 }
 
-// slopes are the slopes of a value over the users, for each trial and hundred of them. Of trials
-// that were not made everywhere there is none.
+// slopes are the slopes of a value over the users, for each trial and hundred of them. Trials that
+// were not made everywhere have none.
 func slopes(all []bout, value func(*bout, int) float64) []float64 {
 	trials := len(all[0].ours)
 	for i := range all {

@@ -63,8 +63,8 @@ func TestSlopesAreForAHundredUsers(t *testing.T) {
 	}
 }
 
-// What the trials cannot tell neither comes out nor fails, and is not counted as either.
-func TestWhatTheTrialsCannotTellIsOpen(t *testing.T) {
+// What the trials leave open neither comes out nor fails, and is not counted as either.
+func TestWhatTheTrialsLeaveOpenIsOpen(t *testing.T) {
 	r := sweep()
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.Policy == "cost" && run.Users == 100 && run.Trial == 2 {

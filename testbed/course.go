@@ -15,8 +15,8 @@ type Course struct {
 	Changes     []sim.Change
 }
 
-// Follow puts into the run of that length what the courses of its workloads tell, and its steps of
-// its machines. The run's totals are in it already.
+// Follow puts the courses of its workloads and the steps of its machines into the run of that
+// length. The run's totals are in it already.
 func (r *Trial) Follow(e *Experiment, courses []Course, told *Telling, length time.Duration) {
 	for i := range courses {
 		c := &courses[i]

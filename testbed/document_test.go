@@ -24,7 +24,7 @@ func TestDocumentTellsEveryKey(t *testing.T) {
 	}
 	for _, key := range keys(reflect.TypeFor[Experiment](), map[reflect.Type]bool{}) {
 		if !regexp.MustCompile(`\b` + key + `:`).MatchString(example) {
-			t.Errorf("the document does not tell the key %s", key)
+			t.Errorf("the document does not have the key %s", key)
 		}
 	}
 }

@@ -222,8 +222,8 @@ type Scenario struct {
 	Otherwise *Otherwise `json:"otherwise,omitempty"`
 }
 
-// Otherwise is what of the world is another in a scenario; what is omitted stays. The policies are
-// not told: what they know of the world is what they see of it.
+// Otherwise is what of the world is another in a scenario; what is omitted stays. The policies do
+// not get it: they know of the world only what they see.
 type Otherwise struct {
 	Think   time.Duration    `json:"think,omitempty"`
 	Demand  *Demand          `json:"demand,omitempty"`  // of every workload, as are
@@ -250,7 +250,7 @@ type Policy struct {
 	// Spares is how many machines of each pool are stopped when a trial begins, and have joined
 	// before.
 	Spares int `json:"spares,omitempty"`
-	// Limit is what all machines together may cost, whatever the policies want.
+	// Limit is what all machines together may cost, even if the policies want more.
 	Limit *Limit `json:"limit,omitempty"`
 }
 

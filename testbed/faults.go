@@ -51,7 +51,7 @@ func meant(name string, known []string) string {
 	return ""
 }
 
-// words stand for a value that is more, or less, than one in a file.
+// words are written in place of a value that is more, or less, than one in a file.
 type words string
 
 // absent is the value of what is not there.

@@ -51,8 +51,8 @@ func TestJointKeepsAPublishedClaim(t *testing.T) {
 	}
 }
 
-// The limit holds at every load, whatever fails; and what four machines can hold that are ordered
-// at the start and kept, joint holds within it: with spares also while a host is lost.
+// The limit holds at every load and through all failures; and what four machines can hold that are
+// ordered at the start and kept, joint holds within it: with spares also while a host is lost.
 func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-budget", Options{Policies: []string{"joint", "joint-spares", "fixed"}, Trials: 1})
@@ -76,8 +76,8 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 	}
 }
 
-// Requests that come whatever becomes of others make queues of thousands, which are no thousands of
-// users: machines are ordered for what comes.
+// Open requests, which come regardless of others' answers, make queues of thousands without
+// thousands of users: machines are ordered for what comes.
 func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
 	race.Skip(t)
 	r := shown(t, "joint-open", Options{Policies: []string{"hpa60", "joint"}, Trials: 1})
@@ -166,7 +166,7 @@ func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 }
 
 // In a world that is another than it believes it says so, in at least such a part of its decisions,
-// where that can be told; and not where nothing is wrong.
+// where that can be seen; and not where nothing is wrong.
 func TestJointSaysThatItsModelIsOffWhereItIs(t *testing.T) {
 	r := wrongWorlds(t, "joint")
 	least := map[string]float64{

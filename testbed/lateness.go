@@ -11,12 +11,9 @@ import (
 // the end. Without the overdue ones, a policy whose queue outlives the run would look better.
 type lateness struct {
 	judged, late, failed int
-	over                 float64   // seconds
-	minutes              []minutes // of all services together
+	over                 float64  // seconds
+	minutes              []Minute // of all services together
 }
-
-// minutes are the requests of a minute: those that were judged in it, and the late ones of them.
-type minutes struct{ judged, late int }
 
 func (l *lateness) add(s *sim.Score) {
 	l.judged += s.Requests + s.Overdue
@@ -25,11 +22,11 @@ func (l *lateness) add(s *sim.Score) {
 	l.over += s.Over
 	for i := range s.Minutes {
 		if i == len(l.minutes) {
-			l.minutes = append(l.minutes, minutes{})
+			l.minutes = append(l.minutes, Minute{})
 		}
 		m, into := &s.Minutes[i], &l.minutes[i]
-		into.judged += m.Requests + m.Overdue
-		into.late += m.Late + m.Overdue
+		into.Requests += m.Requests + m.Overdue
+		into.Late += m.Late + m.Overdue
 	}
 }
 
@@ -38,11 +35,11 @@ func (l *lateness) put(into *Trial) {
 	into.Lateness(l.late, l.failed, l.judged)
 	worst := math.NaN()
 	for _, m := range l.minutes {
-		if m.judged > 0 {
-			worst = max(share(m.late, m.judged), zero(worst))
+		if m.Requests > 0 {
+			worst = max(share(m.Late, m.Requests), zero(worst))
 		}
 	}
-	into.WorstMinute, into.OverMinutes = Rounded(worst), Rounded(l.over/60)
+	into.WorstMinute, into.OverMinutes, into.Minutes = Rounded(worst), Rounded(l.over/60), l.minutes
 }
 
 // Lateness fills in the parts of the requests that were late and that failed. What counts cannot

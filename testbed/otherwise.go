@@ -69,8 +69,8 @@ func (e *Experiment) check(w World) error {
 	return errors.Join(errs...)
 }
 
-// validate looks at what a scenario that lasts so long has otherwise. What it leaves out is looked
-// at where it stands.
+// validate looks at what a scenario that lasts so long has otherwise. What it does not set is
+// validated in the experiment.
 func (o *Otherwise) validate(f *Faults, path string, e *Experiment, lasts time.Duration) {
 	if o == nil {
 		return

@@ -88,7 +88,7 @@ func (p Profiling) check(e *Experiment) error {
 	return errors.Join(errs...)
 }
 
-// fitted is a fit as it is told, if there is one.
+// fitted is a fit as results show it, if there is one.
 func fitted(f capacity.Fitted, err error) *FittedProfile {
 	if err != nil {
 		return nil

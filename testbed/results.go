@@ -110,6 +110,9 @@ type Trial struct {
 	// Machines is how many machines there were or were on their way when, and is kept where Path
 	// is.
 	Machines []Count `json:"machines,omitempty"`
+	// Minutes are the requests of each minute. Simulated worlds count them, and results keep them
+	// where they keep Path.
+	Minutes []Minute `json:"minutes,omitempty"`
 
 	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods
 	// that gave them, in worlds that go by the clock: it is no property of the policy, but of the
@@ -132,6 +135,12 @@ type Moment struct {
 type Count struct {
 	Seconds  Number `json:"seconds"`
 	Machines int    `json:"machines"`
+}
+
+// Minute is how many requests were judged in a minute, and how many of these were late.
+type Minute struct {
+	Requests int `json:"requests"`
+	Late     int `json:"late"`
 }
 
 // Summary is all trials of one policy at one level of load.

@@ -253,7 +253,7 @@ func (c *crew) do(ctx context.Context, i int) error {
 		return err
 	}
 	if !c.keeps(&c.jobs[i]) {
-		run.Path, run.Machines = nil, nil
+		run.Path, run.Machines, run.Minutes = nil, nil, nil
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()

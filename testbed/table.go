@@ -252,8 +252,8 @@ func (s Stat) show() string {
 }
 
 // Side is the results beside the reference's, flagged where they are further apart than its
-// tolerance. There is none if the experiment has no reference, or was run under another load
-// or for another time than the reference.
+// tolerance. It is false if the experiment has no reference, or was run under another load or for
+// another time than the reference.
 func (e *Experiment) Side(r *Results) (Table, bool) {
 	ref := e.Reference
 	if ref == nil || r.Load != e.Load.Kind || r.DurationSeconds != int(e.Duration.Seconds()) {

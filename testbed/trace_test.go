@@ -33,8 +33,7 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 	}
 }
 
-// A trace tells requests that came, whatever became of those before them: they are no users who
-// pause.
+// A trace has the requests that came, regardless of those before them: they are no users who pause.
 func TestATraceStaysOpenWhateverUsersDo(t *testing.T) {
 	e := must.Get(Parse(read(t, "experiments/six-scenarios.yaml")))(t)
 	with := must.Get(e.With(Options{Trace: recorded(), Load: sim.Pace}))(t)

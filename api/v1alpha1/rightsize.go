@@ -86,8 +86,8 @@ type RightsizeStatus struct {
 	LastResize *PodResize `json:"lastResize,omitempty"`
 }
 
-// ContainerRecommendation is what a container should request. A resource that is not recommended is
-// left out.
+// ContainerRecommendation is what a container should request. It omits a resource that is not
+// recommended.
 type ContainerRecommendation struct {
 	// The container.
 	Name string `json:"name"`

@@ -772,7 +772,7 @@ type MachineCounts struct {
 	Spare int32 `json:"spare"`
 	// Being stopped and destroyed.
 	Deleting int32 `json:"deleting"`
-	// Never to join; to be given back.
+	// Never to join; to be reclaimed.
 	Failed int32 `json:"failed"`
 }
 

@@ -235,9 +235,8 @@ type CostTarget struct {
 	// +kubebuilder:default=predicted
 	// +kubebuilder:validation:Enum=joined;ordered;predicted
 	Count string `json:"count,omitempty"`
-	// How the cost is held against the target: rate takes the present rate as if it stood for the
-	// whole period, projected what was spent in this period and the present rate for the rest of
-	// it.
+	// How the cost is compared with the target: rate applies the present rate to the whole period,
+	// projected adds what was spent in this period and the present rate for the rest of it.
 	// +optional
 	// +kubebuilder:default=rate
 	// +kubebuilder:validation:Enum=rate;projected

@@ -15,8 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
 // clusterKey is where a script keeps its emulated cluster.
@@ -65,8 +66,8 @@ func clusterOf(ts *testscript.TestScript) *emulated {
 	return e
 }
 
-// serveHosts serves hosts of the cluster over HTTPS, and tells the script their addresses and
-// fingerprints: PVE1, PRINT1 and so on.
+// serveHosts serves hosts of the cluster over HTTPS, and sets their addresses and fingerprints in
+// the script's environment: PVE1, PRINT1 and so on.
 func serveHosts(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve host...")
@@ -147,8 +148,8 @@ func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%d calls, all reads\n", read)
 }
 
-// vmpools serves as much of the Kubernetes API as tells which VMPools there are, and writes the
-// file kubeconfig for it: vmpools file..., or vmpools - where there is no such kind.
+// vmpools serves as much of the Kubernetes API as lists VMPools, and writes the file kubeconfig for
+// it: vmpools file..., or vmpools - where there is no such kind.
 func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: vmpools -|file...")

@@ -25,7 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// atHome runs the program with the files of this machine and a clock that stands.
+// atHome runs the program with the files of this machine and a stopped clock.
 func atHome(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -68,77 +68,15 @@ func TestEveryFaultOfASiteIsNamed(t *testing.T) {
 	}
 }
 
-// clocked is the environment of a token file, and a clock.
-type clocked struct {
-	files fstest.MapFS
-	now   time.Time
-	reads int
-}
-
-func (c *clocked) env() *cli.Env {
-	return &cli.Env{
-		ReadFile: func(name string) ([]byte, error) { c.reads++; return c.files.ReadFile(name) },
-		Stat:     c.files.Stat, Now: func() time.Time { return c.now },
-	}
-}
-
 // A file that begins with a mark holds what it looks like.
-func TestTokensAreReadBehindTheMarkOfTheirFile(t *testing.T) {
-	const token = "plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000"
-	if got, err := parseTokenFile([]byte("\ufeff" + token + "\r\n")); err != nil || got != token {
-		t.Errorf("%q, %v", got, err)
-	}
+func TestLinesAreReadBehindTheMarkOfTheirFile(t *testing.T) {
 	if got, err := oneLine([]byte("\ufeffname:word\n")); err != nil || got != "name:word" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := parseTokenFile([]byte("\ufeff\n")); err == nil || err.Error() != "must hold a token, was empty" {
-		t.Errorf("nothing behind it: %v", err)
-	}
 }
 
-func TestChangedTokensArePickedUp(t *testing.T) {
-	start := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	c := &clocked{files: fstest.MapFS{}, now: start.Add(time.Hour)}
-	write := func(token string, at time.Time) { c.files["token"] = &fstest.MapFile{Data: []byte(token), ModTime: at} }
-	file := &tokenFile{env: c.env(), name: "token"}
-	read := func(want string, reads int) {
-		t.Helper()
-		if got, err := file.read(); got != want || err != nil || c.reads != reads {
-			t.Errorf("read %q after %d reads: %v, want %q after %d", got, c.reads, err, want, reads)
-		}
-	}
-	write("plimsoll@pve!a1=one\n", start)
-	read("plimsoll@pve!a1=one", 1)
-	read("plimsoll@pve!a1=one", 1)
-	write("plimsoll@pve!a2=two\n", start.Add(time.Minute))
-	read("plimsoll@pve!a2=two", 2)
-	read("plimsoll@pve!a2=two", 2)
-
-	// Of a file that has just changed it cannot be seen whether it changes again.
-	c.now = start.Add(2 * time.Hour)
-	write("plimsoll@pve!a3=abc\n", c.now)
-	read("plimsoll@pve!a3=abc", 3)
-	write("plimsoll@pve!a3=xyz\n", c.now)
-	read("plimsoll@pve!a3=xyz", 4)
-	c.now = c.now.Add(time.Minute)
-	read("plimsoll@pve!a3=xyz", 5)
-	read("plimsoll@pve!a3=xyz", 5)
-
-	// One that is broken is an error as long as it is, and mended when it is.
-	write("plimsoll@pve!a4\n", c.now.Add(-time.Second))
-	if _, err := file.read(); err == nil || !strings.HasPrefix(err.Error(), "token must be user@realm!id=secret") {
-		t.Errorf("a broken token is read: %v", err)
-	}
-	delete(c.files, "token")
-	if _, err := file.read(); err == nil || !strings.HasPrefix(err.Error(), "must be a file that can be read") {
-		t.Errorf("a token that is gone is read: %v", err)
-	}
-	write("plimsoll@pve!a5=five", start)
-	read("plimsoll@pve!a5=five", 7)
-}
-
-// The document's first example tells every key, and its examples are files that are accepted.
-func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
+// The document's first example has every key, and its examples are files that are accepted.
+func TestDocumentHasEveryKeyOfTheConfiguration(t *testing.T) {
 	data := must.Get(os.ReadFile("../../docs/proxmox.md"))(t)
 	document := string(data)
 	var examples []string
@@ -164,7 +102,7 @@ func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
 	refused := map[reflect.Type]bool{reflect.TypeFor[nodescaler.Disruption](): true} // its keys
 	for _, key := range keysOf(reflect.TypeFor[settings.Site](), refused) {
 		if !regexp.MustCompile(`\b`+key+`:`).MatchString(examples[0]) && !regexp.MustCompile("`"+key+"`").MatchString(document) {
-			t.Errorf("the document does not tell the key %s", key)
+			t.Errorf("the document does not have the key %s", key)
 		}
 	}
 }
@@ -200,15 +138,15 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 		for _, n := range doctor.Needs(&site, release, nil) {
 			for _, privilege := range n.Privileges {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
-					t.Errorf("the document does not tell the privilege %s", privilege)
+					t.Errorf("the document does not have the privilege %s", privilege)
 				}
 			}
 		}
 	}
 }
 
-// The document's example tells every key of what runs in a cluster, and is a file that is accepted.
-func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
+// The document's example has every key of what runs in a cluster, and is a file that is accepted.
+func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
 	data, err := os.ReadFile("../../docs/run.md")
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +182,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[recordingSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
 		for _, key := range keysOf(part, map[reflect.Type]bool{}) {
 			if !regexp.MustCompile(`\b`+key+`:`).MatchString(example) && !regexp.MustCompile("`"+key+"`").Match(data) && !strings.Contains(example, "or "+key) {
-				t.Errorf("the document does not tell the key %s", key)
+				t.Errorf("the document does not have the key %s", key)
 			}
 		}
 	}

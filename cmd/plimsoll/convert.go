@@ -163,7 +163,7 @@ func printResult(env *cli.Env, n int, r *convert.Result) error {
 	return err
 }
 
-// comment writes a line that YAML does not read, whatever is in the text.
+// comment writes a line that YAML does not read, for any text.
 func comment(out *bytes.Buffer, text string) {
 	out.WriteString("# " + strings.Join(strings.Fields(text), " ") + "\n")
 }
@@ -185,5 +185,5 @@ func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
 	if err != nil {
 		return err
 	}
-	return writeYAML(w, text)
+	return cli.WriteYAML(w, text)
 }

@@ -31,7 +31,7 @@ type costQuestion struct {
 	since      time.Duration
 	prometheus *url.URL
 	match      string
-	format     output
+	format     cli.Output
 }
 
 const costLong = `Show what a cluster costs per hour, by node, namespace or workload. It only reads, with any kubeconfig
@@ -65,9 +65,9 @@ func newCostCommand(env *cli.Env) *cobra.Command {
 				return cli.SeeHelp(cmd, err)
 			}
 			if ask.since > 0 {
-				return ask.tellSpent(cmd.Context(), env)
+				return ask.answerSpent(cmd.Context(), env)
 			}
-			return ask.tellNow(cmd.Context(), env)
+			return ask.answerNow(cmd.Context(), env)
 		},
 	}
 	f := cmd.Flags()
@@ -77,9 +77,9 @@ func newCostCommand(env *cli.Env) *cobra.Command {
 	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default, or a unit per vCPU-hour and per GB-hour)")
 	f.BoolVar(&ask.all, "all-nodes", false, "also price nodes that Plimsoll did not make, the control plane included")
 	cli.AddFlag(cmd, &ask.since, cli.Positive(cli.ParseDuration), "since", "duration", "", "show what was spent within this time until now, such as 24h")
-	cli.AddFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
+	cli.AddFlag(cmd, &ask.prometheus, cli.ParseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
 	f.StringVar(&ask.match, "match", "", "for --since, further `matchers` of the series, such as 'cluster=\"home\"'")
-	addOutput(cmd, &ask.format, outputCSV)
+	cli.AddOutput(cmd, &ask.format, cli.OutputCSV)
 	return cmd
 }
 
@@ -90,14 +90,6 @@ func parseBy(text string) (costs.By, error) {
 	}
 	word, err := cli.OneOf(words...)(text)
 	return costs.By(word), err
-}
-
-func parseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("must be a URL such as http://127.0.0.1:9090, was %q", text)
-	}
-	return u, nil
 }
 
 // check refuses flags that mean nothing together.
@@ -126,8 +118,8 @@ func (ask *costQuestion) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// tellNow says what the cluster costs now.
-func (ask *costQuestion) tellNow(ctx context.Context, env *cli.Env) error {
+// answerNow says what the cluster costs now.
+func (ask *costQuestion) answerNow(ctx context.Context, env *cli.Env) error {
 	var book *pricing.Book
 	if ask.prices != "" { // before the cluster is asked anything
 		var err error
@@ -163,10 +155,10 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	if ask.format == outputCSV {
+	if ask.format == cli.OutputCSV {
 		return writeCSV(env.Stdout, answer.csv())
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // bookOf is the prices that the cluster states, and where they are from: where it has none, a unit
@@ -190,8 +182,8 @@ func bookOf(p *kube.Picture) (book *pricing.Book, from string, err error) {
 	return pricing.DefaultBook(), unitPrices, nil
 }
 
-// tellSpent says what the cluster cost since some time.
-func (ask *costQuestion) tellSpent(ctx context.Context, env *cli.Env) error {
+// answerSpent says what the cluster cost since some time.
+func (ask *costQuestion) answerSpent(ctx context.Context, env *cli.Env) error {
 	from := &costs.Prometheus{URL: ask.prometheus, Client: &http.Client{Timeout: time.Minute}, Match: ask.match}
 	now := env.Now().Truncate(time.Second)
 	h, err := from.Since(ctx, ask.by, now.Add(-ask.since), now)
@@ -209,8 +201,8 @@ func (ask *costQuestion) tellSpent(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	if ask.format == outputCSV {
+	if ask.format == cli.OutputCSV {
 		return writeCSV(env.Stdout, answer.csv())
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }

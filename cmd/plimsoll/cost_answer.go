@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/allocation"
@@ -86,9 +87,9 @@ func answerCost(c *costs.Costs, ask *costQuestion, notes []string, book *pricing
 	case costs.ByPool:
 		a.lines(c.Pools, noPool, true)
 	case costs.ByNamespace:
-		a.lines(c.Namespaces, costs.Nobody, false)
+		a.lines(c.Namespaces, costs.Unallocated, false)
 	case costs.ByWorkload:
-		a.lines(c.Workloads, costs.Nobody, false)
+		a.lines(c.Workloads, costs.Unallocated, false)
 	}
 	slices.SortStableFunc(a.Lines, func(x, y costLine) int { return cmp.Compare(y.order(ask.sort), x.order(ask.sort)) })
 	a.note(c, book)
@@ -136,7 +137,7 @@ func (a *costAnswer) lines(list []allocation.Line, nameless string, sized bool) 
 	}
 }
 
-// note tells what is not in the numbers.
+// note prints what is not in the numbers.
 func (a *costAnswer) note(c *costs.Costs, book *pricing.Book) {
 	if len(c.Unpriced) > 0 {
 		var names []string
@@ -148,14 +149,14 @@ func (a *costAnswer) note(c *costs.Costs, book *pricing.Book) {
 			names = append(names[:most], fmt.Sprintf("%d more", more))
 		}
 		a.Notes = append(a.Notes, fmt.Sprintf("without a price, and in no cost: %s with %s: %s",
-			count(len(c.Unpriced), "node", "nodes"), count(c.Total.Unpriced, "pod", "pods"), strings.Join(names, ", ")))
+			cli.Count(len(c.Unpriced), "node", "nodes"), cli.Count(c.Total.Unpriced, "pod", "pods"), strings.Join(names, ", ")))
 	}
 	if c.Strays > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%s on nodes that are gone, and in no cost", count(c.Strays, "pod", "pods")))
+		a.Notes = append(a.Notes, fmt.Sprintf("%s on nodes that are gone, and in no cost", cli.Count(c.Strays, "pod", "pods")))
 	}
 	if c.Hostless > 0 && (book.PerHost != 0 || len(book.Hosts) > 0 || book.Derived != nil) {
 		a.Notes = append(a.Notes, fmt.Sprintf("the hosts of %s are not known, so that their own prices are not in the cost, nor what would be saved with them in what is avoidable",
-			count(c.Hostless, "node", "nodes")))
+			cli.Count(c.Hostless, "node", "nodes")))
 	}
 }
 
@@ -238,11 +239,11 @@ func (a *costAnswer) row(l *costLine) []string {
 	}
 	row = append(row, fmt.Sprintf("%s (%s/mo)", l.Cost.Display(a.Currency), l.Month.Display(a.Currency)))
 	for _, part := range []pricing.Rate{l.Allocated, l.Idle, l.System} {
-		row = append(row, part.Display(a.Currency)+inPercent(int64(part), int64(l.Cost)))
+		row = append(row, part.Display(a.Currency)+cli.InPercent(int64(part), int64(l.Cost)))
 	}
 	avoidable := l.Avoidable.Display(a.Currency)
 	if l.Allocatable != nil { // that of a namespace or a workload is no part of its cost, and may be more
-		avoidable += inPercent(int64(l.Avoidable), int64(l.Cost))
+		avoidable += cli.InPercent(int64(l.Avoidable), int64(l.Cost))
 	}
 	if row = append(row, avoidable); a.By == costs.ByNode {
 		row = append(row, a.couldGo(l))
@@ -272,15 +273,7 @@ func amount(l *costLine, print func(n int64) string, of func(pricing.Resources) 
 	if l.Allocatable == nil {
 		return print(of(l.Requests))
 	}
-	return print(of(l.Requests)) + "/" + print(of(*l.Allocatable)) + inPercent(of(l.Requests), of(*l.Allocatable))
-}
-
-// inPercent prints a share in brackets; of nothing there is none.
-func inPercent(part, whole int64) string {
-	if whole == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%.0f%%)", 100*float64(part)/float64(whole))
+	return print(of(l.Requests)) + "/" + print(of(*l.Allocatable)) + cli.InPercent(of(l.Requests), of(*l.Allocatable))
 }
 
 func cores(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) }

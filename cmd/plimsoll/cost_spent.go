@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -56,7 +57,7 @@ func answerSpent(h *costs.History, ask *costQuestion) *spentAnswer {
 	for _, g := range h.Gaps {
 		a.Gaps = append(a.Gaps, spentGap(g))
 	}
-	nameless := costs.Nobody
+	nameless := costs.Unallocated
 	if ask.by == costs.ByPool {
 		nameless = noPool
 	}
@@ -78,7 +79,7 @@ func newSpentLine(s *costs.Spent) spentLine {
 	return l
 }
 
-// note tells what is not in the numbers.
+// note prints what is not in the numbers.
 func (a *spentAnswer) note(h *costs.History) {
 	if len(h.Gaps) > 0 {
 		var gaps []string
@@ -120,13 +121,13 @@ func (a *spentAnswer) table(w io.Writer) {
 	fmt.Fprintln(w, strings.Join([]string{strings.ToUpper(string(a.By)), "FOR", "COST", "ALLOCATED", "IDLE", "SYSTEM"}, "\t"))
 	unit := cmp.Or(a.Currency, "units")
 	for _, l := range append([]spentLine{a.Total}, a.Lines...) {
-		row := []string{l.Name, l.For, l.Cost.Display(unit) + inPercent(int64(l.Cost), int64(a.Total.Cost))}
+		row := []string{l.Name, l.For, l.Cost.Display(unit) + cli.InPercent(int64(l.Cost), int64(a.Total.Cost))}
 		for _, part := range []*pricing.Micros{l.Allocated, l.Idle, l.System} {
 			if part == nil {
 				row = append(row, "-")
 				continue
 			}
-			row = append(row, part.Display(unit)+inPercent(int64(*part), int64(l.Cost)))
+			row = append(row, part.Display(unit)+cli.InPercent(int64(*part), int64(l.Cost)))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}

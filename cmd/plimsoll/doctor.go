@@ -50,7 +50,7 @@ func newDoctorCommand(env *cli.Env) *cobra.Command {
 	addConfig(cmd, &ask.file)
 	addPools(cmd, &ask.pools)
 	addKubeconfig(cmd, &ask.kube)
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -58,7 +58,7 @@ func newDoctorCommand(env *cli.Env) *cobra.Command {
 type examining struct {
 	file, pools string
 	kube        kubeAccess
-	format      output
+	format      cli.Output
 }
 
 // read reads the site, with pools from the file, from manifests or from the cluster.
@@ -92,7 +92,7 @@ func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
 		return err
 	}
 	known = append(site.checks(), known...)
-	connection := site.connection()
+	connection := site.access.Connection()
 	connection.Warn = nil // the checks say it
 	examiner := doctor.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
 	report, err := examiner.Examine(ctx)
@@ -105,7 +105,7 @@ func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
 		OK: report.Count(doctor.OK), Warn: report.Count(doctor.Warn), Fail: report.Count(doctor.Fail), Skipped: report.Count(doctor.Skipped),
 		Checks: report.Checks,
 	}
-	if printed := ask.format.print(env.Stdout, answer, answer.table); printed != nil {
+	if printed := ask.format.Print(env.Stdout, answer, answer.table); printed != nil {
 		return printed
 	}
 	switch {
@@ -114,7 +114,7 @@ func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
 	case !report.Reached:
 		return cli.WithCode(cli.ExitUnreachable, errors.New("no endpoint answers"))
 	case answer.Fail > 0:
-		return fmt.Errorf("%s must be fixed first", count(answer.Fail, "thing", "things"))
+		return fmt.Errorf("%s must be fixed first", cli.Count(answer.Fail, "thing", "things"))
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func (ask *examining) examine(ctx context.Context, env *cli.Env) error {
 // checks are what can be said of the files without any call.
 func (s *siteFile) checks() []doctor.Check {
 	var all []doctor.Check
-	if s.token != nil {
-		all = s.checkOpen(all, "connection.tokenFile", "the token", s.token.name)
+	if s.access.TokenFile != "" {
+		all = s.checkOpen(all, "connection.tokenFile", "the token", s.access.TokenFile)
 	}
 	for i := range s.Pools {
 		p := &s.Pools[i]
@@ -181,7 +181,7 @@ func (p *providerSettings) checks() []doctor.Check {
 	return nil
 }
 
-// signs stand before a check's line. The status is told in a word, too, where it is no good one.
+// signs are printed before a check's line. A status that is not good is printed as a word, too.
 var signs = map[doctor.Status]string{doctor.OK: "✓", doctor.Warn: "! warning:", doctor.Fail: "✗ failed:", doctor.Skipped: "- skipped:"}
 
 func (a *doctorAnswer) table(w io.Writer) {
@@ -200,13 +200,5 @@ func (a *doctorAnswer) table(w io.Writer) {
 			fmt.Fprintln(w, "     →", m)
 		}
 	}
-	fmt.Fprintf(w, "\n%d ok, %s, %d failed, %d skipped\n", a.OK, count(a.Warn, "warning", "warnings"), a.Fail, a.Skipped)
-}
-
-// count is a number of things.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	fmt.Fprintf(w, "\n%d ok, %s, %d failed, %d skipped\n", a.OK, cli.Count(a.Warn, "warning", "warnings"), a.Fail, a.Skipped)
 }

@@ -20,8 +20,8 @@ func newExplainCommand(env *cli.Env) *cobra.Command {
 		file   string
 		reason string
 		follow bool
-		format output
-		ask    = standingQuestion{format: &format}
+		format cli.Output
+		ask    = stateQuestion{format: &format}
 	)
 	cmd := &cobra.Command{
 		Use:   "explain WORKLOAD | last|N|ID | --reason CODE | --follow",
@@ -58,7 +58,7 @@ With --reason, print what a code means and what to do about it.`,
 				if ask.namespace, ask.name, err = workloadOf(cmd, args[0], ask.namespace); err != nil {
 					return cli.SeeHelp(cmd, err)
 				}
-				return ask.tell(cmd.Context(), env)
+				return ask.answer(cmd.Context(), env)
 			}
 			if err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("decision: %w", err))
@@ -71,12 +71,12 @@ With --reason, print what a code means and what to do about it.`,
 	addReason(cmd, &reason)
 	addNamespace(cmd, &ask.namespace, "the workload's namespace")
 	addKubeconfig(cmd, &ask.kube)
-	addOutput(cmd, &format)
+	cli.AddOutput(cmd, &format)
 	return cmd
 }
 
 // explainDecision prints a decision of a journal.
-func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, named, file string, format output) error {
+func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, named, file string, format cli.Output) error {
 	if err := ofWorkloads(cmd, named); err != nil {
 		return cli.SeeHelp(cmd, err)
 	}
@@ -94,7 +94,7 @@ func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, name
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return format.print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
+	return format.Print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
 }
 
 // ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal.

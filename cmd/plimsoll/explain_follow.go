@@ -15,7 +15,7 @@ import (
 
 // explainFollow prints the decisions that come, until the program is interrupted. Of a file those
 // that are appended, of standard input all.
-func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string, format output) error {
+func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string, format cli.Output) error {
 	if len(args) > 0 {
 		return cli.SeeHelp(cmd, cli.Misused("--follow: must be given without a workload or a decision, was given %q", args[0]))
 	}
@@ -26,7 +26,7 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 		if !s.Decided() {
 			return nil
 		}
-		return format.print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
+		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
 	}
 	switch file {
 	case "":

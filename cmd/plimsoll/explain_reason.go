@@ -23,7 +23,7 @@ func addReason(cmd *cobra.Command, code *string) {
 }
 
 // explainReason prints what a code means, and what to do about it.
-func explainReason(cmd *cobra.Command, env *cli.Env, code string, args []string, format output) error {
+func explainReason(cmd *cobra.Command, env *cli.Env, code string, args []string, format cli.Output) error {
 	if len(args) > 0 {
 		return cli.SeeHelp(cmd, cli.Misused("--reason: must be given alone, was given with %q", args[0]))
 	}
@@ -32,7 +32,7 @@ func explainReason(cmd *cobra.Command, env *cli.Env, code string, args []string,
 		return cli.WithHint("docs/reasons.md lists all codes", cli.Misused("--reason: must be a code such as PoolAtMax, was %q%s",
 			code, cli.DidYouMean("", code, reasons.Codes())))
 	}
-	return format.print(env.Stdout, r, func(w io.Writer) {
+	return format.Print(env.Stdout, r, func(w io.Writer) {
 		fmt.Fprintf(w, "%s (%s)\n  meaning     %s\n  what to do  %s\n", r.Code, r.Group, r.Meaning, r.Do)
 	})
 }

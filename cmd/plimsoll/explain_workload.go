@@ -15,15 +15,15 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 )
 
-// standingQuestion asks how a workload stands.
-type standingQuestion struct {
+// stateQuestion asks for the state of a workload.
+type stateQuestion struct {
 	kube            kubeAccess
 	namespace, name string
-	format          *output
+	format          *cli.Output
 }
 
-// tell reads a WorkloadAutoscaler and explains its status.
-func (ask *standingQuestion) tell(ctx context.Context, env *cli.Env) error {
+// answer reads a WorkloadAutoscaler and explains its status.
+func (ask *stateQuestion) answer(ctx context.Context, env *cli.Env) error {
 	var a v1alpha1.WorkloadAutoscaler
 	err := ask.kube.ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
 		o, err := autoscalerNamed(ctx, client, ask.namespace, ask.name)
@@ -39,11 +39,11 @@ func (ask *standingQuestion) tell(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return ask.format.print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, standing(&a)) })
+	return ask.format.Print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, stateOf(&a)) })
 }
 
-// standing says how a workload stands.
-func standing(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
+// stateOf explains the state of a workload.
+func stateOf(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
 	s, ref := &a.Status, a.Spec.ScaleTargetRef
 	root := explain.Node{Text: fmt.Sprintf("%s/%s · %s %s · policy %s, mode %s", a.Namespace, a.Name, ref.Kind, ref.Name, a.Spec.Policy, a.Spec.Mode)}
 	replicas := fmt.Sprintf("%s asked for, %s ready, %s wanted", number32(s.CurrentReplicas), number32(s.ReadyReplicas), number32(s.DesiredReplicas))

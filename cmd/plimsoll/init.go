@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -29,7 +30,7 @@ elsewhere, and with --yes, the first option is taken. A flag answers its questio
 // initQuestion is what the init verb is asked.
 type initQuestion struct {
 	kube                           kubeAccess
-	pve                            proxmoxAccess
+	pve                            connect.Flags
 	out                            string
 	owner, currency, perKWh, watts string
 	answers                        map[string]*string
@@ -61,7 +62,7 @@ func newInitCommand(env *cli.Env) *cobra.Command {
 			return ask.answer(cmd.Context(), env)
 		},
 	}
-	ask.pve.addFlags(cmd, "a `file` with an API token that may read, user@realm!name=value")
+	ask.pve.Add(cmd, "a `file` with an API token that may read, user@realm!name=value")
 	f := cmd.Flags()
 	addKubeconfig(cmd, &ask.kube)
 	f.StringVar(&ask.owner, "owner", "", "the `name` of this installation (default: that of the Proxmox VE cluster)")
@@ -83,7 +84,7 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 		return err
 	}
 	p := &starter.Proposal{
-		Endpoints: ask.pve.endpoints, Fingerprints: ask.pve.prints, CAFile: ask.pve.caFile,
+		Endpoints: ask.pve.Endpoints, Fingerprints: ask.pve.Fingerprints, CAFile: ask.pve.CAFile,
 		Currency: ask.currency, PerKWh: ask.perKWh, Watts: ask.watts,
 	}
 	if err := ask.readProxmox(ctx, env, &p.Seen); err != nil {
@@ -110,7 +111,7 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 	for _, file := range files {
 		name := filepath.Join(ask.out, file.Name)
 		write := func(w io.Writer) error { _, err := w.Write(file.Text); return err }
-		if err := writeFile(env, name, write); err != nil {
+		if err := env.WriteFile(name, write); err != nil {
 			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--out: %w", err))
 		}
 		fmt.Fprintln(env.Stderr, "wrote", name)
@@ -128,9 +129,9 @@ func (ask *initQuestion) offer(seen *starter.Seen) string {
 		kind = template.Kubeadm
 	}
 	upload := []string{"plimsoll", "template", "upload", "--image", (&template.Recipe{Kind: kind, Suite: "trixie"}).Name() + ".qcow2",
-		"--endpoint", strings.Join(ask.pve.endpoints, ",")}
-	if len(ask.pve.prints) > 0 {
-		upload = append(upload, "--fingerprint", strings.Join(ask.pve.prints, ","))
+		"--endpoint", strings.Join(ask.pve.Endpoints, ",")}
+	if len(ask.pve.Fingerprints) > 0 {
+		upload = append(upload, "--fingerprint", strings.Join(ask.pve.Fingerprints, ","))
 	}
 	upload = append(upload, "--token-file", "TOKEN", "--storage", seen.DiskStorage())
 	return "plimsoll template build --join " + kind + " && " + pveapi.Shell(upload...)

@@ -18,7 +18,7 @@ import (
 
 // readProxmox reads what there is on Proxmox VE.
 func (ask *initQuestion) readProxmox(ctx context.Context, env *cli.Env, seen *starter.Seen) error {
-	client, err := ask.pve.connect(ctx, env, 0)
+	client, err := ask.pve.Connect(ctx, env, 0)
 	if err != nil {
 		return err
 	}

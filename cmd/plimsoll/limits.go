@@ -31,7 +31,7 @@ type limitsQuestion struct {
 	node    pricing.Resources
 	rule    rightsize.Rule
 	example bool
-	format  output
+	format  cli.Output
 }
 
 // limitsAnswer is how a node is shared out.
@@ -80,7 +80,7 @@ func newLimitsCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
 	cli.AddFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
 	cmd.Flags().BoolVar(&ask.example, "example", false, "compute the figures of a paper, beside its own")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -130,7 +130,7 @@ func (ask *limitsQuestion) shareOut(env *cli.Env) error {
 		fmt.Fprintf(env.Stderr, "note: %s\n", note)
 	}
 	answer := &limitsAnswer{Rule: ask.rule, Node: ask.node, Limits: limits}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // readPods reads pods from any number of documents and lists, and notes what is omitted.
@@ -197,7 +197,7 @@ func podsOf(document []byte) ([]*corev1.Pod, error) {
 }
 
 // podOf reads a pod as the API server does, which takes no number and no true or false for a text.
-// What is wrong with it is told by the pod's name, if it has one.
+// Its faults name the pod, if it has a name.
 func podOf(path string, text []byte) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := json.Unmarshal(text, &pod)
@@ -242,7 +242,7 @@ func orMistyped(path string, err error) error {
 	return errors.New(rule)
 }
 
-// notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to
+// notQuantity looks for a text that is to be a quantity and is not; here says whether texts are to
 // be.
 func notQuantity(path string, at any, here bool) error {
 	switch at := at.(type) {
@@ -267,7 +267,7 @@ func notQuantity(path string, at any, here bool) error {
 	return nil
 }
 
-// podName tells pods of the same name in two namespaces apart.
+// podName distinguishes pods of the same name in two namespaces.
 func podName(p *corev1.Pod) string {
 	if p.Namespace == "" {
 		return p.Name
@@ -306,18 +306,18 @@ func orNone[T ~int64](amount T, text func(T) string) string {
 func (a *limitsAnswer) table(w io.Writer) {
 	fmt.Fprintf(w, "%s on %s and %s\n\n", strings.ToUpper(string(a.Rule)), millicores(a.Node.CPU), mebibytes(a.Node.Memory))
 	fmt.Fprintln(w, "POD\tDOMINANT\tCPU REQUEST\tCPU LIMIT\tMEMORY REQUEST\tMEMORY LIMIT")
-	var told []string
+	var lines []string
 	for _, l := range a.Limits {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Pod, l.Dominant,
 			orNone(l.Requests.CPU, millicores), orNone(l.Limits.CPU, millicores),
 			orNone(l.Requests.Memory, mebibytes), orNone(l.Limits.Memory, mebibytes))
 		for _, r := range l.Reasons {
 			if r.Code != rightsize.ReasonShare {
-				told = append(told, fmt.Sprintf("%s: %s: %s", l.Pod, r.Code, r.Text))
+				lines = append(lines, fmt.Sprintf("%s: %s: %s", l.Pod, r.Code, r.Text))
 			}
 		}
 	}
-	if len(told) > 0 {
-		fmt.Fprintf(w, "\n%s\n", strings.Join(told, "\n"))
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
 }

@@ -67,7 +67,7 @@ func (ask *limitsQuestion) showExample(cmd *cobra.Command, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // workExample applies the rules to the paper's figures.

@@ -4,9 +4,13 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/demoverb"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/testbedverb"
 )
 
 func main() {
@@ -16,6 +20,7 @@ func main() {
 
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *cli.Env) int {
+	env.Version = readBuild(debug.ReadBuildInfo()).Version
 	return cli.Run(ctx, env,
 		newCompletionCommand,
 		newConvertCommand,
@@ -35,9 +40,9 @@ func run(ctx context.Context, env *cli.Env) int {
 		newResumeCommand,
 		newRolloutCommand,
 		newRunCommand,
-		newSimulateCommand,
+		func(env *cli.Env) *cobra.Command { return testbedverb.NewSimulate(env, sitePrometheus) },
 		newTemplateCommand,
-		newTestbedCommand,
+		testbedverb.New,
 		newTopCommand,
 		newVersionCommand,
 	)

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 }
 
 // moved is the program with a clock that is off by what is in the file that PLIMSOLL_CLOCK names.
-// It shows the time of the wall, as a clock does that somebody sets. Tests elsewhere build it from
-// here, so that the program itself need not take anybody's word for the time.
+// It shows the time of the wall, as a clock does that was set by hand. Tests elsewhere build it
+// from here, so that the program itself has no option for the time.
 func moved() {
 	ctx, env := cli.FromProcess()
 	env.Now = func() time.Time {

@@ -40,8 +40,8 @@ rotation: it reads its files once.`,
 		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if host, _, _ := splitAddress(v.Address); !cmd.Flags().Changed("expander-address") {
-				_, port, _ := splitAddress(usual.ExpanderAddress)
+			if host, _, _ := cli.SplitAddress(v.Address); !cmd.Flags().Changed("expander-address") {
+				_, port, _ := cli.SplitAddress(usual.ExpanderAddress)
 				v.ExpanderAddress = net.JoinHostPort(host, strconv.Itoa(port))
 			}
 			if err := sizeClones(env, cmd, pools, &v); err != nil {
@@ -61,8 +61,8 @@ rotation: it reads its files once.`,
 	cli.AddFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
 	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "enable CapacityBuffers; needs their kind in the cluster, and release 1.34 or later")
 	cmd.Flags().StringVar(&pools, "pools", "", "a `file` of manifests whose VMPools say how many machines there may be, in place of --machines")
-	cli.AddFlag(cmd, &v.Machines, atLeastOne, "machines", "number", strconv.Itoa(usual.Machines), "how many machines all pools may have: all may be ordered at once")
-	cli.AddFlag(cmd, &v.Clones, atLeastOne, "clones-per-storage", "number", strconv.Itoa(usual.Clones), "clones at a time, as clonesPerStorage of Plimsoll's configuration")
+	cli.AddFlag(cmd, &v.Machines, cli.AtLeastOne, "machines", "number", strconv.Itoa(usual.Machines), "how many machines all pools may have: all may be ordered at once")
+	cli.AddFlag(cmd, &v.Clones, cli.AtLeastOne, "clones-per-storage", "number", strconv.Itoa(usual.Clones), "clones at a time, as clonesPerStorage of Plimsoll's configuration")
 	cli.AddFlag(cmd, &v.CloneTime, cli.Positive(cli.ParseDuration), "clone-time", "duration", "2m", "what a clone takes: seconds if linked, minutes if full")
 	cli.AddFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")
 	return cmd
@@ -118,20 +118,9 @@ func readImage(text string) (string, error) {
 	return text, nil
 }
 
-// splitAddress takes host:port apart. Who listens may leave the host out, and have port 0 for a
-// free one.
-func splitAddress(text string) (host string, port int, ok bool) {
-	host, digits, err := net.SplitHostPort(text)
-	if err != nil {
-		return "", 0, false
-	}
-	port, err = strconv.Atoi(digits)
-	return host, port, err == nil && port >= 0 && port <= 65535
-}
-
 // readAddress reads an address that others reach something at.
 func readAddress(text string) (string, error) {
-	if host, port, ok := splitAddress(text); !ok || port == 0 || !isHost(host) {
+	if host, port, ok := cli.SplitAddress(text); !ok || port == 0 || !isHost(host) {
 		return "", fmt.Errorf("must be host:port, was %q", text)
 	}
 	return text, nil

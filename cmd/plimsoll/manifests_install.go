@@ -121,9 +121,9 @@ func readMarks(text string) ([]string, error) {
 	return namespaces, nil
 }
 
-// tellImage says what there is to know of the image: whoever can change what its name means gets
+// sayImage says what there is to know of the image: whoever can change what its name means gets
 // the API token.
-func (v *installation) tellImage(env *cli.Env, release string) {
+func (v *installation) sayImage(env *cli.Env, release string) {
 	switch {
 	case v.image == "":
 		fmt.Fprintf(env.Stderr, "note: no registry has the image %s: it starts where what 'make image' builds was loaded on the nodes; "+
@@ -143,8 +143,8 @@ const (
 	journalsIn  = "/var/lib/plimsoll/"
 )
 
-// tellLeft tells what of the file gives way to what the manifests say.
-func (v *installation) tellLeft(env *cli.Env, s *siteFile) {
+// sayLeft says what of the file gives way to the manifests' values.
+func (v *installation) sayLeft(env *cli.Env, s *siteFile) {
 	for _, left := range []struct{ key, was, is string }{
 		{"mode", strings.ToLower(string(s.Mode)), v.mode}, {"metrics", s.Metrics, ":8080"}, {"state", s.State, stateInCluster},
 		{"kubeconfig", s.Kubeconfig, ""},
@@ -179,7 +179,7 @@ func (v *installation) print(env *cli.Env) error {
 	if !v.policies {
 		manifests.DropPolicies()
 	}
-	v.tellImage(env, manifests.Image())
+	v.sayImage(env, manifests.Image())
 	out, err := manifests.With(config, v.image)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (v *installation) file(env *cli.Env) (map[string]any, error) {
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
-	v.tellLeft(env, s)
+	v.sayLeft(env, s)
 	var file map[string]any
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return nil, cli.Misconfigured(v.config, err)

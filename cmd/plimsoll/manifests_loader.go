@@ -66,10 +66,10 @@ the same work.`,
 	}
 	cli.AddFlag(cmd, &v.namespace, readNamespace, "namespace", "name", "default", "the namespace that they run in")
 	cli.AddFlag(cmd, &v.name, readServiceName, "name", "name", "loader", "the name of the first service; the others get a number")
-	cli.AddFlag(cmd, &v.services, atLeastOne, "services", "number", "1", "how many services there are")
+	cli.AddFlag(cmd, &v.services, cli.AtLeastOne, "services", "number", "1", "how many services there are")
 	cli.AddFlag(cmd, &v.shape, readShape, "shape", "shape", "chain", "how several call each other: chain or fan")
 	cli.AddFlag(cmd, &v.calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", usualDemand, "the CPU time of a request")
-	cli.AddFlag(cmd, &v.digits, atLeastOne, "digits", "number", "", "decimals of π for every request, in place of --calibrate")
+	cli.AddFlag(cmd, &v.digits, cli.AtLeastOne, "digits", "number", "", "decimals of π for every request, in place of --calibrate")
 	cli.AddFlag(cmd, &v.memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
 	cli.AddFlag(cmd, &v.cpu, cli.Positive(pricing.ParseMilliCPU), "pod-cpu", "cores", usualCPU, "what a pod requests, and may use")
 	cli.AddFlag(cmd, &v.podMemory, cli.Positive(pricing.ParseBytes), "pod-memory", "size", usualMemory, "what a pod requests, and may use")
@@ -134,7 +134,7 @@ type loaderService struct {
 	Parallel bool
 }
 
-// all are the services, and who calls whom.
+// all are the services, each with those that it calls.
 func (v *loaders) all() []loaderService {
 	services := make([]loaderService, v.services)
 	for i := range services {

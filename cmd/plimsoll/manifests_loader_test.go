@@ -41,8 +41,7 @@ func loaderManifests(t *testing.T, flags ...string) (services []corev1.Service, 
 	return services, deployments
 }
 
-// What the pods are told is what the verb takes, and leads from each to the services that are
-// there.
+// The verb takes the arguments of the pods, which lead from each to the services that are there.
 func TestLoaderManifestsAreTakenByKubernetesAndByTheLoader(t *testing.T) {
 	for _, c := range []struct {
 		flags []string

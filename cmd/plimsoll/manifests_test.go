@@ -19,7 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
-// The manifests are what Kubernetes takes, down to the last field, whatever the flags are.
+// With any flags, the manifests are what Kubernetes takes, down to the last field.
 func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--capacity-buffers", "--expander", "random", "--address", "[fd00::5]:9000"}, {"--expander", "price", "--namespace", "true", "--tls-secret", "1e3", "--image", "12", "--address", "[fd00::5]:9000"}} {
 		var out bytes.Buffer
@@ -124,8 +124,8 @@ func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 	}
 }
 
-// checkRights wants what releases 1.30 to 1.37 read of the whole cluster, whatever their flags are,
-// and nothing that changes more than they do: without one of these they log errors for ever, or do
+// checkRights wants what releases 1.30 to 1.37 read of the whole cluster with any flags, and
+// nothing that changes more than they do: without one of these they log errors for ever, or do
 // nothing. For CapacityBuffers they read more, and keep pod templates.
 func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 	t.Helper()
@@ -186,8 +186,8 @@ func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	}
 }
 
-// What a stopped machine's disk costs is nothing to OpenCost, and that it is omitted is told.
-func TestOpenCostIsToldOfDisksThatItDoesNotSee(t *testing.T) {
+// What a stopped machine's disk costs is nothing to OpenCost, and the notes say that it is omitted.
+func TestOpenCostNotesSayWhichDisksItDoesNotSee(t *testing.T) {
 	const book = "{currency: EUR, pricePerVCPUHour: 1, pricePerGiBHour: 1}"
 	files := fstest.MapFS{"plain.yaml": {Data: []byte(book)}, "disks.yaml": {Data: []byte(strings.Replace(book, "{", "{pricePerDiskGBHour: 0.5, ", 1))}}
 	for file, want := range map[string]string{

@@ -101,7 +101,7 @@ type pauseQuestion struct {
 	length    time.Duration
 	direction string
 	replicas  *int
-	format    output
+	format    cli.Output
 }
 
 func (ask *pauseQuestion) flags(cmd *cobra.Command) {
@@ -109,7 +109,7 @@ func (ask *pauseQuestion) flags(cmd *cobra.Command) {
 	addNamespace(cmd, &ask.namespace, "the workload's namespace, or with --all the one whose workloads are meant")
 	cli.AddFlag(cmd, &ask.pool, readName, "pool", "name", "", "the name of a VMPool, in place of a workload")
 	cmd.Flags().BoolVar(&ask.all, "all", false, "all workloads and all pools; with --namespace its workloads only")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 }
 
 // addNamespace gives a command the flag that says in which namespace a workload is.
@@ -218,7 +218,7 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 	if err != nil {
 		return err
 	}
-	return ask.format.print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
+	return ask.format.Print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
 }
 
 func at(client dynamic.Interface, kind, namespace string) dynamic.ResourceInterface {
@@ -280,7 +280,7 @@ func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, n
 	return o, answered(err)
 }
 
-// answered tells an error that the API server answered with from one of not reaching it.
+// answered distinguishes an error that the API server answered with from one of not reaching it.
 func answered(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -292,8 +292,8 @@ func answered(err error) error {
 	return cli.WithCode(cli.ExitUnreachable, err)
 }
 
-// unknownKind tells a kind that is not installed from an object that is not there: the API server
-// answers both with 404.
+// unknownKind distinguishes a kind that is not installed from an object that is not there: the API
+// server answers both with 404.
 func unknownKind(err error) bool {
 	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -42,13 +44,13 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 		Long:    planLong,
 		Example: "  plimsoll plan\n  plimsoll plan --context home --config site.yaml --prices prices.yaml -o json",
 		Args:    cli.NoArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.tell(cmd.Context(), env) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.answer(cmd.Context(), env) },
 	}
 	addKubeconfig(cmd, &ask.kube)
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
 	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools, node policy and, without --kubeconfig, kubeconfig")
 	addPools(cmd, &ask.pools)
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -57,10 +59,10 @@ type planQuestion struct {
 	kube           kubeAccess
 	prices, config string
 	pools          string // a file of VMPools
-	format         output
+	format         cli.Output
 }
 
-func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
+func (ask *planQuestion) answer(ctx context.Context, env *cli.Env) error {
 	cfg, seen, err := ask.read(env)
 	if err != nil {
 		return err
@@ -81,7 +83,7 @@ func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
-	return ask.format.print(env.Stdout, answer, answer.table)
+	return ask.format.Print(env.Stdout, answer, answer.table)
 }
 
 // planned is the cluster that a plan is made for.
@@ -227,7 +229,7 @@ func (l *planLoad) columns(there bool) (cpu, memory string) {
 		if !there {
 			return of(all)
 		}
-		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + inPercent(used, all)
+		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + cli.InPercent(used, all)
 	}
 	return part(cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(gib, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
 }
@@ -411,10 +413,13 @@ func machineOf(s *nodescaler.Snapshot, node string) *nodescaler.Machine {
 	return nil
 }
 
-// note tells what the plan does not know.
+// note prints what the plan does not know.
 func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
+	}
+	if seen.Picture != nil { // which spares would have paid is learned over hours
+		a.Notes = append(a.Notes, sparesAdvised(seen.Picture.Pools)...)
 	}
 	sizes := map[pricing.Resources]bool{}
 	for i := range out.Pools {
@@ -434,6 +439,16 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if len(seen.Autoscalers) == 0 {
 		a.Notes = append(a.Notes, "there is no WorkloadAutoscaler: replicas stay as they are (plimsoll convert makes them of other autoscalers)")
 	}
+}
+
+func sparesAdvised(pools []*v1alpha1.VMPool) []string {
+	var notes []string
+	for _, p := range pools {
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSparesAdvised); c != nil && c.Status == metav1.ConditionTrue {
+			notes = append(notes, fmt.Sprintf("spares would have paid in VMPool %s: %s", p.Name, c.Message))
+		}
+	}
+	return notes
 }
 
 func (a *planAnswer) table(w io.Writer) {

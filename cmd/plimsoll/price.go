@@ -68,7 +68,7 @@ func newPriceCommand(env *cli.Env) *cobra.Command {
 	var (
 		ask    priceQuestion
 		file   string
-		format output
+		format cli.Output
 	)
 	cmd := &cobra.Command{
 		Use:   "price --vcpu N --memory SIZE",
@@ -95,7 +95,7 @@ func newPriceCommand(env *cli.Env) *cobra.Command {
 				return err
 			}
 			noteUnpriced(env.Stderr, book, ask)
-			return format.print(env.Stdout, answer, answer.table)
+			return format.Print(env.Stdout, answer, answer.table)
 		},
 	}
 	cli.AddFlag(cmd, &ask.shape.CPU, cli.Positive(pricing.ParseMilliCPU), "vcpu", "cores", "", "the machine's vCPUs, such as 2, 0.5 or 500m")
@@ -105,7 +105,7 @@ func newPriceCommand(env *cli.Env) *cobra.Command {
 	cmd.Flags().StringVar(&ask.shape.Name, "shape-name", "", "the name of the shape, which may have a price of its own")
 	cmd.Flags().StringVar(&ask.host, "host", "", "the host, which may have prices of its own")
 	cmd.Flags().StringVar(&file, "book", "", "the price book, a YAML `file` (default: one unit per vCPU-hour and per GB-hour)")
-	addOutput(cmd, &format)
+	cli.AddOutput(cmd, &format)
 	return cmd
 }
 
@@ -166,8 +166,8 @@ func (m *bookManifest) Validate() error {
 	} else if m.APIVersion != "" && m.APIVersion != version {
 		faults = append(faults, pricing.NewFault("apiVersion", fmt.Sprintf("must be %s, was %q", version, m.APIVersion)))
 	}
-	for _, err := range flatten(m.Spec.Validate()) {
-		faults = append(faults, pricing.NewFault("spec."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
+	for _, err := range cli.Parts(m.Spec.Validate()) {
+		faults = append(faults, pricing.NewFault("spec."+cli.KeyOf(err), strings.TrimPrefix(err.Error(), cli.KeyOf(err)+": ")))
 	}
 	return errors.Join(faults...)
 }

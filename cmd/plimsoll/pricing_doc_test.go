@@ -31,7 +31,7 @@ func TestPricingDocumentTellsWhatHappens(t *testing.T) {
 	document := must.Get(os.ReadFile(pricingDocument))(t)
 	config := pricingCluster(t)
 	files := map[string]string{}
-	told := fenced.ReplaceAllStringFunc(string(document), func(block string) string {
+	updated := fenced.ReplaceAllStringFunc(string(document), func(block string) string {
 		parts := fenced.FindStringSubmatch(block)
 		if name, ok := strings.CutPrefix(strings.SplitN(parts[2], "\n", 2)[0], "# "); ok {
 			files[name] = parts[2]
@@ -43,11 +43,11 @@ func TestPricingDocumentTellsWhatHappens(t *testing.T) {
 		return "```console\n" + line + "\n" + printed(t, strings.TrimPrefix(line, "$ plimsoll "), files, config) + "```"
 	})
 	if *update {
-		if err := os.WriteFile(pricingDocument, []byte(told), 0o644); err != nil {
+		if err := os.WriteFile(pricingDocument, []byte(updated), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(string(document), told); diff != "" && !*update {
+	if diff := cmp.Diff(string(document), updated); diff != "" && !*update {
 		t.Errorf("(-document +program, -update writes it):\n%s", diff)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
-	"github.com/spf13/cobra"
 )
 
 func newPVECommand(env *cli.Env) *cobra.Command {
@@ -29,7 +30,7 @@ type pveSetup struct {
 	release  doctor.Release
 	account  pveapi.Account
 	storages []string
-	format   output
+	format   cli.Output
 }
 
 // pveSetupAnswer is what gives Plimsoll its rights.
@@ -64,7 +65,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return ask.format.print(env.Stdout, answer, answer.table)
+			return ask.format.Print(env.Stdout, answer, answer.table)
 		},
 	}
 	addConfig(cmd, &ask.file)
@@ -73,7 +74,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
 	cmd.Flags().StringSliceVar(&ask.storages, "storage", nil, "the `storages` that the templates' disks lie on; linked clones lie there too")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 

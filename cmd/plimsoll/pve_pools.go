@@ -108,7 +108,7 @@ func titled(object map[string]any) string {
 	return strings.TrimSpace(fmt.Sprint(cmp.Or(object["kind"], "an object"), " ", cmp.Or(metadata["name"], "")))
 }
 
-// poolOf is one VMPool. Every fault tells whose it is.
+// poolOf is one VMPool. Every fault names the object.
 func poolOf(schema *resources.Schema, object map[string]any) (settings.Pool, error) {
 	err := schema.Check(object)
 	var p v1alpha1.VMPool
@@ -123,7 +123,7 @@ func poolOf(schema *resources.Schema, object map[string]any) (settings.Pool, err
 		pool, err = resources.Pool(&p)
 	}
 	var faults []error
-	for _, err := range append(flatten(err), whole(err)) {
+	for _, err := range append(cli.Parts(err), whole(err)) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", titled(object), err))
 		}

@@ -31,7 +31,7 @@ type replayQuestion struct {
 	policy, nodes, price string
 	limit                pricing.Rate
 	changed              bool
-	format               output
+	format               cli.Output
 }
 
 func newReplayCommand(env *cli.Env) *cobra.Command {
@@ -59,7 +59,7 @@ func newReplayCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.nodes, cli.OneOf(nodepolicy.Names()...), "node-policy", "name", "", "decide on machines by this policy, with its defaults")
 	cmd.Flags().StringVar(&ask.price, "prices", "", "price machines by this price book, a YAML `file`")
 	cli.AddFlag(cmd, &ask.limit, parseRate, "limit", "rate", "", "what all machines together may cost an hour; 0 is no limit")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func (ask *replayQuestion) answer(env *cli.Env, path string) error {
 		return fmt.Errorf("%s: holds no step in that time", path)
 	}
 	answer.Whole = replay.Whole()
-	if err := ask.format.print(env.Stdout, &answer, answer.table); err != nil {
+	if err := ask.format.Print(env.Stdout, &answer, answer.table); err != nil {
 		return err
 	}
 	if !answer.Whole {

@@ -14,7 +14,7 @@ import (
 )
 
 // The rights that the manifests give are those that the code needs, right by right. What may be
-// scaled is named in them, where the code would take whatever there is.
+// scaled is named in them, where the code would take any kind.
 func TestManifestsGiveTheRightsThatTheCodeNeeds(t *testing.T) {
 	for file, mode := range map[string]kube.Mode{"recommend.yaml": kube.Recommend, "active.yaml": kube.Active} {
 		want := []string{

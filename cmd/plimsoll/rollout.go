@@ -42,7 +42,7 @@ type rolloutChange func(env *cli.Env, p *v1alpha1.VMPool) (map[string]any, error
 
 func rolloutVerb(env *cli.Env, name, short string, change rolloutChange) *cobra.Command {
 	var kube kubeAccess
-	var format output
+	var format cli.Output
 	cmd := &cobra.Command{
 		Use: name + " POOL", Short: short, Example: "  plimsoll rollout " + name + " workers",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,11 +61,11 @@ func rolloutVerb(env *cli.Env, name, short string, change rolloutChange) *cobra.
 				return err
 			}
 			shown := shownRollout(left)
-			return format.print(env.Stdout, shown, func(w io.Writer) { rolloutTable(w, &shown) })
+			return format.Print(env.Stdout, shown, func(w io.Writer) { rolloutTable(w, &shown) })
 		},
 	}
 	addKubeconfig(cmd, &kube)
-	addOutput(cmd, &format)
+	cli.AddOutput(cmd, &format)
 	return cmd
 }
 

@@ -93,7 +93,7 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
-	defer state.Close() //nolint:errcheck // the lock ends with the process, whatever this says
+	defer state.Close() //nolint:errcheck // the lock ends with the process, even after an error
 	registry := newRegistry()
 	intents, err := state.intents()
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *running) listen(key, at string) (net.Listener, error) {
 	return l, nil
 }
 
-// sweep removes a socket that a process left behind when it was killed: one that nobody listens on.
+// sweep removes a socket that a process left behind when it was killed: no process listens on it.
 func sweep(socket string) {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err == nil {
@@ -243,7 +243,7 @@ type machineSite struct {
 
 // machines connects to the site.
 func (s *running) machines(registry prometheus.Registerer) (*machineSite, error) {
-	connection := s.connection()
+	connection := s.access.Connection()
 	calls, err := countCalls(registry)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// named is a workload that is scaled by a queue, as a Prometheus of its own tells it.
+// named is a workload that is scaled by a queue, as a Prometheus of its own measures it.
 const named = `{apiVersion: plimsoll.dev/v1alpha1, kind: PriceBook, metadata: {name: default}, spec: {currency: units, pricePerVCPUHour: 1, pricePerGBHour: 1}}
 ---
 apiVersion: plimsoll.dev/v1alpha1
@@ -41,8 +41,8 @@ spec:
 `
 
 // The program, as an administrator runs it, asks what an object names if the configuration file
-// lists it, and says no more of it than that it may not, that it could not, or that the answer is
-// none.
+// lists it, and says no more of it than that it may not, that it could not, or that there was no
+// answer.
 func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 	var asked atomic.Int32
 	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,9 +101,9 @@ func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 			if !strings.Contains(string(out), c.want) {
 				t.Errorf("it says\n%s\nwithout %q", out, c.want)
 			}
-			for _, told := range []string{"opensesame", "418", "eapot", "refused:", "connection"} {
-				if strings.Contains(string(out), told) {
-					t.Errorf("it says %q\n%s", told, out)
+			for _, secret := range []string{"opensesame", "418", "eapot", "refused:", "connection"} {
+				if strings.Contains(string(out), secret) {
+					t.Errorf("it says %q\n%s", secret, out)
 				}
 			}
 			if n := asked.Load(); (n > 0) != c.asks {

@@ -30,7 +30,7 @@ const (
 // components are all of them.
 var components = []string{partPodScaler, partNodeScaler, partProvider}
 
-// runMode is a lid on what is done, whatever the modes of single objects are.
+// runMode is a lid on what is done, above the modes of single objects.
 type runMode string
 
 const (
@@ -41,8 +41,8 @@ const (
 // clusterSettings are the part of the configuration file for what is decided by objects in the
 // cluster.
 type clusterSettings struct {
-	// Mode is Recommend, in which nothing is written to scales, nodes and Proxmox VE whatever the
-	// objects' own modes are, or Active; empty is Recommend.
+	// Mode is Recommend, in which nothing is written to scales, nodes and Proxmox VE even if the
+	// objects' own modes are Active, or Active; empty is Recommend.
 	Mode runMode `json:"mode,omitempty"`
 	// LogLevel is the least that is logged: debug, info, warn or error. Empty is info.
 	LogLevel string `json:"logLevel,omitempty"`
@@ -75,7 +75,7 @@ type clusterSettings struct {
 	HandOff *handOffSettings `json:"handoff,omitempty"`
 	// CapacityBuffers has the room kept free that CapacityBuffers in the cluster ask for.
 	CapacityBuffers bool `json:"capacityBuffers,omitempty"`
-	// Notifications are who is told of what happens, and how.
+	// Notifications are the receivers that events and conditions are posted to, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
 
@@ -182,7 +182,7 @@ type nodeSettings struct {
 	Joint    strict.Block `json:"joint,omitzero"`
 }
 
-// Types without the readers that the settings have for other files: strict's own tells faults by
+// Types without the readers that the settings have for other files: strict's own reports faults by
 // line.
 type (
 	pendingSettings  nodepolicy.Pending
@@ -213,7 +213,7 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	spec.Pending, spec.Unneeded, spec.Joint = &pending, &unneeded, &joint
 	_, err := nodepolicy.New(spec)
 	var faults []error
-	for _, err := range append(flatten(err), whole(err)) {
+	for _, err := range append(cli.Parts(err), whole(err)) {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("nodes.%w", err))
 		}
@@ -250,7 +250,7 @@ func (n *nodeSettings) others() string {
 
 // whole is an error that is not several.
 func whole(err error) error {
-	if flatten(err) != nil {
+	if cli.Parts(err) != nil {
 		return nil
 	}
 	return err
@@ -308,7 +308,7 @@ func (s *siteFile) checkServed() (faults []error) {
 		}
 	}
 	for _, served := range []struct{ key, address string }{{"dashboard", s.Dashboard}, {"kedaScaler", s.KEDAScaler}} {
-		_, _, ok := splitAddress(served.address)
+		_, _, ok := cli.SplitAddress(served.address)
 		must(ok || served.address == "", served.key, "host:port", fmt.Sprintf("%q", served.address))
 	}
 	must(s.KEDAScaler == "" || s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")

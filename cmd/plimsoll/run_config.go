@@ -100,14 +100,14 @@ func (s *siteFile) check(pools []string) []error {
 		}
 	}
 	if s.Metrics != "" {
-		_, _, ok := splitAddress(s.Metrics)
+		_, _, ok := cli.SplitAddress(s.Metrics)
 		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
 	}
 	faults = append(faults, checkState(s.State, s.beside(s.State))...)
 	p := &s.Provider
 	for _, at := range []struct{ key, is string }{{"listen", p.Listen}, {"expander", p.Expander}} {
 		path, unix := strings.CutPrefix(at.is, "unix:")
-		_, _, ok := splitAddress(at.is)
+		_, _, ok := cli.SplitAddress(at.is)
 		must(at.is == "" || unix && path != "" || !unix && ok, "provider."+at.key, "host:port or unix:PATH", fmt.Sprintf("%q", at.is))
 	}
 	faults = append(faults, p.TLS.check(!s.examining && slices.Contains(s.parts, partProvider))...)
@@ -121,24 +121,24 @@ func (s *siteFile) check(pools []string) []error {
 	for _, pool := range slices.Sorted(maps.Keys(p.Options)) {
 		key := "provider.options." + pool
 		must(len(pools) == 0 || slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
-		for _, err := range flatten(p.Options[pool].Validate()) {
-			faults = append(faults, pricing.NewFault(key+"."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
+		for _, err := range cli.Parts(p.Options[pool].Validate()) {
+			faults = append(faults, pricing.NewFault(key+"."+cli.KeyOf(err), strings.TrimPrefix(err.Error(), cli.KeyOf(err)+": ")))
 		}
 	}
 	for i := range s.Pools {
 		must(s.Pools[i].Disruption.IsZero(), fmt.Sprintf("pools[%d].disruption", i), "absent: cluster-autoscaler decides which machines of these pools go", "there")
 	}
 	if s.Prices != nil {
-		for _, err := range flatten(s.Prices.Validate()) {
-			faults = append(faults, pricing.NewFault("prices."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
+		for _, err := range cli.Parts(s.Prices.Validate()) {
+			faults = append(faults, pricing.NewFault("prices."+cli.KeyOf(err), strings.TrimPrefix(err.Error(), cli.KeyOf(err)+": ")))
 		}
 	}
 	return faults
 }
 
 // checkState refuses what was meant to be kubernetes: a folder of that name would be made, and
-// orders kept where the pod's successor does not look. A path with a separator is a folder whatever
-// it is called, and so is one that is there.
+// orders kept where the pod's successor does not look. A path with a separator is a folder of any
+// name, and so is one that is there.
 func checkState(state, folder string) []error {
 	if state == stateInCluster || strings.ContainsRune(state, filepath.Separator) {
 		return nil
@@ -296,7 +296,7 @@ func notIn(text []byte, hosts []string) []string {
 	})
 }
 
-// makeCertificates makes a set and tells how cluster-autoscaler is given its part.
+// makeCertificates makes a set and says how cluster-autoscaler gets its part.
 func (s *running) makeCertificates(state *stateFolder, folder string) error {
 	set, err := provider.SelfMade(s.hosts(), s.env.Now(), certificateLife)
 	if err != nil {

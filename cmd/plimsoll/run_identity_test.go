@@ -64,7 +64,7 @@ func (s *site) order(ca externalgrpc.CloudProviderClient, delta int32) (err erro
 	return err
 }
 
-// group is the only node group's id; empty while nobody answers.
+// group is the only node group's id; empty while no process answers.
 func group(t *testing.T, ca externalgrpc.CloudProviderClient) string {
 	answer, err := ca.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
 	if err != nil || len(answer.NodeGroups) != 1 {

@@ -129,8 +129,8 @@ func oldKinds(client discovery.DiscoveryInterface) (map[string][]string, error) 
 	return out, err
 }
 
-// tellOldKinds warns once of kinds that are older than the program.
-func tellOldKinds(ctx context.Context, log *slog.Logger, client discovery.DiscoveryInterface) {
+// warnOldKinds warns once of kinds that are older than the program.
+func warnOldKinds(ctx context.Context, log *slog.Logger, client discovery.DiscoveryInterface) {
 	all, err := oldKinds(client)
 	if ctx.Err() != nil || apierrors.IsNotFound(err) { // servers that publish no schemas
 		return

@@ -85,7 +85,7 @@ func TestOldKindsAreReported(t *testing.T) {
 		}))
 		client := must.Get(discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL}))(t)
 		var said bytes.Buffer
-		tellOldKinds(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), client)
+		warnOldKinds(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), client)
 		server.Close()
 		if len(c.want) == 0 && said.Len() > 0 {
 			t.Errorf("%s: it says %s", name, &said)

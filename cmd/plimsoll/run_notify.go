@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// receiverSettings is somebody who is told.
+// receiverSettings is an address that notices are posted to.
 type receiverSettings struct {
 	Name string `json:"name" strict:"required"`
 	// URL is where notices are posted to. Where it holds a secret, it is in a file of its own.
@@ -23,9 +24,10 @@ type receiverSettings struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 	// Format is JSON or Slack; empty is JSON.
 	Format notify.Format `json:"format,omitempty"`
-	// All is told of every object, others only of WorkloadAutoscalers that name them.
+	// All is for notices of every object; others get only those of WorkloadAutoscalers that name
+	// them.
 	All bool `json:"all,omitempty"`
-	// Conditions are those that it is told of, and Scaled for changes of replicas; empty is all.
+	// Conditions are those that it gets, and Scaled for changes of replicas; empty is all.
 	Conditions []string `json:"conditions,omitempty"`
 }
 
@@ -56,7 +58,7 @@ func isWebAddress(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// notifier is who tells people, or nil if there is nobody to tell.
+// notifier is the sender to the receivers, or nil without receivers.
 func (r *clusterRun) notifier() (*notify.Sender, error) {
 	var receivers []notify.Receiver
 	for i, s := range r.Notifications {
@@ -86,5 +88,5 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 // secret is the one line of a file.
 func (r *clusterRun) secret(name string) (string, error) {
 	data, err := r.readBeside(name)
-	return trimmed(data), err
+	return connect.Trimmed(data), err
 }

@@ -47,7 +47,7 @@ type clusterRun struct {
 	usage    *signals.Usage
 	links    *operator.Links
 	registry *prometheus.Registry
-	state    *stateFolder       // nil if there is none
+	state    *stateFolder       // nil without a folder
 	sender   *notify.Sender     // nil without receivers
 	history  *dashboard.History // nil if no page is served
 	identity string
@@ -136,9 +136,9 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	if r.sender != nil {
 		parts.Go(func() { r.sender.Run(serving) })
 	}
-	parts.Go(func() { tellUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
+	parts.Go(func() { warnUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
 	if client, err := discovery.NewDiscoveryClientForConfig(r.rest); err == nil {
-		parts.Go(func() { tellOldKinds(serving, r.logger(), client) })
+		parts.Go(func() { warnOldKinds(serving, r.logger(), client) })
 	}
 	err = o.Run(ctx)
 	stop()
@@ -329,7 +329,7 @@ func (p *presentFleet) now() loop.Machines {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.of == nil {
-		return nobody{}
+		return notLeading{}
 	}
 	return p.of
 }
@@ -341,24 +341,24 @@ func (p *presentFleet) Delete(ctx context.Context, machine string) error {
 	return p.now().Delete(ctx, machine)
 }
 
-// nobody is the machines of a process that does not lead.
-type nobody struct{}
+// notLeading is the machines of a process that does not lead.
+type notLeading struct{}
 
 var errNotLeading = errors.New("this process does not lead")
 
-func (nobody) List(context.Context) (loop.MachineState, error) {
+func (notLeading) List(context.Context) (loop.MachineState, error) {
 	return loop.MachineState{}, errNotLeading
 }
-func (nobody) Create(context.Context, loop.Order) error {
+func (notLeading) Create(context.Context, loop.Order) error {
 	return fmt.Errorf("%w: %w", loop.ErrRefused, errNotLeading)
 }
-func (nobody) Delete(context.Context, string) error { return errNotLeading }
+func (notLeading) Delete(context.Context, string) error { return errNotLeading }
 
 func (s *running) has(part string) bool { return slices.Contains(s.parts, part) }
 
 func (s *running) readBeside(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) }
 
-// partsText names the parts in the order in which they are told.
+// partsText names the parts in the order of the log's line.
 func (s *running) partsText() string {
 	text := ""
 	for _, p := range components {
@@ -397,7 +397,7 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	if err != nil {
 		return nil, err
 	}
-	cfg := pve.FleetConfig{Cluster: uid, Intents: intents, Nodes: r.listNodes, LastLook: live.Sight, Watch: r.Mode != runActive, Report: r.tell}
+	cfg := pve.FleetConfig{Cluster: uid, Intents: intents, Nodes: r.listNodes, LastLook: live.Sight, Watch: r.Mode != runActive, Report: r.reportMachine}
 	if !cfg.Watch {
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}
@@ -409,8 +409,8 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	return timed, err
 }
 
-// tell tells what happens to a pool's machines as events of its VMPool.
-func (r *clusterRun) tell(e pve.Event) {
+// reportMachine reports what happens to a pool's machines as events of its VMPool.
+func (r *clusterRun) reportMachine(e pve.Event) {
 	if e.Pool == "" || e.Code == pvecode.Retry {
 		return
 	}

@@ -12,6 +12,8 @@ import (
 
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -36,7 +38,7 @@ type sharedPrometheus struct {
 
 // scrapeAccess is how pods are asked for metrics that they show over https.
 type scrapeAccess struct {
-	// ServerName is whom pods' certificates are for; without it they must be for their addresses.
+	// ServerName is the name in pods' certificates; without it they must be for their addresses.
 	ServerName string `json:"serverName,omitempty"`
 	access
 }
@@ -51,7 +53,7 @@ type access struct {
 	BasicAuthFile string `json:"basicAuthFile,omitempty"`
 }
 
-// server is the Prometheus, or nil where there is none for all.
+// server is the Prometheus for all, or nil without one.
 func (m *measuring) server() *signals.Prometheus {
 	if m.Prometheus == nil {
 		return nil
@@ -63,7 +65,7 @@ func (m *measuring) server() *signals.Prometheus {
 func (s *siteFile) checkMeasuring() []error {
 	var faults []error
 	under := func(prefix string, err error) {
-		for _, err := range append(flatten(err), whole(err)) {
+		for _, err := range append(cli.Parts(err), whole(err)) {
 			if err != nil {
 				key, rule, _ := strings.Cut(err.Error(), ": ")
 				faults = append(faults, pricing.NewFault(prefix+key, rule))
@@ -95,7 +97,7 @@ func (s *siteFile) checkAccess(under string, a *access) []error {
 		return nil
 	}
 	_, err := s.credentials(under, a)
-	return slices.DeleteFunc(append(flatten(err), whole(err)), func(err error) bool { return err == nil })
+	return slices.DeleteFunc(append(cli.Parts(err), whole(err)), func(err error) bool { return err == nil })
 }
 
 // credentials reads what the files hold now, for they may change. Errors name key and rule, and
@@ -117,7 +119,7 @@ func (s *siteFile) credentials(under string, a *access) (signals.Credentials, er
 	}
 	read("caFile", a.CAFile, func(text []byte) error {
 		c.CA = text
-		return checkCertificates(text)
+		return connect.CheckCertificates(text)
 	})
 	read("tokenFile", a.TokenFile, func(text []byte) (err error) {
 		c.Token, err = oneLine(text)
@@ -145,7 +147,7 @@ var accessFiles = map[string]string{
 
 // oneLine is a file's only line.
 func oneLine(text []byte) (string, error) {
-	line := trimmed(text)
+	line := connect.Trimmed(text)
 	switch lines := strings.Count(line, "\n") + 1; {
 	case line == "":
 		return "", errors.New("is empty")

@@ -105,9 +105,9 @@ func (s *site) held() int {
 	return kb >> 10
 }
 
-// Whoever has no certificate of a listed name has nothing decoded at the provider's port, whatever
-// he sends, and moves no machine. At the expander's, which takes no certificate, what is too much
-// is refused before it is decoded: 30 MiB of empty options took 2.6 GB.
+// A client without a certificate of a listed name has nothing that it sends decoded at the
+// provider's port, and moves no machine. At the expander's, which takes no certificate, what is too
+// much is refused before it is decoded: 30 MiB of empty options took 2.6 GB.
 func TestStrangersCostNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

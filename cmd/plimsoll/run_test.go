@@ -17,7 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
-// inProcess runs the program in an environment made of a few files and a clock that stands.
+// inProcess runs the program in an environment made of a few files and a stopped clock.
 func inProcess(t *testing.T, files fstest.MapFS, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// When it is told that the cluster has not been seen since the start. From then on steps tell what
+// When the log says that the cluster has not been seen since the start. From then on steps say what
 // is wrong.
 const (
 	unseenFirst = 5 * time.Second
@@ -24,9 +24,9 @@ type sight interface {
 
 var _ sight = (*kube.Cluster)(nil)
 
-// tellUnseen tells now and then that the cluster has not been seen, until it is: nothing else would
+// warnUnseen warns now and then that the cluster has not been seen, until it is: nothing else would
 // be said of an API server that does not answer.
-func tellUnseen(ctx context.Context, log *slog.Logger, server string, of sight) {
+func warnUnseen(ctx context.Context, log *slog.Logger, server string, of sight) {
 	for wait := unseenFirst; ; wait = unseenAgain {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		err := of.Synced(waiting)

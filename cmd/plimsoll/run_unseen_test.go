@@ -33,22 +33,22 @@ func TestAClusterThatIsNotSeenIsTold(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		why   error
-		told  int
+		times int
 		want  string
 	}{
-		{after: time.Second, why: refused, told: 0},
-		{after: 8 * time.Second, why: refused, told: 1, want: `server=https://api:6443 error="connection refused"`},
-		{after: 8 * time.Second, told: 1, want: "nodes have not been read yet"},
-		{after: 11 * time.Minute, why: refused, told: 3, want: "refused"},
+		{after: time.Second, why: refused, times: 0},
+		{after: 8 * time.Second, why: refused, times: 1, want: `server=https://api:6443 error="connection refused"`},
+		{after: 8 * time.Second, times: 1, want: "nodes have not been read yet"},
+		{after: 11 * time.Minute, why: refused, times: 3, want: "refused"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
-			tellUnseen(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "https://api:6443", farCluster{time.Now().Add(c.after), c.why})
-			if n := strings.Count(out.String(), "has not been seen yet"); n != c.told || !strings.Contains(out.String(), c.want) {
-				t.Errorf("seen after %s, it is told %d times, want %d and %q:\n%s", c.after, n, c.told, c.want, &out)
+			warnUnseen(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), "https://api:6443", farCluster{time.Now().Add(c.after), c.why})
+			if n := strings.Count(out.String(), "has not been seen yet"); n != c.times || !strings.Contains(out.String(), c.want) {
+				t.Errorf("seen after %s, it is logged %d times, want %d and %q:\n%s", c.after, n, c.times, c.want, &out)
 			}
-			if end := strings.Contains(out.String(), "the cluster has been seen"); end != (c.told > 0) {
-				t.Errorf("seen after %s, that it is seen is told: %v\n%s", c.after, end, &out)
+			if end := strings.Contains(out.String(), "the cluster has been seen"); end != (c.times > 0) {
+				t.Errorf("seen after %s, that it is seen is logged: %v\n%s", c.after, end, &out)
 			}
 		})
 	}

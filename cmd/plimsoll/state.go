@@ -20,8 +20,8 @@ type stateFolder struct {
 }
 
 // openState opens a folder, and makes it if it is not there. The folder is locked until it is
-// closed, or the process ends in whatever way: two that write the same intents would order
-// everything twice.
+// closed, or the process ends in any way: two that write the same intents would order everything
+// twice.
 func openState(path string) (*stateFolder, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type templateBuild struct {
 	disk       pricing.Bytes
 	out, cache string
 	anew, log  bool
-	format     output
+	format     cli.Output
 }
 
 func newTemplateBuildCommand(env *cli.Env) *cobra.Command {
@@ -71,7 +71,7 @@ func newTemplateBuildCommand(env *cli.Env) *cobra.Command {
 	f.StringVar(&ask.cache, "cache", "", "the `folder` for packages (default: plimsoll/packages in the user's cache)")
 	f.BoolVar(&ask.anew, "anew", false, "build even if an image of this recipe exists")
 	f.BoolVarP(&ask.log, "verbose", "v", false, "print the output of the programs")
-	addOutput(cmd, &ask.format)
+	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
 
@@ -101,7 +101,7 @@ func (ask *templateBuild) answer(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return cli.WithHint("--verbose prints all that the programs print", err)
 	}
-	return ask.format.print(env.Stdout, image, func(w io.Writer) { builtTable(w, image) })
+	return ask.format.Print(env.Stdout, image, func(w io.Writer) { builtTable(w, image) })
 }
 
 // builtTable says what was built, and what comes next.

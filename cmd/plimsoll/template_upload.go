@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
@@ -25,7 +26,7 @@ of root@pam without privilege separation has all of them. Remove it afterwards.`
 
 // templateUpload is what the upload verb is asked.
 type templateUpload struct {
-	pve   proxmoxAccess
+	pve   connect.Flags
 	image string
 	hosts []string
 	to    template.Upload
@@ -47,7 +48,7 @@ func newTemplateUploadCommand(env *cli.Env) *cobra.Command {
 			return ask.answer(cmd.Context(), env)
 		},
 	}
-	ask.pve.addFlags(cmd, "a `file` with an API token that may make templates, user@realm!name=value")
+	ask.pve.Add(cmd, "a `file` with an API token that may make templates, user@realm!name=value")
 	f := cmd.Flags()
 	f.StringVar(&ask.image, "image", "", "the `file` that 'plimsoll template build' wrote")
 	f.StringVar(&ask.to.Storage, "storage", "", "the `storage` of the template's disk")
@@ -69,12 +70,12 @@ func (ask *templateUpload) answer(ctx context.Context, env *cli.Env) error {
 	if ask.to.Name == "" {
 		ask.to.Name = image.Name
 	}
-	client, err := ask.pve.connect(ctx, env, 0)
+	client, err := ask.pve.Connect(ctx, env, 0)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	slow, err := ask.pve.connect(ctx, env, 2*time.Hour)
+	slow, err := ask.pve.Connect(ctx, env, 2*time.Hour)
 	if err != nil {
 		return err
 	}

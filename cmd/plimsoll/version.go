@@ -24,17 +24,17 @@ type build struct {
 }
 
 func newVersionCommand(env *cli.Env) *cobra.Command {
-	var format output
+	var format cli.Output
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuild(debug.ReadBuildInfo())
-			return format.print(env.Stdout, b, b.table)
+			return format.Print(env.Stdout, b, b.table)
 		},
 	}
-	addOutput(cmd, &format)
+	cli.AddOutput(cmd, &format)
 	return cmd
 }
 

@@ -151,7 +151,7 @@ func (x *NodeGroup) GetDebug() string {
 	return ""
 }
 
-// What is told of a node. A machine that has not registered yet is told of with its id as both
+// What is sent of a node. A machine that has not registered yet is sent with its id as both
 // name and provider id, and nothing else.
 type ExternalGrpcNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -347,7 +347,7 @@ func (x *NodeGroupForNodeRequest) GetNode() *ExternalGrpcNode {
 
 type NodeGroupForNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	NodeGroup     *NodeGroup             `protobuf:"bytes,1,opt,name=nodeGroup,proto3" json:"nodeGroup,omitempty"` // with an empty id for nodes of nobody's
+	NodeGroup     *NodeGroup             `protobuf:"bytes,1,opt,name=nodeGroup,proto3" json:"nodeGroup,omitempty"` // with an empty id for nodes of no group
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -75,7 +75,7 @@ type door struct {
 	calls   int // at once, of all clients
 	callsOf int // at once, of one address
 	streams uint32
-	anybody bool // without a certificate
+	open    bool // without a certificate
 }
 
 // The provider is called by one client, which deletes nodes in ten places at once. The expander is
@@ -83,7 +83,7 @@ type door struct {
 // questions, of two addresses.
 var (
 	providerDoor = door{message: 2 << 20, calls: 16, callsOf: 16, streams: 16}
-	expanderDoor = door{message: 24 << 20, calls: 2, callsOf: 1, streams: 2, anybody: true}
+	expanderDoor = door{message: 24 << 20, calls: 2, callsOf: 1, streams: 2, open: true}
 )
 
 // lets is how clients are let in.
@@ -92,7 +92,7 @@ func (d door) lets(t *TLS) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.anybody {
+	if d.open {
 		return c.open, nil
 	}
 	return c.mutual, nil
@@ -124,7 +124,7 @@ func (d door) options() []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: connectionTime, MaxConnectionAgeGrace: callTime, Time: time.Minute, Timeout: 20 * time.Second,
 		}),
-		// Windows that grow by themselves would take 16 MiB of each stream before anybody reads it.
+		// Windows that grow by themselves would take 16 MiB of each stream before open reads it.
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(windowBytes),
 	}
 }

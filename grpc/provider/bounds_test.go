@@ -129,7 +129,7 @@ func padded(n int) []byte {
 	}
 }
 
-// Fields count at whatever depth they are.
+// Fields count at any depth.
 func TestFieldsOfFieldsCount(t *testing.T) {
 	pods := &externalgrpc.Option{PodBytes: make([][]byte, ofPods.fields-1)}
 	text := func(options ...*externalgrpc.Option) []byte {

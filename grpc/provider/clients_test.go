@@ -149,9 +149,9 @@ func TestNobodyIsServedWithoutNames(t *testing.T) {
 func TestRefusedClientsAreNamedOnceAMinute(t *testing.T) {
 	authority := newShared(t)
 	var mu sync.Mutex
-	var told []error
+	var refused []error
 	s, _ := made(t, nil)
-	address := serve(t, s, Listening{TLS: authority.lets(func(err error) { mu.Lock(); defer mu.Unlock(); told = append(told, err) }, "ca")})
+	address := serve(t, s, Listening{TLS: authority.lets(func(err error) { mu.Lock(); defer mu.Unlock(); refused = append(refused, err) }, "ca")})
 	for _, name := range []string{"autoscaler", "wordpress", "wordpress"} {
 		if err := call(t, dial(t, address, authority.creds(workload(name, nil, toClient)))); err == nil {
 			t.Errorf("%s: served", name)
@@ -159,13 +159,12 @@ func TestRefusedClientsAreNamedOnceAMinute(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || told[0].Error() != `a client is refused: client certificate: must bear one of the names in tls.clients, which are ["ca"], was of ["autoscaler"]` {
-		t.Errorf("%q", errors.Join(told...))
+	if len(refused) != 1 || refused[0].Error() != `a client is refused: client certificate: must bear one of the names in tls.clients, which are ["ca"], was of ["autoscaler"]` {
+		t.Errorf("%q", errors.Join(refused...))
 	}
 }
 
-// A client without a certificate, or with another workload's, has nothing decoded, whatever it
-// sends.
+// A client without a certificate, or with another workload's, has nothing that it sends decoded.
 func TestStrangersCostNoMemory(t *testing.T) {
 	authority := newShared(t)
 	s, _ := made(t, nil)

@@ -84,8 +84,8 @@ var methods = []func(*Server, []byte) (error, bool){
 	}),
 }
 
-// No bytes that a client may send make the server panic, fail without a reason of its own, or change something and
-// fail.
+// No bytes that a client may send make the server panic, fail without a reason of its own, or
+// change something and fail.
 func FuzzCalls(f *testing.F) {
 	seed := func(method int, m proto.Message) {
 		text := must.Get(proto.Marshal(m))(f)

@@ -148,7 +148,7 @@ func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 		t.Errorf("before a refresh: %q is listed, %q is the node's", listed, its)
 	}
 	if _, most := limits(t, s, "edge.small"); most != 2 {
-		t.Errorf("the pool takes %d more: the machine counts, whether it is told of or not", most)
+		t.Errorf("the pool takes %d more: the machine counts, listed or not", most)
 	}
 	refresh()
 	id := retired()
@@ -398,7 +398,7 @@ func TestMetricTellsWhetherMachinesAreSeen(t *testing.T) {
 	}
 }
 
-// A machine is told its own pool and shape, whatever its pool's labels say; so is its template.
+// A machine gets its own pool and shape against its pool's labels; so does its template.
 func TestTemplateIsLabelledAsItsMachinesAre(t *testing.T) {
 	s, _ := made(t, func(c *Config) {
 		c.Pools[0].Labels = map[string]string{PoolLabel: "other", ShapeLabel: "other", "kubernetes.io/arch": "arm64"}
@@ -503,7 +503,7 @@ func TestTornCertificatesAreRefusedAndToldOnce(t *testing.T) {
 			}
 		}
 		if warned != 1 {
-			t.Errorf("%s: told %d times", name, warned)
+			t.Errorf("%s: warned %d times", name, warned)
 		}
 	}
 	texts = [3][]byte{other.Server, other.ServerKey, bundle}

@@ -53,7 +53,7 @@ func TestIncreaseBeyondTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-// A pool's own minimum is kept when machines go, whatever may be afforded.
+// A pool's own minimum is kept when machines go, even if it cannot be afforded.
 func TestMinimumThatCannotBeAffordedIsKeptAllTheSame(t *testing.T) {
 	one := pricing.DefaultBook().Rate(small, "", noon)
 	s, p := made(t, func(c *Config) { c.Limit = 2 * one; c.Pools[0].Min = 2 })
@@ -71,8 +71,7 @@ func TestMinimumThatCannotBeAffordedIsKeptAllTheSame(t *testing.T) {
 	}
 }
 
-// However much is asked for in whatever order, the limit is never crossed; what is offered is what
-// is taken.
+// For any requests in any order, the limit is never crossed; what is offered is what is taken.
 func TestNoOrderCrossesTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		one := pricing.DefaultBook().Rate(small, "", noon)

@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// An id that was told and lost goes as ids of machines do: it is Deleting and then not there. The
-// machine goes on under its next id, and neither target nor anybody's machine changes.
+// An id that was listed and lost goes as ids of machines do: it is Deleting and then not there. The
+// machine goes on under its next id, and neither the target nor any other machine changes.
 func TestLostIDGoesAndItsMachineStays(t *testing.T) {
 	s, p := made(t, nil)
 	small, edge := groupOf(t, s, "workers.small"), groupOf(t, s, "edge.small")

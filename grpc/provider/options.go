@@ -65,7 +65,8 @@ func value[T any](p *T) (v T) {
 // a pool has options, they are laid over the defaults that the client sends along, and only if it
 // speaks a generation that can take them: releases whose core knows a time that their messages
 // cannot carry (up to
-// 1.28 that to provision a node, from 1.35 that to start one) would take any answer for a time of zero.
+// 1.28 that to provision a node, from 1.35 that to start one) would take any answer for a time of
+// zero.
 func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpc.NodeGroupAutoscalingOptionsRequest) (*externalgrpc.NodeGroupAutoscalingOptionsResponse, error) {
 	g, err := s.memory.look(ctx).group(r.GetId())
 	if err != nil {

@@ -38,7 +38,7 @@ func (p *port) Create(_ context.Context, o loop.Order) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.ContainsFunc(p.machines, func(m nodescaler.Machine) bool { return m.Order == o.ID }) {
-		return nil // told twice
+		return nil // ordered twice
 	}
 	if p.unseen {
 		return fmt.Errorf("%w: Frozen: LookFailed", loop.ErrUnseen)

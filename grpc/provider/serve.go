@@ -48,7 +48,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, how Listening) error
 	alive := health.NewServer()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.tellHealth(ctx, alive)
+	s.setHealth(ctx, alive)
 	go s.keepTellingHealth(ctx, alive)
 	defer context.AfterFunc(ctx, alive.Shutdown)()
 	return s.serve(ctx, l, &how, providerDoor, func(r registrar) { s.registerProvider(r, alive) })
@@ -106,7 +106,7 @@ func (s *Server) options(at net.Addr, how *Listening, d door) ([]grpc.ServerOpti
 				return d.lets(how.TLS)
 			},
 		})
-		if !d.anybody {
+		if !d.open {
 			creds = mutual{creds}
 		}
 		options = append(options, grpc.Creds(creds))
@@ -127,9 +127,9 @@ func stop(server *grpc.Server) {
 	server.GracefulStop()
 }
 
-// tellHealth reports to the health service. The process itself, known by the empty name, is
+// setHealth reports to the health service. The process itself, known by the empty name, is
 // healthy while it runs; the provider's service is while the machines can be seen.
-func (s *Server) tellHealth(ctx context.Context, alive *health.Server) {
+func (s *Server) setHealth(ctx context.Context, alive *health.Server) {
 	state := healthpb.HealthCheckResponse_SERVING
 	if s.Healthy(ctx) != nil {
 		state = healthpb.HealthCheckResponse_NOT_SERVING
@@ -145,7 +145,7 @@ func (s *Server) keepTellingHealth(ctx context.Context, alive *health.Server) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.tellHealth(ctx, alive)
+			s.setHealth(ctx, alive)
 		}
 	}
 }

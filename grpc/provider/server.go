@@ -103,7 +103,7 @@ func (s *Server) Healthy(ctx context.Context) error { return s.memory.healthy(ct
 
 // NodeGroups lists the groups.
 func (s *Server) NodeGroups(ctx context.Context, _ *externalgrpc.NodeGroupsRequest) (*externalgrpc.NodeGroupsResponse, error) {
-	v := s.memory.tell(ctx)
+	v := s.memory.listing(ctx)
 	answer := &externalgrpc.NodeGroupsResponse{}
 	for _, g := range v.groups {
 		answer.NodeGroups = append(answer.NodeGroups, v.message(g))

@@ -223,7 +223,7 @@ func TestMachinesOfAShapeThatIsGoneOnlyShrink(t *testing.T) {
 	}
 }
 
-// Whatever is asked, a group's target is the number of its instances that are not going, no pool
+// After any calls, a group's target is the number of its instances that are not going, no pool
 // grows beyond its maximum, and nothing that is refused changes anything.
 func TestTargetsAndInstancesAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

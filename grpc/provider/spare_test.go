@@ -11,8 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// To cluster-autoscaler a spare would be a node that is lost, or one to delete: it is told of none,
-// and can do nothing to one.
+// To cluster-autoscaler a spare would be a node that is lost, or one to delete: it does not see
+// any, and can do nothing to one.
 func TestSpareIsNoInstanceOfAnyGroup(t *testing.T) {
 	s, p := made(t, nil)
 	small := groupOf(t, s, "workers.small")

@@ -51,7 +51,7 @@ type memory struct {
 	// groups are those that are listed, retired ones among them. They stay as they are from one
 	// refresh to the next: clients keep the list, and fall over an id that came or went meanwhile.
 	groups []*group
-	told   bool // the list was asked for
+	listed bool // the list was asked for
 	view   *view
 	read   time.Time
 	err    error // of the last reading
@@ -90,16 +90,16 @@ func (m *memory) refresh(ctx context.Context) *view {
 	v := m.readAnew(ctx, true)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = true
+	m.listed = true
 	return v
 }
 
-// tell is look for a client that asks which groups there are.
-func (m *memory) tell(ctx context.Context) *view {
+// listing is look for a client that asks which groups there are.
+func (m *memory) listing(ctx context.Context) *view {
 	m.mu.Lock()
-	told := m.told
+	listed := m.listed
 	m.mu.Unlock()
-	if !told {
+	if !listed {
 		return m.refresh(ctx)
 	}
 	return m.look(ctx)
@@ -117,7 +117,7 @@ func (m *memory) last() (v *view, due bool) {
 func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 	m.mu.Lock()
 	at, groups, pools := m.now(), m.groups, m.pools
-	regroup = regroup || !m.told
+	regroup = regroup || !m.listed
 	m.mu.Unlock()
 	s, err := m.machines.List(context.WithoutCancel(ctx)) // what is read is read for all
 	var v *view
@@ -273,8 +273,8 @@ func (v *view) find(providerID, name string) *seen {
 	return nil
 }
 
-// lostBy returns the group that a node's id was told of and lost by, or nil. Only a placeholder has
-// its id for a name; a node that did join with that id is a stranger's.
+// lostBy returns the group that had and lost a node's id, or nil. Only a placeholder has its id for
+// a name; a node that did join with that id is a stranger's.
 func (v *view) lostBy(n *externalgrpc.ExternalGrpcNode) *group {
 	if id := n.GetProviderID(); id == n.GetName() {
 		return v.lost[id]

@@ -14,8 +14,8 @@ type leads struct {
 	// by when they were, and zero if how long they take says nothing: they waited for a node, or
 	// have been ready before.
 	coming, created map[string]time.Time
-	// joined are the machines that have been nodes: one that is none for a while, as when its host
-	// was away, is no new one.
+	// joined are the machines that have been nodes: one that has no node for a while, as when its
+	// host was away, is not new.
 	joined map[string]bool
 }
 

@@ -105,8 +105,8 @@ func TestLeadsForgetPodsThatAreGone(t *testing.T) {
 	expect(t, "leads", nodescaler.Recent{time.Minute}, l.pods)
 }
 
-// A machine that is none for a while has not been ordered anew, and one that the clock has jumped
-// for came sooner than it says.
+// A machine that has no node for a while has not been ordered anew, and one that the clock has
+// jumped for came sooner than it says.
 func TestMachinesThatBootAgainTellNoLead(t *testing.T) {
 	type look struct {
 		after time.Duration

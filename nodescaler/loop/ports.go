@@ -60,7 +60,7 @@ type ClusterState struct {
 type Machines interface {
 	List(ctx context.Context) (MachineState, error)
 	// Create orders a machine. A second call with the same order is no second machine. An error
-	// that wraps ErrRefused says that there surely is none; after any other there may be.
+	// that wraps ErrRefused says that there surely is no machine; after any other there may be.
 	Create(ctx context.Context, o Order) error
 	// Delete gives a machine back, and its node object with it.
 	Delete(ctx context.Context, machine string) error
@@ -71,7 +71,7 @@ type Machines interface {
 type Keeper interface {
 	// Stash shuts a machine down and keeps it. From then on it is a spare.
 	Stash(ctx context.Context, machine string) error
-	// Wake starts a spare. Of a machine that was ordered to become one and is none yet, it only
+	// Wake starts a spare. Of a machine that was ordered to become a spare and is not yet, it only
 	// takes that back. Either of them called twice does no more than once.
 	Wake(ctx context.Context, machine string) error
 }

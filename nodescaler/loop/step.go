@@ -140,7 +140,7 @@ type Inputs struct {
 	Errors     *float64 `json:"errors,omitempty"`
 	Registered *float64 `json:"registered,omitempty"`
 	// Cost is what the machines cost over the period of the cost target, counted and measured as
-	// that says, and CostTarget the target; 0 is none.
+	// that says, and CostTarget the target; 0 means no target.
 	Cost       *pricing.Micros `json:"cost,omitempty"`
 	CostTarget pricing.Micros  `json:"costTarget,omitempty"`
 }

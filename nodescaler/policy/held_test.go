@@ -66,8 +66,7 @@ func TestPoolsThatAreHeldAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// A pool is held while one of its nodes is being emptied: what has been begun is left as it is,
-// whatever becomes of it.
+// A pool is held while one of its nodes is being emptied: what has been begun is left as it is.
 func TestDrainsOfAPoolThatIsHeldAreLeftAlone(t *testing.T) {
 	for name, hold := range map[string]func(*sample.World){"down": sample.HeldDown, "up": sample.HeldUp} {
 		t.Run(name, func(t *testing.T) {
@@ -134,9 +133,9 @@ func also(name string, change ...func(*nodescaler.Node)) func(*sample.World) {
 	}
 }
 
-// Of a machine that pods run on there may be a second Node object, or one of another name. Whatever
-// the policy, the machine is neither emptied nor reclaimed in two hours; a node beside it that is
-// empty goes.
+// Of a machine that pods run on there may be a second Node object, or one of another name. With any
+// policy, the machine is neither emptied nor reclaimed in two hours; a node beside it that is empty
+// goes.
 func TestMachinesThatAreHeldStay(t *testing.T) {
 	busy := func() *sample.World {
 		return sample.New().Node("w-1", "pve1", func(n *nodescaler.Node) { n.ProviderID, n.SystemUUID = "proxmox://r/1", "uuid-1" }).

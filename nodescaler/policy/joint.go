@@ -11,8 +11,8 @@ import (
 
 // The joint policy is the node half of planning pods and machines together. It looks at every step,
 // and orders the cheapest machines for all pods that have no place, for replicas that are decided
-// on, and for those that their policy expects to want by the time a machine is there: nobody waits
-// to be pending first. As many are on their way at once as the hosts' storages make.
+// on, and for those that their policy expects to want by the time a machine is there: no pod has to
+// be pending first. As many are on their way at once as the hosts' storages make.
 //
 // A machine that is not needed is held for as long as keeping it is likely to be cheaper than
 // buying another: up to where holding has cost what a new one costs in time paid before it carries

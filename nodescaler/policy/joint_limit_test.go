@@ -355,8 +355,8 @@ func TestNothingIsBoughtElsewhereWhileASpareMakesWay(t *testing.T) {
 	}
 }
 
-// One that was told to start is not destroyed before it had the time to.
-func TestASpareThatIsToldToStartMakesNoWay(t *testing.T) {
+// A spare that was started is not destroyed before it had the time to become a node.
+func TestASpareThatIsStartingMakesNoWay(t *testing.T) {
 	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2")
 	w.Pools[0].Max = 2
 	p := sample.LookedAt(t, withSpares(t, 1), w)

@@ -330,7 +330,7 @@ func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
 			Spare("w-2", "pve2").Spare("w-3", "pve1").Spare("w-4", "pve3").
 			Machine("w-5", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
 		w.Pools[0].Min = 1
-		w.Hosts[2].Online = false // what is there cannot be told to go
+		w.Hosts[2].Online = false // its host takes no calls, so its machines cannot go
 		p := sample.LookedAt(t, build(t, Spec{Policy: name}), w)
 		sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
 	}

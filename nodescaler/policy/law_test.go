@@ -213,7 +213,7 @@ func mustStay(s *nodescaler.Snapshot, m *nodescaler.Machine) bool {
 	})
 }
 
-// Whatever nodes say of themselves, a machine that something holds is neither emptied, stopped nor
+// For all that nodes report: a machine that something holds is neither emptied, stopped nor
 // destroyed by any policy, none is deleted with pods on any of its nodes, and drains of what is
 // held are taken back.
 func TestNoPolicyTakesDownWhatIsHeld(t *testing.T) {
@@ -377,11 +377,11 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 	})
 }
 
-// A pod that waits is told of, with a machine for it or what is in the way of one, by the policies
-// that look at pods one by one.
+// A pod that waits has a reason, with a machine for it or what is in the way of one, by the
+// policies that look at pods one by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
 	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", sample.Paused.Code}
-	tells := func(r nodescaler.Reason) bool {
+	explains := func(r nodescaler.Reason) bool {
 		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
 	}
 	for _, name := range []string{"joint", "unneeded"} {
@@ -398,7 +398,7 @@ func TestNoPodWaitsWithoutAReason(t *testing.T) {
 				for i := range plan.Actions {
 					said = slices.Concat(said, plan.Actions[i].Reasons)
 				}
-				if !slices.ContainsFunc(said, tells) {
+				if !slices.ContainsFunc(said, explains) {
 					t.Fatalf("at %v nothing is said of it:%s", at, sample.Reasons(plan))
 				}
 			}
@@ -601,8 +601,8 @@ func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
 	}
 }
 
-// What joint does with spares, whatever the world: at most as many are kept as may be, and one is
-// only ordered while nobody waits for a machine.
+// What joint does with spares in any world: at most as many are kept as may be, and one is only
+// ordered while no pod waits for a machine.
 func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, w := anySpec(t, "joint"), anyWorld(t)

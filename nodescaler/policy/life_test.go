@@ -16,8 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// life is a small world that does what it is told: machines boot, a scheduler binds pods,
-// evicted pods come back elsewhere.
+// life is a small world that carries actions out: machines boot, a scheduler binds pods, evicted
+// pods come back elsewhere.
 type life struct {
 	sample.World
 	wanted map[string]int // replicas by size, as 300m
@@ -246,8 +246,8 @@ func (l *life) waiting() (names []string) {
 	return names
 }
 
-// Whatever the load was before: once it is steady, every pod runs, and nothing more is done;
-// and once it is gone, so are the machines.
+// After any load: once it is steady, every pod runs, and nothing more is done; and once it is gone,
+// so are the machines.
 func TestPoliciesComeToRest(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {

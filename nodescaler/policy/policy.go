@@ -3,16 +3,15 @@
 //
 //   - pending works as kproximate does: it waits for pods to be pending and divides what they
 //     ask for by one machine shape.
-//   - unneeded works as cluster-autoscaler does: it simulates where pods would go, and gives
-//     back nodes that were little used for long.
+//   - unneeded works as cluster-autoscaler does: it simulates where pods would go, and reclaims
+//     nodes that were little used for long.
 //   - joint orders for what pod policies expect, and holds machines for as long as that is
 //     cheaper than buying them again.
 //
 // A policy is built from a Spec by its name, and is then asked with a snapshot at a time. All
 // of them keep the rules that nodescaler.Check states, give the same plan for the same
-// snapshot whatever its order, and may be forgotten and started afresh at any time: a fresh
-// one gives nothing back at its first turn, so that it is never faster to do so than the one
-// before it.
+// snapshot in any order, and may be forgotten and started afresh at any time: a fresh one
+// reclaims nothing at its first turn, so that it is never faster to do so than the one before it.
 package policy
 
 import (

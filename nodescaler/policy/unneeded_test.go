@@ -548,7 +548,7 @@ func ordered(ago time.Duration) func(*nodescaler.Machine) {
 	return func(m *nodescaler.Machine) { m.Created = sample.Noon.Add(-ago) }
 }
 
-// waiting makes a machine an order of so long ago that nobody has begun to carry out.
+// waiting makes a machine an order of so long ago that is not yet carried out.
 func waiting(ago time.Duration) func(*nodescaler.Machine) {
 	return func(m *nodescaler.Machine) { m.Created, m.Since = time.Time{}, m.Since.Add(time.Hour-ago) }
 }
@@ -673,7 +673,7 @@ func TestUnneededCountsFuturePodsOnce(t *testing.T) {
 	}
 }
 
-// Of a node that is not ready nobody sees whether its pods have left, so it takes its place among
+// A node that is not ready does not show whether its pods have left, so it takes its place among
 // those that are emptied.
 func TestANodeThatGoesDarkIsStillBeingEmptied(t *testing.T) {
 	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Node("w-3", "pve3").Several(3, "a", "w-1", 400, 100).Pod("b", "w-2", 200, 100).Pod("c", "w-3", 100, 100)

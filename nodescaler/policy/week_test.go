@@ -143,7 +143,7 @@ func (w *week) days(t *testing.T, days int) {
 }
 
 // A week costs less with consolidation, and hardly more than it must, and sick nodes and old
-// templates are gone. The numbers are in docs/lifecycle.md.
+// templates are gone. With -v it prints the numbers.
 func TestAWeekWithConsolidation(t *testing.T) {
 	weeks := map[nodescaler.ConsolidationPolicy]*week{}
 	for _, policy := range []nodescaler.ConsolidationPolicy{"", nodescaler.WhenEmpty, nodescaler.WhenEmptyOrUnderutilized} {

@@ -2,9 +2,9 @@ package capacity
 
 import "math"
 
-// Demand learns what a request takes of the pods' CPU, so that nobody has to measure a profile:
-// pods that may use so much CPU serve as many requests as fit into it. What the pods used over the
-// requests that came is meant over the last hour of periods, the busy ones counting for more.
+// Demand learns what a request takes of the pods' CPU, so that no profile has to be measured: pods
+// that may use so much CPU serve as many requests as fit into it. What the pods used over the
+// requests that came is averaged over the last hour of periods, the busy ones counting for more.
 //
 // It needs the use of all pods that serve. It loses where CPU is not what pods are short of, and
 // where pods that are idle use some: with little to do each request seems to take more than it

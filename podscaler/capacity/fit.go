@@ -8,8 +8,8 @@ import (
 
 // Fit is how an MMPP is fitted to a series: by states of equal size, and the moves between them as
 // they were counted. Each period belongs to a state by the mean count of the periods around it, for
-// a single count tells its own chance as much as the regime it came from. A state's rate is the
-// mean of its counts.
+// a single count is as much chance as the regime that it came from. A state's rate is the mean of
+// its counts.
 //
 // The series is taken as a ring, in which the first period follows the last. So every state is left
 // as often as it is entered, and the process has the mean of the series exactly.
@@ -19,7 +19,7 @@ import (
 // with their pictures do, minutes jump less than they did.
 type Fit struct {
 	States int
-	// Around is how many periods make the mean by which a period's state is told: odd, and 1 for
+	// Around is how many periods the mean covers that decides a period's state: odd, and 1 for
 	// the count alone. More take out chance, and what the regimes do in shorter times with it.
 	Around int
 }

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is fitted is a valid process, with states in rising order of rate and the mean of the
-// series.
+// Every fitted process is valid, with states in rising order of rate and the mean of the series.
 func TestFitHasTheMeanOfTheSeries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Float64Range(0, 500), 12, 200).Draw(t, "counts")

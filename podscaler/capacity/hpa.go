@@ -11,7 +11,7 @@ import (
 // model to work out a fleet with, and leaves out samples that are missing and pods that are not
 // ready.
 //
-// It needs a profile, which tells the use: served over capacity. It loses because that use cannot
+// It needs a profile, which gives the use: served over capacity. It loses because that use cannot
 // be above 1. A period's growth is at most 1/target, and none at all where that is within the
 // tolerance: at a target of 0.95 and the usual tolerance of 0.1 replicas never rise. And it takes
 // the capacity per pod as it is at the present count, which calls for more than a falling profile

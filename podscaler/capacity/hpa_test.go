@@ -115,7 +115,7 @@ func TestSomebodyElsesShrinkIsPausedAfter(t *testing.T) {
 	}
 }
 
-// Growth in one period is at most 1/target, whatever comes: the measure is what was served.
+// Growth in one period is at most 1/target at any load: the measure is what was served.
 func TestGrowthSaturates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := HPA{Target: rapid.Float64Range(0.05, 1).Draw(t, "target"), Min: 1, Max: math.MaxInt32, Stabilization: 1}

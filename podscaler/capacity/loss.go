@@ -10,8 +10,8 @@ import (
 // requests in microseconds, for a day or a year of counts.
 //
 // It needs a profile and arrivals by period. It loses what happens within a period: a burst of
-// seconds is spread over the minute, pods are there at once and all at the same time, and nobody
-// who was refused tries again.
+// seconds is spread over the minute, pods are there at once and all at the same time, and no
+// refused request is retried.
 
 // Period is what happened in one period, in the unit of the profile.
 type Period struct {
@@ -74,8 +74,8 @@ func (l *Loss) waiting() (left, expired float64) {
 		return 0, 0
 	}
 	all := l.past[0].InSystem - l.past[0].Served
-	// Nobody can leave who is not there. The printed rule needs this; the other only for the last
-	// bit.
+	// No more requests expire than are there. The printed rule needs this bound; the other rule
+	// only for rounding.
 	expired = min(l.expired(l.past, l.timeout), all)
 	return all - expired, expired
 }
@@ -112,7 +112,7 @@ type Discrete struct {
 	Timeout int // periods
 }
 
-// Run plays arrivals, one value a period. It starts with the least of replicas and nobody waiting.
+// Run plays arrivals, one value a period. It starts with the least of replicas and an empty queue.
 func (d Discrete) Run(arrivals []float64) ([]Period, error) {
 	line, err := NewLoss(d.Profile, d.Timeout)
 	if err := errors.Join(err, d.HPA.Validate()); err != nil {

@@ -115,13 +115,14 @@ func TestSameSeedSameCounts(t *testing.T) {
 	}
 }
 
-// Over a long run what is generated has the rate of the process, whatever the process.
+// Over a long run what is generated has the rate of the process.
 func TestGeneratedCountsHaveTheMeanOfTheProcess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := processes.Draw(t, "process")
 		const periods, batch = 60_000, 1000
 		counts := m.Generate(seeded(rapid.Uint64().Draw(t, "seed")), periods)
-		// Counts hang together, so the error of their mean is told from means of long batches.
+		// Counts are correlated, so the error of their mean is estimated from means of long
+		// batches.
 		var means []float64
 		for i := 0; i < periods; i += batch {
 			means = append(means, mean(counts[i:i+batch]))

@@ -9,7 +9,7 @@ import (
 
 // A profile is measured, or learned, as the load that pods serve together before they lose any: the
 // more of them, the less each adds. The idea is to turn a forecast in requests into pods without a
-// CPU target that somebody set by hand. What is inverted is the total, x·AP(x). AP alone falls with
+// CPU target that was set by hand. What is inverted is the total, x·AP(x). AP alone falls with
 // the pods, and its inverse answers more load with fewer of them.
 //
 // It needs one measurement at least, of the same requests that will come. It loses when requests
@@ -30,8 +30,8 @@ type curve interface {
 }
 
 // Total is P(x) = x·AP(x), what x pods serve together. It is never negative and never falls. No pod
-// serves nothing, whatever a fitted line has at 0, and from there to one pod it rises straight, so
-// that every load has an inverse.
+// serves nothing, even if a fitted line is above 0 there, and from there to one pod it rises
+// straight, so that every load has an inverse.
 func (p Profile) Total(pods float64) float64 {
 	switch {
 	case !(pods > 0):

@@ -58,7 +58,7 @@ const (
 	// tight is the part of the objective that a request takes alone from which on it is: the more
 	// of it is left to wait in, the less is lost.
 	tight = 0.3
-	// The load that holds the objective lies between these, whatever is seen.
+	// The load that holds the objective lies between these, by any measurement.
 	lowestCeiling, highestCeiling = 0.2, 0.93
 	// FirstCeiling is where it lies until something was seen.
 	FirstCeiling = 0.72
@@ -69,13 +69,13 @@ const (
 	// them be. A few slow ones may have pushed it down to where pods are all but idle, and it would
 	// stay there for hours, dear as it is.
 	atCeiling = 0.3
-	// slower is how many times as slow as expected the answers of pods that are not idle are to be
-	// believed at once: with more or fewer pods the curve errs, and by the time that a mean told it
-	// a machine that is needed might be gone.
+	// slower is how much slower than expected pods that are not idle have to answer to be believed
+	// at once. With more or fewer pods the curve errs; until a mean shows it, a machine that is
+	// needed might be gone.
 	slower = 1.06
 	// MeanShare is what the mean of response times is of their quantile, about.
 	MeanShare = 0.6
-	// full is a load beyond which response times tell for how long there has been too much of it.
+	// full is a load beyond which response times only show how long there has been too much of it.
 	full = 0.97
 	// farOff is as far as the curve is taken to be off at once, in powers of e.
 	farOff = 3
@@ -173,7 +173,7 @@ func (s *Service) anchor(quota float64) {
 	}
 }
 
-// seeLatency moves the curve through what was seen. Where pods are full, response times tell how
+// seeLatency moves the curve through what was seen. Where pods are full, response times show how
 // long the queue has been growing, and nothing of the curve. Slow answers are believed sooner than
 // quick ones, unless pods are idle and the objective holds, and quick ones from near the ceiling
 // sooner than those of idle pods.
@@ -185,7 +185,7 @@ func (s *Service) seeLatency(seen *Seen) {
 	expected := s.base.value * math.Pow(1-x, -bend)
 	got := seen.Latency / s.objective
 	if seen.Waiting && got > 1 {
-		return // whatever it is that they wait for, emptier pods do not have it
+		return // they wait for something that emptier pods do not have
 	}
 	weight := max(x*x, atCeiling*math.Pow(min(x/s.Ceiling(1), 1), 2))
 	if got > slower*expected && (got > 1 || x > s.Ceiling(1)/2) {

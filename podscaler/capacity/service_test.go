@@ -79,9 +79,9 @@ func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 	}
 }
 
-// Pods that turn out to have less than they request were fuller than they were taken to be while
-// the curve was learnt, and hold the objective as full as that: at the load that they carried they
-// carry it still, whatever was seen of idle pods since.
+// Pods that turn out to have less than they request were fuller than estimated while the curve was
+// learnt, and held the objective that full. They still carry the load that they carried, even if
+// idle pods were seen since.
 func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -191,7 +191,7 @@ func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	}
 }
 
-// Whatever is measured: what is learnt is a number, the ceiling lies in its bounds, and more work
+// By any measurement: what is learnt is a number, the ceiling lies in its bounds, and more work
 // never needs fewer pods.
 func TestWhateverIsSeenTheModelStaysSound(t *testing.T) {
 	any := func(t *rapid.T, name string) float64 {

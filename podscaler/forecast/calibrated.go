@@ -10,12 +10,12 @@ import (
 // horizon: on-line conformal prediction. It asks nothing of the model, the noise or the load, but
 // that errors go on as they were for a while.
 //
-// An error is measured in what is usual at present: by the root of the forecast, for counts
-// scatter by the root of what is counted, and by the size of the last errors, for loads have calm
-// and restless hours. A quantile is the forecast and so many such units as the last errors have
-// it. Where a level was exceeded more often than it should be it is raised by a step, else lowered
-// by a smaller one, so that over time a 95 % quantile covers 95 %, whatever the errors do: adaptive
-// conformal inference.
+// An error is measured in what is usual at present: by the root of the forecast, as counts scatter
+// by the root of what is counted, and by the size of the last errors, as loads have calm and
+// restless hours. A quantile is the forecast and so many such units as the last errors have it.
+// Where a level was exceeded more often than it should be it is raised by a step, else lowered by
+// a smaller one. So over time a 95 % quantile covers 95 % of any errors: adaptive conformal
+// inference.
 //
 // It loses at the edge of what it has seen: a load that no error foretold is outside every
 // quantile, once.
@@ -141,11 +141,11 @@ type follower struct {
 
 // pending is a forecast whose value has not come.
 type pending struct {
-	known  bool
-	mean   float64
-	unit   float64   // by which its error will be measured
-	values []float64 // the quantiles that were returned
-	told   bool
+	known     bool
+	mean      float64
+	unit      float64   // by which its error will be measured
+	values    []float64 // the quantiles that were returned
+	hasValues bool
 }
 
 func newFollower(h, window int, rate float64, cover []float64) follower {
@@ -181,7 +181,7 @@ func (f *follower) judge(v, level float64) {
 	}
 	p.known = false
 	miss := v - p.mean
-	if p.told {
+	if p.hasValues {
 		f.adapt(v, p.values)
 	}
 	f.keep(score(miss, p.unit))
@@ -202,10 +202,10 @@ func score(miss, unit float64) float64 {
 }
 
 // adapt moves the levels by what the value did to the quantiles that were returned.
-func (f *follower) adapt(v float64, told []float64) {
+func (f *follower) adapt(v float64, levels []float64) {
 	for i, p := range f.cover {
 		over := 0.0
-		if v > told[i] {
+		if v > levels[i] {
 			over = 1
 		}
 		f.levels[i] += f.rate * (over - (1 - p))
@@ -239,7 +239,7 @@ func (f *follower) expect(mean float64, ok bool, level float64) {
 	p := f.due()
 	f.t++
 	p.known, p.mean, p.unit = ok, mean, f.unit*root(mean, level)
-	if p.told = ok && f.n >= fewest; p.told {
+	if p.hasValues = ok && f.n >= fewest; p.hasValues {
 		f.quantiles(p.values, mean, p.unit)
 	}
 }

@@ -179,7 +179,7 @@ func (f *follower) loss(v float64) (loss float64, ok bool) {
 	loss = pinball(0.5, p.mean, v)
 	for i, level := range f.cover {
 		q := p.mean
-		if p.told {
+		if p.hasValues {
 			q = p.values[i]
 		}
 		loss += pinball(level, q, v)

@@ -16,7 +16,7 @@ import (
 
 // HoltWinters is the settings of the HoltWinters forecaster.
 type HoltWinters struct {
-	// Season is the periods of a season; 1440, unless set: a day of minutes; 1 is none.
+	// Season is the periods of a season; 1440, unless set: a day of minutes; 1 means no season.
 	Season int `json:"season,omitempty" yaml:"season,omitempty"`
 	// Damping is what is left of the trend from one period to the next; 0.9, unless set.
 	Damping float64 `json:"damping,omitempty" yaml:"damping,omitempty"`
@@ -176,7 +176,8 @@ func (u *typical) limit(v, forecast float64, values int) float64 {
 		*u = typical(miss)
 		return miss
 	}
-	// What stood still has no usual error, but a thousandth of the value is none to speak of.
+	// A value that did not move has no usual error. A thousandth of the value is too little to
+	// count.
 	limit := 6 * max(float64(*u), v/1000)
 	*u += typical((min(miss, limit) - float64(*u)) / 120)
 	return limit

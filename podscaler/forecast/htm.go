@@ -20,7 +20,7 @@ import (
 // value. Neither is of the published forecasters: they read and say the values themselves, and have
 // nothing to say of a load that they have not seen yet.
 //
-// It need not be told when to learn, and it follows sequences that no weighted sum can. On counted
+// It decides itself when to learn, and it follows sequences that no weighted sum can. On counted
 // requests it is a little worse than AR, and its temporal memory is of no use there, for noise does
 // not repeat. A season takes it tens of repetitions; and it costs more than a hundred
 // times what AR does.

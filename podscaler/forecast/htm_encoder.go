@@ -14,9 +14,9 @@ type ruler struct {
 }
 
 const (
-	// tellApart is how much of the usual change from one value to the next is told from none.
-	// With finer steps no two situations are alike; with coarser ones all of them are.
-	tellApart = 0.2
+	// resolution is the part of the usual change between two values that is distinguished from no
+	// change. With finer steps no two situations are alike; with coarser ones all of them are.
+	resolution = 0.2
 	// finest is the least step, for a series that does not move most of the time.
 	finest = 0.002
 	// farthest is how many units a value is taken for at most.
@@ -30,7 +30,7 @@ func newRuler(values []float64) ruler {
 	for i := 1; i < len(values); i++ {
 		changes = append(changes, math.Abs(r.place(values[i])-r.place(values[i-1])))
 	}
-	r.step = max(finest, tellApart*median(changes))
+	r.step = max(finest, resolution*median(changes))
 	return r
 }
 

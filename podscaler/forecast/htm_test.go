@@ -249,7 +249,7 @@ func TestWhatDoesNotComeAnyMoreIsUnlearnt(t *testing.T) {
 	}
 }
 
-// The lists by which synapses are found from either end agree, whatever happens.
+// The lists by which synapses are found from either end always agree.
 func TestSynapsesAreListedWhereTheyStart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newTemporal(16, 2, 4, rand.New(rand.NewPCG(1, 0)))
@@ -315,7 +315,8 @@ func TestTheClassifierTellsPatternsApart(t *testing.T) {
 	}
 }
 
-// A season in which no value tells the next is learnt from its sequence. HTM takes its time for it.
+// A season in which no value predicts the next is learnt from its sequence. HTM takes its time for
+// it.
 func TestHTMLearnsASeasonWithinAHundredAndTwenty(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	season := make([]float64, 20)

@@ -225,7 +225,7 @@ func TestWhatIsAboveACapacityIsTheAreaOverIt(t *testing.T) {
 	})
 }
 
-// Adaptive conformal inference promises the coverage in the long run, whatever the errors do.
+// Adaptive conformal inference promises the coverage in the long run, for any errors.
 func TestQuantilesCoverWhatTheySayThroughChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	c := must.Get(forecast.NewCalibrated(model(t, forecast.Spec{Type: "Last"}), forecast.Calibration{Window: 500}))(t)

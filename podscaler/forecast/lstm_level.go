@@ -19,7 +19,7 @@ type level struct {
 // off. Of a spike it is learnt that it was one, and not how large.
 const furthest = 8
 
-// newLevel settles the unit by a history. Where that never moved there is none.
+// newLevel settles the unit by a history. A history that never moved has no unit.
 func newLevel(history []float64, memory float64) level {
 	l := level{memory: memory}
 	sum, n := 0.0, 0.0

@@ -83,8 +83,8 @@ func TestATrainingStepsDownTheLossThatItJudgesBy(t *testing.T) {
 	}
 }
 
-// Adam's first step is of the size of the rate, whatever the gradient's is; a gradient that goes
-// on as it was is followed by steps of that size, and one that turns about by smaller ones.
+// Adam's first step is of the size of the rate for a gradient of any size; a gradient that goes on
+// as it was is followed by steps of that size, and one that turns about by smaller ones.
 func TestAdamsStepsAreOfTheSizeOfTheRate(t *testing.T) {
 	params, a := make([]float64, 3), newAdam(3)
 	a.step(params, []float64{1e-3, -5, 0}, 0.01)
@@ -111,7 +111,7 @@ func TestTheBestOnTheProofIsTheOutcome(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	series := make([]float64, 400)
 	for i := range series {
-		series[i] = r.NormFloat64() // nothing to be learnt: whatever is learnt is wrong
+		series[i] = r.NormFloat64() // noise: all that is learnt of it is wrong
 	}
 	tr := newTraining(&c, series, level{}, newNetwork(c.Units, r), r)
 	proof := func(n network) float64 {

@@ -21,7 +21,7 @@ type training struct {
 	net, best network
 	least     float64 // the loss of the best on the proof
 	worse     int     // rounds in a row that brought no better one
-	round     int     // the first is none: it proves what there was
+	round     int     // 0 does not train: it proves what there was
 
 	windows  []int // where those start that are learnt from, in this round's order
 	proof    []int // where those start that it is proven by

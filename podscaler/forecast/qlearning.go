@@ -25,7 +25,7 @@ type QLearning struct {
 	// Discount is what a reward is worth a period later; 0.5, unless set.
 	Discount float64 `json:"discount,omitempty" yaml:"discount,omitempty"`
 	// Explore is how much of the training's first episode is tried at random; 0.3, unless set. It
-	// falls from episode to episode, and is none on line.
+	// falls from episode to episode, and is 0 on line.
 	Explore float64 `json:"explore,omitempty" yaml:"explore,omitempty"`
 	// Shortage is how many pods too many a missing one counts for; 1, unless set.
 	Shortage float64 `json:"shortage,omitempty" yaml:"shortage,omitempty"`

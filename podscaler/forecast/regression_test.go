@@ -82,7 +82,7 @@ func TestRotationsFitWhatTheNormalEquationsDo(t *testing.T) {
 	})
 }
 
-// A load that stands still for months says nothing new while what was known fades. The usual
+// A load that does not move for months says nothing new while what was known fades. The usual
 // recursion on the inverse grows without end on that.
 func TestAFitOutlivesALongStandstill(t *testing.T) {
 	g := newRegression(3, 1e-6)

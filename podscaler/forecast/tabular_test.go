@@ -152,7 +152,7 @@ func (c *cliff) step(action int) (reward float64, state int, end bool) {
 	return -100, c.begin(nil), false
 }
 
-// walk takes what is best at every step, and tells the lowest row it came to above the cliff.
+// walk takes what is best at every step, and returns the lowest row it came to above the cliff.
 func (t *tabular) walk(c *cliff) (steps, nearest int) {
 	state, end := c.begin(nil), false
 	for steps = 0; !end && steps < 100; steps++ {

@@ -152,7 +152,7 @@ func TestForecastersOnRecordedDays(t *testing.T) {
 	}
 }
 
-// What is told of the next minute, and of the fifth, holds on days that were not learnt.
+// Quantiles of the next minute, and of the fifth, hold on days that were not learnt.
 func TestQuantilesCoverWhatTheySayOnRecordedDays(t *testing.T) {
 	for _, w := range windows(t) {
 		for _, name := range []string{"AR", "Ensemble", "Last"} {
@@ -172,16 +172,16 @@ func (w *window) cover(t *testing.T, s forecast.Spec, p float64, horizons []int)
 	c := mustCalibrate(t, model(t, s), horizons...)
 	c.Train(w.train)
 	within := map[int]float64{}
-	told := map[int][]float64{}
+	quantiles := map[int][]float64{}
 	for i, v := range w.test {
 		for _, h := range horizons {
-			if i >= h && v <= told[h][i-h] {
+			if i >= h && v <= quantiles[h][i-h] {
 				within[h] += 1 / float64(len(w.test)-h)
 			}
 		}
 		c.Observe(v)
 		for _, h := range horizons {
-			told[h] = append(told[h], c.Forecast(h).Quantile(p))
+			quantiles[h] = append(quantiles[h], c.Forecast(h).Quantile(p))
 		}
 	}
 	return within

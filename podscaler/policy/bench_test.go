@@ -71,8 +71,8 @@ func BenchmarkPredictive(b *testing.B) {
 }
 
 // BenchmarkAThousandPredictives is what part of a core a thousand workloads take that are decided
-// on every 15 s. Every fourth round ends a period of all of them. Those with every member are
-// fifty, told as if there were a thousand, for LSTM takes its time to be trained.
+// on every 15 s. Every fourth round ends a period of all of them. As LSTM is slow to train, only
+// fifty have every member, and their time is scaled to a thousand.
 func BenchmarkAThousandPredictives(b *testing.B) {
 	const every = 15 * time.Second
 	for name, c := range predictives() {

@@ -59,8 +59,8 @@ type fastSlow struct {
 	window            time.Duration
 	startup           startup
 
-	// needed is when all replicas were last needed, as far as is known: a run that cannot tell
-	// counts, and so does the first, as nothing is known of what was before it.
+	// needed is when all replicas were last needed, as far as is known: a run whose need is
+	// unknown counts, and so does the first, as nothing is known of what was before it.
 	needed time.Time
 }
 

@@ -33,7 +33,7 @@ import (
 // Joint is the settings of the joint policy.
 type Joint struct {
 	// Headroom is the part of the objective that response times are kept away from it by; unset is
-	// 0.04, and it is none while the machines cost more than their target.
+	// 0.04, and it is 0 while the machines cost more than their target.
 	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica
 	// or a machine comes, as a quantile; unset is 0.75.
@@ -93,8 +93,8 @@ func (p *joint) check(w *podscaler.Workload) error {
 	return f.err()
 }
 
-// Desired learns from what is seen and asks for what is needed, or paid for. Replicas that are lost
-// answer nobody, so others are asked for in their place for as long as they count.
+// Desired learns from what is seen and asks for what is needed, or paid for. Lost replicas answer
+// no requests, so others are asked for in their place for as long as they count.
 func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	there, lost := present(v)
 	r := p.desired(there)

@@ -130,8 +130,8 @@ func (p *pause) drain(c count) {
 }
 
 // estimate is the pause in seconds by what is known: of the last queues, else of the present one. A
-// queue that has only begun is taken for the longest, which orders least; the few that wait where
-// there is none are taken for the usual.
+// queue that has only begun is taken for the longest, which orders least; the few that wait without
+// a queue are taken for the usual.
 func (p *pause) estimate() float64 {
 	switch {
 	case p.weight > 0:

@@ -52,10 +52,10 @@ func TestPausesAreFoundOut(t *testing.T) {
 }
 
 func TestPausesAreForgotten(t *testing.T) {
-	standing := func(i int) (float64, float64) { return 25, 140 + float64(i*7%5)/2 }
+	steady := func(i int) (float64, float64) { return 25, 140 + float64(i*7%5)/2 }
 	known := func() *pauses {
 		var p pauses
-		if shown(&p, 0, 20, time.Minute, standing); !p.none {
+		if shown(&p, 0, 20, time.Minute, steady); !p.none {
 			t.Fatal("as many in flight for 20 minutes, and nothing is known")
 		}
 		return &p
@@ -85,7 +85,7 @@ func TestPausesAreForgotten(t *testing.T) {
 	}
 	for _, every := range []time.Duration{5 * time.Second, 59 * time.Second, time.Minute, 2 * time.Minute} {
 		var q pauses
-		if shown(&q, 0, int(time.Hour/every), every, standing); !q.none || len(q.counts) != 2 {
+		if shown(&q, 0, int(time.Hour/every), every, steady); !q.none || len(q.counts) != 2 {
 			t.Errorf("runs of every %s: it is not known after an hour", every)
 		}
 	}

@@ -50,7 +50,7 @@ func TestScenarios32And33ReplicasFillWhatIsPaidForAndNoMore(t *testing.T) {
 		p.PerMachine, p.Next = 0, pricing.Rate(0)
 		return p
 	}
-	told := func(p *podscaler.Places, filled int) *podscaler.Places {
+	filledTo := func(p *podscaler.Places, filled int) *podscaler.Places {
 		p.Filled = filled
 		return p
 	}
@@ -65,7 +65,7 @@ func TestScenarios32And33ReplicasFillWhatIsPaidForAndNoMore(t *testing.T) {
 		{"13 under a limit of 40 want the fourth machine", 12, 13, 13, fours(12, 12, 16), podscaler.ReasonMarginalPrice},
 		{"and fill it once it is ordered", 13, 13, 16, fours(12, 16, 16), podscaler.ReasonPaidPlacesFilled},
 		{"12 stay 12 while three machines are on their way", 12, 12, 12, fours(12, 24, 24), podscaler.ReasonMarginalPrice},
-		{"12 become 10 where all workloads together have room for one beside 9", 12, 9, 10, told(fours(12, 12, 12), 10), podscaler.ReasonPaidPlacesFilled},
+		{"12 become 10 where all workloads together have room for one beside 9", 12, 9, 10, filledTo(fours(12, 12, 12), 10), podscaler.ReasonPaidPlacesFilled},
 		{"22 that are needed fill them", 22, 22, 24, fours(24, 24, 24), podscaler.ReasonPaidPlacesFilled},
 	} {
 		t.Run(c.name, func(t *testing.T) {

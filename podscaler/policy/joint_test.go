@@ -65,7 +65,7 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9: room for 9 is paid for or on its way"},
 		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one more costs nothing before that machine goes"},
 		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 needed, and 2 more in room"},
-		{"the same, unless told not to fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
+		{"the same, unless it must not fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
 		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one more costs a machine, 10 an hour, that takes 3"},
 		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
 		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 wanted, and there is room for 4 at most: LimitReached"},
@@ -146,19 +146,19 @@ func TestJointLooksAheadOnlyWhereThatHasPaid(t *testing.T) {
 
 func TestJointTellsOfTimesInWholeSeconds(t *testing.T) {
 	p, v := joint(t, policy.Joint{}, 0)
-	told := ""
+	text := ""
 	for i := range 80 {
 		at := v.Now.Add(15 * time.Second)
 		*v = *calm(v.Workload, 30, 40+3*float64(i))
 		v.Now, v.Room.PodLead, v.Room.MachineLead = at, 10*time.Second, 82249886853
 		for _, r := range p.Desired(v).Reasons {
 			if r.Code == podscaler.ReasonForecastAhead {
-				told = r.Text
+				text = r.Text
 			}
 		}
 	}
-	if !strings.Contains(told, " in 1m22s, ") {
-		t.Errorf("it says %q", told)
+	if !strings.Contains(text, " in 1m22s, ") {
+		t.Errorf("it says %q", text)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestJointAboveItsCostTargetGivesUpTheHeadroom(t *testing.T) {
 	}
 }
 
-// anyCourse has a joint policy see whatever there is to see, and returns the last of it.
+// anyCourse has a joint policy see a course of any views, and returns the last.
 func anyCourse(t *rapid.T) (podscaler.Bidder, *podscaler.View) {
 	p, err := policy.New(policy.Spec{Policy: "Joint"})
 	if err != nil {
@@ -231,8 +231,8 @@ func TestJointNeverAsksForMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-// Whatever has been learnt: with room for all, pods are not left to use more than 85 % of what a
-// pod has ever been seen to use, which in a view drawn at random is 2 cores at most.
+// After any learning: with room for all, pods are not left to use more than 85 % of what a pod has
+// ever been seen to use, which in a view drawn at random is 2 cores at most.
 func TestJointNeverGoesBelowTheReactiveFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, v := anyCourse(t)
@@ -291,7 +291,7 @@ func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
 }
 
 // Requests are measured over a minute of which they came for some seconds, and a pod that is full
-// of them works on ten a second of 50 ms, whatever the mean of the minute is.
+// of them works on ten a second of 50 ms, even if the mean of the minute is lower.
 func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
 	for name, known := range map[string]bool{"before the CPU is measured": false, "with the CPU measured": true} {
 		t.Run(name, func(t *testing.T) {

@@ -100,8 +100,8 @@ func anyGuards(t *rapid.T, w *podscaler.Workload) {
 	}
 }
 
-// owned reports whether a decision follows from what somebody has asked for whatever is measured: a
-// pause that fixes the replicas, a schedule's bounds, or a fallback that may shrink.
+// owned reports whether a decision follows from what a person has set, measurements aside: a pause
+// that fixes the replicas, a schedule's bounds, or a fallback that may shrink.
 func owned(d podscaler.Decision, w *podscaler.Workload) bool {
 	lowers := w.Fallback != nil && (w.Fallback.Behavior == podscaler.FallbackStatic || w.Fallback.Behavior == podscaler.FallbackCurrentIfLower)
 	return slices.ContainsFunc(d.Reasons, func(r podscaler.Reason) bool {
@@ -161,7 +161,7 @@ func anyReading(t *rapid.T, name string, most float64) podscaler.Reading {
 	}
 }
 
-// staysWithinBounds is what holds for every policy, whatever it sees and for how long.
+// staysWithinBounds is what holds for every policy, by any view and for any time.
 func staysWithinBounds(t *rapid.T) {
 	s := anyScaler(t)()
 	w := s.Workload()
@@ -272,8 +272,8 @@ func FuzzNoPolicyPanicsOnWhatIsNoNumber(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(neverPanics))
 }
 
-// Whatever a policy looks at: without one of its signals it may grow, stay or not know, but not go
-// lower than with all of them.
+// For every policy: without one of its signals it may grow, stay or not know, but not go lower than
+// with all of them.
 func TestBlindnessShrinksNothing(t *testing.T) {
 	blind := []func(*podscaler.Window){
 		func(w *podscaler.Window) { w.Latency.Known = false }, func(w *podscaler.Window) { w.Good.Known = false },

@@ -136,7 +136,7 @@ func noSample(pods []podscaler.Pod, container string) string {
 	return "no pod has a container " + container
 }
 
-// whole returns a metric's one value in thousandths, or why there is none.
+// whole returns a metric's one value in thousandths, or why it has no single value.
 func whole(v *podscaler.View, name string) (total float64, why string) {
 	m, measured := v.Window.Metrics[name]
 	if !measured {

@@ -24,11 +24,11 @@ import (
 // arrivals, no profile or no forecast it scales as an HPA on CPU does, and the arrivals of the
 // moment are a floor below all of it.
 //
-// It loses to whoever knows: a flash crowd is foretold by nothing, and is followed a period late.
-// It loses pods where nothing is to be gained, where pods are ready in seconds and the load is
-// noise. A profile that is given and no longer true is not noticed; one that is learned follows
-// over some minutes. After a restart it knows only what comes: for ten periods it shrinks nothing,
-// and until a day has passed the time of day tells it nothing.
+// It loses to an oracle: a flash crowd is not foretold, and is followed a period late. It loses
+// pods where nothing is to be gained, where pods are ready in seconds and the load is noise. A
+// profile that is given and no longer true is not noticed; one that is learned follows over some
+// minutes. After a restart it knows only what comes: for ten periods it shrinks nothing, and the
+// time of day means nothing to it until a day has passed.
 
 // Predictive is the settings of the predictive policy.
 type Predictive struct {
@@ -54,8 +54,8 @@ type Predictive struct {
 	// Quantile or MarginalValue, which make room themselves, 1; and 0.7 of a profile that is
 	// learned, which says when the CPU is full and not when answers become slow.
 	Excess *float64 `json:"excess,omitempty" yaml:"excess,omitempty"`
-	// ReactiveFloor keeps as many pods as the arrivals of the moment need, whatever is forecast;
-	// unset is true.
+	// ReactiveFloor keeps as many pods as the arrivals of the moment need, even if less is
+	// forecast; unset is true.
 	ReactiveFloor *bool `json:"reactiveFloor,omitempty" yaml:"reactiveFloor,omitempty"`
 	// Profile says what pods serve; unset is learned.
 	Profile PredictiveProfile `json:"profile,omitzero" yaml:"profile,omitempty"`
@@ -179,11 +179,11 @@ func (c *Predictive) excess() float64 {
 	return 0.9
 }
 
-// readProfile takes the one way that the profile is told, if one is.
+// readProfile reads the profile from the one field that is set, if one is.
 func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
-	var told []string
+	var given []string
 	take := func(key, shape string, profile capacity.Profile, err error) {
-		told, p.profile, p.shape = append(told, key), &profile, shape
+		given, p.profile, p.shape = append(given, key), &profile, shape
 		if err != nil {
 			for line := range strings.Lines(err.Error()) {
 				_, rule, _ := strings.Cut(strings.TrimSpace(line), " profile: ")
@@ -208,10 +208,10 @@ func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
 		take("table", fmt.Sprintf("a table of %d rows", len(points)), profile, err)
 	}
 	if l := c.Learned; l != nil {
-		told, p.cpu = append(told, "learned"), l.CPU
+		given, p.cpu = append(given, "learned"), l.CPU
 		f.unless(l.CPU >= 0, "predictive.profile.learned.cpu", "must be above 0", l.CPU)
 	}
-	f.unless(len(told) <= 1, "predictive.profile", "must be given in one way", strings.Join(told, " and "))
+	f.unless(len(given) <= 1, "predictive.profile", "must be given in one way", strings.Join(given, " and "))
 }
 
 func (p *predictive) readCPU(f *faults, c PredictiveCPU) {
@@ -435,7 +435,7 @@ type meanUse struct {
 }
 
 // look adds up the pods that serve. While one of them has no sample, as one that has just become
-// ready has none, nobody knows what they use.
+// ready has none, their use is unknown.
 func (m *meanUse) look(pods []podscaler.Pod) {
 	var cores []float64
 	for i := range pods {

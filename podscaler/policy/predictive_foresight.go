@@ -113,7 +113,7 @@ func (o *foresight) until(h int, quantile *float64, distribution bool) (e expect
 	return e
 }
 
-// who tells who made the forecast.
+// who names who made the forecast.
 func (o *foresight) who() string {
 	switch m := o.model.(type) {
 	case *forecast.Race:
@@ -130,7 +130,7 @@ func (o *foresight) who() string {
 	return o.name
 }
 
-// why tells why there is no forecast.
+// why says why there is no forecast.
 func (o *foresight) why() string {
 	if r, ok := o.model.(*forecast.Race); ok && r.Verdict().Leader == "" {
 		return r.Verdict().Message

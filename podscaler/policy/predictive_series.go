@@ -24,7 +24,7 @@ type reading struct {
 	value float64
 }
 
-// longest is after how many periods without a look all is begun anew: nobody knows what they were.
+// longest is after how many periods without a look all is begun anew: what they were is unknown.
 const longest = 2880
 
 // look takes what is read now, if anything is, and returns the values of the periods that have
@@ -99,8 +99,7 @@ type startTimes struct {
 // startsKept is how many start times are looked back on.
 const startsKept = 30
 
-// look takes in the pods. Of a pod that is there at the first look nobody knows when it was asked
-// for.
+// look takes in the pods. When pods were asked for that are there at the first look is unknown.
 func (s *startTimes) look(now time.Time, pods []podscaler.Pod) {
 	asked, known := map[string]time.Time{}, make(map[string]bool, len(pods))
 	var started []time.Duration

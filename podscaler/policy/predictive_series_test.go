@@ -113,7 +113,7 @@ func TestStartTimesAreFromBeingAskedForToBeingReady(t *testing.T) {
 		pods []podscaler.Pod
 		want []time.Duration
 	}{
-		// There at the first look: nobody knows since when.
+		// There at the first look: since when is unknown.
 		{0, []podscaler.Pod{pod("a", -1), pod("b", -50)}, nil},
 		{15, []podscaler.Pod{pod("a", 10), pod("c", -1), pod("d", 12)}, []time.Duration{12 * time.Second}},
 		// A pod that is ready again has not been started.

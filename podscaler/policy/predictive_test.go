@@ -115,8 +115,7 @@ func TestPredictiveIsAheadOfARamp(t *testing.T) {
 }
 
 // Each run is the paper's: a minute, a race over five of them with a threshold of 0.3, the mean
-// over
-// 0.9, and an HPA where nobody is believed.
+// over 0.9, and an HPA where no forecast is believed.
 func TestPredictiveIsHPAPlusByItsSettings(t *testing.T) {
 	spec := predicting(policy.Predictive{
 		Forecaster: "Race", Members: []string{"AR", "Last"}, Horizon: 1, ReactiveFloor: new(false), Excess: new(0.9),
@@ -162,7 +161,8 @@ func TestALearnedProfileFollowsWhatRequestsTake(t *testing.T) {
 	}
 }
 
-// A mean over a minute of which only the end was measured is none: what comes looks like less.
+// A mean over a minute of which only the end was measured does not count: what comes looks like
+// less.
 func TestWhatWasNotMeasuredThroughoutTeachesNothing(t *testing.T) {
 	p := must.Get(policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1, Profile: perPod(10)})))(t)
 	w := usual()
@@ -198,8 +198,8 @@ func anyForecaster(t *rapid.T) policy.Predictive {
 	return c
 }
 
-// Whatever is forecast, and whatever CPU says: what comes now is served. Nothing shrinks for the
-// first ten periods, nor while nobody knows what comes.
+// Over any forecast and any CPU: what comes now is served. Nothing shrinks for the first ten
+// periods, nor while the arrivals are unknown.
 func TestPredictiveNeverGoesBelowWhatComesNow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyForecaster(t)

@@ -51,7 +51,7 @@ func All() []Description {
 
 // New returns the policy that s names, in lower case or as the API writes it, or every fault of
 // its settings. A name that is not known is a fault: another policy in its place would scale
-// by rules that nobody chose.
+// by rules that the owner did not choose.
 func New(s Spec) (podscaler.Policy, error) { return s.New() }
 
 // New makes the policy that the spec names.

@@ -160,7 +160,7 @@ func (s *stage) run(line string) (podscaler.Decision, error) {
 }
 
 // see puts one thing into the view: a number, or a list of what each pod has, where ? is unknown
-// and *3 stands for three pods that are alike.
+// and *3 repeats the pod before it to make three.
 func see(v *podscaler.View, key, value string) error {
 	numbers, err := amounts(value)
 	if err != nil {

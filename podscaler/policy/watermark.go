@@ -25,9 +25,9 @@ import (
 // It loses where the band is narrow. One pod fewer of r carries r/(r−1) of the load, so that
 // with high/low at or below that a shrink lands above the high mark and is taken back:
 // antiOscillation refuses it, and the last pod too many stays. It follows the load and predicts
-// nothing, so it is late by a pod's start and a machine's boot, a step at a time; and it knows
-// neither the SLO nor a price: somebody has to find out which marks keep the one at which of
-// the other.
+// nothing, so it is late by a pod's start and a machine's boot, a step at a time. It knows neither
+// the SLO nor a price: an administrator has to find out which marks keep the one at which of the
+// other.
 
 // Watermark is the settings of the watermark policy.
 type Watermark struct {
@@ -56,7 +56,7 @@ type Watermark struct {
 	// Multiple is what the replicas are a multiple of; unset is 1.
 	Multiple int `json:"multiple,omitempty" yaml:"multiple,omitempty"`
 	// ConvergeTo is the mark that the load is brought nearer to while it is between both, by
-	// one Multiple a step; unset is None.
+	// one Multiple a step; unset means None.
 	ConvergeTo Converge `json:"convergeTo,omitempty" yaml:"convergeTo,omitempty"`
 	// AntiOscillation leaves as many replicas as carry the load below the high mark; unset is
 	// true.
@@ -230,8 +230,8 @@ func (w *watermark) check(of *podscaler.Workload) error {
 	return errors.Join(f...)
 }
 
-// warnings tells of bands in which the smallest shrink there is, to minReplicas, would already
-// land above the high mark.
+// warnings are of bands in which the smallest shrink there is, to minReplicas, would already land
+// above the high mark.
 func (w *watermark) warnings(of *podscaler.Workload) (all []podscaler.Reason) {
 	least := max(of.Min, 1)
 	from := least + w.multiple
@@ -302,7 +302,7 @@ func (w *watermark) Desired(v *podscaler.View) podscaler.Recommendation {
 
 // registered is how many instances the registry knows of, as many as there may be where it was
 // not asked or did not answer; trusted says that there was nothing to ask, or an answer. If it
-// knows other instances than are ready, or some of another version than the rest, that is told.
+// knows other instances than are ready, or some of another version than the rest, a reason says so.
 func (w *watermark) registered(d *draft) (n int, trusted bool) {
 	v := d.view
 	if versions := v.Window.RegisteredVersions; len(versions) > 1 && !v.Rollout.InProgress {

@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// side is where a load stands with regard to its marks.
+// side says whether a load is above, between or below its marks.
 type side int
 
 const (

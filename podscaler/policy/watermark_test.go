@@ -445,16 +445,16 @@ func TestWatermarkRegistration(t *testing.T) {
 	absolute := water(func(c *policy.Watermark) { c.Algorithm = policy.Absolute })
 	seasoned(t, []scenario{
 		{
-			name: "all ready pods are registered: nothing is told", spec: water(nil), view: with(of(4, 0.8), podscaler.Known(4)),
+			name: "all ready pods are registered: nothing is reported", spec: water(nil), view: with(of(4, 0.8), podscaler.Known(4)),
 			to: 4, reasons: []string{"!Registration", "cpu is 800m over 4 pods"},
 		}, {
-			name: "none asked: nothing is told", spec: water(nil), view: of(7, 0.3),
+			name: "none asked: nothing is reported", spec: water(nil), view: of(7, 0.3),
 			to: 5, reasons: []string{"!Registration"},
 		}, {
 			name: "325m over all would shrink, 650m over those registered does not", spec: water(nil), view: with(half, podscaler.Known(2)),
 			to: 4, reasons: []string{"RegistrationMismatch: 4 pods are ready, and 2 instances are registered", "WithinWatermarks: cpu is 650m over 2 pods"},
 		}, {
-			name: "more registered than ready: the ready ones count, and it is told", spec: water(nil), view: with(of(5, 1.5), podscaler.Known(9)),
+			name: "more registered than ready: the ready ones count, and it is reported", spec: water(nil), view: with(of(5, 1.5), podscaler.Known(9)),
 			to: 7, reasons: []string{"RegistrationMismatch: 5 pods are ready, and 9 instances are registered", "cpu is 1.5 over 5 pods"},
 		}, {
 			name: "none registered: nobody carries the load", spec: water(nil), view: with(of(5, 1.5), podscaler.Known(0)),
@@ -481,23 +481,23 @@ func TestWatermarkRegistration(t *testing.T) {
 	})
 }
 
-// Whoever tells of a mismatch tells it once, by its code, as long as it lasts: every cycle has
-// it, once, and in the same words.
+// A mismatch that lasts is one condition: every cycle has its code once and in the same words, so
+// that it is reported once.
 func TestScenario17AMismatchIsOneCondition(t *testing.T) {
 	s := scalerOf(t, water(nil), nil)
-	told := map[string]int{}
+	texts := map[string]int{}
 	for i := range 5 {
 		v := of(4, 0.8)
 		v.Window.Registered = podscaler.Known(2)
 		v.Now, v.Workload = now.Add(time.Duration(i)*15*time.Second), s.Workload()
 		for _, r := range s.Decide(&v).Reasons {
 			if r.Code == podscaler.ReasonRegistrationMismatch {
-				told[r.Text]++
+				texts[r.Text]++
 			}
 		}
 	}
-	if len(told) != 1 || told["4 pods are ready, and 2 instances are registered"] != 5 {
-		t.Errorf("told %v", told)
+	if len(texts) != 1 || texts["4 pods are ready, and 2 instances are registered"] != 5 {
+		t.Errorf("reported %v", texts)
 	}
 }
 

@@ -180,8 +180,8 @@ func TestDecisionsKeepTheirPromises(t *testing.T) {
 	})
 }
 
-// Whoever starts anew knows little, and takes nothing away by that: whatever a pod requests and
-// whatever is recommended, no request is less then. With a day known it may be.
+// A new start knows little, and takes nothing away by that: no recommendation is below what a pod
+// requests. With a day known it may be.
 func TestWithLessThanADayKnownNothingIsTakenAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amounts := func(name string) pricing.Resources {

@@ -231,8 +231,8 @@ func TestDRFLaws(t *testing.T) {
 			if c.times(own).Cmp(got) > 0 {
 				t.Errorf("pod %d can do %s, and %s with its part of the node", i, got, c.times(own))
 			}
-			// Pareto efficiency: whatever a pod could use more of, something that it needs is used
-			// up.
+			// Pareto efficiency: if a pod could use more of a resource, something that it needs is
+			// used up.
 			full := false
 			for r := range sum {
 				full = full || c.demand[r].Sign() > 0 && sum[r].Cmp(capacity[r]) == 0
@@ -254,8 +254,8 @@ func TestDRFLaws(t *testing.T) {
 	})
 }
 
-// FFMRA as printed goes through the sum of all capacities. It cancels out, whatever the unit: these
-// are the limits that come of it, beside those that never mix.
+// FFMRA as printed goes through the sum of all capacities. It cancels out in every unit: these are
+// the limits that come of it, beside those that never mix.
 func TestTheMixedSumCancelsOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, pods := drawNode(t)

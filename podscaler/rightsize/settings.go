@@ -161,7 +161,7 @@ func (p *Policy) controls(r Resource) bool {
 // not support yet. Amounts up to it are exact as floating point.
 const most = 1e14
 
-// amount rounds down to whole units. What is not a number, infinity of nothing, is none.
+// amount rounds down to whole units. What is not a number, infinity of nothing, becomes 0.
 func amount(v float64) int64 {
 	switch {
 	case v > most:

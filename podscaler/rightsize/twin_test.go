@@ -65,7 +65,7 @@ func TestWhatTheTwinIsAskedIsWhatItsFileSays(t *testing.T) {
 		}
 		c.Want = u.Recommend(c.Policies)
 		for i := range c.Want {
-			c.Want[i].Reasons = nil // they are told elsewhere, and the twin has none
+			c.Want[i].Reasons = nil // another test checks them, and the twin has none
 		}
 		if err := encoder.Encode(c); err != nil {
 			t.Fatal(err)

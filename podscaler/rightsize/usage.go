@@ -31,8 +31,8 @@ type container struct {
 // instanceID names a container of a pod.
 type instanceID struct{ pod, container string }
 
-// instance is what is known of a container of a pod: what tells a new sample from one that counts
-// already.
+// instance is what is known of a container of a pod: what distinguishes a new sample from one that
+// counts already.
 type instance struct {
 	lastCPU, lastMemory time.Time
 	// end is when the interval ends that peaks are of. The peak of use and the one made up for a

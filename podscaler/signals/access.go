@@ -268,7 +268,7 @@ func carried(ip netip.Addr) []netip.Addr {
 	case !nat64[1].Contains(ip):
 		return nil
 	}
-	all := []netip.Addr{ // RFC 6052: byte 8 is none of the address
+	all := []netip.Addr{ // RFC 6052: byte 8 is not part of the address
 		netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}), netip.AddrFrom4([4]byte{b[7], b[9], b[10], b[11]}), netip.AddrFrom4([4]byte(b[9:13])), last,
 	}
 	some := slices.DeleteFunc(slices.Clone(all), amissRanges[0].Contains)

@@ -151,8 +151,8 @@ func TestNamesLeadToNoAddressOfThisMachine(t *testing.T) {
 	}
 }
 
-// A host for all ports is none for those of a cluster's own parts and of Proxmox VE: on whichever
-// address of a control plane they are, no name leads to them.
+// A host allowed on all ports is not allowed on those of a cluster's own parts and of Proxmox VE:
+// no name leads to them on any address of a control plane.
 func TestPortsOfAControlPlaneAreListed(t *testing.T) {
 	a := &Access{AllowedHosts: []AllowedHosts{{Hosts: []string{"prometheus.shop", "10.0.0.7", "api.shop:6443", "10.0.0.8:6443"}}}}
 	for url, fine := range map[string]bool{
@@ -193,8 +193,8 @@ func TestAccessSaysWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// Whatever an object names, nothing is asked that is not listed, nothing is shown without TLS, and
-// the status has one of three words for it.
+// For every object: nothing is asked that is not listed, nothing is shown without TLS, and the
+// status has one of three words for it.
 func TestAnObjectsServerIsAskedOnlyAsThePolicySays(t *testing.T) {
 	var asked atomic.Int32
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -281,7 +281,7 @@ func TestAnObjectsServerIsAskedOnlyAsThePolicySays(t *testing.T) {
 	}
 }
 
-// The administrator's own server is none of the policy's business.
+// The policy does not restrict the administrator's own server.
 func TestTheSharedPrometheusIsAlwaysAsked(t *testing.T) {
 	f := newFake(t, istio)
 	u, _ := url.Parse(f.URL)

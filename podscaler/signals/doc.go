@@ -6,5 +6,5 @@
 // once, in a handful of queries, and Read answers from memory with what the last Prepare
 // brought. What could not be measured (no answer, none but NaN, several series where one was
 // meant, samples that are too old) is unknown, with the reason beside it, and never 0; Findings
-// tells the same to conditions and events.
+// carries the same to conditions and events.
 package signals

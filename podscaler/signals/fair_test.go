@@ -134,8 +134,8 @@ func inTurn(t *testing.T, servers, namespaces int) {
 	})
 }
 
-// A namespace whose server never answers has no more than its part of the slots, whatever it asks
-// for, and in whatever order the names are.
+// A namespace whose server never answers has no more than its part of the slots, for any number of
+// requests and any order of the names.
 func TestANamespaceThatHangsTakesNoMoreThanItsPart(t *testing.T) {
 	for _, slots := range []int{2, 8, 128} {
 		synctest.Test(t, func(t *testing.T) {
@@ -222,8 +222,8 @@ func TestBreakersWaitLongerEachTimeAndNoLongerThanFiveMinutes(t *testing.T) {
 	}
 }
 
-// Whatever is in line: every job has its answer, is refused, or is put off, and just one of them;
-// no bound is crossed; and the round ends in time.
+// For any queue: every job has its answer, is refused, or is put off, and just one of them; no
+// bound is crossed; and the round ends in time.
 func TestLinesKeepTheirBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

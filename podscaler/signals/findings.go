@@ -33,7 +33,7 @@ const (
 	arrivals = "arrivals"
 	inFlight = "inFlight"
 
-	// errorRate may be unknown without a gap: what nobody asked for is no outage of the measuring.
+	// errorRate may be unknown without a gap: without requests there is nothing to measure.
 	errorRate = "errors"
 )
 
@@ -50,8 +50,8 @@ type measurement struct {
 	silent []finding
 }
 
-// finding is a condition of some signals. Its text has no number that changes while its cause
-// does not, so that whoever tells it can tell it once.
+// finding is a condition of some signals. Its text has no number that changes while its cause does
+// not, so that it is reported once.
 type finding struct {
 	code, why string
 	signals   []string
@@ -87,7 +87,7 @@ func (m *measurement) note(code, signal, why string) {
 	m.findings = append(m.findings, finding{code: code, why: why, signals: []string{signal}})
 }
 
-// reading sets what is known of a signal; a name that is none of ours is a further metric.
+// reading sets what is known of a signal; a name that is not one of ours is a further metric.
 func (m *measurement) reading(signal string, r podscaler.Reading) {
 	switch signal {
 	case latency:
@@ -114,8 +114,8 @@ func (m *measurement) metric(name string, v podscaler.Metric) {
 	m.window.Metrics[name] = v
 }
 
-// settle decides what silence means. Where it is known that nobody asks, that there are no
-// response times is no fault; where it is not, it may be the measuring that has stopped.
+// settle decides what silence means. Where no requests are known to come, missing response times
+// are no fault; where that is unknown, the measuring may have stopped.
 func (m *measurement) settle(s *Source) {
 	asked, known := m.window.Arrivals.Number()
 	for _, f := range m.silent {
@@ -129,7 +129,7 @@ func (m *measurement) settle(s *Source) {
 	m.silent = nil
 }
 
-// reasons are the findings as they are told.
+// reasons are the findings as reasons of a decision.
 func (m *measurement) reasons() []podscaler.Reason {
 	var all []podscaler.Reason
 	for _, f := range m.findings {

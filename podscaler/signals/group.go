@@ -194,7 +194,7 @@ func (s *sheet) unfit(p portion, metric string) (code, why string) {
 	return "", ""
 }
 
-// wanted tells which labels a member's series would have.
+// wanted describes the labels that a member's series would have.
 func (s *sheet) wanted() string {
 	at := s.group.preset.places(s.group.kind)[0]
 	var all []string

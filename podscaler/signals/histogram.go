@@ -90,8 +90,8 @@ func above(edge, target float64) bool { return edge > target*(1+1e-9) }
 
 func at(edge, target float64) bool { return !above(edge, target) && !above(target, edge) }
 
-// noEdge tells between which edges the target lies, how much the quantile may be off for that,
-// and what becomes of the good fraction; it is empty if an edge is at the target.
+// noEdge says between which edges the target lies, how much the quantile may be off for that, and
+// what becomes of the good fraction; it is empty if an edge is at the target.
 func (h *histogram) noEdge(q, target float64, unit time.Duration) string {
 	i := slices.IndexFunc(h.edges, func(edge float64) bool { return !above(target, edge) })
 	if i < 0 || at(h.edges[i], target) {
@@ -106,7 +106,7 @@ func (h *histogram) noEdge(q, target float64, unit time.Duration) string {
 	return text
 }
 
-// doubt tells where the quantile surely lies.
+// doubt says where the quantile surely lies.
 func (h *histogram) doubt(q float64, unit time.Duration) string {
 	i, name := h.bucket(q*h.total()), "the p"+decimal(100*q)
 	lower := 0.0

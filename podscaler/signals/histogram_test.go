@@ -154,7 +154,7 @@ func TestSilenceIsNoFaultWhereNobodyAsks(t *testing.T) {
 	}
 }
 
-// Where no edge is at the target, good is of the time that it is told to be of, and exact for that.
+// Where no edge is at the target, good is of the edge that the finding names, and exact for that.
 func TestGoodTellsWhatItIsWithin(t *testing.T) {
 	own := Spec{Queries: Queries{Good: "mine"}}
 	for _, c := range []struct {

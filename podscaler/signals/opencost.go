@@ -37,7 +37,7 @@ func (p *plan) compare(e *endpoint, name string, s *Source, o *Options, old *pla
 	if url := s.Spec.OpenCost.URL; url != "" {
 		n = &costSource{namespace: s.Target.Namespace, url: strings.TrimSuffix(url, "/") + "/metrics"}
 	} else if e == nil {
-		return // the workload's other findings tell that there is no Prometheus
+		return // the workload's other findings say that there is no Prometheus
 	}
 	same := func(c *costSource) bool {
 		return c.url == n.url && c.endpoint == n.endpoint && c.namespace == n.namespace
@@ -56,8 +56,8 @@ func (p *plan) compare(e *endpoint, name string, s *Source, o *Options, old *pla
 	n.workloads = append(n.workloads, name)
 }
 
-// measure reads what OpenCost shows, and has it held against the price book. Whatever comes of
-// it, the price book counts.
+// measure reads what OpenCost shows, and has it compared with the price book. The price book counts
+// even where they differ.
 func (c *costSource) measure(r *round) func() {
 	shown, err := map[string]float64{}, c.refused
 	var asked *answer

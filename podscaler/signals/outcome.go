@@ -8,13 +8,13 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// outcome tells what became of requests: which of them a server error answered, and which were
+// outcome decides what became of requests: which of them a server error answered, and which were
 // refused or not answered at all.
 type outcome struct {
-	counter string   // the counter of requests; empty if nothing tells what became of them
-	labels  []string // its labels that tell it
-	// failed looks at those labels. told is false where they say nothing.
-	failed func(get func(label string) string) (failed, told bool)
+	counter string   // the counter of requests; empty if no counter has their outcome
+	labels  []string // its labels that have the outcome
+	// failed looks at those labels. known is false where they say nothing.
+	failed func(get func(label string) string) (failed, known bool)
 }
 
 // byCode is the outcome of a counter with the status code of HTTP in a label.
@@ -25,8 +25,8 @@ func byCode(counter, label string) outcome {
 }
 
 // failedCode reports whether a status code, or its class as in 5xx, is a failure of the server's.
-// 429 is: whoever is told that there were too many requests was refused.
-func failedCode(code string) (failed, told bool) {
+// 429 is: its client, refused because of too many requests, has no answer.
+func failedCode(code string) (failed, known bool) {
 	if len(code) != 3 || code[0] < '1' || code[0] > '5' {
 		return false, false
 	}
@@ -38,7 +38,7 @@ func failedCode(code string) (failed, told bool) {
 // others are the caller's doing.
 var failedGRPC = []string{"2", "4", "8", "12", "13", "14", "15"}
 
-// The flags by which an Envoy tells, beside the code or in place of one, why a request came to no
+// The flags by which an Envoy says, beside the code or in place of one, why a request came to no
 // good end: for want of an upstream, by its failure, by a limit; or because the client went away.
 var (
 	failedFlags = []string{"UH", "UF", "UO", "UT", "UC", "UR", "URX", "UPE", "LH", "NC", "DF", "RL", "OM"}
@@ -46,11 +46,11 @@ var (
 )
 
 // istioOutcome looks at flags and gRPC's status, too: a call that gRPC ended with an error has the
-// code 200, and a request that nobody answered has the code 0.
+// code 200, and a request without an answer has the code 0.
 var istioOutcome = outcome{
 	counter: "istio_requests_total",
 	labels:  []string{"response_code", "response_flags", "grpc_response_status"},
-	failed: func(get func(string) string) (failed, told bool) {
+	failed: func(get func(string) string) (failed, known bool) {
 		code, flags := get("response_code"), strings.Split(get("response_flags"), ",")
 		flagged := func(any []string) bool {
 			return slices.ContainsFunc(flags, func(f string) bool { return slices.Contains(any, f) })
@@ -69,7 +69,7 @@ var istioOutcome = outcome{
 var linkerdOutcome = outcome{
 	counter: "response_total",
 	labels:  []string{"classification"},
-	failed: func(get func(string) string) (failed, told bool) {
+	failed: func(get func(string) string) (failed, known bool) {
 		c := get("classification")
 		return c == "failure", c == "failure" || c == "success"
 	},
@@ -79,9 +79,9 @@ var linkerdOutcome = outcome{
 var otelOutcome = outcome{
 	counter: "http_server_request_duration_seconds_count",
 	labels:  []string{"http_response_status_code", "error_type"},
-	failed: func(get func(string) string) (failed, told bool) {
-		if failed, told = failedCode(get("http_response_status_code")); told {
-			return failed, told
+	failed: func(get func(string) string) (failed, known bool) {
+		if failed, known = failedCode(get("http_response_status_code")); known {
+			return failed, known
 		}
 		ended := get("error_type") != ""
 		return ended, ended
@@ -91,23 +91,23 @@ var otelOutcome = outcome{
 // tally counts requests, and those of them that failed.
 type tally struct {
 	requests, failed float64
-	untold           bool // there were some of which nothing tells whether they failed
+	unsure           bool // of some the labels do not say whether they failed
 }
 
-// count adds requests of which a series' labels tell what became.
+// count adds requests whose outcome a series' labels have.
 func (o *outcome) count(into *tally, requests float64, get func(label string) string) {
-	failed, told := o.failed(get)
+	failed, known := o.failed(get)
 	into.requests += requests
 	if failed {
 		into.failed += requests
 	}
-	into.untold = into.untold || !told
+	into.unsure = into.unsure || !known
 }
 
 // reading is the fraction that failed.
 func (o *outcome) reading(t tally) podscaler.Reading {
 	switch {
-	case t.untold:
+	case t.unsure:
 		return podscaler.Reading{Why: fmt.Sprintf("a series of %s does not show by %s whether requests failed", o.counter, strings.Join(o.labels, ", "))}
 	case t.requests == 0:
 		return podscaler.Reading{Why: fmt.Sprintf("%s counts no request", o.counter)}

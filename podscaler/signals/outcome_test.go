@@ -10,7 +10,7 @@ import (
 )
 
 func TestWhatFailedIsToldByTheSourcesOwnWords(t *testing.T) {
-	const failed, fine, untold = "failed", "fine", "untold"
+	const failed, fine, unsure = "failed", "fine", "unsure"
 	for _, c := range []struct {
 		preset Preset
 		labels string // name=value, apart by ;
@@ -27,13 +27,13 @@ func TestWhatFailedIsToldByTheSourcesOwnWords(t *testing.T) {
 		{Istio, "response_code=200;response_flags=UC", failed}, // cut off within the answer
 		{Istio, "response_code=200;grpc_response_status=14", failed},
 		{Istio, "response_code=200;grpc_response_status=5", fine}, // not found
-		{Istio, "reporter=destination", untold},
+		{Istio, "reporter=destination", unsure},
 		{Linkerd, "classification=success;status_code=404", fine},
 		{Linkerd, "classification=failure;status_code=200", failed},
-		{Linkerd, "status_code=500", untold},
+		{Linkerd, "status_code=500", unsure},
 		{Traefik, "code=502", failed},
 		{Traefik, "code=499", fine}, // the client went away
-		{Traefik, "code=0", untold},
+		{Traefik, "code=0", unsure},
 		{IngressNginx, "status=503", failed},
 		{IngressNginx, "status=301", fine},
 		{Envoy, "envoy_response_code=504", failed},
@@ -41,16 +41,16 @@ func TestWhatFailedIsToldByTheSourcesOwnWords(t *testing.T) {
 		{OTel, "http_response_status_code=500;error_type=500", failed},
 		{OTel, "http_response_status_code=422", fine},
 		{OTel, "error_type=java.net.SocketException", failed},
-		{OTel, "http_request_method=GET", untold},
+		{OTel, "http_request_method=GET", unsure},
 	} {
 		labels := map[string]string{}
 		for pair := range strings.SplitSeq(c.labels, ";") {
 			name, value, _ := strings.Cut(pair, "=")
 			labels[name] = value
 		}
-		did, told := presets[c.preset].outcome.failed(func(l string) string { return labels[l] })
-		got := untold
-		if told {
+		did, known := presets[c.preset].outcome.failed(func(l string) string { return labels[l] })
+		got := unsure
+		if known {
 			got = map[bool]string{true: failed, false: fine}[did]
 		}
 		if got != c.want {
@@ -59,8 +59,7 @@ func TestWhatFailedIsToldByTheSourcesOwnWords(t *testing.T) {
 	}
 }
 
-// An error rate is a bonus: that there is none takes nothing from what was measured, and makes no
-// gap.
+// The error rate is optional: without it all else stays known, and nothing counts as a gap.
 func TestUnknownErrorsLeaveTheRestKnown(t *testing.T) {
 	const of = `{destination_workload_namespace="shop";destination_workload="cart"`
 	for _, c := range []struct{ name, answer, why string }{

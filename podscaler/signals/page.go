@@ -88,7 +88,7 @@ func parseLine(line string) (s sample, err error) {
 	if len(fields) == 0 {
 		return s, errors.New("a sample must have a value")
 	}
-	// Go reads 0x1p4 and 1_000 as numbers, which nobody means on such a page.
+	// Go reads 0x1p4 and 1_000 as numbers, which no such page means.
 	if s.value, err = strconv.ParseFloat(fields[0], 64); err != nil || strings.ContainsAny(fields[0], "pPxX_") {
 		return s, fmt.Errorf("a value must be a number, was %q", short(fields[0]))
 	}
@@ -158,7 +158,7 @@ func unquote(text string) (value, rest string, err error) {
 		case c != '\\':
 			b.WriteByte(c)
 		case i+1 == len(text):
-			// The quotes are not closed, which is told below.
+			// The quotes are not closed, which is reported below.
 		default:
 			i++
 			escaped, known := map[byte]byte{'n': '\n', '"': '"', '\\': '\\'}[text[i]]

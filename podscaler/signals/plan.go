@@ -184,7 +184,7 @@ type use struct {
 func (p *plan) ask(e *endpoint, name string, s *Source, free bool) {
 	values := s.values()
 	add := func(text string, u use) {
-		expanded, _, _ := expand(text, values) // its faults were told by Validate
+		expanded, _, _ := expand(text, values) // Validate has returned its faults
 		key := fmt.Sprintf("%p %s %s", e, s.Target.Namespace, expanded)
 		q := p.ownByText[key]
 		if q == nil {

@@ -14,7 +14,7 @@ type preset struct {
 	histogram string        // of response times, without _bucket
 	unit      time.Duration // what its edges count in
 	requests  string        // the counter of requests
-	inFlight  string        // the gauge of requests being served; empty if there is none
+	inFlight  string        // the gauge of requests being served; empty without one
 	outcome   outcome       // which requests failed
 	match     map[string]string
 	exclude   map[string]string

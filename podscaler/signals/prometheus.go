@@ -23,7 +23,8 @@ type Credentials struct {
 	CA []byte
 	// Cert and Key are shown to a server that asks who calls.
 	Cert, Key []byte
-	// ServerName is whom the server's certificate must be for; empty is the host of its address.
+	// ServerName is the name that the server's certificate must have; empty is the host of its
+	// address.
 	ServerName string
 }
 

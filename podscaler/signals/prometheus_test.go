@@ -81,7 +81,7 @@ func TestTimeoutsAreInWordsThatPrometheusKnows(t *testing.T) {
 	}
 }
 
-// What an error says must not change while its cause does not, or it would be told again and
+// What an error says must not change while its cause does not, or it would be reported again and
 // again.
 func TestErrorsSayTheSameEachTime(t *testing.T) {
 	reset := func(port int) error {
@@ -144,7 +144,7 @@ func TestPrepareEndsInTimeWhateverHangs(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, there is no number that it did not measure.
+// For any answer of a server: no number comes out that it did not measure.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"le":"1"},"value":[1772366400,"1"]}]}}`)
 	f.Add(`{"status":"success","data":{"resultType":"scalar","result":[1772366400,"NaN"]}}`)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// variables are what an owner's query may speak of, and whether as a name, which has to stand
-// in quotes: unquoted it would be a metric or a function.
+// variables are what an owner's query may use, and whether as a name, which has to be in quotes:
+// unquoted it would be a metric or a function.
 var variables = map[string]struct{ name bool }{
 	"namespace": {name: true},
 	"workload":  {name: true},
@@ -126,7 +126,7 @@ func (l *lexer) escape(value string) string {
 	return value
 }
 
-// values are what the variables stand for.
+// values are the values of the variables.
 func (s *Source) values() map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	return map[string]string{

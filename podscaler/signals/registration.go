@@ -257,7 +257,7 @@ type consulInstance struct {
 //
 // of which all but count or instances may be omitted, Eureka's GET /eureka/apps/NAME, Consul's
 // GET /v1/health/service/NAME or /v1/catalog/service/NAME. Other fields are not looked at. An
-// instance that is listed twice is one, and one that is not UP, or that fails a check, is none.
+// instance that is listed twice counts once, and one that is not UP, or fails a check, not at all.
 // A list with nothing in it is no answer: Consul has one for names that it never heard of.
 func parseRegistry(body []byte) (g registered, err error) {
 	switch body = bytes.TrimSpace(body); {

@@ -247,7 +247,7 @@ func TestARegistrationThatIsTooOldIsUnknown(t *testing.T) {
 	}
 }
 
-// Whatever a registry writes is an error, or a count that its versions do not exceed.
+// Any text of a registry is an error, or a count that its versions do not exceed.
 func FuzzRegistries(f *testing.F) {
 	for _, body := range []string{
 		`{"count":2,"versions":{"a":1}}`, `{"instances":[{"name":"a","status":"UP"}],"count":1}`, `{"application":{"instance":{"status":"UP"}}}`,

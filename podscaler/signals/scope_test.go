@@ -50,7 +50,7 @@ func TestAQueryIsInScopeOnlyIfEverySelectorIs(t *testing.T) {
 	}
 }
 
-// Whatever is put together of pieces that are in scope and of one that is not, is not.
+// Any query made of pieces that are in scope and of one that is not, is not in scope.
 func TestOneSelectorOutOfScopeIsFoundWhereverItIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		outside := rapid.SampledFrom([]string{`queue`, `queue{job="a"}`, `{__name__=~".+"}`, `queue{namespace="shops"}`, "queue{x=`namespace=\"shop\"`}"}).Draw(t, "outside")

@@ -43,7 +43,7 @@ type scrape struct {
 
 	histogram, requests, inFlight string // names of metrics
 	unit                          time.Duration
-	outcome                       outcome // of requests that the page tells it of
+	outcome                       outcome // of requests that the page shows
 	preset                        *preset
 
 	began, last time.Time // the first and the last round
@@ -93,7 +93,7 @@ type scraped struct {
 	started float64   // the process's own word for when it started
 	series  map[string]*counter
 	flight  float64 // the gauge's last value; NaN if it was not on the page
-	untold  bool    // the last page does not tell of all requests whether they failed
+	unsure  bool    // the last page does not say of all requests whether they failed
 	added   []added
 }
 
@@ -132,7 +132,7 @@ func (p *plan) scrapeAll(r *round) []func() {
 		if s := p.scrapes[name]; s != nil {
 			why := err
 			if !s.secured {
-				why = nil // what nobody is shown need not be there
+				why = nil // a credential that is not sent may be missing
 			}
 			read := s.read(r, client, why, pods[name])
 			sums = append(sums, func() { s.take(r, read) })
@@ -166,7 +166,7 @@ type page struct {
 	err     error
 	started float64
 	flight  float64
-	untold  bool
+	unsure  bool
 	series  map[string]*counter
 	names   int  // bytes
 	putOff  bool // it was not read in this round
@@ -273,7 +273,7 @@ func get(ctx context.Context, client *http.Client, url string, read func(body io
 // maxNames bounds what the names of a page's series take.
 const maxNames = 4 << 20
 
-// processStart is the name under which processes tell when they started.
+// processStart is the name of the metric that has a process's time of start.
 const processStart = "process_start_time_seconds"
 
 // parse takes from a page what the workload's signals are made of.
@@ -309,9 +309,9 @@ func (s *scrape) counter(line *sample, into *page) *counter {
 	}
 	c.request, c.ended = line.name == s.requests, line.name == s.outcome.counter
 	if c.ended {
-		var told bool
-		c.failed, told = s.outcome.failed(line.get)
-		into.untold = into.untold || !told
+		var known bool
+		c.failed, known = s.outcome.failed(line.get)
+		into.unsure = into.unsure || !known
 	}
 	return c
 }
@@ -422,7 +422,7 @@ func (p *scraped) add(got *page, now time.Time, share float64) {
 		p.series[key] = c
 		c.add(&more, v*share)
 	}
-	p.last, p.started, p.flight, p.untold = now, got.started, got.flight, got.untold
+	p.last, p.started, p.flight, p.unsure = now, got.started, got.flight, got.unsure
 	p.added = append(p.added, more)
 }
 
@@ -527,7 +527,7 @@ func (s *scrape) signals() []string {
 func (s *scrape) sum(now time.Time) added {
 	total := added{below: map[float64]float64{}}
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
-		total.ended.untold = total.ended.untold || s.pods[name].untold
+		total.ended.unsure = total.ended.unsure || s.pods[name].unsure
 		for _, a := range s.pods[name].added {
 			if now.Sub(a.at) >= s.window {
 				continue

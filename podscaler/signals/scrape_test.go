@@ -67,7 +67,7 @@ func (p *pods) source(window time.Duration, every time.Duration) Source {
 	return s
 }
 
-// rig reads the pods' pages by their name, whatever their address.
+// rig reads the pods' pages by their names on any address.
 func (p *pods) rig(t interface{ Fatal(...any) }, s Source) *Reader {
 	r := New(Options{Pods: func() []Pod { p.mu.Lock(); defer p.mu.Unlock(); return append([]Pod(nil), p.list...) }})
 	if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
@@ -355,7 +355,7 @@ func TestOnlyTheSeriesOfServedRequestsCount(t *testing.T) {
 		{"at the side that serves", nil, Scrape{}, 2},
 		{"of one kind", map[string]string{"code": "500"}, Scrape{}, 1},
 		{"at another side", map[string]string{"reporter": "source"}, Scrape{}, 1},
-		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 3}, // beside those that tell what failed
+		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 3}, // beside those of failures
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := source(Spec{Preset: Istio, Match: c.match, Scrape: &c.own})
@@ -372,8 +372,8 @@ mine_count 7
 	}
 }
 
-// Law: whatever pods come, go, restart and stay silent for, a window holds exactly the requests
-// that their pages showed within it; of those that came in over more than a window, its part.
+// Law: as pods come, go, restart and stay silent, a window holds exactly the requests that their
+// pages showed within it; of those that came in over more than a window, its part.
 func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := source(Spec{Scrape: &Scrape{Port: 1, Latency: "h", Every: podscaler.Duration(10 * time.Second)}})
@@ -498,7 +498,7 @@ func FuzzScrapedPage(f *testing.F) {
 	})
 }
 
-// What pods want to see is shown over TLS only, and to whom the authority vouches for by that name.
+// What pods want to see is shown over TLS only, and only to servers that the authority vouches for.
 func TestCredentialsForPagesAreShownOverTLSOnly(t *testing.T) {
 	var mu sync.Mutex
 	var shown []string

@@ -19,7 +19,7 @@ import (
 // spec.signals.
 type Spec struct {
 	// Preset names whose metrics are read for latency, good fraction, arrivals and requests in
-	// flight. Empty is None.
+	// flight. Empty means None.
 	Preset Preset `json:"preset,omitempty"`
 	// Histograms says in which form the preset's histogram is stored. Empty is Classic.
 	Histograms Histograms `json:"histograms,omitempty"`
@@ -77,8 +77,8 @@ type Prometheus struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Queries are PromQL of the owner's. $namespace, $workload, $quantile, $window, $target and
-// $targetMs stand for what the autoscaler says.
+// Queries are PromQL of the owner's. The autoscaler puts its values in place of $namespace,
+// $workload, $quantile, $window, $target and $targetMs.
 type Queries struct {
 	Latency  string `json:"latency,omitempty"`  // the quantile of response times, in seconds
 	Good     string `json:"good,omitempty"`     // the fraction of requests within the target, 0 to 1
@@ -217,7 +217,7 @@ func (s *Spec) validatePreset(f *faults, p *preset) {
 	}
 }
 
-// Validate returns every fault of a Prometheus that is none of a workload's, or nil.
+// Validate returns every fault of a Prometheus that does not belong to a workload, or nil.
 func (p *Prometheus) Validate() error {
 	var f faults
 	p.validate(&f, "")

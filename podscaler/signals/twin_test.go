@@ -109,7 +109,7 @@ func podsCase(t *testing.T, chance *rand.Rand, i int) twinCase {
 			if le != "" {
 				stored[key].Labels["le"] = le
 			}
-			if now != noon { // a counter begins at 0, which Prometheus has to be told
+			if now != noon { // a counter begins at 0, which Prometheus does not assume
 				stored[key].Samples = append(stored[key].Samples, [2]float64{float64(now.Add(-time.Second).UnixMilli()), 0})
 			}
 		}

@@ -186,7 +186,7 @@ func eachItem(d *json.Decoder, do func(*podMetrics)) error {
 func decodeItems(d *json.Decoder, do func(*podMetrics)) error {
 	begin, err := d.Token()
 	switch {
-	case err != nil || begin == nil: // null is none
+	case err != nil || begin == nil: // null is not an error
 		return err
 	case begin != json.Delim('['):
 		return fmt.Errorf("items must be a list, was %v", begin)
@@ -210,7 +210,7 @@ func expect(d *json.Decoder, want json.Delim) error {
 	return err
 }
 
-// refusal tells what the API server says, which is a Status where it is the one that answers.
+// refusal is what the API server says, which is a Status where it is the one that answers.
 func refusal(resp *http.Response, body io.Reader) error {
 	var status metav1.Status
 	if err := json.NewDecoder(io.LimitReader(body, 1<<16)).Decode(&status); err == nil && status.Message != "" {

@@ -108,8 +108,8 @@ const (
 	wildClock = 5 * time.Minute
 )
 
-// examineClock compares a host's clock with ours. How old a machine is, and whether a certificate
-// holds, is told by both.
+// examineClock compares a host's clock with ours. Both decide how old a machine is, and whether a
+// certificate holds.
 func (e *examination) examineClock(host string) {
 	asked := e.now()
 	at, err := e.client.HostTime(e.ctx, host)
@@ -118,12 +118,12 @@ func (e *examination) examineClock(host string) {
 		return
 	}
 	off := at.Sub(asked.Add(e.now().Sub(asked) / 2)).Round(time.Second)
-	mend := []string{"chronyc tracking (on " + host + ", and here)"}
+	fix := []string{"chronyc tracking (on " + host + ", and here)"}
 	switch {
 	case off.Abs() > wildClock:
-		e.add(Fail, "cluster.clock", host, mend, "the clock of %s differs by %s from the one here", host, pricing.Short(off.Abs()))
+		e.add(Fail, "cluster.clock", host, fix, "the clock of %s differs by %s from the one here", host, pricing.Short(off.Abs()))
 	case off.Abs() > slowClock:
-		e.add(Warn, "cluster.clock", host, mend, "the clock of %s differs by %s from the one here", host, pricing.Short(off.Abs()))
+		e.add(Warn, "cluster.clock", host, fix, "the clock of %s differs by %s from the one here", host, pricing.Short(off.Abs()))
 	default:
 		e.ok("cluster.clock", host, "the clock of %s is right", host)
 	}

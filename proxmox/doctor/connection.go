@@ -81,20 +81,20 @@ func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Erro
 	if others {
 		owner, _ = e.client.CertificateOwner(e.ctx, shown) // without it the host itself is asked
 	}
-	var mend []string
+	var fix []string
 	if owner == "" {
-		mend = append(mend, "pvenode cert info (on the host itself: what it shows there must be "+shown+")")
+		fix = append(fix, "pvenode cert info (on the host itself: what it shows there must be "+shown+")")
 	}
 	if e.site.CAFile != "" {
-		mend = append(mend, "caFile: a copy of /etc/pve/pve-root-ca.pem, or of the authority that signed the host's certificate")
+		fix = append(fix, "caFile: a copy of /etc/pve/pve-root-ca.pem, or of the authority that signed the host's certificate")
 	} else {
-		mend = append(mend, "fingerprints: ["+strings.Join(quoteAll(slices.Concat(e.site.Fingerprints, e.prints)), ", ")+"]")
+		fix = append(fix, "fingerprints: ["+strings.Join(quoteAll(slices.Concat(e.site.Fingerprints, e.prints)), ", ")+"]")
 	}
 	says := ""
 	if owner != "" {
 		says = "; the cluster itself says that this is the certificate of " + owner
 	}
-	e.add(Fail, "connection.certificate", endpoint, mend, "%s is not trusted: it shows the fingerprint %s%s", endpoint, shown, says)
+	e.add(Fail, "connection.certificate", endpoint, fix, "%s is not trusted: it shows the fingerprint %s%s", endpoint, shown, says)
 }
 
 // renewed is how long before its end a certificate may be renewed.

@@ -215,8 +215,8 @@ func (r *report) open(group string) {
 	}
 }
 
-func (r *report) add(s Status, id, subject string, mend []string, format string, args ...any) {
-	r.found.Checks = append(r.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: mend})
+func (r *report) add(s Status, id, subject string, fix []string, format string, args ...any) {
+	r.found.Checks = append(r.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: fix})
 }
 
 func (r *report) ok(id, subject, format string, args ...any) {
@@ -227,7 +227,7 @@ func (r *report) skip(id, subject, format string, args ...any) {
 	r.add(Skipped, id, subject, nil, format, args...)
 }
 
-// failed tells of a question that was not answered. One that the token may not ask is told among
+// failed reports a question that was not answered. One that the token may not ask is reported among
 // the rights.
 func (r *report) failed(id, subject string, err error) {
 	var known *pveapi.Error

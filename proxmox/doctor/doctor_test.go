@@ -145,7 +145,7 @@ func (k *clinic) complaints(d *doctor.Diagnosis, statuses ...doctor.Status) stri
 }
 
 // fix runs what fixes the complaints, as far as it is pveum and pvesh.
-func (k *clinic) mend(d *doctor.Diagnosis) {
+func (k *clinic) fix(d *doctor.Diagnosis) {
 	k.t.Helper()
 	for _, c := range d.Checks {
 		for _, m := range c.Mend {
@@ -178,7 +178,7 @@ type disease struct {
 	cluster func(c *pvesim.Config) // before it is made
 	infect  func(k *clinic)        // after it was set up
 	healed  bool                   // whether running the commands that fix it leaves nothing
-	says    []string               // what must be among the complaints, whatever else is
+	says    []string               // what must be among the complaints
 }
 
 const wrongPrint = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF"
@@ -202,7 +202,7 @@ var diseases = []disease{
 	{name: "another role names VM.Monitor", infect: func(k *clinic) { k.c.AddRole("Terraform", "VM.Monitor", "VM.Audit") }},
 	{name: "all fingerprints are wrong", infect: func(k *clinic) { k.site.Fingerprints = []string{wrongPrint} }},
 	{name: "a token is another's", infect: func(k *clinic) { k.token = "plimsoll@pve!main=00000000-0000-0000-0000-000000000000" }},
-	{name: "nobody answers", infect: func(k *clinic) { k.site.Endpoints = []string{"https://127.0.0.1:1"} }},
+	{name: "no endpoint answers", infect: func(k *clinic) { k.site.Endpoints = []string{"https://127.0.0.1:1"} }},
 	{name: "one endpoint does not answer", infect: func(k *clinic) { k.site.Endpoints[0] = "https://127.0.0.1:1" }},
 	{name: "anybody is trusted", infect: func(k *clinic) { k.site.Insecure, k.site.Fingerprints = true, nil }},
 	{name: "the token file is open", infect: func(k *clinic) {
@@ -248,7 +248,7 @@ var diseases = []disease{
 	}},
 
 	// Templates.
-	{name: "a template is none", infect: func(k *clinic) {
+	{name: "a VM is not a template", infect: func(k *clinic) {
 		k.run("pvesh create /nodes/pve1/qemu --vmid 9001 --name raw --pool k8s")
 		k.site.Pools[0].Template.VMID = 9001
 	}},
@@ -390,7 +390,7 @@ func readComplaints(t *testing.T) map[string]string {
 
 func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 	wanted := readComplaints(t)
-	said := "What the doctor says of everything that the tests make wrong: all that is not well, and below it what mends it.\n"
+	said := "What the doctor says of everything that the tests make wrong: all that is not well, and below it what fixes it.\n"
 	for _, d := range diseases {
 		t.Run(d.name, func(t *testing.T) {
 			k := newClinic(t, func(c *pvesim.Config) {
@@ -431,10 +431,10 @@ func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 // missed at first. Then nothing must be wrong.
 func (k *clinic) heal(found *doctor.Diagnosis) {
 	k.t.Helper()
-	k.mend(found)
-	k.mend(k.examine())
+	k.fix(found)
+	k.fix(k.examine())
 	if left := k.complaints(k.examine(), doctor.Warn, doctor.Fail, doctor.Skipped); left != "" {
-		k.t.Errorf("what mends it does not:\n%s", left)
+		k.t.Errorf("what fixes it does not:\n%s", left)
 	}
 }
 

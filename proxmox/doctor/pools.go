@@ -73,7 +73,7 @@ func (e *poolsExam) examineResourcePool(p *settings.Pool) {
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
 func (e *poolsExam) examineVMIDs(i int, p *settings.Pool) {
 	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.KeyOf(i)+".vmids"
-	if !e.seesMachines(p) { // ours would be told from strangers by nothing
+	if !e.seesMachines(p) { // nothing would distinguish ours from others' machines
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
 		return
 	}
@@ -171,7 +171,7 @@ func (e *poolsExam) examineMachines() {
 		if e.locked(o.VMID) || o.Kind == pve.UnseenMachine {
 			continue // it may be in the making; of VMIDs that are taken the pools report
 		}
-		e.add(Warn, "machines."+orphanIDs[o.Kind], o.Name, orphanMends(o), "%s is left over: %s", o.Name, o.Text)
+		e.add(Warn, "machines."+orphanIDs[o.Kind], o.Name, orphanFixes(o), "%s is left over: %s", o.Name, o.Text)
 	}
 	for _, what := range left.Unknown {
 		if what != "nodes" { // Kubernetes is not asked
@@ -209,8 +209,8 @@ var orphanIDs = map[pve.OrphanKind]string{
 	pve.IntentWithout: "intent", pve.UnprovedMachine: "unproved",
 }
 
-// orphanMends are what a person can do about what is left over.
-func orphanMends(o pve.Orphan) []string {
+// orphanFixes are what a person can do about what is left over.
+func orphanFixes(o pve.Orphan) []string {
 	on := ""
 	if o.Host != "" {
 		on = " (on " + o.Host + ")"

@@ -40,7 +40,8 @@ func (e *rightsExam) examineRights() {
 	e.examineTags()
 }
 
-// isAbsent reports whether a need is about a template that is not there, which is told among them.
+// isAbsent reports whether a need is about a template that is not there, which the templates' check
+// reports.
 func (v *inventory) isAbsent(n Need) bool {
 	for id, t := range v.templates {
 		if t.absent && n.Path == fmt.Sprintf("/vms/%d", id) {
@@ -50,8 +51,8 @@ func (v *inventory) isAbsent(n Need) bool {
 	return false
 }
 
-// permissions asks what the token may do. The server leaves out of its list where nothing is
-// allowed, whatever is allowed above; so what seems to be handed down to a path is asked again.
+// permissions asks what the token may do. The server does not list paths where nothing is allowed,
+// even below one where much is; so what seems to be handed down to a path is asked again.
 func (e *rightsExam) permissions() (pveapi.Permissions, error) {
 	all, err := e.client.Permissions(e.ctx)
 	if err != nil {

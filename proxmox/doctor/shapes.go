@@ -13,8 +13,8 @@ import (
 )
 
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts
-// that one fits at least. Hosts that lack something else count, so that all that is wrong is told
-// at once; what the pools' own machines take does not, for they come and go.
+// that one fits at least. Hosts that lack something else count, so that all that is wrong is
+// reported at once; what the pools' own machines take does not, for they come and go.
 func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
@@ -58,11 +58,11 @@ func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placeme
 	switch {
 	case len(empty) == 0:
 		all := hardware(p, &largest)
-		mend := fmt.Sprintf("%s.shapes[%d]: no more than a host has", key, j)
+		fix := fmt.Sprintf("%s.shapes[%d]: no more than a host has", key, j)
 		if p.Placement.MemoryReserve > 0 {
-			mend += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, placement.Size(p.Placement.MemoryReserve))
+			fix += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, placement.Size(p.Placement.MemoryReserve))
 		}
-		e.add(Fail, "pools.shapes", subject, []string{mend},
+		e.add(Fail, "pools.shapes", subject, []string{fix},
 			"%s fits no host, however empty: %s has %d processors and %s, of which machines may have %s and %s", takes,
 			largest.Name, largest.CPUs, placement.Size(largest.Memory), all.CPU.Cores(), placement.Size(all.Memory))
 	case len(now) == 0:

@@ -174,8 +174,8 @@ func (e *storageExam) examineStore(p *place) (pveapi.StorageStatus, bool) {
 	}
 	s, there := e.store(p.host, p.storage)
 	what := map[string]string{"images": "disks", "iso": "first-boot discs"}[p.content]
-	fault := func(id, mend, format string, args ...any) {
-		e.add(e.block(p.host, p.pools...), id, subject, []string{mend}, format, args...)
+	fault := func(id, fix, format string, args ...any) {
+		e.add(e.block(p.host, p.pools...), id, subject, []string{fix}, format, args...)
 	}
 	switch {
 	case !there && e.nowhere(p.storage):
@@ -266,16 +266,16 @@ func (e *storageExam) examineRoom(p *place, s pveapi.StorageStatus) {
 		all.made, all.grown = all.made+r.made, all.grown+r.grown
 	}
 	free := pricing.Bytes(s.Avail)
-	mend := []string{"make room on " + subject + ", or name another storage: pvesm status"}
+	fix := []string{"make room on " + subject + ", or name another storage: pvesm status"}
 	switch {
 	case free == 0:
-		e.add(Fail, "storage.room", subject, mend, "%s is full", subject)
+		e.add(Fail, "storage.room", subject, fix, "%s is full", subject)
 	case free < all.made+p.reserve:
-		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, placement.Size(free), placement.Size(all.made), placement.Size(p.reserve))
+		e.add(Fail, "storage.room", subject, fix, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, placement.Size(free), placement.Size(all.made), placement.Size(p.reserve))
 	case free < all.grown+p.reserve:
-		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, placement.Size(free), placement.Size(all.grown))
+		e.add(Warn, "storage.room", subject, fix, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, placement.Size(free), placement.Size(all.grown))
 	case float64(s.Used) > nearlyFull*float64(s.Total):
-		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, placement.Size(free))
+		e.add(Warn, "storage.room", subject, fix, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, placement.Size(free))
 	default:
 		e.ok("storage.room", subject, "%s has %s free", subject, placement.Size(free))
 	}

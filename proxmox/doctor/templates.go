@@ -162,9 +162,9 @@ func (e *examination) examineReach(i int, p *settings.Pool) {
 			e.unsure[p.Name] = e.unsure[p.Name] || t.err != nil
 			continue
 		}
-		if why, mend := e.unreached(i, p, host); why != "" {
+		if why, fix := e.unreached(i, p, host); why != "" {
 			e.block(host, p.Name)
-			e.add(Warn, "templates.reach", host+" for pool "+p.Name, mend, "%s can never carry machines of pool %s: %s", host, p.Name, why)
+			e.add(Warn, "templates.reach", host+" for pool "+p.Name, fix, "%s can never carry machines of pool %s: %s", host, p.Name, why)
 			continue
 		}
 		reached = append(reached, host)
@@ -184,7 +184,7 @@ func (e *examination) placed(p *settings.Pool) []string {
 }
 
 // unreached says why a machine cannot be cloned to a host, and what fixes it.
-func (e *examination) unreached(i int, p *settings.Pool, host string) (why string, mend []string) {
+func (e *examination) unreached(i int, p *settings.Pool, host string) (why string, fix []string) {
 	id := p.Template.On(host)
 	if id == 0 {
 		return "template.byHost has no template for it", []string{fmt.Sprintf("%s.template.byHost.%s: the VMID of a template there", e.site.KeyOf(i), host)}

@@ -243,7 +243,7 @@ func drawFiles(t *rapid.T) Files {
 	).Draw(t, "files")
 }
 
-// Whatever is put on a disc is read back from it.
+// Any files that are put on a disc are read back from it.
 func TestLawDiscsGiveBackWhatTheyHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := drawFiles(t)

@@ -18,7 +18,7 @@ type NIC struct {
 	IPv4     string `json:"ipv4"`
 	Gateway4 string `json:"gateway4,omitempty"`
 	// IPv6 is "dhcp", "auto", which is by router advertisements, "none" or an address with its
-	// prefix length; empty is none.
+	// prefix length; empty means "none".
 	IPv6     string   `json:"ipv6,omitempty"`
 	Gateway6 string   `json:"gateway6,omitempty"`
 	DNS      []string `json:"dns,omitempty"`    // servers, by address
@@ -144,7 +144,7 @@ func broadcast(p netip.Prefix) netip.Addr {
 }
 
 // gateway checks a gateway against the address on whose network it must be. An IPv6 router may
-// also be told by its address on the link.
+// also be given by its address on the link.
 func (f *faults) gateway(path, gateway, key, way string) {
 	if gateway == "" {
 		return
@@ -154,7 +154,7 @@ func (f *faults) gateway(path, gateway, key, way string) {
 	}
 	own, err := netip.ParsePrefix(way)
 	if err != nil {
-		return // told of the address already
+		return // reported with the address already
 	}
 	a, err := netip.ParseAddr(gateway)
 	kept := err == nil && a.Zone() == "" && a != own.Addr() &&

@@ -103,8 +103,8 @@ func TestNativeKeysAreProxmoxOwn(t *testing.T) {
 	}
 }
 
-// Whatever a comment says, the keys are of the letters that Proxmox VE takes, and decoded they
-// are what they were.
+// For any comments, the keys are of the letters that Proxmox VE takes, and decoded they are what
+// they were.
 func TestLawSSHKeysSurviveProxmox(t *testing.T) {
 	takes := regexp.MustCompile(`^[-%a-zA-Z0-9_.!~*'()]*$`)
 	rapid.Check(t, func(t *rapid.T) {

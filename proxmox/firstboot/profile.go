@@ -1,8 +1,8 @@
-// Package firstboot says what a machine is told at its first boot, and makes the disc that
-// tells it.
+// Package firstboot makes the configuration that a machine reads at its first boot, and the disc
+// that carries it.
 //
 // A Profile is how the machines of a pool join their cluster: as agents of RKE2 or k3s, as
-// workers of Talos, or by a text of the operator's own. UserData makes of it, for one machine,
+// workers of Talos, or by a text of the administrator's own. UserData makes of it, for one machine,
 // the files of cloud-init's NoCloud source; Disc puts them onto an ISO image. Machines whose
 // template joins by itself need no disc; Native gives the keys that Proxmox VE's own cloud-init
 // drive is made from.
@@ -195,8 +195,8 @@ func (p *Profile) userData(m *Machine, id string) (string, error) {
 	return p.render(m, id)
 }
 
-// metaData names the machine. The name is never used again, so it also tells cloud-init that
-// what it did for the template does not count.
+// metaData names the machine. The name is never used again, so cloud-init also sees that what it
+// did for the template does not count.
 func (p *Profile) metaData(m *Machine, id string) string {
 	doc := mapping{{"instance-id", m.Name}, {"local-hostname", m.Name}}
 	if p.Kind == Talos {

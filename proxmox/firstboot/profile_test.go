@@ -164,7 +164,7 @@ func TestOperatorsPartsGoBesideTheProfiles(t *testing.T) {
 	}
 }
 
-// cloud-init takes whatever has this header in its first bytes for a message of parts.
+// cloud-init takes any text with this header in its first bytes for a message of parts.
 func TestUserDataThatLooksLikeAMessageIsWrapped(t *testing.T) {
 	p := rke2()
 	p.SSHKeys = []string{publicKey + " Mime-Version: 1.0"}
@@ -203,18 +203,18 @@ func readParts(t *testing.T, data []byte) []part {
 func TestMachinesAreSharedOutAmongServers(t *testing.T) {
 	p := rke2()
 	p.Servers = []string{"a.lab", "b.lab", "c.lab"}
-	told := map[string]int{}
+	given := map[string]int{}
 	for i := range 300 {
 		name := fmt.Sprintf("web-%d", i)
 		first := p.server(name)
 		if again := p.server(name); again != first {
-			t.Fatalf("%s is told %s, and then %s", name, first, again)
+			t.Fatalf("%s is given %s, and then %s", name, first, again)
 		}
-		told[first]++
+		given[first]++
 	}
 	for _, s := range []string{"https://a.lab:9345", "https://b.lab:9345", "https://c.lab:9345"} {
-		if told[s] < 60 {
-			t.Errorf("%s is told to %d machines of 300", s, told[s])
+		if given[s] < 60 {
+			t.Errorf("%s is given to %d machines of 300", s, given[s])
 		}
 	}
 }
@@ -249,8 +249,8 @@ func TestFilesOfAProfileAreRead(t *testing.T) {
 	}
 }
 
-// A configuration can be looked at before its files are there; a machine cannot be told them.
-func TestFilesAreReadBeforeTheyAreTold(t *testing.T) {
+// A configuration can be looked at before its files are there; no disc can be made without them.
+func TestFilesAreReadBeforeTheyAreUsed(t *testing.T) {
 	agent, worker := rke2(), talos()
 	agent.Token, agent.TokenFile, agent.RegistriesFile, agent.CloudConfigFile = "", "/t", "/r", "/c"
 	worker.UserDataTemplate, worker.UserDataFile = "", "/u"

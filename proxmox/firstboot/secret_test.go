@@ -38,7 +38,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 	shown = append(shown, string(encoded), fmt.Sprint(p), p.Token.String())
 
-	// In errors, whatever is wrong and wherever the secret is.
+	// In errors of any cause, and wherever the secret is.
 	for _, bad := range []func(*Profile){
 		func(p *Profile) { p.Token += "\n" },
 		func(p *Profile) { p.Registries += "\xff" },

@@ -15,7 +15,7 @@ type (
 	}
 	list []any
 	row  []string // a list on one line, such as a command
-	text string   // a text of lines, written as they stand where that is safe
+	text string   // a text of lines, written unquoted where that is safe
 )
 
 // add appends an entry.
@@ -39,8 +39,8 @@ func document(m mapping) string {
 	return b.String()
 }
 
-// writeMapping writes the entries, the first one at the place where the builder stands and the
-// others at the indent.
+// writeMapping writes the entries, the first one at the end of the builder and the others at the
+// indent.
 func writeMapping(b *strings.Builder, m mapping, indent string) {
 	for i, e := range m {
 		if i > 0 {

@@ -14,7 +14,7 @@ const (
 	CodeHostUnknown       = "HostUnknown"       // the cluster has no such host
 	CodeHostOffline       = "HostOffline"       // the host is away
 	CodeHostInMaintenance = "HostInMaintenance" // the host takes nothing new
-	CodeHostNotInPool     = "HostNotInPool"     // the host is none of the pool's
+	CodeHostNotInPool     = "HostNotInPool"     // the pool does not list the host
 	CodeHostAtLimit       = "HostAtLimit"       // the host has as many of the pool's machines as it may
 	CodeTemplateMissing   = "TemplateMissing"   // there is no template that could be cloned to the host
 	CodeTemplateUnread    = "TemplateUnread"    // the template has not been looked for yet, as is so of a pool that is new

@@ -40,7 +40,7 @@ type Machine struct {
 // promise is what others' machines on a host are configured with.
 type promise struct{ all, running pricing.Resources }
 
-// Place chooses the host for a machine, or says of every host why it is none.
+// Place chooses the host for a machine, or says why no host takes it.
 func (g *Ground) Place(p *Pool, s pricing.Shape) (string, []nodescaler.Reason) {
 	var best *candidate
 	var why []nodescaler.Reason
@@ -103,7 +103,7 @@ func (g *Ground) Refuses(p *Pool, s pricing.Shape, host string) *nodescaler.Reas
 	return g.NoRoom(p, s, g.Host(host))
 }
 
-// unfit says why a host takes no machine of the shape whatever room it has, or nil.
+// unfit says why a host takes no machine of the shape even with room for it, or nil.
 func (g *Ground) unfit(p *Pool, s pricing.Shape, host string) *nodescaler.Reason {
 	h := g.Host(host)
 	if r := g.closed(p, h, host); r != nil {
@@ -117,7 +117,7 @@ func (g *Ground) unfit(p *Pool, s pricing.Shape, host string) *nodescaler.Reason
 	return nil
 }
 
-// closed says why a host takes no machine of the pool whatever its size.
+// closed says why a host takes no machine of the pool of any size.
 func (g *Ground) closed(p *Pool, h *Host, name string) *nodescaler.Reason {
 	switch {
 	case h == nil:

@@ -7,9 +7,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// toldElsewhere are reasons that need not be told again for each pool: the hosts say them, or the
-// pools in the loop's words, or they are over in a moment.
-var toldElsewhere = []string{CodeHostUnknown, CodeHostNotInPool, CodeHostOffline, CodeHostInMaintenance, CodeTemplateUnread}
+// saidElsewhere are reasons that need no mention for each pool: the hosts say them, or the pools in
+// the loop's words, or they are over in a moment.
+var saidElsewhere = []string{CodeHostUnknown, CodeHostNotInPool, CodeHostOffline, CodeHostInMaintenance, CodeTemplateUnread}
 
 // Refusals are those of a pool. Where no host makes any of its machines, for want of more than
 // room, it refuses all.
@@ -19,7 +19,7 @@ func (g *Ground) Refusals(p *Pool, shapes []pricing.Shape) (all []nodescaler.Ref
 		for _, s := range shapes {
 			r := g.unfit(p, s, g.Hosts[i].Name)
 			works = works || r == nil || Scarce(r.Code)
-			if r != nil && !slices.Contains(toldElsewhere, r.Code) {
+			if r != nil && !slices.Contains(saidElsewhere, r.Code) {
 				all = append(all, nodescaler.RefusedOrder{Shape: s, Host: g.Hosts[i].Name, Why: *r})
 			}
 		}

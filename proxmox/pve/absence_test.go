@@ -156,7 +156,7 @@ func TestAHostThatComesBackHasNotLeft(t *testing.T) {
 		d.left = false
 		w.run(time.Minute)
 	}
-	w.sim.Advance(24 * time.Hour) // nobody looked
+	w.sim.Advance(24 * time.Hour) // without a look
 	d.left = true
 	w.run(time.Minute)
 	if w.phase(n) != nodescaler.Joined || w.told(pvecode.Vanished) {

@@ -115,7 +115,7 @@ func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 	defer ad.records.unlock()
 	delete(ad.ownership.fresh, w.i.VMID)
 	if ad.roster.machines[w.i.Order] != nil || v != provedReady && v != provedCloned {
-		ad.ownership.others[w.i.VMID] = looks // told by Orphans
+		ad.ownership.others[w.i.VMID] = looks // Orphans reports it
 		return
 	}
 	m := &tracked{Intent: w.i}

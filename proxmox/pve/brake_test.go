@@ -35,8 +35,8 @@ func TestHowManyMayGoUndrained(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, and whatever the clock does: of a pool never more go undrained in an hour
-// than the brake lets, unless a person resumed it in between.
+// For any requests and any clock: of a pool never more go undrained in an hour than the brake lets,
+// unless a person resumed it in between.
 func TestNoHourTakesMoreThanTheBrakeLets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s steady

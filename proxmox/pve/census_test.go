@@ -94,8 +94,8 @@ func (s modelState) after(i, n, most int, created [modelMost]int) (next []modelS
 }
 
 // Every interleaving of two and three processes that each make a machine, whoever's clock is ahead
-// and whoever dies when: no more machines run than may. While nobody dies, as many run in the end
-// as may, and none waits for ever.
+// and whoever dies when: no more machines run than may. While no process dies, as many run in the
+// end as may, and none waits for ever.
 func TestEveryInterleavingOfStartsKeepsTheMaximum(t *testing.T) {
 	orders := [][modelMost]int{{0, 1, 2}, {2, 1, 0}, {1, 1, 1}, {1, 2, 0}}
 	for n := 2; n <= modelMost; n++ {
@@ -145,7 +145,7 @@ func explore(t *testing.T, n, most int, created [modelMost]int, mortal bool) {
 	}
 }
 
-// alwaysEnds holds that from every state the end can be reached: nobody waits for what never comes.
+// alwaysEnds holds that from every state the end can be reached: no process waits for ever.
 func alwaysEnds(t *testing.T, all map[modelState]bool, n, most int, created [modelMost]int) {
 	t.Helper()
 	before := map[modelState][]modelState{}

@@ -115,7 +115,7 @@ func (w clearing) doProbe(ctx context.Context) {
 			// There is nothing left to destroy; whoever gives the machine back is done at once.
 			m.Held, m.hidden, m.conf = nil, false, nil
 			m.Step, m.Since = intents.StepOrdered, w.now
-			w.records.say(m, reason(pvecode.Vanished, "somebody removed it"), "")
+			w.records.say(m, reason(pvecode.Vanished, "another client removed it"), "")
 			w.records.fail(m, reason(pvecode.Vanished, "VM %d was removed by another client", m.VMID), "")
 		}
 	})

@@ -44,7 +44,7 @@ func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) 
 	w.until("another has joined", 5*time.Minute, func() bool { return w.phase(another) == nodescaler.Joined })
 }
 
-// A task may end, well or badly, while nobody says how its machine is to be gone on with.
+// A task may end, well or badly, before it is decided how its machine goes on.
 func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
 	race.Skip(t)
 	for _, fault := range []string{"", "fail clone times=1", "fail clone text=\"unable to create VM 1000: config file already exists\" times=1", "fail start times=1"} {
@@ -75,7 +75,7 @@ func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
 }
 
 // A pool that is new takes an order as soon as its template was looked for, which is at once and
-// told.
+// reported.
 func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	pools := w.cfg.Pools
@@ -228,7 +228,7 @@ func homes(t *testing.T) *world {
 	return w
 }
 
-// What a machine was made in tells it, and not what the next one is made in.
+// What a machine was made in identifies it, not what the next one is made in.
 func TestMachinesOutliveAChangeOfRangeAndPool(t *testing.T) {
 	for name, change := range changedHomes {
 		t.Run(name, func(t *testing.T) {
@@ -309,8 +309,8 @@ func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
 	}
 }
 
-// Whether a machine is still in a former resource pool cannot be told while that cannot be read:
-// nobody took it out.
+// While a former resource pool cannot be read, it is unknown whether a machine is still in it: it
+// is not taken to be out.
 func TestAMachineInAFormerResourcePoolIsWaitedForWhileThatCannotBeRead(t *testing.T) {
 	w := homes(t)
 	n := w.join("pve1")[0]
@@ -326,7 +326,7 @@ func TestAMachineInAFormerResourcePoolIsWaitedForWhileThatCannotBeRead(t *testin
 	w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
 }
 
-// A machine may be hidden when its pool is taken away; nobody says any more where it may be.
+// A machine may be hidden when its pool is taken away; then no setting says where it may be.
 func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 	w := homes(t)
 	n := w.join("pve1")[0]

@@ -35,9 +35,9 @@ import (
 //
 //	→ shut down → stopped → destroyed → gone → forgotten, when its VMID has cooled down
 //
-// Four rules keep everybody from harm. What is about to be done is written down first, so that who
+// Four rules prevent harm. What is about to be done is written down first, so that a process that
 // starts again after a crash knows what may have been done, and looks. What may have been done is
-// only asked for again in a way that cannot do it twice: a clone to the same VMID. Whatever changes
+// only asked for again in a way that cannot do it twice: a clone to the same VMID. Every change of
 // a machine follows immediately on the proof that it is ours, and what is not proved is put into
 // quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host
 // is online or has left the cluster for good, and there is a majority to say so.
@@ -244,8 +244,8 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 	return nil
 }
 
-// List returns the hosts and the machines as they were at the last look. While there is none, or it
-// is too old, it is an error: what is not known is not empty. It does not wait for
+// List returns the hosts and the machines as they were at the last look. Without a look, or with
+// one that is too old, it returns an error: what is not known is not empty. It does not wait for
 // intents that are being written.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	defer f.mu.read()()

@@ -17,7 +17,7 @@ type hanging struct {
 	intents.Store
 	mu    sync.Mutex
 	until chan struct{} // nil hangs nothing
-	hangs chan struct{} // told when something hangs
+	hangs chan struct{} // receives when something hangs
 }
 
 func (h *hanging) wait() {
@@ -57,7 +57,7 @@ func (h *hanging) hang() (release func()) {
 	})
 }
 
-// What is known is told while intents cannot be written, whoever writes them.
+// What is known is listed while intents cannot be written, by any writer.
 func TestListWaitsForNoWrite(t *testing.T) {
 	for name, change := range map[string]func(w *world, joined string){
 		"a tick":   func(w *world, _ string) { _ = w.fleet.Tick(context.Background()) },

@@ -39,7 +39,7 @@ func TestProviderIDOutlivesAChangeOfConfiguration(t *testing.T) {
 	}
 }
 
-// Somebody who was told of an id must not wait for it when its VMID has become a stranger's.
+// A client that has an id must not wait for it when its VMID has become a stranger's.
 func TestLostIDIsToldUntilTheMachineHasJoined(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
 	w.inject("steal id nth=1")
@@ -54,7 +54,7 @@ func TestLostIDIsToldUntilTheMachineHasJoined(t *testing.T) {
 	if diff := cmp.Diff([]string{planned}, m.LostIDs); diff != "" {
 		t.Errorf("lost ids: -want +got:\n%s", diff)
 	}
-	w.begin() // what was told once is told after a restart
+	w.begin() // what was listed once is listed after a restart
 	w.run(time.Second)
 	if diff := cmp.Diff([]string{planned}, w.machine(name).LostIDs); diff != "" {
 		t.Errorf("lost ids after a restart: -want +got:\n%s", diff)

@@ -478,7 +478,7 @@ func TestClockThatLeapsKillsNothingAndFreezesNothing(t *testing.T) {
 	}
 }
 
-// An hour that the clock leapt over is none in which the brake forgets.
+// The brake does not forget in an hour that the clock leapt over.
 func TestLeapOfTheClockDoesNotReleaseTheBrake(t *testing.T) {
 	w, names := seeing(t, 10)
 	w.emptied = func(string) bool { return true }

@@ -128,7 +128,7 @@ type keeping string
 const (
 	asSpare   keeping = "as a spare"
 	asNode    keeping = "as a node"
-	asMayBe   keeping = "as either" // the process died while it was told
+	asMayBe   keeping = "as either" // the process died while it was decided
 	unchanged keeping = ""
 )
 
@@ -212,7 +212,7 @@ func (d dyingFile) Replace(data []byte) error {
 
 var machinePath = regexp.MustCompile(`^/api2/json/nodes/[^/]+/qemu/(\d+)(/.*)?$`)
 
-// watch looks at every call before it is made: whom it would change.
+// watch looks at every call before it is made: which machine it would change.
 func (l *life) watch(req *http.Request) {
 	l.calls++
 	if l.tell {
@@ -245,7 +245,7 @@ func (l *life) watch(req *http.Request) {
 }
 
 // guarded reports whether a change carries the digest of the configuration that it is meant for:
-// the server refuses it when somebody has changed that meanwhile.
+// the server refuses it when another client has changed that meanwhile.
 func (l *life) guarded(req *http.Request) bool {
 	return bytes.Contains(l.body(req), []byte(`"digest":"`))
 }
@@ -281,7 +281,7 @@ func (l *life) mine(v pvesim.VMState) bool {
 func (l *life) counted() {
 	n := 0
 	for _, v := range l.sim.Inventory().VMs {
-		// What somebody took over is somebody's, and what is left of a clone whose intent was lost
+		// What a person took over is theirs, and what is left of a clone whose intent was lost
 		// cannot be seen.
 		name := l.made[v.ID]
 		if l.mine(v) && !l.meddled[name] && (v.Config["lock"] != "clone" || l.accepted[name].After(l.lost)) {
@@ -557,9 +557,9 @@ func (l *life) keepOne() {
 	}
 }
 
-// spared reports whether a machine may be a spare in the end: one that was told to be, or that was
-// told to be none and could not be started for a fault. One that was is stopped, and one that is
-// not runs.
+// spared reports whether a machine may be a spare in the end: one that was ordered to be, or that
+// was called back and could not be started for a fault. A machine that was a spare is stopped, and
+// one that is a spare does not run.
 func (l *life) spared(m *nodescaler.Machine) bool {
 	if m.Phase != nodescaler.Spare {
 		return false
@@ -747,7 +747,7 @@ func (l *life) end() {
 	l.checkStrangers()
 }
 
-// unseen reports whether a VMID is told to be taken by what cannot be seen.
+// unseen reports whether a VMID is reported to be taken by what cannot be seen.
 func (l *life) unseen(id int) bool {
 	r, err := l.fleet.Orphans(context.Background())
 	return err == nil && slices.ContainsFunc(r.Orphans, func(o Orphan) bool { return o.Kind == UnseenMachine && o.VMID == id })

@@ -61,8 +61,8 @@ func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.V
 	return c, status, v, wrong, err == nil
 }
 
-// unprotect takes away the protection that a clone has from its template, and nobody meant for it.
-// One that was configured has none but what somebody gave it.
+// unprotect takes away the protection that a clone has from its template, which was not meant for
+// it. One that was configured has only what a person gave it.
 func (w leaving) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {

@@ -221,7 +221,7 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	gib := func(n int) pricing.Bytes { return pricing.Bytes(n) * pricing.GiB }
 	want := []nodescaler.Host{
 		{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
-		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true}, // its maintenance is the pool's to tell
+		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true}, // the pool says that it is in maintenance
 		{Host: pricing.Host{Name: "pve3", Room: pricing.Resources{CPU: 60000, Memory: gib(164)}}, Online: true},
 	}
 	if diff := cmp.Diff(want, state.Hosts); diff != "" {
@@ -395,8 +395,8 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	}
 }
 
-// The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever
-// became of the pool since it was uploaded, and of the process.
+// The disc of a machine that was removed by hand holds the join token. It is of no use, and goes
+// even if the pool or the process has changed since it was uploaded.
 func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
 	for name, change := range map[string]func(w *world) []settings.Pool{
 		"deleted": func(*world) []settings.Pool { return nil },
@@ -650,7 +650,7 @@ func TestPoolHealth(t *testing.T) {
 	}
 }
 
-// Whatever a pool is configured with, the server takes every request that is made for it.
+// For any configuration of a pool, the server takes every request that is made for it.
 func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 	schema := published(t)
 	for name, change := range map[string]func(*settings.Pool){

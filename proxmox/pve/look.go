@@ -311,8 +311,8 @@ func (lo *lookout) readTasks(ctx context.Context, seen *placement.Sight) {
 	maps.Copy(lo.view.known, listed)
 }
 
-// tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do
-// not tell.
+// tasksWanted says of which hosts tasks are to be listed, since when, and what remains known of the
+// hosts that do not answer.
 func (lo *lookout) tasksWanted(seen *placement.Sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
 	since, kept = map[string]time.Time{}, map[pveapi.UPID]pveapi.TaskStatus{}
 	lo.mu.Lock()

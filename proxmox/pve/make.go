@@ -313,7 +313,7 @@ func (w making) asked(upid pveapi.UPID, kind intents.TaskKind, err error) {
 		w.follow(upid, kind)
 		return
 	}
-	w.m.conf = nil // whatever may have been done
+	w.m.conf = nil // it may have changed
 	w.makingFailed(err)
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// A machine of ours is told by six things together: its VMID is in the range that its pool had when
-// it was ordered, its name is the one that was planned, it is in the resource pool, it carries the
-// owner's tag, its notes hold the mark with the UID of our cluster, and its system UUID follows
-// from owner and order. A copy or a restored backup has some of them, a machine that somebody took
+// A machine of ours is known by six things together: its VMID is in the range that its pool had
+// when it was ordered, its name is the one that was planned, it is in the resource pool, it carries
+// the owner's tag, its notes hold the mark with the UID of our cluster, and its system UUID follows
+// from owner and order. A copy or a restored backup has some of them, a machine that a person took
 // over lacks some; only with all six is it destroyed.
 
 // stage is how far a machine had come when its notes were written.
@@ -26,7 +26,7 @@ type stage string
 
 const (
 	stageCloned stage = "cloned" // by the clone itself: no tag and no UUID of ours yet
-	stageReady  stage = "ready"  // with everything else that tells a machine
+	stageReady  stage = "ready"  // with everything else that identifies a machine
 )
 
 // mark is the machine-readable line of a machine's notes. It names the VMID, so that a copy of the
@@ -166,7 +166,7 @@ func discPrefix(owner string) string { return "plimsoll-" + strings.ReplaceAll(o
 type facts struct {
 	vmid   int
 	name   string
-	pool   string // resource pool; empty if there is none
+	pool   string // resource pool; empty without one
 	hidden bool   // which pool it is in cannot be seen
 	tags   []string
 	notes  string

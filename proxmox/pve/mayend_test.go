@@ -93,8 +93,8 @@ func TestBrakeChargesAMachineOnce(t *testing.T) {
 	}
 }
 
-// A pool that is held is spoken of once, whatever waits in it; each that waits is kept from then
-// on.
+// A pool that is held is reported once, with any number that wait in it; each that waits is kept
+// from then on.
 func TestBrakeSpeaksOnce(t *testing.T) {
 	w := ender(func(*tracked) {})
 	for _, name := range []string{"18", "19"} {

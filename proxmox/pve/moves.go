@@ -63,7 +63,7 @@ type scene struct {
 	counted     bool // the brake counts it still
 }
 
-// tells reports whether a machine that is not listed can be told to be gone.
+// tells reports whether a machine that is not listed is known to be gone.
 func (s *scene) tells() bool { return s.online || s.deserted }
 
 const (
@@ -98,9 +98,9 @@ func (m *tracked) next(s *scene) move {
 	case m.Task != nil:
 		return m.nextOfTask(s)
 	case s.deserted && m.Step != intents.StepOrdered:
-		return moveProbe // its VMID is free, or somebody has it
+		return moveProbe // its VMID is free, or another machine has it
 	case m.Step == intents.StepOrdered && m.Failed != nil || !s.online:
-		return moveWait // there is nothing, or nobody to ask
+		return moveWait // there is nothing, or no host to ask
 	case m.Held != nil:
 		return m.nextHeld(s)
 	case !m.Returned.IsZero():
@@ -113,7 +113,7 @@ func (m *tracked) next(s *scene) move {
 	return m.nextIn(s)
 }
 
-// rests reports whether nothing is to be tried now, whatever the machine needs.
+// rests reports whether nothing is to be tried now, even if the machine needs it.
 func (m *tracked) rests(s *scene) bool { return m.busy || s.hostSilent || m.rest.After(s.now) }
 
 // nextSpare is the next move of a machine that is to be stopped and kept.
@@ -248,7 +248,7 @@ func (ag *agenda) scene(m *tracked) *scene {
 	if p != nil {
 		s.cooldown, s.disc = time.Duration(p.Cooldown), p.NeedsDisc()
 	} else {
-		s.frozen = true // nobody says any more how its machines are told to be ours
+		s.frozen = true // no setting says any more how to know its machines
 		s.unknown = ag.catalogue.mayBeKnown(m)
 	}
 	if ag.ownership.closed(m) { // it is another cluster's
@@ -289,7 +289,7 @@ func (ag *agenda) turns() *turns {
 		t.left[name], t.unsettled[name] = p.Max-ag.ownership.unknown(p), ag.ownership.unsettled(p) != nil
 	}
 	for _, o := range ag.roster.machines {
-		if o.Step == intents.StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
+		if o.Step == intents.StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: its clone is just being asked for
 			continue
 		}
 		t.left[o.Pool]--
@@ -304,7 +304,7 @@ func (ag *agenda) turns() *turns {
 }
 
 // slot reports whether the clone of an order may begin. Machines that were found meanwhile count,
-// whatever was true when it was taken.
+// even if they were unknown when it was taken.
 func (ag *agenda) slot(t *turns, m *tracked) bool {
 	locks := ag.view.locks(ag.catalogue.pools[m.Pool], m)
 	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= ag.cfg.ClonesPerStorage })

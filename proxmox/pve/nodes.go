@@ -146,7 +146,7 @@ func (ms *members) nodesOfGone(m *tracked) []string {
 	return names
 }
 
-// compareIDs tells when a node has another provider id than was planned, and goes by the node's
+// compareIDs reports when a node has another provider id than was planned, and goes by the node's
 // from then on: it never changes, and whoever looks the machine up has it from there. Only the
 // system UUID proves that the node is the machine's.
 func (ms *members) compareIDs(m *tracked, n Node) {

@@ -21,7 +21,7 @@ type OrphanKind string
 
 // The kinds of orphans.
 const (
-	MachineWithoutNode OrphanKind = "MachineWithoutNode" // a machine that should be a node, and is none
+	MachineWithoutNode OrphanKind = "MachineWithoutNode" // a machine that should be a node, and is not
 	NodeWithoutMachine OrphanKind = "NodeWithoutMachine" // a node whose machine is gone
 	DiscWithoutMachine OrphanKind = "DiscWithoutMachine" // a first-boot disc that is nobody's
 	IntentWithout      OrphanKind = "IntentWithout"      // an intent whose machine is not listed
@@ -33,7 +33,7 @@ const (
 type Orphan struct {
 	Kind OrphanKind `json:"kind"`
 	Name string     `json:"name"` // of the machine, the node, or the disc's volume
-	// Pool is whose it was, if that can be told.
+	// Pool is whose it was, if that is known.
 	Pool string `json:"pool,omitempty"`
 	Host string `json:"host,omitempty"`
 	VMID int    `json:"vmid,omitempty"`
@@ -155,7 +155,7 @@ func (lf *leftovers) late(m *tracked) bool {
 	case lf.ownership.holding(m) != nil:
 		return lf.ownership.holding(m).Code == pvecode.NeverJoined
 	case m.Adopted && m.Joined.IsZero():
-		return true // nobody ordered it, as far as is known
+		return true // it was not ordered, as far as is known
 	case m.Step == intents.StepStarted || m.Failed != nil:
 		return lf.watch.since(m.Since) > time.Duration(p.JoinTimeout)
 	}
@@ -192,7 +192,7 @@ func (lf *leftovers) suspectNodes() []Orphan {
 	for _, name := range slices.Sorted(maps.Keys(lf.members.nodes)) {
 		n := lf.members.nodes[name]
 		if n.Ready {
-			continue // its kubelet reports: it runs somewhere, whatever its name says
+			continue // its kubelet reports: it runs somewhere, under any name
 		}
 		was := gone.Of(n.identity())
 		if len(lf.members.match.ids.Of(n.identity()).Named) > 0 || was.Contradiction != nil {
@@ -213,7 +213,7 @@ func (lf *leftovers) suspectNodes() []Orphan {
 	return all
 }
 
-// vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is none of the pool's. A
+// vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is not of the pool. A
 // VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts
 // its own.
 func vmidOf(p *settings.Pool, n Node) int {
@@ -302,8 +302,8 @@ const maxUnseen = 256
 // only reported, and a range has hundreds of them.
 const freeFor = time.Hour
 
-// unseenMachines asks about the VMIDs of our ranges that nobody is known to have. A clone that was
-// killed half way is in no pool, and a token that may see the pool only does not see it.
+// unseenMachines asks about the VMIDs of our ranges that no machine is known to have. A clone that
+// was killed half way is in no pool, and a token that may see the pool only does not see it.
 func (lf *leftovers) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
 	lf.mu.Lock()
 	var ids []int

@@ -41,7 +41,7 @@ func (c crowd) Observe(ctx context.Context) (loop.ClusterState, error) {
 	return s, err
 }
 
-// silent does not tell what it would refuse.
+// silent does not say what it would refuse.
 type silent struct{ loop.Machines }
 
 func (s silent) List(ctx context.Context) (loop.MachineState, error) {
@@ -102,7 +102,7 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 		pools  func(*world)
 		before func(*world)
 		pods   int
-		told   int // orders that are refused, though what would be refused is told with the hosts
+		told   int // orders that are refused, though what would be refused is listed with the hosts
 		silent int // and where it is not
 	}{
 		{name: "the storage of the roomier host is full", pods: 1, silent: 1,

@@ -205,7 +205,7 @@ func crashAfterClone(t *testing.T) {
 			w.begin()
 		}
 		w.run(time.Second)
-		// Without its intent it is another process's, until nobody has gone on with it for an hour.
+		// Without its intent it is another process's, until none has gone on with it for an hour.
 		w.until("it has joined", map[bool]time.Duration{false: 5 * time.Minute, true: makeWithin + 5*time.Minute}[lost], func() bool { return w.phase(name) == nodescaler.Joined })
 		if n := w.calls("POST", "/clone"); n != 1 || len(w.inRange()) != 1 {
 			t.Errorf("%d clones were asked for and there are %d machines, want one each\n%s", n, len(w.inRange()), w.story())
@@ -880,7 +880,7 @@ func (w *world) strangerLike(name string) int {
 }
 
 // What came before a success is forgotten with it, and not brought up again once the machine that
-// was one is given back: a failure a week makes no row of them.
+// was one is reclaimed: a failure a week makes no row of them.
 func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
 	race.Skip(t)
 	w := servedWorld(t, 2)

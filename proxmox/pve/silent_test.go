@@ -92,7 +92,7 @@ func muted(t *testing.T) (*world, *mute) {
 	return w, m
 }
 
-// Hosts that are online and do not answer keep nobody from seeing and making machines on the
+// Hosts that are online and do not answer keep no process from seeing and making machines on the
 // others. What they were asked for is made when they answer again.
 func TestSilentHostsCostTheOthersNothing(t *testing.T) {
 	race.Skip(t)
@@ -145,8 +145,8 @@ func TestSilentHostsCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-// What a fleet that begins does not learn of a host that is silent it learns later: clones that
-// nobody remembers count towards their pool's limit.
+// What a fleet that begins does not learn of a silent host it learns later: clones without an
+// intent count towards their pool's limit.
 func TestSilentHostIsAskedForItsClonesUntilItTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := muted(t)

@@ -74,7 +74,7 @@ func (w *world) clones() (n int) {
 	return n
 }
 
-// What takes too long is told, and keeps no other client waiting.
+// What takes too long is reported, and keeps no other client waiting.
 func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
 	w, names := endless(t)
 	if n := w.calls("POST", "/clone"); n != 2 {
@@ -121,7 +121,7 @@ func TestMachineWhoseTaskNeverEndsIsGivenBack(t *testing.T) {
 	}
 }
 
-// That a task cannot be ended is told, and a person can end it.
+// That a task cannot be ended is reported, and a person can end it.
 func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 	w, names := endless(t)
 	w.inject("answer 403 DELETE /nodes/pve1/tasks/*")
@@ -167,7 +167,7 @@ func (a *among) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // What is left over is looked for beside the work, which takes long where each question does; a
-// machine that is made meanwhile is none of it.
+// machine that is made meanwhile does not count.
 func TestWorkGoesOnWhileOrphansAreLookedFor(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 5})
 	w.pool().VMIDs = placement.VMIDs{First: 1000, Last: 1999}

@@ -45,8 +45,8 @@ func TestWhatIsPastIsWatchedForAsLong(t *testing.T) {
 	}
 }
 
-// Whatever a clock does, nothing is taken to be past for longer than it was watched, nor for longer
-// than the clock says; and a clock that is watched and does not leap is believed.
+// On any clock, nothing is taken to be past for longer than it was watched, nor for longer than the
+// clock says; and a clock that is watched and does not leap is believed.
 func TestNoClockShortensAWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s steady

@@ -433,7 +433,7 @@ func compete(t *testing.T, seed uint64, clusters []string) {
 	}
 	meanwhile := func(p *process) {
 		was := atWork[p]
-		atWork[p] = true // whatever it does, it is in the middle of a call
+		atWork[p] = true // from here on it is in the middle of a call
 		for rng.IntN(3) == 0 {
 			tick(ps[rng.IntN(len(ps))])
 		}

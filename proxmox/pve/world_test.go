@@ -56,7 +56,7 @@ func (w *world) served() *world {
 }
 
 // world is an emulated cluster, a Kubernetes whose nodes are the machines that have booted, and a
-// fleet between them. Its time passes only when it is told to.
+// fleet between them. Its time passes only by calls.
 type world struct {
 	t       testing.TB
 	sim     *pvesim.Cluster
@@ -74,7 +74,7 @@ type world struct {
 	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
 	deaf       bool                                      // machines that boot never become nodes
 	blind      bool                                      // nodes cannot be listed
-	emptied    func(name string) bool                    // nodes that the API server does not show; nil is none
+	emptied    func(name string) bool                    // nodes that the API server does not show; nil shows all
 	named      func(machine string) string               // what nodes are called; nil is as their machines
 	honest     bool                                      // nodes are not ready when their machines do not run
 	pods       map[string][]string                       // by node, what a drain would have to move
@@ -236,7 +236,7 @@ func (w *world) begin() *world {
 	return w
 }
 
-// booted lets a machine that was told how to join become a node after a while.
+// booted lets a machine whose disc says how to join become a node after a while.
 func (w *world) booted(b pvesim.Boot) {
 	if slices.ContainsFunc(w.joins, func(j joining) bool { return j.node.SystemUUID == b.UUID && !j.at.After(b.At) }) {
 		w.rejoined(b)
@@ -271,8 +271,8 @@ func (w *world) runs(name string) bool {
 	return slices.ContainsFunc(w.sim.Inventory().VMs, func(v pvesim.VMState) bool { return v.Config["name"] == name && v.State == "running" })
 }
 
-// rests reports whether a machine is a spare, or was one: its node is there whatever the machine
-// does.
+// rests reports whether a machine is a spare, or was one: its node is there even while the machine
+// is stopped.
 func (w *world) rests(name string) bool {
 	for _, m := range w.fleet.roster.machines {
 		if m.Name == name {
@@ -475,7 +475,7 @@ func (w *world) told(code string) bool {
 	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Code == code })
 }
 
-// root is a client of somebody who may everything: a person at the cluster.
+// root is a client that may do everything: a person at the cluster.
 func (w *world) root() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")

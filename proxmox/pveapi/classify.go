@@ -44,7 +44,7 @@ var texts = []struct {
 	{NotRunning, regexp.MustCompile(`VM \d+ (is )?not running`)},
 	{Changed, regexp.MustCompile(`checksum mismatch|detected modified configuration`)},
 
-	{StorageFull, regexp.MustCompile(`(?i)no space left|out of space|insufficient free (space|extents)|not enough (free )?space` +
+	{StorageFull, regexp.MustCompile(`(?i)out of space|no space left|insufficient free (space|extents)|not enough (free )?space` +
 		`|free space in thin pool|disk quota exceeded`)},
 	{MemoryFull, regexp.MustCompile(`(?i)cannot allocate memory|cannot set up guest memory`)},
 	{NoStorage, regexp.MustCompile(`storage '[^']*' (does not exist|is not available on node|is disabled|is not online)|No such storage`)},

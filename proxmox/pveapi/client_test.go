@@ -634,7 +634,7 @@ func TestAnUploadIsAForm(t *testing.T) {
 	}
 }
 
-// Whatever the real server was heard to answer to a question that we ask, we can read.
+// Every recorded answer of the real server to a question that we ask can be read.
 func TestRecordedAnswersAreRead(t *testing.T) {
 	read := map[string]int{}
 	for _, e := range exchanges(t) {

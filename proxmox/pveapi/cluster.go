@@ -174,19 +174,19 @@ func (c *Client) VMIDFree(ctx context.Context, vmid int) (bool, error) {
 
 // VMIDGone asks whether no machine has this number, of a host that is part of a majority as it
 // answers. One that was cut off goes on saying what it last knew, and a machine that was made since
-// is none to it.
+// does not exist for it.
 func (c *Client) VMIDGone(ctx context.Context, vmid int) (bool, error) {
-	var judged, told string
+	var judged, answered string
 	status, err := c.ClusterStatus(context.WithValue(ctx, answerer{}, &judged))
 	if err != nil {
 		return false, err
 	}
-	gone, err := c.VMIDFree(context.WithValue(ctx, answerer{}, &told), vmid)
+	gone, err := c.VMIDFree(context.WithValue(ctx, answerer{}, &answered), vmid)
 	switch {
 	case err != nil || !gone:
 		return false, err
-	case !status.Quorate || judged != told:
-		return false, &Error{Method: http.MethodGet, Path: "/cluster/nextid", Message: fmt.Sprintf("VMID %d is free to a host that may have been cut off", vmid), Endpoint: told, class: NoQuorum}
+	case !status.Quorate || judged != answered:
+		return false, &Error{Method: http.MethodGet, Path: "/cluster/nextid", Message: fmt.Sprintf("VMID %d is free to a host that may have been cut off", vmid), Endpoint: answered, class: NoQuorum}
 	}
 	return true, nil
 }

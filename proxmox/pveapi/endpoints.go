@@ -51,9 +51,9 @@ func (e *endpoints) urls() []string {
 	return urls
 }
 
-// order returns whom to ask, the best first. What failed is left alone for a growing while; after
-// it, one read is sent there first, so that an endpoint that is well again is found to be, and a
-// write goes where answers came from. Nothing is returned while all are left alone.
+// order returns the endpoints to ask, the best first. What failed is skipped for a growing while.
+// After it, one read goes there first, so that an endpoint that is well again is found to be, and a
+// write goes where answers came from. Nothing is returned while all are skipped.
 func (e *endpoints) order(read bool) []*endpoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -62,8 +62,8 @@ func anyBody() *rapid.Generator[string] {
 	})
 }
 
-// Whatever is answered: nothing panics; nothing that is refused is a success; an order succeeds
-// only with a task; every failure has a class and is told on one line without the token.
+// For any answer: nothing panics; nothing that is refused is a success; an order succeeds only with
+// a task; every failure has a class and prints on one line without the token.
 func TestNoAnswerIsTakenForAnother(t *testing.T) {
 	names := asking()
 	rapid.Check(t, func(t *rapid.T) {

@@ -249,9 +249,9 @@ func (c *Client) onBehalfOf(upid UPID, err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	told := *e
-	told.Task = upid
-	return &told
+	named := *e
+	named.Task = upid
+	return &named
 }
 
 // lost reports whether the cluster, with quorum, takes a host for offline.

@@ -112,8 +112,8 @@ func (g *gate) take() (pass, error) {
 	return p, nil
 }
 
-// tell says what became of a request: whether an answer came, and whether it was a refusal.
-func (g *gate) tell(p pass, answered, refused bool, reason string) {
+// report says what became of a request: whether an answer came, and whether it was a refusal.
+func (g *gate) report(p pass, answered, refused bool, reason string) {
 	if g.note(p, answered, refused, reason) {
 		g.warn(fmt.Sprintf("token %s is not accepted: %s; nothing can be read or done until it is", p.id, reason))
 	}

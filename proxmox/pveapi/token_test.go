@@ -51,7 +51,7 @@ func TestATokenIsSentWithoutTheMarkOfItsFile(t *testing.T) {
 	}
 }
 
-// changing is a token file that somebody writes.
+// changing is a token file that changes while it is read.
 type changing struct {
 	mu    sync.Mutex
 	token string

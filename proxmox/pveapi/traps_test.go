@@ -395,9 +395,9 @@ func TestTrap10StopAndShutdownSayHow(t *testing.T) {
 	}
 }
 
-// Trap 11: whoever waits for the agent gives up on any text but one. Ours tells the texts apart,
-// and leaves it to the caller whom it waits for.
-func TestTrap11AnAgentThatIsNotUpYetIsToldFromOneThatNeverWillBe(t *testing.T) {
+// Trap 11: other clients that wait for the agent give up on any text but one. Ours distinguishes
+// the texts, and its caller decides how long to wait for which.
+func TestTrap11AnAgentThatIsNotUpYetIsDistinguishedFromOneThatNeverWillBe(t *testing.T) {
 	for text, want := range map[string]Class{
 		"VM 310 is not running":           NotRunning,
 		"QEMU guest agent is not running": AgentSilent,
@@ -415,7 +415,7 @@ func TestTrap11AnAgentThatIsNotUpYetIsToldFromOneThatNeverWillBe(t *testing.T) {
 	}
 }
 
-// Trap 12: tags are read, changed and written back, whatever others have written meanwhile.
+// Trap 12: tags are read, changed and written back over what others have written meanwhile.
 func TestTrap12WhatOthersWroteIsNotOverwritten(t *testing.T) {
 	h := newHost(t, func(r *http.Request, body string) reply {
 		switch {
@@ -582,18 +582,18 @@ func TestTrap15PasswordsAreNotPrinted(t *testing.T) {
 		t.Error("go-proxmox is mended")
 	}
 
-	var told []string
+	var said []string
 	c := connected(t, []*host{h}, func(c *Connection) {
-		c.Warn = func(text string) { told = append(told, text) }
-		c.Observer = func(call Call) { told = append(told, fmt.Sprintf("%+v", call)) }
+		c.Warn = func(text string) { said = append(said, text) }
+		c.Observer = func(call Call) { said = append(said, fmt.Sprintf("%+v", call)) }
 	})
 	err := c.SetConfig(t.Context(), "pve1", 310, map[string]string{"cipassword": "hunter2"}, nil, "")
 	var e *Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	told = append(told, err.Error(), fmt.Sprintf("%+v", *e), fmt.Sprintf("%v %+v %#v", c, c, c), e.Advice())
-	for _, text := range told {
+	said = append(said, err.Error(), fmt.Sprintf("%+v", *e), fmt.Sprintf("%v %+v %#v", c, c, c), e.Advice())
+	for _, text := range said {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, testSecret) {
 			t.Errorf("ours: %s", text)
 		}

@@ -174,7 +174,7 @@ func ParseDrive(text string) Volume {
 	return v
 }
 
-// parseSize reads a size as configurations have it, 10G or 512K; 0 if it is none.
+// parseSize reads a size as configurations have it, 10G or 512K; 0 if the text is not a size.
 func parseSize(text string) int64 {
 	shift := 0
 	if n := len(text); n > 0 {

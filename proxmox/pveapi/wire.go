@@ -141,9 +141,9 @@ type answered struct{}
 // answerer is the key of a context under which it is noted which endpoint has answered.
 type answerer struct{}
 
-// ask returns a good answer's data. An endpoint that cannot be connected to is passed over,
-// whatever is asked; a read that was not answered is asked once more, elsewhere if there is
-// anywhere; all else is final.
+// ask returns a good answer's data. For any question, an endpoint that cannot be connected to is
+// passed over; a read that was not answered is asked once more, elsewhere if there is anywhere; all
+// else is final.
 func (w *wire) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	began := w.now()
 	var unanswered *Error
@@ -173,8 +173,8 @@ func (w *wire) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	if unanswered != nil {
 		return nil, unanswered
 	}
-	class, told := w.hosts.why()
-	return nil, &Error{Method: q.method, Path: q.path, Message: told, class: class}
+	class, message := w.hosts.why()
+	return nil, &Error{Method: q.method, Path: q.path, Message: message, class: class}
 }
 
 // try asks one endpoint.
@@ -192,7 +192,7 @@ func (w *wire) try(ctx context.Context, q *question, p *endpoint) (json.RawMessa
 		failed.Method, failed.Path, failed.Endpoint, failed.TokenID = q.method, q.path, p.url, pass.id
 		failed.hide(pass, q)
 	}
-	w.gate.tell(pass, status != 0, status == http.StatusUnauthorized, failed.said())
+	w.gate.report(pass, status != 0, status == http.StatusUnauthorized, failed.said())
 	w.judge(p, q, data, failed)
 	call := Call{Method: q.method, Path: q.path, Endpoint: p.url, Status: status, Duration: w.now().Sub(began)}
 	if failed != nil {

@@ -491,8 +491,8 @@ func TestCertificatesAreTrustedByPinOrAuthorityOnly(t *testing.T) {
 	}
 }
 
-// Whoever is not trusted is told of once, and again only when it was well in between.
-func TestACertificateThatIsNotTrustedIsToldOnce(t *testing.T) {
+// A certificate that is not trusted is reported once, and again only when it was well in between.
+func TestACertificateThatIsNotTrustedIsReportedOnce(t *testing.T) {
 	var r record
 	var bad atomic.Bool
 	bad.Store(true)
@@ -519,7 +519,7 @@ func TestACertificateThatIsNotTrustedIsToldOnce(t *testing.T) {
 	}
 }
 
-// Nothing is followed elsewhere, and being sent elsewhere is no answer, whatever comes with it.
+// No redirect is followed, and a redirect is no answer, with any body.
 func TestARedirectIsNoAnswer(t *testing.T) {
 	for _, status := range []int{300, 301, 302, 303, 304, 307, 308, 399} {
 		c, _ := virtual(t, 1, func(r *http.Request, b string) reply {
@@ -536,7 +536,7 @@ func TestARedirectIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Who set the wrong fingerprint is told the one that was shown.
+// The error for a wrong fingerprint names the one that was shown.
 func TestAWrongFingerprintIsNamed(t *testing.T) {
 	h := newHost(t, func(r *http.Request, _ string) reply { return answerTo(r) })
 	c := connected(t, []*host{h}, func(c *Connection) { c.Fingerprint = strings.Repeat("00", 32) })
@@ -605,7 +605,7 @@ func (endlessBody) Read(p []byte) (int, error) {
 }
 func (endlessBody) Close() error { return nil }
 
-// An answer to an order that is none leaves open what was done.
+// An answer to an order that names no task leaves open what was done.
 func TestAnOrderWithoutATaskIsUnanswered(t *testing.T) {
 	for _, body := range []string{`{"data":null}`, `{"data":""}`, `{"data":{}}`, `{"data":"done"}`, `{"data":1}`, `{}`, `[]`, `null`, ``, `{"data":`, `<html>`} {
 		c, _ := virtual(t, 1, func(*http.Request, string) reply { return reply{status: 200, reason: "OK", body: body} })

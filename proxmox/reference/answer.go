@@ -42,8 +42,8 @@ type Exchange struct {
 	Answer      []byte
 }
 
-// Problems says what the schema does not allow: about the request, whatever became of it, and about
-// the answer when it is a good one.
+// Problems says what the schema does not allow: about the request, answered or not, and about the
+// answer when it is a good one.
 func (s *Schema) Problems(x Exchange) []string {
 	m, params, err := s.Request(x.Verb, x.URL, x.ContentType, x.Body)
 	var all []string

@@ -207,7 +207,7 @@ func (s *Schema) stringProblem(ps map[string]*Property, path, text string) strin
 // folded are the ways to say yes and no in property strings.
 var folded = map[string]string{"on": "1", "yes": "1", "true": "1", "off": "0", "no": "0", "false": "0"}
 
-// parseString takes a property string apart, with names that stand for others put right.
+// parseString takes a property string apart, and replaces aliases by the names that they mean.
 func parseString(ps map[string]*Property, text string) (map[string]any, string) {
 	given := map[string]any{}
 	for part := range strings.SplitSeq(text, ",") {

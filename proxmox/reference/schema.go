@@ -272,8 +272,8 @@ func (v *verifier) object(p *Property, prefix string, given map[string]any) {
 	}
 }
 
-// All are the properties that an object may have, whatever type is given in it. What only some
-// types must have is optional.
+// All are the properties that an object may have with any type in it. What only some types must
+// have is optional.
 func (p *Property) All() map[string]*Property {
 	ps := map[string]*Property{}
 	for name, q := range p.Properties {

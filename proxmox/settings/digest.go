@@ -28,8 +28,8 @@ const madeBy = "2"
 
 // Made is a digest of what of the pool's configuration makes its machines what they are, on a host.
 // How many there may be, where, how long things may take, what is counted on of a machine and how
-// it is tagged is none of it. Nor are the token to join with, which a machine that has joined needs
-// no more, and the version that is installed, which the owner of a node may change there.
+// it is tagged has no part in it. Nor have the token to join with, which a machine that has joined
+// needs no more, and the version that is installed, which the owner of a node may change there.
 func (p *Pool) Made(host string) string {
 	own := *p
 	own.Template = placement.Template{VMID: p.Template.On(host)}

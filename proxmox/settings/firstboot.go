@@ -7,7 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// NeedsDisc reports whether machines are told how to join by a disc.
+// NeedsDisc reports whether machines join by what is on a disc.
 func (p *Pool) NeedsDisc() bool { return p.Join.HasUserData() }
 
 // MachineOf is what is planned of one machine of a pool, as far as its first boot depends on it.
@@ -30,7 +30,7 @@ func (p *Pool) FirstBoot(i MachineOf) firstboot.Machine {
 	return m
 }
 
-// nics are the machine's interfaces as its first boot is told of them.
+// nics are the machine's interfaces in the settings of its first boot.
 func (p *Pool) nics(i *MachineOf) []firstboot.NIC {
 	if !p.Network.Static() {
 		return nil

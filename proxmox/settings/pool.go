@@ -15,8 +15,8 @@ import (
 // Pool is a kind of machine and how it is made, as operators write it. What may be omitted has
 // the meaning that its comment gives; Complete fills it in.
 type Pool struct {
-	// At is what the pool's keys lie in for whoever is to mend them; empty is its place among the
-	// file's pools.
+	// At is what the pool's keys lie in for the reader who is to fix them; empty is its place among
+	// the file's pools.
 	At string `json:"-"`
 	// Name begins the name of every machine: web makes web-mtim7pc0-0.
 	Name   string          `json:"name" strict:"required"`
@@ -33,13 +33,13 @@ type Pool struct {
 
 	// Bridge is empty for vmbr0.
 	Bridge   string `json:"bridge,omitempty"`
-	VLAN     int    `json:"vlan,omitempty"` // 0 is none
+	VLAN     int    `json:"vlan,omitempty"` // 0 means no VLAN
 	Firewall bool   `json:"firewall,omitempty"`
 	// Network is how the machine gets its address; the zero value asks by DHCP.
 	Network Addressing `json:"network,omitzero"`
 
 	// PVEPool is the resource pool that machines are put into: permissions hang on it, and a
-	// machine that somebody took out of it is theirs.
+	// machine that an administrator took out of it is theirs.
 	PVEPool string `json:"pvePool" strict:"required"`
 	// Tags are further tags of the machines, beside Plimsoll's own.
 	Tags []string `json:"tags,omitempty"`
@@ -231,8 +231,8 @@ func (p *Pool) Words() nodescaler.Pool {
 	return words
 }
 
-// labels are those that all nodes of the pool carry. With several shapes or zones there is none
-// that could be promised to a pod before it is known which machine it will be.
+// labels are those that all nodes of the pool carry. With several shapes or zones, no label of
+// those can be promised to a pod before it is known which machine it will be.
 func (p *Pool) labels() map[string]string {
 	labels := map[string]string{labelPool: p.Name, labelArch: "amd64", labelOS: "linux"}
 	if len(p.Shapes) == 1 {

@@ -35,8 +35,8 @@ type Site struct {
 	// ClonesPerStorage is how many clones may be in progress on a storage at once; 0 is 2. More do
 	// not go faster, for they wait for the storage's lock, and the third one's wait times out.
 	ClonesPerStorage int `json:"clonesPerStorage,omitempty" strict:"nonzero"`
-	// HA is what happens to a machine that is to be deleted and that somebody put under high
-	// availability: empty is HAWait.
+	// HA is what happens to a machine that is to be deleted and that an administrator put under
+	// high availability: empty is HAWait.
 	HA HAMode `json:"ha,omitempty"`
 	// OrphanGrace is how long what belongs to no machine is only reported; 0 is an hour.
 	OrphanGrace nodescaler.Duration `json:"orphanGrace,omitempty" strict:"nonzero"`
@@ -48,7 +48,7 @@ type HAMode string
 
 // The ways with machines under high availability.
 const (
-	HAWait  HAMode = "wait"  // leave them until somebody takes them out of it
+	HAWait  HAMode = "wait"  // leave them until an administrator takes them out of it
 	HAPurge HAMode = "purge" // take them out of it in deleting them
 )
 

@@ -55,7 +55,7 @@ func (f Faults) Must(kept bool, key, rule string, was any) {
 	f.add(key, "must "+rule, was)
 }
 
-// bare is a value that is told without quotes: none was written.
+// bare is a value that errors show without quotes: none was written.
 type bare string
 
 // Err returns all faults joined together, or nil.
@@ -534,7 +534,7 @@ func Conflicts(pools []Pool) map[string]error {
 	return bad
 }
 
-// beside says what keeps a pool from standing beside others.
+// beside says what keeps a pool from being used beside others.
 func beside(others []Pool, p Pool) error {
 	f := NewFaults()
 	s := Site{Pools: append(slices.Clone(others), p)}

@@ -71,7 +71,7 @@ func TestDayShowsEverythingThatAFleetDoes(t *testing.T) {
 	}
 	for i := 1; i < len(events); i++ {
 		if events[i].At.Before(events[i-1].At) {
-			t.Errorf("%s is told after %s", events[i].Text, events[i-1].Text)
+			t.Errorf("%s comes after %s", events[i].Text, events[i-1].Text)
 		}
 	}
 	sum := s.Summary()
@@ -94,7 +94,7 @@ func TestEventsOfDecisionsNameTheirRecord(t *testing.T) {
 			continue
 		}
 		if events[i].Step != last.ID || !events[i].At.Equal(last.Time) {
-			t.Errorf("the last decision is told as %s of %s, was %s", events[i].Step, events[i].At, last.ID)
+			t.Errorf("the last decision is shown as %s of %s, was %s", events[i].Step, events[i].At, last.ID)
 		}
 		return
 	}

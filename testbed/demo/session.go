@@ -109,7 +109,7 @@ const remembered = 100
 // Decided returns the latest records that decided something, the last one last.
 func (s *Session) Decided() []loop.Step { return slices.Clone(s.decided) }
 
-// statusEvery is the time between two events that say how things stand.
+// statusEvery is the time between two status events.
 const statusEvery = 30 * time.Minute
 
 // Advance moves the time on, to the end of the session at most, and returns what happened. How

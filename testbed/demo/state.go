@@ -36,7 +36,7 @@ type State struct {
 	Peak float64 // what the rate stays below
 }
 
-// State returns how things stand. What the loop knows of hosts and machines is as of its last
+// State returns the present state. What the loop knows of hosts and machines is as of its last
 // step.
 func (s *Session) State() *State {
 	o, score, now := &s.last.Observed, &s.world.Scores()[0], s.Now()

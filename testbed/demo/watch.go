@@ -38,10 +38,10 @@ const (
 	Relief   Kind = "Relief"   // and is right again
 	Fault    Kind = "Fault"    // the session's caller broke something
 	Price    Kind = "Price"    // the session's caller changed the prices
-	Status   Kind = "Status"   // nothing happened: this is how things stand
+	Status   Kind = "Status"   // nothing happened: this is the present state
 )
 
-// watch tells from the records what happened, by comparing each with the one before.
+// watch finds in the records what happened, by comparing each with the one before.
 type watch struct {
 	machines map[string]nodescaler.Phase
 	ordered  map[string]time.Time
@@ -115,8 +115,8 @@ func (w *watch) progress(s *loop.Step) (events []Event) {
 	return events
 }
 
-// failures tells of problems that are new, and of those that are over. That the first step only
-// looks is none.
+// failures returns problems that are new, and those that are over. That the first step only looks
+// does not count as one.
 func (w *watch) failures(s *loop.Step) (events []Event) {
 	now := map[string]bool{}
 	for _, p := range s.Problems {
@@ -183,7 +183,7 @@ func (w *watch) planned(s *loop.Step) (events []Event) {
 			continue
 		}
 		pods[a.Node]++
-		if _, told := moved[a.Node]; !told {
+		if _, known := moved[a.Node]; !known {
 			moved[a.Node] = len(events)
 			events = append(events, Event{Kind: Moved})
 		}
@@ -192,7 +192,7 @@ func (w *watch) planned(s *loop.Step) (events []Event) {
 	return events
 }
 
-// done tells of one action that was carried out.
+// done is the event of one action that was carried out.
 func (w *watch) done(s *loop.Step, a *nodescaler.Action) Event {
 	e := Event{}
 	rate := a.Rate.Display(s.Observed.Cost.Unit)

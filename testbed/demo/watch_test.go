@@ -60,7 +60,7 @@ func TestEventsAreWhatIsNewInARecord(t *testing.T) {
 		for _, e := range w.step(c.step) {
 			got = append(got, string(e.Kind)+": "+e.Text)
 			if !e.At.Equal(c.step.Time) {
-				t.Errorf("%s is told of %s", e.Text, e.At)
+				t.Errorf("%s is dated %s", e.Text, e.At)
 			}
 		}
 		if d := cmp.Diff(c.want, got); d != "" {

@@ -21,7 +21,7 @@ type element struct {
 	text string
 }
 
-// parse reads a drawing as XML, and fails on whatever is none.
+// parse reads a drawing as XML, and fails on any other text.
 func parse(t *testing.T, svg []byte) []*element {
 	t.Helper()
 	var all, open []*element
@@ -182,7 +182,7 @@ func TestScatteredPointsHaveNoLines(t *testing.T) {
 	}
 }
 
-// Whatever the values are, every point lies within the plot, and the ticks bound it.
+// For any values, every point lies within the plot, and the ticks bound it.
 func TestReachHoldsEveryValueBetweenRoundTicks(t *testing.T) {
 	for _, values := range [][]float64{{0}, {5}, {0, 0.03}, {160, 333}, {188, 190}, {1e6, 3e7}, {7, 7}, {-3, 12}} {
 		for _, fromZero := range []bool{true, false} {
@@ -312,7 +312,7 @@ func TestLongNumbersDoNotTouchTheCaptionOfTheirAxis(t *testing.T) {
 			y := most * float64(i+1) / 4
 			c.Series[0].Points[i].Y, c.Series[0].Points[i].Low, c.Series[0].Points[i].High = y, y, y
 		}
-		const caption = 17 + 8 // where its letters end, which stand upright
+		const caption = 17 + 8 // where its upright letters end
 		for _, e := range find(parse(t, c.SVG()), "text", "e") {
 			x := must.Get(strconv.ParseFloat(e.attr["x"], 64))(t)
 			if begins := x - letter*float64(len(e.text)); begins < caption {

@@ -73,7 +73,7 @@ func drawProfile(t *rapid.T) firstboot.Profile {
 	}
 }
 
-// Whatever a profile holds, a guest reads of it what was meant.
+// A guest reads of any profile what was meant.
 func TestLawGuestsReadWhatProfilesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProfile(t)

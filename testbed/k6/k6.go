@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Scripts are the loads, and load.js, which they share. What the environment tells each is in its
-// head.
+// Scripts are the loads, and load.js, which they share. The head of each lists what it reads from
+// the environment.
 //
 //go:embed *.js
 var Scripts embed.FS
@@ -127,7 +127,7 @@ type Objective struct {
 }
 
 // Spell is a part of the time that answers took. What client, network and server add to what the
-// application tells is no property of the application.
+// application reports is no property of the application.
 type Spell struct {
 	Mean float64 `json:"meanMs"`
 	P90  float64 `json:"p90Ms"`
@@ -213,7 +213,7 @@ func write(folder string) error {
 // Paper is the script that sends a Load.
 const Paper = "paper.js"
 
-// Settings are the load as the script is told it.
+// Settings are the load as the script reads it.
 func (l *Load) Settings() map[string]string {
 	connections := "keep"
 	if l.Fresh {
@@ -228,19 +228,19 @@ func (l *Load) Settings() map[string]string {
 	}
 }
 
-// Arguments are k6's for a script where its summary is to be on standard output, for Told to read.
+// Arguments are k6's for a script whose summary is to be on standard output.
 func Arguments(settings map[string]string, script string) []string {
 	return append(arguments(settings, "-"), script)
 }
 
-// toldBy begins the line with the summary.
-const toldBy = "plimsoll-summary "
+// summaryMark begins the line with the summary.
+const summaryMark = "plimsoll-summary "
 
 // Told is the summary in what k6 has printed.
 func Told(output []byte) (*Summary, error) {
 	var found *Summary
 	for line := range bytes.Lines(output) {
-		text, is := bytes.CutPrefix(line, []byte(toldBy))
+		text, is := bytes.CutPrefix(line, []byte(summaryMark))
 		if !is {
 			continue
 		}

@@ -44,7 +44,7 @@ var (
 	// What a script reads of the environment, in its own text or in what it shares.
 	reads = regexp.MustCompile(`__ENV\.([A-Z]+)|(?:number|whole|choice|address)\('([A-Z]+)'`)
 	// What its head says that it reads: a name in a column, and what it is without.
-	tells = regexp.MustCompile(`(?m)^//   ([A-Z]+)  `)
+	documented = regexp.MustCompile(`(?m)^//   ([A-Z]+)  `)
 )
 
 // found are the names that a pattern finds, each once.
@@ -73,8 +73,8 @@ func TestHeadsTellWhatScriptsRead(t *testing.T) {
 	}
 	for _, name := range Names() {
 		text := source(t, name)
-		if diff := cmp.Diff(found(reads, text, source(t, shared)), found(tells, text)); diff != "" {
-			t.Errorf("%s (-reads +tells):\n%s", name, diff)
+		if diff := cmp.Diff(found(reads, text, source(t, shared)), found(documented, text)); diff != "" {
+			t.Errorf("%s (-reads +documented):\n%s", name, diff)
 		}
 		if !strings.Contains(text, "testbed/k6/"+name+"\n") {
 			t.Errorf("%s does not say how it is run", name)
@@ -82,9 +82,9 @@ func TestHeadsTellWhatScriptsRead(t *testing.T) {
 	}
 }
 
-// The script is told everything that it reads, so that nothing in this process' environment is
-// taken for it.
-func TestTheScriptIsToldTheLoad(t *testing.T) {
+// The script gets everything that it reads, so that nothing in this process' environment is taken
+// for it.
+func TestTheScriptGetsTheLoad(t *testing.T) {
 	l := paper()
 	want := map[string]string{
 		"URL": "http://127.0.0.1:8080/apps/default/web/", "KIND": "sleep", "USERS": "60", "RATE": "0", "THINK": "1", "SPREAD": "1",
@@ -93,17 +93,17 @@ func TestTheScriptIsToldTheLoad(t *testing.T) {
 	if diff := cmp.Diff(want, l.Settings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var told []string
+	var listed []string
 	args := arguments(l.Settings(), "out.json")
 	for i, a := range args {
 		if i > 0 && args[i-1] == "-e" {
 			name, _, _ := strings.Cut(a, "=")
-			told = append(told, name)
+			listed = append(listed, name)
 		}
 	}
-	slices.Sort(told)
-	if diff := cmp.Diff(found(reads, source(t, "paper.js"), source(t, shared)), told); diff != "" {
-		t.Errorf("(-reads +told):\n%s", diff)
+	slices.Sort(listed)
+	if diff := cmp.Diff(found(reads, source(t, "paper.js"), source(t, shared)), listed); diff != "" {
+		t.Errorf("(-reads +listed):\n%s", diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-// What the scripts beside this one share: how they are told what to do, how they ask, and what they count.
+// What the scripts beside this one share: how they read what to do, how they ask, and what they count.
 // It is no script of its own.
 import http from 'k6/http';
 import exec from 'k6/execution';
@@ -44,7 +44,7 @@ export function whole(name, otherwise, least = 1) {
   return n;
 }
 
-// choice reads one of some words, the first if it is not told.
+// choice reads one of some words, the first if it is not set.
 export function choice(name, words) {
   const word = __ENV[name] || words[0];
   if (!words.includes(word)) throw new Error(`${name}: must be one of ${words.join(', ')}, was "${word}"`);
@@ -83,7 +83,7 @@ function everyMinute() {
   return all;
 }
 
-// arrivals are requests at a rate that changes, whatever becomes of the earlier ones: steps of so many
+// arrivals are requests at a rate that changes, regardless of the earlier ones: steps of so many
 // requests in a unit of so many seconds, reached within `within` seconds and kept for `keep`.
 export function arrivals(steps, users, unit = 60) {
   const stages = [];
@@ -136,7 +136,7 @@ export function handleSummary(data) {
   const values = (name) => (data.metrics[name] ? data.metrics[name].values : {});
   const all = values('answered');
   const judged = values('good');
-  const told = values('served');
+  const served = values('served');
   const behind = values('late');
   const out = {
     began: data.setup_data.began,
@@ -148,7 +148,7 @@ export function handleSummary(data) {
     meanMs: all.avg, minMs: all.min, p50Ms: all.med, p90Ms: all['p(90)'], p95Ms: all['p(95)'], p99Ms: all['p(99)'], maxMs: all.max,
     minutes: [],
   };
-  if (told.count > 0) out.served = { meanMs: told.avg, p90Ms: told['p(90)'], p99Ms: told['p(99)'] };
+  if (served.count > 0) out.served = { meanMs: served.avg, p90Ms: served['p(90)'], p99Ms: served['p(99)'] };
   if (behind.count > 0) out.late = { meanMs: behind.avg, p90Ms: behind['p(90)'], p99Ms: behind['p(99)'] };
   if (objective > 0) out.objective = { percent: objective, withinMs: target, held: out.requests > 0 && 100 * out.good >= objective * out.requests };
   for (let i = 0; i < minutes; i++) {

@@ -7,7 +7,7 @@
 // The environment says what it does; load.js must lie beside it.
 //
 //   KIND         sleep    sleep: request, answer, sleep; pace: a request every THINK, or as fast as answers
-//                         allow; open: RATE a second whatever becomes of the earlier ones
+//                         allow; open: RATE a second regardless of the earlier ones
 //   USERS        1        for open: how many requests may be on their way at a time
 //   THINK        1        seconds
 //   SPREAD       1        seconds within which the users start

@@ -1,4 +1,4 @@
-// Requests at a rate, whatever becomes of the earlier ones, for k6.
+// Requests at a rate, regardless of the earlier ones, for k6.
 //
 //   k6 run -e RATE=20 -e RAMP=60 -e DURATION=600 testbed/k6/rate.js
 //

@@ -155,7 +155,7 @@ func TestScriptsSendWhatTheySay(t *testing.T) {
 	}
 }
 
-// What is wrong is told by name, rule and value before anything is sent.
+// What is wrong is reported by name, rule and value before anything is sent.
 func TestScriptsRefuseWhatTheyCannotDo(t *testing.T) {
 	k6Program := program(t)
 	folder := t.TempDir()

@@ -45,7 +45,7 @@ func (l *Lab) Create(ctx context.Context, manifest []byte) error {
 	}
 }
 
-// creator creates objects of whatever kinds are served.
+// creator creates objects of every kind that is served.
 type creator struct {
 	objects dynamic.Interface
 	kinds   meta.ResettableRESTMapper

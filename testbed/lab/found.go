@@ -17,7 +17,7 @@ import (
 // K6Variable is the environment variable that names the k6 to use: a file, or BuildK6.
 const K6Variable = "PLIMSOLL_K6"
 
-// BuildK6 is the value of K6Variable that has k6 built whatever is found on PATH.
+// BuildK6 is the value of K6Variable that has k6 built even if there is one on PATH.
 const BuildK6 = "build"
 
 // leastK6 is the release that the scripts are tried with, but for its patches: what is found must
@@ -47,7 +47,7 @@ func (b Toolbox) k6(ctx context.Context) (string, error) {
 	return b.built(ctx, ToolK6)
 }
 
-// forcedK6 is the k6 that somebody has chosen. There is no other in its place.
+// forcedK6 is the k6 of the environment variable. No other takes its place.
 func (b Toolbox) forcedK6(ctx context.Context, file string) (string, error) {
 	v, r, err := k6Version(ctx, file)
 	if err == nil && !r.serves() {
@@ -56,7 +56,7 @@ func (b Toolbox) forcedK6(ctx context.Context, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: must be a k6 from %s on, below v%d, or %s, was %q: %w", K6Variable, leastK6, leastK6.major+1, BuildK6, file, err)
 	}
-	b.tell("k6 is %s, %s, as %s says", file, v, K6Variable)
+	b.say("k6 is %s, %s, as %s says", file, v, K6Variable)
 	return filepath.Abs(file)
 }
 
@@ -64,16 +64,16 @@ func (b Toolbox) forcedK6(ctx context.Context, file string) (string, error) {
 func (b Toolbox) k6OnPath(ctx context.Context) string {
 	file, err := exec.LookPath("k6")
 	if err != nil {
-		return "" // there is none, or it lies here and not on PATH
+		return "" // not there, or in this folder and not on PATH
 	}
 	v, r, err := k6Version(ctx, file)
 	switch {
 	case err != nil:
-		b.tell("k6 on PATH is not used: %s: %v", file, err)
+		b.say("k6 on PATH is not used: %s: %v", file, err)
 	case !r.serves():
-		b.tell("k6 on PATH is not used: %s is %s, and it takes one from %s on, below v%d", file, v, leastK6, leastK6.major+1)
+		b.say("k6 on PATH is not used: %s is %s, and it takes one from %s on, below v%d", file, v, leastK6, leastK6.major+1)
 	default:
-		b.tell("k6 is %s, %s, found on PATH", file, v)
+		b.say("k6 is %s, %s, found on PATH", file, v)
 		return file
 	}
 	return ""

@@ -22,8 +22,8 @@ func program(t *testing.T, script string) string {
 	return file
 }
 
-// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; which, and
-// why, is told.
+// A k6 on PATH is taken where it runs the scripts, and one is built where it does not; the log says
+// which, and why.
 func TestK6OnPathIsTakenIfItServes(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -43,14 +43,14 @@ func TestK6OnPathIsTakenIfItServes(t *testing.T) {
 			file := program(t, c.script)
 			t.Setenv("PATH", filepath.Dir(file))
 			t.Setenv(K6Variable, "")
-			var told []string
-			box := Toolbox{Cache: t.TempDir(), Checkout: t.TempDir(), Progress: func(line string) { told = append(told, line) }}
+			var said []string
+			box := Toolbox{Cache: t.TempDir(), Checkout: t.TempDir(), Progress: func(line string) { said = append(said, line) }}
 			got, err := box.Path(t.Context(), ToolK6)
 			if c.taken != (got == file && err == nil) || !c.taken && !errors.Is(err, ErrNoCheckout) {
 				t.Errorf("got %q, %v", got, err)
 			}
-			if len(told) != 1 || !strings.Contains(told[0], c.says) || !strings.Contains(told[0], file) {
-				t.Errorf("told %q, want %q", told, c.says)
+			if len(said) != 1 || !strings.Contains(said[0], c.says) || !strings.Contains(said[0], file) {
+				t.Errorf("said %q, want %q", said, c.says)
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestWithoutK6OnPathItIsBuilt(t *testing.T) {
 	}
 }
 
-// What somebody has chosen is taken or refused, and nothing else put in its place.
+// A k6 of the environment variable is taken or refused, and nothing else put in its place.
 func TestChosenK6IsTakenOrRefused(t *testing.T) {
 	served, older := program(t, `echo "k6 v1.9.2 (go1.26.0, linux/amd64)"`), program(t, `echo "k6 v1.2.0 (go1.24.0, linux/amd64)"`)
 	t.Setenv("PATH", filepath.Dir(older))

@@ -84,7 +84,7 @@ func (k *KWOK) Start(ctx context.Context, l *Lab) (*Running, error) {
 			"--node-lease-duration-seconds", "0",
 			"--cidr", podNetwork, "--server-address", loopback(port),
 		},
-		Env:       []string{"KWOK_WORKDIR=" + folder}, // and not what this user has told KWOK elsewhere
+		Env:       []string{"KWOK_WORKDIR=" + folder}, // not what this user has set for KWOK
 		Answers:   OK(url + "/healthz"),
 		Endpoints: []Endpoint{{"health", url + "/healthz"}},
 	}

@@ -8,8 +8,8 @@ import (
 // Part is something a lab is made of besides its control plane: a process of its own, or a
 // server in the process that called Up.
 type Part interface {
-	// Name tells the part from the others of its lab, in messages, as a folder and as a log file:
-	// lower-case letters, digits and hyphens.
+	// Name distinguishes the part from the others of its lab, in messages, as a folder and as a log
+	// file: lower-case letters, digits and hyphens.
 	Name() string
 	// Start starts the part and returns when it answers. The context is for starting alone:
 	// what was started goes on until its Stop. After a Stop, Start is called again if the part is

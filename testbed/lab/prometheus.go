@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Prometheus is the part that scrapes what Lab.Scrape tells it, itself, and the control plane; and
+// Prometheus is the part that scrapes the targets of Lab.Scrape, itself, and the control plane; and
 // answers queries at its endpoint "api".
 type Prometheus struct {
 	// Interval is how often a target is read whose job says nothing else, a second if not given.

@@ -175,7 +175,7 @@ const buildLock = ".lock"
 
 // wait waits until nothing else is being built.
 func (b Toolbox) wait(ctx context.Context, folder string) (unlock func(), err error) {
-	for told := false; ; told = true {
+	for said := false; ; said = true {
 		l, err := takeLock(filepath.Join(folder, buildLock))
 		if err == nil {
 			return func() { _ = l.release() }, nil
@@ -183,8 +183,8 @@ func (b Toolbox) wait(ctx context.Context, folder string) (unlock func(), err er
 		if !errors.Is(err, errTaken) {
 			return nil, err
 		}
-		if !told {
-			b.tell("waiting for another process that builds tools")
+		if !said {
+			b.say("waiting for another process that builds tools")
 		}
 		select {
 		case <-ctx.Done():
@@ -194,7 +194,7 @@ func (b Toolbox) wait(ctx context.Context, folder string) (unlock func(), err er
 	}
 }
 
-func (b Toolbox) tell(format string, args ...any) {
+func (b Toolbox) say(format string, args ...any) {
 	if b.Progress != nil {
 		b.Progress(fmt.Sprintf(format, args...))
 	}
@@ -210,7 +210,7 @@ func (b Toolbox) build(ctx context.Context, t Tool, v *version, file string) err
 	cmd.Dir, cmd.Env, cmd.Stderr = v.folder, v.environment(), compiled
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it clean up
 	cmd.WaitDelay = 10 * time.Second
-	b.tell("building %s %s, once on this machine; this takes minutes", t, v.name)
+	b.say("building %s %s, once on this machine; this takes minutes", t, v.name)
 	done := make(chan struct{})
 	go b.follow(t, compiled, begun, done)
 	err := cmd.Run()
@@ -226,7 +226,7 @@ func (b Toolbox) build(ctx context.Context, t Tool, v *version, file string) err
 	if err != nil {
 		return err
 	}
-	b.tell("built %s %s in %s: %d MB", t, v.name, time.Since(begun).Round(time.Second), info.Size()>>20)
+	b.say("built %s %s in %s: %d MB", t, v.name, time.Since(begun).Round(time.Second), info.Size()>>20)
 	return nil
 }
 
@@ -239,7 +239,7 @@ func (b Toolbox) follow(t Tool, compiled *packages, begun time.Time, done <-chan
 		case <-done:
 			return
 		case <-tick.C:
-			b.tell("building %s: %d packages compiled, %s", t, compiled.count.Load(), time.Since(begun).Round(time.Second))
+			b.say("building %s: %d packages compiled, %s", t, compiled.count.Load(), time.Since(begun).Round(time.Second))
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestToolIsBuiltOnceHoweverManyAsk(t *testing.T) {
 		t.Errorf("it says %q, %v", out, err)
 	}
 	if !strings.HasPrefix(filepath.Base(path), "controlplane-v1.99.0-") {
-		t.Errorf("%s does not tell its version", path)
+		t.Errorf("%s does not print its version", path)
 	}
 }
 

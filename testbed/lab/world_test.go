@@ -260,7 +260,7 @@ func query1(ctx context.Context, api, query string) (string, error) {
 	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
 }
 
-// An API server of the test's own is behind the control plane, which must tell it who asks.
+// An API server of the test's own is behind the control plane, which must pass on who asks.
 func TestControlPlanePassesRequestsOn(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	heard := make(chan http.Header, 100)

@@ -233,7 +233,7 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 // Steps reads a journal's steps, in their order.
 type Steps func(read func(*loop.Step) error) error
 
-// Score fills in what a run came to, of which k6 tells the users' part and the journal Plimsoll's.
+// Score fills in what a run came to: the users' part from k6, and Plimsoll's from the journal.
 // What is counted is counted from k6's start to the end of the trial. Where cluster-autoscaler
 // decides on machines, Plimsoll's journal knows nothing of the pods that it moved: that is filled
 // in already.

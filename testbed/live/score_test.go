@@ -136,8 +136,8 @@ func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
 	}
 }
 
-// Where cluster-autoscaler decides on machines, the journal tells of no order: those that come in
-// the trial were ordered, and those that go were returned, once each.
+// Where cluster-autoscaler decides on machines, the journal has no order: those that come in the
+// trial were ordered, and those that go were returned, once each.
 func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 	going := step(90, 2, 3, 6*pricing.Unit)
 	going.Observed.Hosts[0].Machines[3].Phase = nodescaler.Deleting // m2
@@ -149,7 +149,7 @@ func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.orders != 2 || got.returns != 2 {
-		t.Errorf("%d ordered and %d given back, want 2 and 2", got.orders, got.returns)
+		t.Errorf("%d ordered and %d returned, want 2 and 2", got.orders, got.returns)
 	}
 	seen[1].Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}}
 	seen[1].Outcomes = []loop.Outcome{{Action: 0}}

@@ -152,7 +152,7 @@ func TestRequestsWaitForEachOther(t *testing.T) {
 	}()
 	until(t, "a request waits", func() bool { return s.meters.underWay.Load() == 1 })
 	if got := samples(t, s)["http_server_active_requests"]; got != 1 {
-		t.Errorf("%v requests are told to be under way, want 1", got)
+		t.Errorf("%v requests are reported under way, want 1", got)
 	}
 	leave()
 	if code := <-codes; code != statusGone {

@@ -20,7 +20,7 @@ import (
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
-// machin is π by Machin's formula, with ten decimals more than are told.
+// machin is π by Machin's formula, computed with ten decimals more than are returned.
 func machin(decimals int) string {
 	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)+10), nil)
 	arctan := func(inverse int64) *big.Int {
@@ -55,10 +55,10 @@ func TestPiIsPi(t *testing.T) {
 
 // machine is a machine on which work takes a time by a law, and some trials take much longer.
 type machine struct {
-	perDigit, perSquare, perMB, upset float64 // nanoseconds, and how often a trial is disturbed
-	draw                              func() float64
-	trials                            int
-	longest                           time.Duration
+	perDigit, perSquare, perMB, disturbed float64 // nanoseconds, and how often a trial is disturbed
+	draw                                  func() float64
+	trials                                int
+	longest                               time.Duration
 }
 
 func (m *machine) takes(w Work) time.Duration {
@@ -70,18 +70,18 @@ func (m *machine) measure(w Work) time.Duration {
 	m.trials++
 	took := m.takes(w)
 	m.longest = max(m.longest, took)
-	if m.draw() < m.upset {
+	if m.draw() < m.disturbed {
 		return 4 * took
 	}
 	return took
 }
 
-// Whatever the machine is like, the work that is found takes what was asked for.
+// On any machine, the work that is found takes what was asked for.
 func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{
 			perDigit: rapid.Float64Range(0, 100).Draw(t, "per digit"), perSquare: rapid.Float64Range(2, 60).Draw(t, "per square"),
-			perMB: rapid.Float64Range(0, 5e5).Draw(t, "per MB"), upset: 0.1, // one in ten, which takes four times as long
+			perMB: rapid.Float64Range(0, 5e5).Draw(t, "per MB"), disturbed: 0.1, // one in ten, which takes four times as long
 			draw: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "luck"), 0)).Float64, // what is drawn one by one is small too often
 		}
 		demand := time.Duration(rapid.Int64Range(int64(leastDemand), int64(mostDemand)).Draw(t, "demand"))
@@ -90,7 +90,7 @@ func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 		// A median of few trials may be among the disturbed, and then the one that is found says
 		// so.
 		if off(c.Demand, m.takes(c.Work)) < 0.01 && off(m.takes(c.Work), demand) > 0.1 {
-			t.Fatalf("%+v takes %s of %s, and is told to take %s", c.Work, m.takes(c.Work), demand, c.Demand)
+			t.Fatalf("%+v takes %s of %s, and is said to take %s", c.Work, m.takes(c.Work), demand, c.Demand)
 		}
 		if m.longest > 5*demand || m.trials > 150 {
 			t.Fatalf("%d trials, the longest %s, for %s", m.trials, m.longest, demand)

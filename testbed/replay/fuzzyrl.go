@@ -29,9 +29,9 @@ import (
 //
 // It needs days to play with before, or time: without them it tries and errs on line. It takes more
 // pods than the excess asks for, a quarter more on recorded days. It loses by how coarse the words
-// are, for nine rules hardly tell a load that is a bit too much from one that is right; by the
-// trials, which never end; and by most where a load leaves the days before: above them all workload
-// is high, and two pods a minute is all that a rule can say.
+// are, as nine rules hardly distinguish a load that is a bit too much from one that is right; by
+// the trials, which never end; and by most where a load leaves the days before: above them all
+// workload is high, and two pods a minute is all that a rule can say.
 
 func init() {
 	register(Kind{
@@ -179,7 +179,7 @@ func (f *fuzzy) utility(p capacity.Period) float64 {
 	return -2*part(p.InSystem-p.Served, p.InSystem) - part(float64(p.Pods), f.most) - max(f.response(p)-1, 0)
 }
 
-// part is how much of a whole something is; none of nothing.
+// part is how much of a whole something is; 0 of nothing.
 func part(x, whole float64) float64 {
 	if whole == 0 {
 		return 0

@@ -55,8 +55,8 @@ func (r Result) LostPart() float64 {
 // MeanPods is the replicas in the mean.
 func (r Result) MeanPods() float64 { return float64(r.PodMinutes) / float64(max(r.Minutes, 1)) }
 
-// Hear is told of each minute of the test as it ends, and who set its pods and why, if the scaler
-// tells.
+// Hear is called with each minute of the test as it ends, and who set its pods and why, if the
+// scaler says.
 type Hear func(i int, p capacity.Period, leader, why string)
 
 // Play trains a scaler on the first minutes of a trace, plays it through the rest and returns what

@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-// A policy that is told a profile as a table knows the profile.
+// A policy that is given a profile as a table knows the profile.
 func TestATableOfAProfileIsTheProfile(t *testing.T) {
 	linear, err := capacity.Linear(125, 209)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestPoliciesOfTheProductOnRecordedDays(t *testing.T) {
 	}
 }
 
-// Whoever asks for a policy of the product's is told what plays it here, or why nothing does.
+// For each policy of the product's, the replay has one that plays it here, or says why not.
 func TestEveryPolicyIsPlayedOrRefused(t *testing.T) {
 	playedBy := map[string]string{
 		"fastslow": "fast-slow", "hpa": "hpa-v2", "predictive": "predictive", "watermark": "watermark",

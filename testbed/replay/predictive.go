@@ -18,8 +18,8 @@ func init() {
 	})
 }
 
-// tableOf is what up to so many pods serve as a policy is told it: a row for each number of pods
-// from which on another serves more or less than the one before.
+// tableOf is what up to so many pods serve, in the form of a policy's setting: a row for each
+// number of pods from which on another serves more or less than the one before.
 func tableOf(p capacity.Profile, most int) []policy.ProfilePoint {
 	rows := []policy.ProfilePoint{{Pods: 1, Total: p.Total(1)}}
 	for pods, gain := 2, math.NaN(); pods <= max(most, 2); pods++ {

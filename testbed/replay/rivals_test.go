@@ -156,8 +156,8 @@ func TestFuzzyRulesThatWereLearntServeALoad(t *testing.T) {
 }
 
 // The rivals on the recorded days, three to learn and one to be judged by, at loads for which the
-// oracle takes five pods and twenty. What they lose is held against what sizing on the last minute
-// loses with as many pod-minutes, by whatever excess that takes. Print it with -v.
+// oracle takes five pods and twenty. What they lose is compared with what sizing on the last minute
+// loses at the excess that takes as many pod-minutes. Print it with -v.
 func TestRivalsOnRecordedDays(t *testing.T) {
 	part, pods := map[string][]float64{}, map[string][]float64{}
 	for _, oracle := range []float64{5, 20} {

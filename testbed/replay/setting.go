@@ -46,8 +46,8 @@ type Setting struct {
 	models pool // shared with runs in step; nil for none
 }
 
-// Default is the setting of the published experiments: the profile that was measured, P(x) = 125·x +
-// 209 requests a second, the normal excess, Kubernetes' tolerance, and a time-out of one minute.
+// Default is the setting of the published experiments: the profile that was measured, P(x) = 125·x
+// + 209 requests a second, the normal excess, Kubernetes' tolerance, and a time-out of one minute.
 func Default() Setting {
 	p, err := capacity.Linear(125, 209)
 	if err != nil {

@@ -15,7 +15,7 @@ type pool map[string]*common
 type common struct {
 	model forecast.Model
 	seen  int // values observed
-	// What is expected of the next period, if somebody has asked since the last value.
+	// What is expected of the next period, if a caller has asked since the last value.
 	asked bool
 	mean  float64
 	known bool

@@ -57,8 +57,8 @@ func Fitted() capacity.MMPP {
 	return m
 }
 
-// fitAround is over how many minutes the regime of a minute is told: a single count tells its own
-// chance as much.
+// fitAround is over how many minutes the regime of a minute is found: a single count is as much
+// chance as regime.
 const fitAround = 5
 
 // Fit is the process of so many regimes that comes near to a recorded load, in requests a minute.

@@ -12,16 +12,51 @@ import (
 // mostMarked is how many changes can be distinguished when each is marked.
 const mostMarked = 150
 
-// courses draws how many replicas and machines each policy had when, in the trial that results keep
-// of it, in one source or in several together.
+// courses draws the load, the late requests, the replicas and the machines of each policy over one
+// axis of time, in the trial that results keep of it, in one source or in several together.
 func courses(sources []testbed.Source) []Figure {
 	var charts []*figure.Chart
 	for _, policy := range sources[0].Policies() {
-		if c := course(policy, sources); c != nil {
-			charts = append(charts, c)
+		for _, c := range []*figure.Chart{requests(policy, sources), course(policy, sources)} {
+			if c != nil {
+				charts = append(charts, c)
+			}
 		}
 	}
 	return drawn(charts)
+}
+
+// requests draws the requests of each minute, and the late ones of them; nil if any source does not
+// count them by minutes.
+func requests(policy string, sources []testbed.Source) *figure.Chart {
+	level := busiest(sources[0].Results)
+	c := &figure.Chart{
+		ID: "requests-" + policy, Title: fmt.Sprintf("Requests of %s, at %s", policy, described(level)), Steps: true,
+		X: figure.Axis{Title: "time"}, Y: figure.Axis{Title: "requests a minute"},
+	}
+	all, late := 0, 0
+	for i := range sources {
+		run := kept(sources[i].Results, policy, level)
+		if run == nil || len(run.Minutes) == 0 {
+			return nil
+		}
+		clock := clockOf(run)
+		c.X.Unit = clock.unit
+		answered := figure.Series{Name: in("requests", &sources[i]), Area: len(sources) == 1, Unmarked: true, Kin: 1}
+		tardy := figure.Series{Name: in("late", &sources[i]), Unmarked: true, Kin: 2}
+		for m := range len(run.Minutes) + 1 { // the last minute reaches to the end
+			n := run.Minutes[min(m, len(run.Minutes)-1)]
+			answered.Points = append(answered.Points, clock.at(testbed.Number(60*m), n.Requests))
+			tardy.Points = append(tardy.Points, clock.at(testbed.Number(60*m), n.Late))
+			if m < len(run.Minutes) {
+				all, late = all+n.Requests, late+n.Late
+			}
+		}
+		c.Series = append(c.Series, answered, tardy)
+	}
+	c.Desc = fmt.Sprintf("How many requests each minute had, and how many of them %s left unanswered or answered later than the "+
+		"objective allows, in the first trial: %d of %d.", policy, late, all)
+	return c
 }
 
 // course draws that of a policy; nil if any source keeps none.

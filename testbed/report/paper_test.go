@@ -19,7 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// The tables and figures of docs/paper.md are what the experiments come to. They stand between the
+// The tables and figures of docs/paper.md are what the experiments come to. They are between the
 // lines <!-- NAME --> and <!-- end -->; the prose around them is written by hand.
 var (
 	whole  = flag.Bool("whole", false, "play all that docs/paper.md tells of, in place of two numbers of users")

@@ -17,7 +17,7 @@ import (
 
 // Replay is an experiment under counted loads with its results.
 type Replay struct {
-	Experiment *hpaplus.Experiment // as its file says, whatever of it was run
+	Experiment *hpaplus.Experiment // as its file says, even if only a part of it was run
 	Results    *hpaplus.Results
 	File       []byte
 	Took       time.Duration // 0 when that is not known
@@ -162,7 +162,7 @@ func (p *Replay) against(key, measure, title string, besides bool) []*figure.Cha
 }
 
 // overTraces draws a chart of each trace if there are few, or else of the medians over them. Where
-// nothing is known there is none.
+// nothing is known it draws no chart.
 func (p *Replay) overTraces(draw func(trace string) *figure.Chart) []*figure.Chart {
 	traces := []string{""}
 	if hpaplus.Few(p.Results) {

@@ -99,6 +99,6 @@ func TestThePageOfACountedLoadTellsAll(t *testing.T) {
 	}
 	r.Results.Planned++
 	if !strings.Contains(countedPage(t, r), "<strong>Interrupted:</strong> 2 of 3 draws and recordings were played.") {
-		t.Error("a missing run is not told")
+		t.Error("a missing run is not shown")
 	}
 }

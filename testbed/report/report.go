@@ -17,7 +17,7 @@ import (
 
 // Report is an experiment with its results.
 type Report struct {
-	Experiment *testbed.Experiment // as its file says, whatever of it was run
+	Experiment *testbed.Experiment // as its file says, even if only a part of it was run
 	Results    *testbed.Results
 	// File is the experiment's file, to be shown as it was written.
 	File []byte

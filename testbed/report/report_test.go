@@ -58,9 +58,9 @@ func TestThePageTellsAll(t *testing.T) {
 	text := html(t, r)
 	for _, want := range []string{
 		"<h1>The SLO-and-cost experiment as a reference implementation measured it</h1>",
-		"An independent simulator of the same test bed, with its own implementation", // what it shows
-		`<th class="l" scope="row">slocost-b</th>`,                                   // a row of the tables
-		"has both a lower 90th percentile of response time",                          // the claim
+		"An independent simulator of the same test bed, with its own implementation",
+		`<th class="l" scope="row">slocost-b</th>`,          // a row of the tables
+		"has both a lower 90th percentile of response time", // the claim
 		"comparisons",             // and what became of it
 		"slocost-b against hpa60", // in words
 		"means of 5 trials",       // the reference
@@ -76,20 +76,20 @@ func TestThePageTellsAll(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	// Response time, cost, and how each of two policies went about it, with a table in each.
-	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 4 || len(tables) != 4 {
-		t.Errorf("%d figures and %d of them with a table, want 4", n, len(tables))
+	// Response time, cost, and two of what each of two policies did over time, each with a table.
+	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 6 || len(tables) != 6 {
+		t.Errorf("%d figures and %d of them with a table, want 6", n, len(tables))
 	}
 	if strings.Contains(text, "Interrupted") {
 		t.Error("a whole experiment is called interrupted")
 	}
 	r.Results.Runs[0].Warning = "the machine was busy"
 	if !strings.Contains(html(t, r), "<strong>Warning:</strong> hpa60 at 10, trial 1: the machine was busy.") {
-		t.Error("a warning is not told")
+		t.Error("a warning is not shown")
 	}
 	r.Results.Planned++
 	if !strings.Contains(html(t, r), "<strong>Interrupted:</strong> 8 of 9 runs were made.") {
-		t.Error("a missing run is not told")
+		t.Error("a missing run is not shown")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestThePageRepeatsButForTheTimeItTook(t *testing.T) {
 	}
 	other.Took = 2 * time.Second
 	if text := html(t, other); !regexp.MustCompile(`\d+ requests were simulated in 2\.0 s, \d\.\d million a second\.`).MatchString(text) {
-		t.Error("the time that it took is not told")
+		t.Error("the time that it took is not shown")
 	}
 }
 
@@ -135,9 +135,34 @@ func names(figures []Figure) []string {
 	return out
 }
 
-func TestTheCourseOfATrialIsDrawnWithItsChanges(t *testing.T) {
+func TestTheRequestsOfEachMinuteAreDrawn(t *testing.T) {
 	r := sweep(t)
 	f := Figures(r.Experiment, r.Results)[2]
+	if diff := cmp.Diff([]string{"requests", "late"}, seriesIn(t, f.SVG)); diff != "" {
+		t.Error(diff)
+	}
+	run := kept(r.Results, "hpa60", testbed.Level{Users: 60})
+	late := 0
+	for i, m := range run.Minutes {
+		late += m.Late
+		if diff := cmp.Diff([]string{fmt.Sprint(i), fmt.Sprint(m.Requests), fmt.Sprint(m.Late)}, f.Table.Rows[i]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if got := float64(run.LateShare) * float64(run.Requests); late == 0 || math.Abs(got-float64(late)) > .01*got {
+		t.Errorf("%d late requests in all minutes, %.0f in the whole run", late, got)
+	}
+	for i := range r.Results.Runs {
+		r.Results.Runs[i].Minutes = nil // as the lab's are
+	}
+	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(Figures(r.Experiment, r.Results))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheCourseOfATrialIsDrawnWithItsChanges(t *testing.T) {
+	r := sweep(t)
+	f := Figures(r.Experiment, r.Results)[3]
 	if diff := cmp.Diff([]string{"machines", "replicas", "replicas changed", "machines changed"}, seriesIn(t, f.SVG)); diff != "" {
 		t.Error(diff)
 	}
@@ -151,7 +176,7 @@ func TestTheCourseOfATrialIsDrawnWithItsChanges(t *testing.T) {
 			t.Errorf("the change to %d replicas at %s min is not marked", m.Replicas, at)
 		}
 	}
-	// Whatever changes has a row, with both numbers as they were then.
+	// Every change has a row, with both numbers as they were then.
 	for _, c := range run.Machines {
 		row := slices.IndexFunc(f.Table.Rows, func(row []string) bool { return row[0] == number(float64(c.Seconds)/60) })
 		if row < 0 || f.Table.Rows[row][1] != fmt.Sprint(c.Machines) {
@@ -202,7 +227,7 @@ func TestATableTellsWhatAFigureShows(t *testing.T) {
 func TestFiguresHaveEveryPolicy(t *testing.T) {
 	r := sweep(t)
 	figures := Figures(r.Experiment, r.Results)
-	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(figures)); diff != "" {
+	if diff := cmp.Diff([]string{"p90", "cost", "requests-hpa60", "course-hpa60", "requests-slocost-b", "course-slocost-b"}, names(figures)); diff != "" {
 		t.Fatal(diff)
 	}
 	for i, line := range []string{"objective 300 ms", "target 40 per 30m"} {
@@ -215,7 +240,7 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 	}
 	s := experiment(t, "six-scenarios", testbed.Options{Scenarios: []string{"const60", "flash"}, Policies: []string{"hpa80", "clairvoyant"}, Duration: 4 * time.Minute})
 	figures = Figures(s.Experiment, s.Results)
-	if diff := cmp.Diff([]string{"pareto", "course-hpa80", "course-clairvoyant"}, names(figures)); diff != "" {
+	if diff := cmp.Diff([]string{"pareto", "requests-hpa80", "course-hpa80", "requests-clairvoyant", "course-clairvoyant"}, names(figures)); diff != "" {
 		t.Fatal(diff)
 	}
 	if diff := cmp.Diff([]string{"hpa80", "clairvoyant"}, seriesIn(t, figures[0].SVG)); diff != "" {
@@ -234,7 +259,7 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 func TestThePathsOfReplicasAreDrawn(t *testing.T) {
 	r := experiment(t, "frss-expansion", testbed.Options{Trials: 1, Policies: []string{"fastslow", "hpa-v2"}})
 	figures := Figures(r.Experiment, r.Results)
-	if diff := cmp.Diff([]string{"replicas-100", "p90", "cost", "course-fastslow", "course-hpa-v2"}, names(figures)); diff != "" {
+	if diff := cmp.Diff([]string{"replicas-100", "p90", "cost", "requests-fastslow", "course-fastslow", "requests-hpa-v2", "course-hpa-v2"}, names(figures)); diff != "" {
 		t.Fatal(diff)
 	}
 	svg := string(figures[0].SVG)
@@ -308,11 +333,11 @@ func TestSourcesAreLaidSideBySide(t *testing.T) {
 		}
 	}
 	figures := b.Figures()
-	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(figures)); diff != "" {
+	if diff := cmp.Diff([]string{"p90", "cost", "requests-hpa60", "course-hpa60", "requests-slocost-b", "course-slocost-b"}, names(figures)); diff != "" {
 		t.Fatal(diff)
 	}
 	courses := []string{"machines in sim", "replicas in sim", "machines in a <lab>", "replicas in a <lab>"}
-	if diff := cmp.Diff(courses, seriesIn(t, figures[2].SVG)); diff != "" {
+	if diff := cmp.Diff(courses, seriesIn(t, figures[3].SVG)); diff != "" {
 		t.Error(diff)
 	}
 	want := []string{"hpa60 in sim", "slocost-b in sim", "hpa60 in a <lab>", "slocost-b in a <lab>"}

@@ -37,7 +37,7 @@ func tabulate(c *figure.Chart) testbed.Table {
 	for _, x := range xs {
 		row := []string{number(x)}
 		for _, s := range lines {
-			row = append(row, told(c, s, x))
+			row = append(row, valueAt(c, s, x))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -63,8 +63,8 @@ func lined(c *figure.Chart) (lines []*figure.Series, xs []float64) {
 	return lines, slices.Compact(xs)
 }
 
-// told is what a line says at x.
-func told(c *figure.Chart, s *figure.Series, x float64) string {
+// valueAt is what a line says at x.
+func valueAt(c *figure.Chart, s *figure.Series, x float64) string {
 	p, known := s.At(x, c.Steps)
 	if known && misses(&c.Y, p.Y) {
 		return cell(p, known) + " ✗"

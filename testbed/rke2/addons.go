@@ -90,7 +90,7 @@ var (
 	kpPrefix  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,24}[a-z0-9])?$`) // with a UUID behind it a name of 63
 )
 
-// validate tells must what is not as it should be.
+// validate reports to must every setting that breaks a rule.
 func (a *Addons) validate(s *Site, must func(kept bool, key, rule string, was any)) {
 	if p := a.Prometheus; p != nil {
 		must(p.Image == "" || imageName.MatchString(p.Image), "addons.prometheus.image", "be an image such as "+usualPrometheus, p.Image)

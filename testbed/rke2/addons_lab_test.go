@@ -150,7 +150,7 @@ func (p *scraped) pod(name string, labels, annotations map[string]string, portNa
 }
 
 // start starts Prometheus with what the ConfigMap holds. In place of what a pod finds in its
-// folder, it is told of the control plane by a kubeconfig of the same account.
+// folder, it finds the control plane by a kubeconfig of the same account.
 func (p *scraped) start(l *lab.Lab) {
 	ctx := p.t.Context()
 	held, err := p.client.CoreV1().ConfigMaps("plimsoll-testbed").Get(ctx, "prometheus", metav1.GetOptions{})

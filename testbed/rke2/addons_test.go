@@ -358,9 +358,9 @@ func (w *world) there(id int) bool {
 	return slices.ContainsFunc(w.sim.Inventory().VMs, func(m pvesim.VMState) bool { return m.ID == id })
 }
 
-// Machines of kproximate are told and not touched, when all else is gone; without them, down comes
-// to its end.
-func TestKproximatesMachinesAreToldAndNotTouched(t *testing.T) {
+// Machines of kproximate are reported and not touched, when all else is gone; without them, down
+// comes to its end.
+func TestKproximatesMachinesAreReportedAndNotTouched(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	withKproximate(w)

@@ -307,8 +307,9 @@ func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
 	w.downWithoutTrace()
 }
 
-// A machine that does not become a node is told with what is known, and the next up replaces it.
-func TestMachineThatDoesNotJoinIsToldAndReplaced(t *testing.T) {
+// A machine that does not become a node is reported with what is known, and the next up replaces
+// it.
+func TestMachineThatDoesNotJoinIsReportedAndReplaced(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	faults, err := pvesim.ParseFaults("fail boot nth=1")
@@ -361,7 +362,7 @@ var troubles = []string{
 	"fail boot p=0.5 times=1",
 }
 
-// Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and
+// After any failure, up that is run again and again comes to the whole test bed when it ends, and
 // down to nothing; or down does right away.
 func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
 	race.Skip(t)

@@ -52,8 +52,7 @@ func (b *Bench) downSteps() []step {
 	)
 }
 
-// within are the machines of the resource pool with VMIDs in a range; first 0 is all, whatever
-// their VMIDs.
+// within are the machines of the resource pool with VMIDs in a range; first 0 means all VMIDs.
 func (pm *premises) within(ctx context.Context, first, last int) ([]pveapi.Resource, error) {
 	members, err := pm.here(ctx)
 	return slices.DeleteFunc(members, func(r pveapi.Resource) bool { return first > 0 && (r.VMID < first || r.VMID > last) }), err

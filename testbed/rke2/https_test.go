@@ -52,7 +52,7 @@ func TestTestBedIsBuiltOverHTTPSWithItsStateOnDisk(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	w.sim.OnCall(func(c pvesim.Call) {
 		if strings.HasSuffix(c.Path, "/status/start") {
-			end() // as somebody who presses ^C when the first machine starts
+			end() // as at ^C when the first machine starts
 		}
 	})
 	if err := begin().Up(ctx); err == nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
-// imitation is a cluster whose nodes are the machines of an emulated Proxmox VE. They do what their
-// user-data tells them, as far as that makes a node of them: what cloud-init could not read, or
-// RKE2 would not take, makes none.
+// imitation is a cluster whose nodes are the machines of an emulated Proxmox VE. They follow their
+// user-data as far as that makes a node of them: what cloud-init could not read, or RKE2 would not
+// take, makes no node.
 type imitation struct {
 	sim *pvesim.Cluster
 

@@ -21,9 +21,9 @@ func (pm *premises) strays(ctx context.Context) ([]pveapi.Resource, error) {
 	return slices.DeleteFunc(list, func(r pveapi.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
 }
 
-// nobodysNames is done when no machine has a name that kproximate would take for one of its own,
+// namesAreFree is done when no machine has a name that kproximate would take for one of its own,
 // and delete. Once there is the control plane that it runs on, those that have are its own.
-func (pm *premises) nobodysNames(ctx context.Context) (bool, error) {
+func (pm *premises) namesAreFree(ctx context.Context) (bool, error) {
 	there, err := pm.within(ctx, pm.cfg.Site.VMIDs.First, pm.cfg.Site.VMIDs.First)
 	if err != nil || len(there) > 0 {
 		return err == nil, err
@@ -38,7 +38,8 @@ func (pm *premises) nobodysNames(ctx context.Context) (bool, error) {
 	}
 }
 
-// noStrays is done when none of kproximate's machines is left. Those that are stay, and are told.
+// noStrays is done when none of kproximate's machines is left. Those that are stay, and are
+// printed.
 func (pm *premises) noStrays(ctx context.Context) (bool, error) {
 	strays, err := pm.strays(ctx)
 	if err != nil || len(strays) == 0 {

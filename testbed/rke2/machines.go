@@ -82,9 +82,9 @@ func eventLine(e pve.Event) string {
 	return e.Code + ": " + line
 }
 
-// nodes are those of the cluster. Before the control plane has joined there is none, and its
-// silence says so: a control plane that never comes up must fail as any other machine. From then
-// on, silence says nothing.
+// nodes are those of the cluster. Before the control plane has joined, its silence means that it
+// has no nodes: a control plane that never comes up must fail as any other machine. From then on,
+// silence says nothing.
 func (b *Bench) nodes(ctx context.Context) ([]pve.Node, error) {
 	if b.leaving || b.secrets == nil {
 		return nil, errors.New("the cluster is not asked")
@@ -168,8 +168,8 @@ func (b *Bench) inTheWay(machines []nodescaler.Machine) error {
 	return errors.Join(all...)
 }
 
-// here are the machines in our resource pool, whatever the fleet knows of them, and those of our
-// VMIDs that are being cloned: before its end, a clone is in no pool and shows no mark.
+// here are all machines in our resource pool, known to the fleet or not, and those of our VMIDs
+// that are being cloned: before its end, a clone is in no pool and shows no mark.
 func (pm *premises) here(ctx context.Context) ([]pveapi.Resource, error) {
 	p, err := pm.client.Pool(ctx, pm.cfg.Site.PVEPool)
 	if pveapi.Is(err, pveapi.NoPool) {

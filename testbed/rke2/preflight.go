@@ -76,8 +76,8 @@ var fields = []struct{ id, field string }{
 	{"pools.strangers", "vmids"}, {"pools.vmids", "vmids"}, {"pools.hosts", "hosts"}, {"pools.", "pvePool"}, {"machines.", "vmids"},
 }
 
-// examined is the site as one pool of all its machines: what they rest on is the same, and is told
-// once.
+// examined is the site as one pool of all its machines: what they rest on is the same, and is
+// reported once.
 func (b *Bench) examined() (*settings.Site, error) {
 	site, err := b.plan()
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 			})
 		}
 	}
-	for _, look := range []func(context.Context) (bool, error){b.premises.havePool, b.premises.nobodysNames} {
+	for _, look := range []func(context.Context) (bool, error){b.premises.havePool, b.premises.namesAreFree} {
 		if _, err := look(ctx); err != nil {
 			var f *Fault
 			if !errors.As(err, &f) {

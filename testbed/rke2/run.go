@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Run is what experiments on the test bed are told of it. What is omitted is as DefaultRun has it.
+// Run is what experiments on the test bed are given. What is omitted is as DefaultRun has it.
 type Run struct {
 	// Namespace is where the application and the load are; all in it that the test bed put there is
 	// removed before a run and behind it.
@@ -56,7 +56,7 @@ func DefaultRun() Run {
 	return Run{Namespace: "plimsoll-testbed", Images: Images{K6: "grafana/k6:1.8.1"}, Signals: Signals{Preset: v1alpha1.PresetOTel}}
 }
 
-// Experiments is what experiments are told, with what the site leaves out.
+// Experiments is what experiments are given, with defaults for what the site does not set.
 func (s *Site) Experiments() Run {
 	out, r := DefaultRun(), Run{}
 	if s.Run != nil {

@@ -66,7 +66,7 @@ func newMutual(now time.Time) (mutual, error) {
 	}, nil
 }
 
-// placeholders stand where nothing is asked to a machine yet.
+// placeholders hold the place of secrets while no machine has any.
 func placeholders() *secrets {
 	a := authority{"certificate", "key"}
 	return &secrets{Token: "token", AgentToken: "token", ServerCA: a, ClientCA: a, Admin: a, Provider: mutual{"certificate", a, a}, Proxmox: "token"}

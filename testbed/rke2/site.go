@@ -271,7 +271,7 @@ func fieldOf(key string) string {
 	return rest
 }
 
-// proxmox is the site as Proxmox VE's fleet is told of it, with what machines are told of the
+// proxmox is the site in the settings of Proxmox VE's fleet, with what machines are given of the
 // cluster.
 func (s *Site) proxmox(c *secrets) (*settings.Site, error) {
 	pools := []settings.Pool{

@@ -37,7 +37,7 @@ func (tm *templates) template(ctx context.Context) (templateSeen, error) {
 	}
 	seen := templateSeen{there: true, host: list[at].Node, making: list[at].Lock != ""}
 	if seen.making {
-		return seen, nil // before its end it shows nothing of what it was told
+		return seen, nil // it shows nothing of its settings before its end
 	}
 	c, err := tm.client.Config(ctx, seen.host, list[at].VMID)
 	if pveapi.Is(err, pveapi.Absent) {

@@ -82,7 +82,7 @@ func (b *Bench) haveSecrets(context.Context) (bool, error) {
 	return ReadJSON(b.cfg.Store, stateFile, &kept)
 }
 
-// makeSecrets makes what machines are told, before there is one, and writes it down: a cluster
+// makeSecrets makes what machines are given, before there is one, and writes it down: a cluster
 // whose secrets are lost can only be taken down.
 func (b *Bench) makeSecrets(context.Context) error {
 	if err := b.state.keep(b.cfg.Store); err != nil {

@@ -48,7 +48,7 @@ func (r *Release) offline(kind string) string {
 	return fmt.Sprintf("INSTALL_RKE2_TYPE=%s INSTALL_RKE2_ARTIFACT_PATH=%s sh %s/install.sh", kind, r.Artefacts, r.Artefacts)
 }
 
-// The places where RKE2 looks for what it is told.
+// The places where RKE2 looks for its configuration.
 const (
 	configFile   = "/etc/rancher/rke2/config.yaml"
 	tlsFolder    = "/var/lib/rancher/rke2/server/tls/"
@@ -84,7 +84,7 @@ type guestFile struct {
 }
 
 // serverUserData is the user-data of the control plane, as a template of package firstboot. What is
-// told of the machine is filled in when it is made; all else is in it literally.
+// given of the machine is filled in when it is made; all else is in it literally.
 func (s *Site) serverUserData(c *secrets, mine *settings.Pool) (firstboot.Secret, error) {
 	doc := cloudConfig{
 		Hostname: "{{.Name}}", Hosts: "localhost", User: guestUser{literal(s.User)}, Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
@@ -231,7 +231,7 @@ func documents(objects ...map[string]any) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// vmPool is the workers' pool as Plimsoll in the cluster is told of it.
+// vmPool is the workers' pool as an object for Plimsoll in the cluster.
 func vmPool(p settings.Pool, how VMPool) (map[string]any, error) {
 	p.Join.TokenFile = joinTokenKey
 	if p.Join.CloudConfig != "" {

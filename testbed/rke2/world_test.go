@@ -71,7 +71,7 @@ type world struct {
 	sim   *pvesim.Cluster
 	net   *imitation
 	token string
-	root  string // that may everything, whatever token is used
+	root  string // that may do everything, beside the token that is used
 	site  *Site
 	store memory
 	lines []string

@@ -80,11 +80,11 @@ func count(p *nodescaler.Plan, kind nodescaler.Kind) int {
 	return n
 }
 
-// told is a pod policy that asks for so many replicas at a time, and expects so many with the next
-// machine.
-type told func(at time.Duration) (replicas, ahead int)
+// scripted is a pod policy that asks for so many replicas at a time, and expects so many with the
+// next machine.
+type scripted func(at time.Duration) (replicas, ahead int)
 
-func (f told) Desired(v *podscaler.View) podscaler.Recommendation {
+func (f scripted) Desired(v *podscaler.View) podscaler.Recommendation {
 	n, ahead := f(v.Now.Sub(start))
 	return podscaler.Recommendation{Known: true, Replicas: n, Ahead: ahead}
 }
@@ -109,7 +109,7 @@ func TestScenario32MachinesAreOrderedAtTheirLeadTime(t *testing.T) {
 	cfg.Delays.Machine = timing.Machine{Clone: between(210*time.Second, 210*time.Second)}
 	cfg.Delays.PodStart = between(30*time.Second, 30*time.Second)
 	var l log
-	w := play(t, cfg, 0, &l, podscaler.Workload{Min: 1, Max: 48}, told(func(at time.Duration) (int, int) {
+	w := play(t, cfg, 0, &l, podscaler.Workload{Min: 1, Max: 48}, scripted(func(at time.Duration) (int, int) {
 		switch {
 		case at < foretold:
 			return 12, 12
@@ -141,7 +141,7 @@ func TestScenario32MachinesAreOrderedAtTheirLeadTime(t *testing.T) {
 func TestScenario34ShrinkingFreesWholeMachines(t *testing.T) {
 	cfg := fours(5, 20, Load{Kind: Open, Even: true, Level: Flat(50)})
 	var l log
-	w := play(t, cfg, 0, &l, podscaler.Workload{Min: 1, Max: 48}, told(func(at time.Duration) (int, int) {
+	w := play(t, cfg, 0, &l, podscaler.Workload{Min: 1, Max: 48}, scripted(func(at time.Duration) (int, int) {
 		if at < time.Minute {
 			return 20, 20
 		}
@@ -188,14 +188,14 @@ func TestScenario48PodsAndMachinesArePlannedInOneStep(t *testing.T) {
 		return reasons[i].Text
 	}
 	if more := text(d.Reasons, podscaler.ReasonMarginalPrice); !strings.Contains(more, "one more costs") {
-		t.Errorf("the decision does not tell the price: %s", more)
+		t.Errorf("the decision does not have the price: %s", more)
 	}
 	if offer := text(s.Plan.Actions[0].Reasons, nodescaler.CheapestOffer); !strings.Contains(offer, "at 10/h") {
-		t.Errorf("the order does not tell the price: %s", offer)
+		t.Errorf("the order does not have the price: %s", offer)
 	}
 }
 
-// The same seed gives the same journal, byte for byte, whatever goes wrong; another seed gives
+// The same seed gives the same journal, byte for byte, through all faults; another seed gives
 // another.
 func TestSameSeedSameJournalOfJoint(t *testing.T) {
 	cfg := small(0)
@@ -217,7 +217,7 @@ func TestSameSeedSameJournalOfJoint(t *testing.T) {
 		t.Error("two runs with one seed wrote different journals")
 	}
 	if n := bytes.Count(one, []byte(`"kind":"`+string(nodescaler.Buy))); n < 5 {
-		t.Errorf("%d machines were ordered: too few to tell anything", n)
+		t.Errorf("%d machines were ordered: too few to mean anything", n)
 	}
 	cfg.Seed++
 	if bytes.Equal(one, written()) {

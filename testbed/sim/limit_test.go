@@ -84,7 +84,7 @@ func TestMachinesNeverCostMoreThanTheLimit(t *testing.T) {
 			for _, users := range []float64{10, 60, 200} {
 				t.Run(fmt.Sprintf("%s/%s/%.0f users", name, policy, users), func(t *testing.T) {
 					cfg := pursed(users, faults)
-					most := spend(t, cfg, nodepolicy.Spec{Policy: policy}, 40e9)
+					most := peakCost(t, cfg, nodepolicy.Spec{Policy: policy}, 40e9)
 					if users == 200 && most < 30e9 {
 						t.Errorf("it never came near the limit: %s/h", most)
 					}
@@ -98,7 +98,7 @@ func TestMachinesNeverCostMoreThanTheLimit(t *testing.T) {
 				cfg.Spares = map[string]int{"worker": 2}
 				j := nodepolicy.DefaultJoint()
 				j.Spares.Most = 3
-				most := spend(t, cfg, nodepolicy.Spec{Policy: "joint", Joint: &j}, 40e9)
+				most := peakCost(t, cfg, nodepolicy.Spec{Policy: "joint", Joint: &j}, 40e9)
 				if users == 200 && most < 30e9 {
 					t.Errorf("it never came near the limit: %s/h", most)
 				}
@@ -107,9 +107,9 @@ func TestMachinesNeverCostMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// spend lets a policy live in the world for 20 minutes, and returns the most that the machines
+// peakCost lets a policy live in the world for 20 minutes, and returns the most that the machines
 // cost.
-func spend(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate) pricing.Rate {
+func peakCost(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate) pricing.Rate {
 	t.Helper()
 	unneeded := nodepolicy.DefaultUnneeded()
 	unneeded.ScaleDownUnneededTime, unneeded.ScaleDownDelayAfterAdd = nodescaler.Duration(time.Minute), 0

@@ -110,9 +110,8 @@ func TestSpareStartsOnAHostThatIsFullOfOthers(t *testing.T) {
 	}
 }
 
-// Whatever the load, the limits and the faults: no plan breaks a rule, no pod runs on a spare, a
-// pool has no more machines than it may, spares counted, and all of them cost no more than the
-// limit.
+// For any load, limits and faults: no plan breaks a rule, no pod runs on a spare, a pool has no
+// more machines than it may, spares counted, and all of them cost no more than the limit.
 func TestSparesKeepTheLawsInAWorldOfFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := spared()

@@ -143,8 +143,8 @@ func (w *World) level(s *service) float64 {
 	return float64(apportion(parts)[own])
 }
 
-// warm makes the pods that fit at the start ready at once: the run begins with a service that
-// stands.
+// warm makes the pods that fit at the start ready at once: the run begins with a service that is
+// up.
 func (w *World) warm() {
 	for _, s := range w.services {
 		for _, p := range s.pods {

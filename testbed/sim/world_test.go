@@ -146,8 +146,8 @@ func TestSameSeedSameJournal(t *testing.T) {
 	}
 }
 
-// Under processor sharing the mean time of a request is its demand over 1-ρ, whatever the
-// demand's distribution: the simulated service must come out at the formula.
+// Under processor sharing the mean time of a request is its demand over 1-ρ, for any distribution
+// of the demand: the simulated service must come out at the formula.
 func TestOpenLoadMeetsTheFormulaOfProcessorSharing(t *testing.T) {
 	for _, rho := range []float64{0.3, 0.6, 0.8} {
 		cfg := small(0)
@@ -346,8 +346,8 @@ func TestEvictionKeepsTheBudget(t *testing.T) {
 	}
 }
 
-// Whatever is done to the world, no node and no host ever carries more than it has, and what
-// is used is the sum of what runs.
+// After any change to the world, no node and no host carries more than it has, and what is used is
+// the sum of what runs.
 func TestNothingIsEverOvercommitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := small(float64(rapid.IntRange(0, 30).Draw(t, "users")))
@@ -437,7 +437,7 @@ func BenchmarkRequests(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "requests/s")
 }
 
-// Whatever is sent is answered, fails, or waits at the end: none is in no figure.
+// Every request that is sent is answered, fails, or waits at the end, and counts in one figure.
 func TestRequestsThatWaitAtTheEndAreCounted(t *testing.T) {
 	cfg := small(0)
 	cfg.Workloads[0].Load = Load{Kind: Open, Even: true, Level: Flat(100)} // of ten that a pod can answer

@@ -351,7 +351,7 @@ func TestZerosAreNoDefaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}":                          "",
 		"{grace: 1s, ratio: 0.1}":     "",
-		"{vlan: 0, keep: 0}":          "", // a pointer tells a zero from nothing
+		"{vlan: 0, keep: 0}":          "", // a pointer distinguishes a zero from nothing
 		"{grace: 0s, ratio: 0.0}":     "line 1: grace: must be above 0, or omitted for its default, was \"0s\"\nline 1: ratio: must be above 0, or omitted for its default, was 0.0",
 		"grace: 0":                    "line 1: grace: must be above 0, or omitted for its default, was 0",
 		"{grace: &none 0m, ratio: 1}": "line 1: grace: must be above 0, or omitted for its default, was \"0m\"",

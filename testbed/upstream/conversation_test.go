@@ -298,8 +298,8 @@ func (p *player) lost() bool {
 	return err != nil || len(state.Hosts) == 0 || state.Hosts[0].Cordoned
 }
 
-// hang lets the cluster answer nothing, whatever call it was that hung in the recording, until it
-// does again; then what was held up is done.
+// hang lets the cluster answer no call at all, not only the one that hung in the recording, until
+// it does again; then what was held up is done.
 func (p *player) hang(on bool) {
 	if on {
 		p.run(3 * time.Second)
@@ -362,8 +362,8 @@ func (p *player) compareMachines(r *recorded) {
 	}
 }
 
-// end lets cluster-autoscaler delete what it was told has failed, as it does in its next loop, and
-// sees that the cluster has the right machines, and nothing else.
+// end lets cluster-autoscaler delete what the provider reported as failed, as it does in its next
+// loop, and sees that the cluster has the right machines, and nothing else.
 func (p *player) end() {
 	for _, group := range []string{"small", "big"} {
 		for _, i := range p.instances(p.groups[group]) {
@@ -544,7 +544,8 @@ func (p *player) made(e *exchange, before []string) error {
 	return nil
 }
 
-// doom lets a machine fail, and waits until that is told: the recorded provider tells it at once.
+// doom lets a machine fail, and waits until that is reported: the recorded provider does so at
+// once.
 func (p *player) doom(group string, m nodescaler.Machine) {
 	why := ""
 	if p.full {

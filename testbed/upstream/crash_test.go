@@ -183,9 +183,9 @@ func TestDeathInAScaleDown(t *testing.T) {
 		stays := []string{nodes[1].Name}
 		a.mortal()
 		a.do(a.round)
-		told := false
-		for !told { // cluster-autoscaler that hears nothing asks again
-			told = a.do(func() {
+		answered := false
+		for !answered { // cluster-autoscaler that hears nothing asks again
+			answered = a.do(func() {
 				if err := a.delete(small, batch...); err != nil {
 					t.Fatalf("%s: %v", m, err)
 				}

@@ -79,7 +79,7 @@ func (d *door) open() {
 	}
 }
 
-// wait is over when the door is open, and says whether somebody is there.
+// wait is over when the door is open, and says whether the cluster answers.
 func (d *door) wait() bool {
 	d.mu.Lock()
 	shut, gone := d.shut, d.gone

@@ -18,9 +18,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// kubernetes is in for a cluster: a machine that has booted and was told how becomes a node, with
-// the name, the provider id, the labels and the taints that it was told. Nodes go when they are
-// removed, and not when their machines do.
+// kubernetes is in for a cluster: a machine that has booted with an agent's configuration becomes a
+// node, with the name, the provider id, the labels and the taints of that configuration. Nodes go
+// when they are removed, and not when their machines do.
 type kubernetes struct {
 	clock  func() time.Time
 	mu     sync.Mutex
@@ -59,15 +59,15 @@ type agentConfig struct {
 	Kubelet []string `yaml:"kubelet-arg"`
 }
 
-// read finds the agent's configuration in what a machine was told.
+// read finds the agent's configuration in a machine's user-data.
 func (a *agentConfig) read(userData []byte) error {
-	var told struct {
+	var config struct {
 		Files []struct{ Path, Content string } `yaml:"write_files"`
 	}
-	if err := yaml.Unmarshal(userData, &told); err != nil {
+	if err := yaml.Unmarshal(userData, &config); err != nil {
 		return err
 	}
-	for _, f := range told.Files {
+	for _, f := range config.Files {
 		if f.Path == "/etc/rancher/rke2/config.yaml" {
 			return yaml.Unmarshal([]byte(f.Content), a)
 		}
@@ -75,25 +75,25 @@ func (a *agentConfig) read(userData []byte) error {
 	return fmt.Errorf("no configuration of an agent in %.200q", userData)
 }
 
-// booted lets a machine join, if it was told how to.
+// booted lets a machine join, if its user-data says how.
 func (k *kubernetes) booted(b pvesim.Boot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var told agentConfig
-	if !bytes.HasPrefix(b.UserData, []byte("#cloud-config\n")) || told.read(b.UserData) != nil || told.Server == "" || told.Token == "" {
+	var config agentConfig
+	if !bytes.HasPrefix(b.UserData, []byte("#cloud-config\n")) || config.read(b.UserData) != nil || config.Server == "" || config.Token == "" {
 		return
 	}
-	if k.deaf(told.Name) {
+	if k.deaf(config.Name) {
 		return
 	}
-	n := kubeNode{labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, taints: told.Taints}
-	n.Name, n.SystemUUID, n.Ready, n.JoinedAt = told.Name, b.UUID, true, b.At.Add(joining.Draw(k.chance))
-	for _, arg := range told.Kubelet {
+	n := kubeNode{labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, taints: config.Taints}
+	n.Name, n.SystemUUID, n.Ready, n.JoinedAt = config.Name, b.UUID, true, b.At.Add(joining.Draw(k.chance))
+	for _, arg := range config.Kubelet {
 		if id, is := strings.CutPrefix(arg, "provider-id="); is {
 			n.ProviderID = id
 		}
 	}
-	for _, label := range told.Labels {
+	for _, label := range config.Labels {
 		key, value, _ := strings.Cut(label, "=")
 		n.labels[key] = value
 	}
@@ -133,7 +133,7 @@ func (k *kubernetes) release(name string) {
 
 // joined are the nodes that have joined, the oldest first.
 func (k *kubernetes) joined() (all []kubeNode) {
-	now := k.clock() // before the lock: the cluster tells of boots while it holds its own
+	now := k.clock() // before the lock: the cluster reports boots while it holds its own
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, n := range k.nodes {

@@ -26,7 +26,7 @@ var deviations = map[string]string{
 	"late":       "calls that hang are told when they end, which may be in a scan after the one that they were made in",
 }
 
-// flags are those that the recorded cluster-autoscaler was run with, as far as what it did tells
+// flags are those that the recorded cluster-autoscaler was run with, as far as its actions show
 // them.
 func flags(part string) nodepolicy.Unneeded {
 	f := nodepolicy.DefaultUnneeded()
@@ -167,7 +167,7 @@ func (d *comparison) compare(sc *scene) {
 }
 
 // ordered reports whether a call has its place in a scan: not what is done beside scans, nor what
-// is told of nodes, which is interleaved with what is told of groups as a map's order has it.
+// is asked of nodes, which is interleaved with what is asked of groups as a map's order has it.
 func ordered(h heard) bool {
 	switch h.method {
 	case "NodeGroupForNode", "NodeGroupTemplateNodeInfo", "NodeGroupNodes", "NodeGroupDeleteNodes", "GPULabel", "GetAvailableGPUTypes":

@@ -144,8 +144,7 @@ func (e *exchange) readAnswer(text string) error {
 
 var nameForm = regexp.MustCompile(`\b(small|big)-(\d{3})\b`)
 
-// machinesOf are the machines that a recording tells of, by group, in the order in which they were
-// made.
+// machinesOf are the machines of a recording, by group, in the order in which they were made.
 func machinesOf(all []recorded) map[string][]string {
 	byGroup := map[string][]string{}
 	for _, r := range all {

@@ -122,7 +122,7 @@ func running(w *world) (n int) {
 
 func controlPlaneNode(t *testing.T) {
 	w := begin(t, plan{})
-	w.door.close() // whatever is asked of the cluster now is not answered
+	w.door.close() // from now on the cluster answers no call
 	calls := len(w.sim.Calls())
 	for _, n := range []*externalgrpc.ExternalGrpcNode{
 		{Name: "cp-1", ProviderID: "rke2://cp-1", Labels: map[string]string{"node-role.kubernetes.io/control-plane": "true"}},
@@ -876,7 +876,7 @@ func repeatedIncrease(t *testing.T) {
 	// Cluster-autoscaler starts anew, takes nothing for upcoming that it has not asked for itself,
 	// and asks again.
 	want(t, "the same again", w.increase(small, 3), codes.OutOfRange, "no more than 5")
-	w.mustIncrease(small, 2) // what it is told that there is room for
+	w.mustIncrease(small, 2) // as many as the error leaves room for
 	within("after the repetition")
 	want(t, "and again", w.increase(small, 1), codes.OutOfRange)
 	w.waitFor(5*time.Minute, func() bool { within("on the way"); return w.all(small, "Running", 5) })

@@ -159,7 +159,7 @@ func (s *stage) node(name, what string, r *recorded) {
 	s.nodes[name].Ready = strings.Contains(r.text, "ready=True") && !strings.Contains(r.text, "not-ready")
 }
 
-// sizeOf is how large the recorded nodes are, as far as what was put on them tells it.
+// sizeOf is how large the recorded nodes are, as far as the pods that were put on them show.
 func sizeOf(name string) pricing.Resources {
 	switch {
 	case strings.HasPrefix(name, "small"):

@@ -711,7 +711,7 @@ func TestLostIDGoesAndItsMachineJoins(t *testing.T) {
 	w.inject("steal id nth=1")
 	w.mustIncrease(small, 1)
 	lost := w.ids(small)[0]
-	w.until("its VMID is lost", time.Minute, func() bool { return len(w.told.of(pvecode.VMIDTaken)) > 0 })
+	w.until("its VMID is lost", time.Minute, func() bool { return len(w.events.of(pvecode.VMIDTaken)) > 0 })
 	states := w.states(small)
 	if len(states) != 2 || states[lost] != "Deleting" || w.target(small) != 1 {
 		t.Fatalf("target %d, instances %v", w.target(small), states)
@@ -785,7 +785,7 @@ func TestMachineGoesByTheIDOfItsNode(t *testing.T) {
 		}
 	}
 	same("when they have joined")
-	if got := len(w.told.of(pvecode.IDMismatch)); got != 2 {
+	if got := len(w.events.of(pvecode.IDMismatch)); got != 2 {
 		t.Errorf("it was told %d times, want once for each", got)
 	}
 	w.start()

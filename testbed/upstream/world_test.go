@@ -1,6 +1,6 @@
 // Package upstream_test holds the provider, the fleet and the emulated Proxmox VE cluster to what
-// an upstream cluster-autoscaler does: calls come over gRPC, machines are made over HTTPS, and
-// nodes join when a machine that was told how has booted.
+// an upstream cluster-autoscaler does. Calls come over gRPC, machines are made over HTTPS, and
+// nodes join when a machine with a disc that says how has booted.
 package upstream_test
 
 import (
@@ -51,7 +51,7 @@ type world struct {
 	server   *provider.Server
 	*autoscaler
 	hangUp func()
-	told   *events
+	events *events
 }
 
 // plan is what a world is made of.
@@ -99,7 +99,7 @@ func prepare(t testing.TB, p plan) *world {
 	}
 	sim := must.Get(pvesim.New(clusterOf(p)))(t)
 	t.Cleanup(sim.Close)
-	w := &world{t: t, sim: sim, kube: newKubernetes(p.seed, sim.Now), log: &logFile{}, told: &events{}}
+	w := &world{t: t, sim: sim, kube: newKubernetes(p.seed, sim.Now), log: &logFile{}, events: &events{}}
 	if p.mortal {
 		w.life, w.door = &life{}, &door{urls: []string{"https://pve1:8006", "https://pve2:8006"}}
 	} else {
@@ -110,7 +110,7 @@ func prepare(t testing.TB, p plan) *world {
 	sim.OnCall(w.door.count)
 	w.site = pve.FleetConfig{
 		Owner: "lab", Cluster: "lab", Pools: p.pools, Parallel: 1, Nodes: w.kube.list, RemoveNode: w.kube.remove, Now: sim.Now,
-		Rand: timing.Stream(p.seed, "fleet"), Report: w.told.add,
+		Rand: timing.Stream(p.seed, "fleet"), Report: w.events.add,
 	}
 	w.provider = provider.Config{Prices: pricing.DefaultBook(), Now: sim.Now}
 	for _, pool := range p.pools {
@@ -282,7 +282,7 @@ const step = 500 * time.Millisecond
 func (w *world) run(d time.Duration) {
 	until := w.sim.Now().Add(d)
 	for w.sim.Now().Before(until) {
-		_ = w.fleet.Tick(context.Background()) // what fails is told by events
+		_ = w.fleet.Tick(context.Background()) // what fails is in the events
 		w.sim.Advance(max(step, min(w.fleet.Pause(), until.Sub(w.sim.Now()))))
 	}
 	_ = w.fleet.Tick(context.Background())
@@ -312,7 +312,7 @@ func (w *world) waitFor(within time.Duration, so func() bool) bool {
 // story is what happened, for tests that fail.
 func (w *world) story() string {
 	var b strings.Builder
-	b.WriteString(w.told.last(60))
+	b.WriteString(w.events.last(60))
 	state, err := w.fleet.List(context.Background())
 	fmt.Fprintln(&b, "machines:", err)
 	for _, m := range state.Machines {
@@ -370,7 +370,7 @@ func (w *world) vmid(name string) int {
 	return 0
 }
 
-// person is somebody at the cluster who may everything.
+// person is a client of the cluster that may do everything.
 func (w *world) person() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")
@@ -445,7 +445,7 @@ func (f *logFile) fill(why error) {
 	f.full = why
 }
 
-// events are what the fleet has told, from whatever goroutine.
+// events are what the fleet has reported, from any goroutine.
 type events struct {
 	mu  sync.Mutex
 	all []pve.Event
@@ -481,7 +481,7 @@ func (e *events) last(n int) string {
 }
 
 // state is everything that a call that is refused must leave as it is: what is kept, what is there,
-// and what is told.
+// and what is reported.
 func (w *world) state() string {
 	w.t.Helper()
 	var b strings.Builder

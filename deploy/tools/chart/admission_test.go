@@ -75,7 +75,7 @@ func patched[T runtime.Object](t *testing.T, before T, patch string) T {
 	return after
 }
 
-// denials are what the policies for a resource say to an update by somebody, or to a creation if
+// denials are what the policies for a resource say to an update by a user, or to a creation if
 // there is nothing before.
 func denials(t *testing.T, r *rendered, resource, who string, before, after runtime.Object) []string {
 	t.Helper()

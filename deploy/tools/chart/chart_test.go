@@ -669,7 +669,7 @@ func TestMeasuringSeesItsOwnSecrets(t *testing.T) {
 	}
 }
 
-// What docs/install.md tells people to write is what the chart takes.
+// The chart takes the values of docs/install.md.
 func TestValuesInTheDocumentAreTaken(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/install.md")
 	if err != nil {

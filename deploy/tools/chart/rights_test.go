@@ -75,8 +75,8 @@ func TestUsersOfANamespaceWriteItsAutoscalers(t *testing.T) {
 	}
 }
 
-// In mode recommend nothing of anybody else can be written: the part that is read has verbs that
-// read, and the part that is told reaches statuses of our own kinds and events.
+// In mode recommend no object of another owner can be written: the role that reads has verbs that
+// read, and the role that reports reaches statuses of our own kinds and events.
 func TestRecommendModeOnlyReads(t *testing.T) {
 	for name, values := range installations {
 		r := render(t, values, withMonitoring...)

@@ -17,8 +17,8 @@ import (
 // rootsFile is where Go looks first for the authorities that it trusts.
 const rootsFile = "etc/ssl/certs/ca-certificates.crt"
 
-// baseImage holds what a static binary needs of a system, as distroless' does: who it runs as, whom
-// it trusts, and where it may write.
+// baseImage holds what a static binary needs of a system, as distroless' does: its user, the
+// authorities that it trusts, and where it may write.
 func baseImage(arch string) (v1.Image, error) {
 	files, err := baseFiles()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// The image of this machine's architecture, by the recipe: it runs as no one, needs nothing of a
-// system but what is in it, and trusts whom browsers trust.
+// The image of this machine's architecture, by the recipe: it runs without a user name, needs
+// nothing of a system but what is in it, and trusts the authorities that browsers trust.
 func TestImageRunsAsNobodyAndNeedsNothing(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	if err := build(context.Background(), archive, "--platform", "linux/"+runtime.GOARCH, "--tags", "v0.0.0-test"); err != nil {

@@ -90,8 +90,7 @@ func writeManifests() error {
 	return nil
 }
 
-// ofHelm are lines that tell of a Helm release, which is not there. Blank lines stay: some are in
-// texts.
+// ofHelm are lines about a Helm release, which is not there. Blank lines stay: some are in texts.
 var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*|    (    )?(helm\.sh/chart: .*|app\.kubernetes\.io/managed-by: Helm))\n`)
 
 // template renders a chart as kubectl takes it.

@@ -96,7 +96,7 @@ func (l *list) Set(text string) error { *l = append(*l, text); return nil }
 // String is the values.
 func (l *list) String() string { return strings.Join(*l, " ") }
 
-// user is somebody who gets a kubeconfig.
+// user is a client that gets a kubeconfig.
 type user struct {
 	name   string
 	groups []string

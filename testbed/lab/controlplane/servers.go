@@ -94,7 +94,7 @@ func (p *plane) apiServerArgs(etcd string) ([]string, error) {
 }
 
 // startControllerManager starts all controllers, each with an account of its own, so that the
-// audit log tells the autoscaler from the others.
+// audit log distinguishes the autoscaler from the others.
 func (p *plane) startControllerManager(s *server, more list) error {
 	o, err := manageroptions.NewKubeControllerManagerOptions()
 	if err != nil {
@@ -139,8 +139,8 @@ func (p *plane) startScheduler(s *server, more list) error {
 	return nil
 }
 
-// parse reads a server's arguments. Feature gates are the process's: what one server is told, all
-// are.
+// parse reads a server's arguments. Feature gates are the process's: those of one server apply to
+// all.
 func parse(sets cliflag.NamedFlagSets, globals basecompatibility.ComponentGlobalsRegistry, args []string) error {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.Usage = func() {}

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that no node can take has its machine's clone asked for in a moment, whatever the interval
-// of the loop is. How long it takes is printed; only what is far beyond a second fails, for others
-// use the machine too.
+// A pod that no node can take has its machine's clone asked for in a moment, at any interval of the
+// loop. How long it takes is printed; only what is far beyond a second fails, for others use the
+// machine too.
 func TestPendingPodsHaveTheirCloneAskedForAtOnce(t *testing.T) {
 	const rounds, each = 12, 2 // as many clones as may be made on a storage at a time
 	const enough = 20

@@ -52,7 +52,7 @@ func (w *world) ours() int {
 	return n
 }
 
-// kubectlScale is somebody who scales web by hand.
+// kubectlScale scales web by hand, as an administrator would.
 func (w *world) kubectlScale(replicas int) {
 	w.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
@@ -89,7 +89,7 @@ func TestScenario38ConflictAndForeignWrites(t *testing.T) {
 		}
 	}
 	w.until("it gives in", func() bool { return w.condition(autoscaler, "Conflicted") == "True ForeignWrites" })
-	w.until("that is told as an event", func() bool { return w.told("ForeignWrites") })
+	w.until("there is an event of it", func() bool { return w.hasEvent("ForeignWrites") })
 	before = w.ours()
 	w.stays(10*time.Second, "5 replicas, as somebody wants it", func() bool { return w.replicas() == 5 })
 	if n := w.ours() - before; n > 0 || w.number(autoscaler, "status", "desiredReplicas") != 6 {
@@ -122,13 +122,13 @@ func TestScenario40PauseAndExplain(t *testing.T) {
 	w.plimsoll("resume", "web", "-n", "shop")
 	w.until("it is within its bounds again", func() bool { return w.replicas() == 3 })
 
-	told := w.plimsoll("explain", "web", "-n", "shop")
-	if !strings.Contains(told, "TooManyReplicas") && !strings.Contains(told, "5 to 3") {
-		t.Errorf("explain tells of a workload:\n%s", told)
+	said := w.plimsoll("explain", "web", "-n", "shop")
+	if !strings.Contains(said, "TooManyReplicas") && !strings.Contains(said, "5 to 3") {
+		t.Errorf("explain says of a workload:\n%s", said)
 	}
-	told = w.plimsoll("explain", c.lastDecision(w), "--journal", c.journal())
-	if !strings.Contains(told, "web") || !strings.Contains(told, "3") {
-		t.Errorf("explain tells of a step:\n%s", told)
+	said = w.plimsoll("explain", c.lastDecision(w), "--journal", c.journal())
+	if !strings.Contains(said, "web") || !strings.Contains(said, "3") {
+		t.Errorf("explain says of a step:\n%s", said)
 	}
 	if top := w.plimsoll("top", "--url", "http://"+c.page); !strings.Contains(top, "shop/web") {
 		t.Errorf("top, of the page that it serves:\n%s", top)
@@ -222,7 +222,7 @@ func TestScenario45MachinesThatNeverJoin(t *testing.T) {
 	w.start("podscaler,nodescaler", quick)
 	w.deployment("web", 1, "700m")
 	w.until("a machine is made", func() bool { return len(w.vms()) == 1 })
-	w.until("it is found not to join, and that is told", func() bool { return w.told("MachineFailed") })
+	w.until("it is found not to join, and reported", func() bool { return w.hasEvent("MachineFailed") })
 	w.until("the pool is paused", func() bool { return w.condition(poolObject, "Ready") == "False PoolPaused" })
 	w.until("it is gone", func() bool { return len(w.vms()) == 0 })
 	w.stays(10*time.Second, "no further machines", func() bool { return len(w.vms()) == 0 })
@@ -231,7 +231,7 @@ func TestScenario45MachinesThatNeverJoin(t *testing.T) {
 		return e.Reason == "MachineFailed" && (strings.Contains(e.Note, "agent") || strings.Contains(e.Note, "last task"))
 	})
 	if !hints {
-		t.Error("nothing is told of what the machine's agent shows")
+		t.Error("nothing is reported of what the machine's agent shows")
 	}
 }
 

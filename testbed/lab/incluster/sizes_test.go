@@ -105,7 +105,7 @@ metadata: {name: n-1, labels: {%s: %s}}
 				w.text(object, "status", "rightsize", "containers", "0", "target", "cpu") == "25m"
 		})
 	}
-	w.until("it is told as an event", func() bool { return w.told("OutsideBounds") })
+	w.until("there is an event of it", func() bool { return w.hasEvent("OutsideBounds") })
 	defer func() { // its own context ends before a cleanup
 		if t.Failed() {
 			t.Logf("they ask for %v: %s, last %v", w.asks("web"), w.text(autoscaler, "status", "rightsize", "reason", "text"), w.find(autoscaler, "status", "rightsize", "lastResize"))

@@ -85,13 +85,13 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 	}
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: plimsoll}}`)
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
-	t.Cleanup(w.tellObjects)
+	t.Cleanup(w.logObjects)
 	w.began = time.Now()
 	return w
 }
 
-// tellObjects tells of a test that failed what our objects said then.
-func (w *world) tellObjects() {
+// logObjects logs the status of our objects when a test has failed.
+func (w *world) logObjects() {
 	if !w.Failed() {
 		return
 	}
@@ -108,11 +108,11 @@ func (w *world) tellObjects() {
 			w.Logf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, text)
 		}
 	}
-	w.tellCluster(ctx)
+	w.logCluster(ctx)
 }
 
-// tellCluster says how nodes and pods were.
-func (w *world) tellCluster(ctx context.Context) {
+// logCluster logs how nodes and pods were.
+func (w *world) logCluster(ctx context.Context) {
 	nodes, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.Log(err)
@@ -278,7 +278,7 @@ func (w *world) start(components, settings string) *child {
 	return c
 }
 
-// kubeconfig is the lab's own, for somebody who may everything and has a name of their own in the
+// kubeconfig is the lab's own, for a user who may do everything and has a name of their own in the
 // audit log.
 func (w *world) kubeconfig(folder, user string) string {
 	w.Helper()
@@ -500,8 +500,8 @@ func (w *world) text(object string, path ...string) string {
 	return s
 }
 
-// told reports whether there is an event with a reason.
-func (w *world) told(reason string) bool {
+// hasEvent reports whether there is an event with a reason.
+func (w *world) hasEvent(reason string) bool {
 	w.Helper()
 	list := must.Get(w.client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{}))(w)
 	for _, e := range list.Items {

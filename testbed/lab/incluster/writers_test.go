@@ -34,7 +34,7 @@ spec:
 	w.until("more replicas are wanted", func() bool { return w.number(autoscaler, "status", "desiredReplicas") == 3 })
 	w.until("the pool observes", func() bool { return w.condition(poolObject, "Ready") == "True Recommending" })
 	w.until("a machine would be bought", func() bool { return w.text(poolObject, "status", "lastPlan", "actions", "0", "kind") == "Buy" })
-	w.until("it is told as an event", func() bool { return w.told("WouldRescale") && w.told("WouldBuy") })
+	w.until("there is an event of it", func() bool { return w.hasEvent("WouldRescale") && w.hasEvent("WouldBuy") })
 	time.Sleep(5 * time.Second) // in which it might still do something
 	may := []string{"leases", "workloadautoscalers/status", "vmpools/status", "pricebooks/status", "events"}
 	for _, r := range w.writes() {
@@ -97,7 +97,7 @@ func (w *world) oneWriter() {
 	w.Helper()
 	var order []string
 	for _, r := range w.writes() {
-		if r.What == "leases" || r.What == "events" { // told in the background, and harmless
+		if r.What == "leases" || r.What == "events" { // written in the background, and harmless
 			continue
 		}
 		if len(order) == 0 || order[len(order)-1] != r.User {

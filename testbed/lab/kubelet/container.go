@@ -317,8 +317,8 @@ func (c *container) now() corev1.ContainerState {
 	return c.state
 }
 
-// runs are the numbers of the current run, or the last without one, and of the one before; -1 is
-// none.
+// runs are the numbers of the current run, or the last without one, and of the one before; -1 if
+// there was no such run.
 func (c *container) runs() (now, before int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

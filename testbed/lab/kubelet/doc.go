@@ -27,16 +27,16 @@
 // Changes of ConfigMaps and Secrets arrive within a second or two, all files of a volume at once.
 //
 // So client-go does not find a service account's files where it looks for them. A container that
-// they are mounted into is told of them by KUBECONFIG: a file that leads to the API server, trusts
+// they are mounted into finds them by KUBECONFIG: a file that leads to the API server, trusts
 // its authority and reads the account's token, which is made for the pod and renewed. What the
 // account may not do, it may not.
 //
 // # Network
 //
 // A pod has an address of its own in 127.0.0.0/8, all of which is this machine on Linux (and not on
-// macOS). Whatever listens at that address alone does not collide with other pods; a process that
+// macOS). A process that listens at that address alone does not collide with other pods; one that
 // listens on all addresses does, with the first to listen on its port. $(POD_IP), by fieldRef
-// status.podIP, tells the address; for Plimsoll, [Plimsoll] puts it before ports without a host in
+// status.podIP, is the address; for Plimsoll, [Plimsoll] puts it before ports without a host in
 // the mounted config.yaml. Probes ask there. Services lead nowhere.
 //
 // # What is not done

@@ -90,7 +90,7 @@ func (k *kubelet) logs(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = log.Close() }() // it was read
 	w.Header().Set("Content-Type", "text/plain")
 	if err := ask.answer(r.Context(), w, log, func() bool { return c.runsAs(number) }); err != nil {
-		k.log.Print(err) // too late to tell
+		k.log.Print(err) // the answer has begun, so no error can be sent
 	}
 }
 

@@ -195,7 +195,7 @@ func (k *kubelet) known(ctx context.Context) bool {
 		core.Pods().Informer().HasSynced, core.ConfigMaps().Informer().HasSynced, core.Secrets().Informer().HasSynced)
 }
 
-// assign has every pod of our nodes run by somebody, who is told when the pod may have changed.
+// assign runs a worker for every pod of our nodes, and wakes it when the pod may have changed.
 func (k *kubelet) assign(ctx context.Context, mine map[string]bool, running *sync.WaitGroup) {
 	there := map[types.UID]*corev1.Pod{}
 	for _, o := range k.objects.Core().V1().Pods().Informer().GetStore().List() {

@@ -57,8 +57,8 @@ func (p *pod) stir() {
 // and when the part stops.
 const farewell = 2 * time.Second
 
-// run runs the pod until it is gone. When the context is done, its processes end, and nothing is
-// told of it.
+// run runs the pod until it is gone. When the context is done, its processes end, and the API
+// server does not hear of it.
 func (p *pod) run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -34,7 +34,7 @@ func (c *container) probe(ctx context.Context) <-chan struct{} {
 }
 
 // asking reports whenever what the answers come to changes.
-func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, tell func(bool)) {
+func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, report func(bool)) {
 	or := func(n, otherwise int32) int { return int(max(n, otherwise)) }
 	period := time.Duration(or(p.PeriodSeconds, 1)) * time.Second
 	wait := time.Duration(p.InitialDelaySeconds) * time.Second
@@ -58,7 +58,7 @@ func (c *container) asking(ctx context.Context, p *corev1.Probe, good bool, tell
 		against++
 		if good && against >= or(p.FailureThreshold, 1) || !good && against >= or(p.SuccessThreshold, 1) {
 			good, against = !good, 0
-			tell(good)
+			report(good)
 		}
 	}
 }

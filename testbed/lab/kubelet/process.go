@@ -219,7 +219,7 @@ func (p paths) has(path string) bool {
 	return slices.ContainsFunc(p, func(m struct{ path, folder string }) bool { return m.path == path })
 }
 
-// in puts the folders in place of the paths in a text, where they stand as whole names.
+// in puts the folders in place of the paths in a text, where they are whole names.
 func (p paths) in(text string) string {
 	var b strings.Builder
 next:

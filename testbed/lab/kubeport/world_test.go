@@ -52,7 +52,7 @@ func newWorld(t *testing.T, plane lab.ControlPlane) *world {
 func bareWorld(t *testing.T, plane lab.ControlPlane) *world {
 	t.Helper()
 	t.Parallel() // each has a lab of its own, and waits most of the time
-	// Nothing tells of these nodes that they live.
+	// These nodes have no kubelet that reports them alive.
 	plane.ControllerManagerArgs = append(plane.ControllerManagerArgs, "--node-monitor-grace-period=1h")
 	l := labtest.Up(t, lab.Config{ControlPlane: plane})
 	w := &world{T: t, lab: l, client: kubernetes.NewForConfigOrDie(l.REST()), any: dynamic.NewForConfigOrDie(l.REST())}
@@ -295,7 +295,7 @@ func (w *world) bound(app string, count int) []corev1.Pod {
 	return list.Items
 }
 
-// pods tells of all pods what the scheduler says of them.
+// pods lists all pods with what the scheduler says of them.
 func (w *world) pods(ctx context.Context) string {
 	list, err := w.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -40,7 +40,7 @@ func profile(kind firstboot.Kind) firstboot.Profile {
 	}
 }
 
-// boot is a machine that has booted, told by the very code that writes first-boot discs.
+// boot is a machine that has booted from a disc of the very code that writes first-boot discs.
 func boot(t *testing.T, p firstboot.Profile, change ...func(*firstboot.Machine)) pvesim.Boot {
 	t.Helper()
 	m := firstboot.Machine{Name: "web-1", Host: "pve2", Region: "home", UUID: uuid, VMID: 5001}
@@ -87,7 +87,7 @@ func TestNodesAreAsTheirDiscsSay(t *testing.T) {
 	}
 }
 
-// serverData is what the machine of a control plane is told.
+// serverData is the user-data of a control plane's machine.
 const serverData = `#cloud-config
 hostname: control-1
 write_files:

@@ -21,9 +21,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// kubelets do what the agents in the virtual machines would. They are told of boots and halts while
-// the emulator stands still, and act on them afterwards, in order, until the API server has taken
-// it.
+// kubelets do what the agents in the virtual machines would. The emulator stops while it reports
+// boots and halts; they act on them afterwards, in order, until the API server has taken it.
 type kubelets struct {
 	client  kubernetes.Interface
 	token   string // that machines must have been given
@@ -76,7 +75,7 @@ func (k *kubelets) take() (event, bool) {
 	return e, true
 }
 
-// run acts on what it is told until the context is done.
+// run acts on boots and halts until the context is done.
 func (k *kubelets) run(ctx context.Context) {
 	var pods sync.WaitGroup
 	defer pods.Wait()
@@ -173,8 +172,8 @@ func (k *kubelets) join(ctx context.Context, b *pvesim.Boot) (name string, back 
 	return n.Name, n.Labels[lab.KubeletLabel] != "", k.wake(ctx, n)
 }
 
-// agentOf is the agent in a machine: as it was told at its first boot. Without one, the machine
-// does not join. An error is the API server's.
+// agentOf is the agent in a machine, as the disc of its first boot made it. Without one, the
+// machine does not join. An error is the API server's.
 func (k *kubelets) agentOf(ctx context.Context, b *pvesim.Boot) (*agent, error) {
 	if a := k.agents[b.UUID]; a != nil {
 		return a, nil
@@ -253,8 +252,8 @@ func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 	return err
 }
 
-// mark tells KWOK, or who else does, by labels whether to play a node's kubelet, and the traffic
-// plane since when it does not run.
+// mark labels a node for KWOK, or another that does it, with whether to play its kubelet, and for
+// the traffic plane with since when it does not run.
 func (k *kubelets) mark(ctx context.Context, node string, labels map[string]string, halted any) error {
 	change := map[string]any{lab.KubeletLabel: nil, kubelet.Label: nil}
 	for key := range change {

@@ -32,7 +32,7 @@ type Joining struct {
 	// package kubelet; those of the others are KWOK's.
 	Processes func(*corev1.Node) bool
 
-	kubelets *kubelets // that know what machines were told, as their disks would
+	kubelets *kubelets // that know what was on machines' discs, as their disks would
 }
 
 // JoiningName is the name of the part.
@@ -71,7 +71,7 @@ func (j *Joining) Start(_ context.Context, l *lab.Lab) (*lab.Running, error) {
 	}}, nil
 }
 
-// controlPlane is what a machine is told that runs a control plane.
+// controlPlane is the user-data of a machine that runs a control plane.
 type controlPlane struct {
 	token     string            // that agents join with
 	manifests map[string][]byte // by file

@@ -78,8 +78,8 @@ func (p *Part) times() timing.Machine {
 	}
 }
 
-// site is how Plimsoll is to use that cluster: what is reserved on a node is what its kubelet,
-// which is told so by the disc, keeps for itself.
+// site is how Plimsoll is to use that cluster: what is reserved on a node is what its kubelet keeps
+// for itself, by the disc.
 func (p *Part) site(folder string, endpoints []string, fingerprint string) *settings.Site {
 	s := &settings.Site{
 		Owner: "lab", Endpoints: endpoints, Fingerprints: []string{fingerprint}, TokenFile: filepath.Join(folder, tokenFile),
@@ -101,9 +101,9 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *sett
 	return s
 }
 
-// setUp gives Plimsoll its rights as plimsoll pve setup tells people to, and returns the token,
-// which is shown when it is made. On a cluster that was set up before there is none, and nothing
-// else changes.
+// setUp gives Plimsoll its rights as `plimsoll pve setup` prints them, and returns the token, which
+// is shown when it is made. On a cluster that was set up before, it returns no token and changes
+// nothing else.
 func setUp(c *pvesim.Cluster, s *settings.Site) (token string, err error) {
 	shell := c.Console()
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}

@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// standing is the emulated cluster of a part, in time that only passes when it is asked to.
-func standing(t *testing.T, p *Part) *pvesim.Cluster {
+// stepped is the emulated cluster of a part, in time that only passes when it is asked to.
+func stepped(t *testing.T, p *Part) *pvesim.Cluster {
 	t.Helper()
 	cfg := p.cluster()
 	cfg.Speed = 0
@@ -29,7 +29,7 @@ func standing(t *testing.T, p *Part) *pvesim.Cluster {
 
 func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	p := &Part{}
-	c, site := standing(t, p), p.site("folder", []string{"https://pve1:8006"}, "AA")
+	c, site := stepped(t, p), p.site("folder", []string{"https://pve1:8006"}, "AA")
 	token, err := setUp(c, site)
 	if err != nil || token == "" {
 		t.Fatalf("%q, %v", token, err)

@@ -52,7 +52,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect says how it stands.
+// Collect sends the present values.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	for _, m := range c.collect() {
 		to <- m

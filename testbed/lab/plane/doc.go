@@ -4,7 +4,7 @@
 //
 // A pod becomes an application's by its annotations; see AnnotationDemand. Requests are answered
 // over HTTP at /apps/NAMESPACE/WORKLOAD/ when a pod that obeys the simulator's own law (package
-// serving) would have answered them. What the pods did is told as Istio tells it, on /metrics, and
+// serving) would have answered them. It shows what the pods did as Istio does, on /metrics, and
 // what CPU they used as metrics-server does, by an aggregated API, so that the
 // HorizontalPodAutoscaler scales them as it would scale real ones.
 package plane

@@ -15,7 +15,7 @@ import (
 
 // Handler is the plane's door:
 //
-//	/apps/NAMESPACE/WORKLOAD/...     a request to an application; so is whatever has a Host of
+//	/apps/NAMESPACE/WORKLOAD/...     a request to an application; so is any with a Host of
 //	                                 WORKLOAD.NAMESPACE.svc, with .cluster.local or without. The
 //	                                 answer says in X-Pod which pod it is from, and in Server-Timing
 //	                                 how many milliseconds it took there by the law
@@ -93,7 +93,7 @@ func ofHost(host string) (app string, is bool) {
 func (p *Plane) answer(w http.ResponseWriter, r *http.Request, app string) {
 	a := p.Send(r.Context(), app)
 	if a.Code == 0 {
-		panic(http.ErrAbortHandler) // nobody waits
+		panic(http.ErrAbortHandler) // the client has gone
 	}
 	if a.Pod != "" {
 		w.Header().Set("X-Pod", a.Pod)
@@ -107,7 +107,7 @@ func (p *Plane) answer(w http.ResponseWriter, r *http.Request, app string) {
 	fmt.Fprintln(w, a.Pod)
 }
 
-// Application is what is told of an application.
+// Application is what the plane shows of an application.
 type Application struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -126,20 +126,20 @@ func (p *Plane) Applications() []Application {
 	all := make([]Application, 0, len(p.apps))
 	for _, name := range slices.Sorted(maps.Keys(p.apps)) {
 		app := p.apps[name]
-		told := Application{Namespace: app.namespace, Name: app.name, Path: "/apps/" + name + "/", Ready: len(app.ready)}
+		shown := Application{Namespace: app.namespace, Name: app.name, Path: "/apps/" + name + "/", Ready: len(app.ready)}
 		for pod := range p.all {
 			if pod.app != app {
 				continue
 			}
 			pod.settle(now)
-			told.Pods++
-			told.InFlight += pod.Load()
+			shown.Pods++
+			shown.InFlight += pod.Load()
 			if pod.obs.fault != nil {
-				told.Faults = append(told.Faults, fmt.Sprintf("pod %s: %v", pod.obs.name, pod.obs.fault))
+				shown.Faults = append(shown.Faults, fmt.Sprintf("pod %s: %v", pod.obs.name, pod.obs.fault))
 			}
 		}
-		slices.Sort(told.Faults)
-		all = append(all, told)
+		slices.Sort(shown.Faults)
+		all = append(all, shown)
 	}
 	return all
 }

@@ -245,8 +245,8 @@ func usages(m v1beta1.PodMetrics) map[string]string {
 	return all
 }
 
-// Pods that have run longer than metrics-server asks for are told of after the first sample, with
-// the span since their start.
+// Pods that have run longer than metrics-server asks for are shown after the first sample, with the
+// span since their start.
 func TestFirstSamplesReachBackToTheStart(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, p *Plane) {
 		time.Sleep(3 * time.Second)

@@ -33,8 +33,8 @@ func (p *Plane) observedNode(o *corev1.Node) {
 	n.halt(p, halted, now)
 }
 
-// removedNode is told of a node that the API server has no more. Its machine may go on for all that
-// is known, so its pods do until they are removed, too.
+// removedNode handles a node that the API server has no more. Its machine may go on for all that is
+// known, so its pods do until they are removed, too.
 func (p *Plane) removedNode(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

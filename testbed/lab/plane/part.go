@@ -22,9 +22,8 @@ type Part struct {
 	Seed uint64
 	// Every is how often CPU use is sampled; as metrics-server does, every 15 s, if zero.
 	Every time.Duration
-	// Gateway leaves out of /metrics what each pod's proxy and containers tell: of a large
-	// cluster's pods it would be gigabytes. What the gateway in front of the workloads tells is
-	// there.
+	// Gateway keeps each pod's proxy and containers out of /metrics: of a large cluster's pods they
+	// would be gigabytes. The metrics of the gateway in front of the workloads are there.
 	Gateway bool
 	// Address is where requests are taken: on loopback, and at a free port if empty.
 	Address string

@@ -44,8 +44,8 @@ func (p *Plane) observed(o *observed) {
 	// start.
 	o.behavior, o.fault = old.obs.behavior, old.obs.fault
 	if old.obs.terminating {
-		// KWOK has the grace shortened to nothing to take the object away, whatever the process has
-		// to do.
+		// KWOK has the grace shortened to nothing to take the object away, even if the process
+		// needs more.
 		o.grace = old.obs.grace
 	}
 	old.obs = o

@@ -98,8 +98,8 @@ func newWorld(b *testing.B) *world {
 		plimsoll.Program = labtest.Program(b)
 	}
 	parts := []lab.Part{
-		// A kubelet that has nothing to say tells its node's status every five minutes, and that it
-		// lives by a lease, which no one but the controllers reads.
+		// An idle kubelet writes its node's status every five minutes, and shows by a lease that it
+		// lives, which no one but the controllers reads.
 		&lab.KWOK{PodStart: between(time.Second, 3*time.Second), PodStop: between(0, time.Second), Heartbeat: between(4*time.Minute, 5*time.Minute)},
 		&lab.Prometheus{}, w.machines, &plane.Part{Seed: 1, Gateway: true}, plimsoll,
 	}
@@ -151,10 +151,10 @@ func (w *world) create(objects ...any) {
 	}
 }
 
-// until waits until something is so, or patience ends, and tells on the way how far it is.
+// until waits until something is so, or patience ends, and prints on the way how far it is.
 func (w *world) until(what string, far func(ctx context.Context) (done, of int, err error)) made {
 	w.Helper()
-	begun, told := time.Now(), time.Now()
+	begun, printed := time.Now(), time.Now()
 	for {
 		done, of, err := far(w.Context())
 		m := made{done, time.Since(begun)}
@@ -164,8 +164,8 @@ func (w *world) until(what string, far func(ctx context.Context) (done, of int, 
 			return m
 		case m.in > *patience:
 			w.Fatalf("%s: %d of %d: %v", what, done, of, err)
-		case time.Since(told) > 30*time.Second:
-			told = time.Now()
+		case time.Since(printed) > 30*time.Second:
+			printed = time.Now()
 			w.say(fmt.Sprintf("%s: %d of %d", what, done, of))
 		}
 		time.Sleep(2 * time.Second)
@@ -300,7 +300,7 @@ func (w *world) probe(i int) (wake, clone time.Duration) {
 	if _, err := w.client.CoreV1().Pods(namespace(0)).Create(w.Context(), pod, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		w.Fatal(err)
 	}
-	told := audit.unschedulable(w, pod.Name)
-	woken := w.journal.after(w, told)
-	return woken.Sub(told), w.clones.after(w, told).Sub(told)
+	seen := audit.unschedulable(w, pod.Name)
+	woken := w.journal.after(w, seen)
+	return woken.Sub(seen), w.clones.after(w, seen).Sub(seen)
 }

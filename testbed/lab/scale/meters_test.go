@@ -62,7 +62,7 @@ type lines struct {
 	rest []byte
 }
 
-// next returns the next whole line, or nil as long as there is none.
+// next returns the next whole line, or nil as long as no line is whole.
 func (l *lines) next(tb testing.TB) []byte {
 	tb.Helper()
 	for {
@@ -130,9 +130,9 @@ type journal struct {
 	last  struct{ Nodes, Pods int }
 }
 
-// read reads the journal from its beginning, as long as the test runs. Tell is called with each
+// read reads the journal from its beginning, as long as the test runs. It calls visit with each
 // step.
-func (j *journal) read(tb testing.TB, file string, tell func()) {
+func (j *journal) read(tb testing.TB, file string, visit func()) {
 	var f *os.File
 	for ; f == nil; time.Sleep(20 * time.Millisecond) {
 		if tb.Context().Err() != nil {
@@ -158,7 +158,7 @@ func (j *journal) read(tb testing.TB, file string, tell func()) {
 		j.mu.Lock()
 		j.steps, j.last = append(j.steps, s.Time), s.Observed
 		j.mu.Unlock()
-		tell()
+		visit()
 	}
 }
 

@@ -28,7 +28,7 @@ func replicas(i int) int {
 	return n
 }
 
-// slow workloads miss their objective, whatever replicas they have, and go to their upper bound.
+// slow workloads miss their objective with any replicas, and go to their upper bound.
 func slow(i int) bool { return i%10 == 9 }
 
 // byCPU are the workloads that are scaled as a HorizontalPodAutoscaler would.

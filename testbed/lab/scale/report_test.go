@@ -48,7 +48,7 @@ func (w *world) measure() {
 	r.span = time.Since(begun)
 	steps.stop()
 	r.steps, r.heap, r.measured = steps.took, steps.heap, steps.known
-	load, _ := os.ReadFile("/proc/loadavg") // only Linux tells
+	load, _ := os.ReadFile("/proc/loadavg") // only Linux has it
 	r.load, _, _ = strings.Cut(string(load), " ")
 	r.after, r.cpu = w.processes(), map[string]float64{}
 	for part, p := range r.after {

@@ -224,7 +224,7 @@ func (r *run) take(ctx context.Context) error {
 // ahead is how long before its step a sample is taken at least: time enough for it to be read.
 const ahead = 100 * time.Millisecond
 
-// looked wants the journal to tell of a step that has seen the machines, and gives the first one's
+// looked waits until the journal has a step that has seen the machines, and gives the first one's
 // time.
 func (r *run) looked(first *time.Time) error {
 	looked := false

@@ -175,7 +175,7 @@ type scan struct {
 	all   []*group
 }
 
-// group is a node group as the provider tells of it.
+// group is a node group as the provider lists it.
 type group struct {
 	id       string
 	min, max int

@@ -131,9 +131,9 @@ const web = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, names
 const ahead = `{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: ahead, namespace: default},
   spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: web}, replicas: 3}}`
 
-// Machines come for pods that wait, and for those that a CapacityBuffer tells of; they go again
-// when they are not needed. All of it goes through the provider's calls, and Plimsoll itself
-// decides on no machine.
+// Machines come for pods that wait, and for those of a CapacityBuffer; they go again when they are
+// not needed. All of it goes through the provider's calls, and Plimsoll itself decides on no
+// machine.
 func TestMachinesComeAndGoOverGRPC(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.l.Create(t.Context(), []byte(web)))

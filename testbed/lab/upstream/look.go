@@ -50,7 +50,7 @@ func (s *scan) look(ctx context.Context) error {
 	return s.lookAtNodes(ctx)
 }
 
-// groups asks which there are, in the order in which they are told.
+// groups asks for the groups, in the order of the answer.
 func (c *Client) groups(ctx context.Context) ([]*group, error) {
 	answer, err := call(ctx, c.cfg.Provider.NodeGroups, &externalgrpc.NodeGroupsRequest{})
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *scan) size(ctx context.Context, g *group) error {
 }
 
 // list asks for the instances of groups in which some are to come, and of all from time to time.
-// What is to come has to be known; of the rest, what was listed before stands.
+// What is to come has to be known; of the rest, what was listed before still counts.
 func (s *scan) list(ctx context.Context) error {
 	if s.now.Sub(s.renewed) >= listAge {
 		return s.listAll(ctx, s.all)

@@ -76,9 +76,9 @@ func (p *Part) start(ctx context.Context, l *lab.Lab, up *running) error {
 	if err != nil {
 		return err
 	}
-	told := log.New(up.log, "", log.LstdFlags|log.Lmicroseconds)
+	logger := log.New(up.log, "", log.LstdFlags|log.Lmicroseconds)
 	p.client, err = New(Config{
-		Provider: externalgrpc.NewCloudProviderClient(up.conn), Cluster: cluster, Unneeded: p.Unneeded, Expander: p.Expander, Now: time.Now, Log: told.Printf,
+		Provider: externalgrpc.NewCloudProviderClient(up.conn), Cluster: cluster, Unneeded: p.Unneeded, Expander: p.Expander, Now: time.Now, Log: logger.Printf,
 	})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // shrink asks by which options nodes are unneeded, and does what the plan says of nodes that are
-// there. What cannot be done is told, and found again by the next scan.
+// there. What cannot be done is logged, and found again by the next scan.
 func (s *scan) shrink(ctx context.Context, plan *nodescaler.Plan) error {
 	for _, g := range s.all {
 		for range g.nodes {
@@ -34,12 +34,12 @@ func (s *scan) shrink(ctx context.Context, plan *nodescaler.Plan) error {
 		case nodescaler.Buy, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake:
 			continue
 		}
-		s.cfg.Log("%s %s%s: %s", a.Kind, a.Node, a.Pod, told(err))
+		s.cfg.Log("%s %s%s: %s", a.Kind, a.Node, a.Pod, outcome(err))
 	}
 	return errors.Join(ctx.Err(), s.measure(ctx))
 }
 
-func told(err error) string {
+func outcome(err error) string {
 	if err == nil {
 		return "done"
 	}

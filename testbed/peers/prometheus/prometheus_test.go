@@ -190,7 +190,7 @@ func answers(t *testing.T, query string) {
 	case strings.Contains(query, "count_over_time("):
 		want = 4
 	case strings.Contains(query, "histogram_quantile("):
-		want = math.NaN() // whatever lies in the buckets that were made
+		want = math.NaN() // for any values in the buckets that were made
 	case strings.Contains(query, "histogram_fraction("):
 		want = 1
 	case !strings.Contains(query, "rate("):

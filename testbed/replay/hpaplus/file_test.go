@@ -112,7 +112,7 @@ func TestDocumentTellsEveryKey(t *testing.T) {
 		for i := range of.NumField() {
 			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 			if !regexp.MustCompile(`\b` + key + `:`).MatchString(example) {
-				t.Errorf("the document does not tell the key %s", key)
+				t.Errorf("the document does not have the key %s", key)
 			}
 		}
 	}

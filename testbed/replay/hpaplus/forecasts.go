@@ -59,24 +59,24 @@ func (b *book) models(scale float64) func(forecast.Spec) (forecast.Model, error)
 		if err != nil {
 			return nil, err
 		}
-		return &told{said: said, from: b.from, scale: scale}, nil
+		return &repeated{said: said, from: b.from, scale: scale}, nil
 	}
 }
 
-// told is a Model that says again what was said. It goes by how many values it has observed, and
-// must be shown the trace that the book is of from its beginning.
-type told struct {
+// repeated is a Model that says again what was said. It goes by how many values it has observed,
+// and must be shown the trace that the book is of from its beginning.
+type repeated struct {
 	said  *said
 	from  int
 	at    int
 	scale float64
 }
 
-func (m *told) Train(history []float64) { m.at = len(history) }
+func (m *repeated) Train(history []float64) { m.at = len(history) }
 
-func (m *told) Observe(float64) { m.at++ }
+func (m *repeated) Observe(float64) { m.at++ }
 
-func (m *told) Predict(h int) (float64, bool) {
+func (m *repeated) Predict(h int) (float64, bool) {
 	i := m.at - m.from
 	if h != 1 || i < 0 || i >= len(m.said.values) {
 		return 0, false

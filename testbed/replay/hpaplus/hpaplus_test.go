@@ -191,7 +191,7 @@ func TestTrainingTimeIsToldApartFromWhatIsCompared(t *testing.T) {
 		t.Error(diff)
 	}
 	if text := written(t, r); strings.Contains(text, "econds") {
-		t.Error("the results tell the time")
+		t.Error("the results contain the time")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestTheBookSaysWhatTheForecasterSaid(t *testing.T) {
 	if _, ok := m.Predict(1); ok {
 		t.Error("it knows what comes after the trace")
 	}
-	if early := (&told{said: b.said["x"], from: 1200}); func() bool { _, ok := early.Predict(1); return ok }() {
+	if early := (&repeated{said: b.said["x"], from: 1200}); func() bool { _, ok := early.Predict(1); return ok }() {
 		t.Error("it knows what comes before the book begins")
 	}
 	if m, err := b.models(1)(forecast.Spec{Type: "Ensemble"}); m != nil || err != nil {

@@ -139,7 +139,7 @@ func (c *crew) work(ctx context.Context, parallel int) error {
 					stop(fmt.Errorf("%s, trial %d: %w", j.source.Name, j.trial, err))
 					continue
 				}
-				c.tell(j)
+				c.report(j)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func (c *crew) work(ctx context.Context, parallel int) error {
 	return context.Cause(ctx)
 }
 
-func (c *crew) tell(j *job) {
+func (c *crew) report(j *job) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.progress.Done++

@@ -93,7 +93,7 @@ func (s *Source) trials(e *Experiment) int {
 }
 
 // draw returns the days that are trained on and those that are judged. Every trial has another
-// seed, and the same one whatever is compared.
+// seed, and the same one for all that is compared.
 func (s *Source) draw(trial int, e *Experiment) (*replay.Trace, error) {
 	days := e.Replay.Train + e.Replay.Test
 	if s.trace == nil {

@@ -216,7 +216,7 @@ func (e *Experiment) itself(s *Summary, measure string) bool {
 // stat prints a measure on a trace. Where it is not known in every trial it says in how many.
 func (m *Measure) stat(s Stat, trials int) string {
 	text := m.number(float64(s.Mean))
-	// An interval of the two or one of many trials in which it is known would tell of nothing but
+	// An interval of the two or one of many trials in which it is known would describe nothing but
 	// these.
 	if half := float64(s.High-s.Low) / 2; (s.Known == trials || s.Known > 2) && !math.IsNaN(half) {
 		text += " ± " + fixed(half, m.Digits)

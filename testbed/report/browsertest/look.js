@@ -67,7 +67,7 @@ globalThis.look = (() => {
     if (!rows.some(r => r.slice(1).some(c => /\d/.test(c)))) faults.push(`${name}: its table has no number`);
     const said = new Set([...head, ...rows.map(r => r[0])]);
     for (const s of all('g.s:not(.dots)', svg)) {
-      if (!said.has(s.dataset.series)) faults.push(`${name}: its table does not tell of ${s.dataset.series}`);
+      if (!said.has(s.dataset.series)) faults.push(`${name}: its table does not have ${s.dataset.series}`);
     }
     return faults;
   };
@@ -139,7 +139,7 @@ globalThis.look = (() => {
     return [...faults];
   };
 
-  // What the keyboard must come to: whatever can be opened, followed or scrolled.
+  // What the keyboard must come to: everything that can be opened, followed or scrolled.
   const stops = () => all('a[href],summary,.wide,pre').filter(e => e.checkVisibility() &&
     (e.matches('a[href],summary') || e.scrollWidth > e.clientWidth + 1));
   const where = () => {

@@ -70,7 +70,7 @@ func (p *tab) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// hear takes note of whatever a page must not do.
+// hear takes note of everything that a page must not do.
 func (p *tab) hear(method string, params json.RawMessage) {
 	var e struct {
 		Type    string

@@ -60,12 +60,12 @@ func (j *journal) take(line []byte) {
 			j.fail("a record is damaged: %.80s…", j.cut)
 			return
 		}
-		j.mend(line)
+		j.repair(line)
 	}
 }
 
-// mend puts a record together that other lines came into: what follows a piece of it is the log's.
-func (j *journal) mend(line []byte) {
+// repair joins a record that other lines came into: what follows a piece of it is the log's.
+func (j *journal) repair(line []byte) {
 	for at := piece; at < len(j.cut); at += piece {
 		whole := append(bytes.Clone(j.cut[:at]), line...)
 		if s := record(whole); s != nil {

@@ -106,7 +106,7 @@ func killed(t *testing.T, program string, args ...string) {
 	_ = cmd.Wait() // it was killed
 }
 
-// rig is a test bed that is up, of two workers, with the files that the program is told of it.
+// rig is a test bed that is up, of two workers, with the files that the program reads of it.
 type rig struct {
 	*inlab.Rig
 	site, state string

@@ -70,7 +70,7 @@ func releaseImage() (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// scaling is how machines are decided on: by which of Plimsoll's manifests, and by whom.
+// scaling is how machines are decided on: by which of Plimsoll's manifests, and by which program.
 type scaling struct{ manifest, by string }
 
 var (
@@ -78,7 +78,7 @@ var (
 	byAutoscaler = scaling{deploy.Provider, string(v1alpha1.ScaledByClusterAutoscaler)}
 )
 
-// scaling is the row's. The first machines are made by Plimsoll's whatever it is.
+// scaling is the row's. The first machines are made by Plimsoll's in every row.
 func (r *manifests) scaling() scaling {
 	if r.job.Policy.Upstream() {
 		return byAutoscaler
@@ -144,8 +144,8 @@ func served(all []*unstructured.Unstructured) (any, error) {
 // caFile is the certificate of Proxmox VE, beside the configuration.
 const caFile = "ca.crt"
 
-// change makes the Deployment the run's. Of two Plimsolls one would only stand by, and say nothing
-// in its journal.
+// change makes the Deployment the run's. The second of two Plimsolls would only wait for the lease,
+// and write nothing in its journal.
 func (r *manifests) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -203,7 +203,7 @@ func (r *manifests) starting() map[string]any {
 }
 
 // row is the configuration with the row's policies. Where cluster-autoscaler decides on machines,
-// there is none for those, and it is told what is expected of pods if the row has it listen.
+// it has no policy for those, and passes on what is expected of pods if the row has it listen.
 func (r *manifests) row() map[string]any {
 	c := r.config(nodescaler.Duration(r.Tick))
 	if r.job.Policy.Upstream() {
@@ -266,7 +266,7 @@ func (r *manifests) service() []client.Object {
 	}
 	no := false
 	pod.Spec.AutomountServiceAccountToken, pod.Spec.EnableServiceLinks = &no, &no
-	pod.Spec.SecurityContext = nobody(65532)
+	pod.Spec.SecurityContext = unprivileged(65532)
 	all := []client.Object{d, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.ServiceSpec{
@@ -280,8 +280,8 @@ func (r *manifests) service() []client.Object {
 	return withMark(all)
 }
 
-// nobody is a user without rights.
-func nobody(id int64) *corev1.PodSecurityContext {
+// unprivileged is a user without rights.
+func unprivileged(id int64) *corev1.PodSecurityContext {
 	yes := true
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -392,7 +392,7 @@ func (r *manifests) load() ([]client.Object, error) {
 					RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 					NodeSelector:    map[string]string{rke2.LoadLabel: rke2.LoadValue},
 					Tolerations:     []corev1.Toleration{{Key: rke2.LoadLabel, Operator: corev1.TolerationOpExists}},
-					SecurityContext: nobody(12345),
+					SecurityContext: unprivileged(12345),
 					Containers: []corev1.Container{{
 						Name: loadName, Image: r.settings.Images.K6, Command: []string{"k6"}, Args: k6.Arguments(l.Settings(), "/scripts/"+k6.Paper),
 						Env:             []corev1.EnvVar{{Name: "K6_NO_USAGE_REPORT", Value: "true"}},

@@ -22,7 +22,7 @@ type collected struct {
 	Series map[string]asked `json:"series"`
 }
 
-// asked is a query with Prometheus' answer, or why there is none.
+// asked is a query with Prometheus' answer, or why it has no answer.
 type asked struct {
 	Query  string          `json:"query"`
 	Result json.RawMessage `json:"result,omitempty"`

@@ -233,7 +233,7 @@ func (r *run) start(ctx context.Context, how scaling, config map[string]any, nam
 		}
 		at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Annotations[attempt] == name && p.DeletionTimestamp == nil })
 		if at < 0 {
-			return errors.New("there is none")
+			return errors.New("there is no such pod")
 		}
 		pod = pods[at].Name
 		return running(&pods[at])

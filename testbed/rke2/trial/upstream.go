@@ -288,7 +288,7 @@ type evictions struct {
 	most time.Duration // between two looks
 }
 
-// look takes note of the pods that are on their way out because somebody evicted them: where
+// look takes note of the pods that are on their way out because another client evicted them: where
 // Plimsoll leaves machines alone, that is cluster-autoscaler.
 func (r *run) look(ctx context.Context) error {
 	var pods corev1.PodList

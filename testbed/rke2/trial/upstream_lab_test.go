@@ -113,7 +113,7 @@ func play(ctx context.Context, kubeconfig string, args []string) error {
 			log.Print(err)
 			continue
 		}
-		if err := tell(ctx, pods, namespace); err != nil {
+		if err := noteScan(ctx, pods, namespace); err != nil {
 			return err
 		}
 	}
@@ -157,8 +157,8 @@ func dial(ctx context.Context, pods kubernetes.Interface, service, mounted strin
 	})))
 }
 
-// tell writes down that there was a scan.
-func tell(ctx context.Context, pods kubernetes.Interface, namespace string) error {
+// noteScan writes down that there was a scan.
+func noteScan(ctx context.Context, pods kubernetes.Interface, namespace string) error {
 	status := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cluster-autoscaler-status"}, Data: map[string]string{"status": "autoscalerStatus: Running"},
 	}

@@ -304,8 +304,8 @@ func newRow(t *testing.T, e *testbed.Experiment) *run {
 	return r
 }
 
-// What Plimsoll and its pool are told, by who decides on machines.
-func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
+// The configurations of Plimsoll and its pool, by who decides on machines.
+func TestConfigurationsSayWhoDecidesOnMachines(t *testing.T) {
 	provider := map[string]any{"listen": ":8086", "expander": ":8087", "tls": map[string]any{
 		"certificate": "provider-tls.crt", "clientCA": "provider-ca.crt", "key": "provider-tls.key", "clients": []any{"cluster-autoscaler"},
 	}}
@@ -320,13 +320,13 @@ func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
 	} {
 		r := newRow(t, handed(t, row.unneeded, row.name))
 		objects := must.Get(r.installed(r.scaling(), r.row(), r.attempt, 1))(t)
-		var told map[string]any
+		var config map[string]any
 		for _, o := range objects {
 			if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "ConfigMap" {
-				told = read(t, u)
+				config = read(t, u)
 			}
 		}
-		if diff := cmp.Diff([]any{row.handoff, row.provider, row.policy}, []any{told["handoff"], told["provider"], told["nodes"] != nil}); diff != "" {
+		if diff := cmp.Diff([]any{row.handoff, row.provider, row.policy}, []any{config["handoff"], config["provider"], config["nodes"] != nil}); diff != "" {
 			t.Errorf("%s %s: handoff, provider and whether there are nodes (-want +got)\n%s", row.name, row.unneeded, diff)
 		}
 		offer := must.Get(r.offer(r.scaling()))(t)
@@ -378,9 +378,9 @@ func read(t *testing.T, o *unstructured.Unstructured) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told map[string]any
-	if err := yaml.Unmarshal([]byte(text), &told); err != nil {
+	var config map[string]any
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		t.Fatal(err)
 	}
-	return told
+	return config
 }

@@ -3,7 +3,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -19,10 +21,11 @@ import (
 // Env is all that the program has of the process it runs in. Only FromProcess touches os, so
 // that the whole program also runs inside a test.
 type Env struct {
-	Args   []string // without the program's name
-	Stdin  io.Reader
-	Stdout io.Writer
-	Stderr io.Writer
+	Args    []string // without the program's name
+	Version string   // of the program
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
 	// IsTerminal is whether a person is looking at Stdout, StderrIsTerminal whether at Stderr,
 	// and HasKeys whether one types on Stdin.
 	IsTerminal       bool
@@ -73,6 +76,20 @@ func (e *Env) guarded() (*Env, func()) {
 	inside := *e
 	inside.Stdout, inside.Stderr = out, errs
 	return &inside, func() { _, _ = out.Close(), errs.Close() } // there is no reader left
+}
+
+// WriteFile makes a file of what write writes.
+func (e *Env) WriteFile(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	f, err := e.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b.Bytes())
+	return errors.Join(err, f.Close())
 }
 
 // Unguarded is what a terminal is drawn on. Only our own text, or text that was made printable, may

@@ -70,3 +70,20 @@ func Report(w io.Writer, err error) {
 		fmt.Fprintln(w, "hint:", e.hint)
 	}
 }
+
+// KeyOf is the key at fault, if the error names one.
+func KeyOf(err error) string {
+	var keyed interface{ Path() string }
+	if errors.As(err, &keyed) {
+		return keyed.Path()
+	}
+	return ""
+}
+
+// Parts takes a joined error apart.
+func Parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return nil
+}

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -112,4 +114,42 @@ func OneOf(words ...string) func(string) (string, error) {
 		}
 		return "", fmt.Errorf("must be one of %s, was %q", strings.Join(words, ", "), text)
 	}
+}
+
+// AtLeastOne reads a number of things of which there must be one.
+func AtLeastOne(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("must be a whole number from 1 up, was %q", text)
+	}
+	return n, nil
+}
+
+// AboveZero reads a number above 0.
+func AboveZero(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("must be a number greater than 0, was %q", text)
+	}
+	return v, nil
+}
+
+// ParseURL reads an address of a server that is asked over HTTP.
+func ParseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("must be a URL such as http://127.0.0.1:9090, was %q", text)
+	}
+	return u, nil
+}
+
+// SplitAddress takes host:port apart. Who listens may leave the host out, and have port 0 for a
+// free one.
+func SplitAddress(text string) (host string, port int, ok bool) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, false
+	}
+	port, err = strconv.Atoi(digits)
+	return host, port, err == nil && port >= 0 && port <= 65535
 }

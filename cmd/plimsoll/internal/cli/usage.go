@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // unknownVerb refuses a verb that a command does not have.

@@ -2,7 +2,7 @@
 // HorizontalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and
 // cost, and Datadog's WatermarkPodAutoscaler.
 //
-// What it makes only recommends. Whatever a manifest says is either carried over with its meaning
+// What it makes only recommends. Each setting of a manifest is either carried over with its meaning
 // or said to be lost, with the key and the reason.
 package convert
 
@@ -31,8 +31,8 @@ type Result struct {
 	To    *v1alpha1.WorkloadAutoscaler
 	Lost  []Loss
 	Notes []string // what was added or should be known, and is no loss
-	// stood is where keys that were written stood, if they are called otherwise here.
-	stood map[string]string
+	// source is the manifest's key of each key that was written, if it is called otherwise here.
+	source map[string]string
 }
 
 // Loss is something that a manifest says and its WorkloadAutoscaler does not.
@@ -111,7 +111,7 @@ var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 
 // convert converts one object, if it is an autoscaler.
 func convert(object map[string]any, o Options, auths authentications) (r Result, known bool, err error) {
-	m := tree{"", object, &reading{read: map[string]bool{}, stood: map[string]string{}, auths: auths}}
+	m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}, auths: auths}}
 	version, kind := m.at("apiVersion").text(), m.at("kind").text()
 	name, namespace := m.at("metadata").at("name").word(), m.at("metadata").at("namespace").text()
 	m.namespace = namespace
@@ -131,7 +131,7 @@ func convert(object map[string]any, o Options, auths authentications) (r Result,
 			m.leftover()
 		}
 		r.To.Annotations = m.annotations
-		r.Lost, r.Notes, r.stood = m.lost, m.notes, m.stood
+		r.Lost, r.Notes, r.source = m.lost, m.notes, m.source
 		return r, true, r.finish(spec, m.err())
 	}
 	return r, false, nil
@@ -160,20 +160,19 @@ func (r *Result) check(schema *resources.Schema) error {
 		err = schema.Check(r.To)
 	}
 	if err != nil {
-		return r.named(r.asItStood(err))
+		return r.named(r.bySource(err))
 	}
 	return nil
 }
 
-// asItStood tells faults of what was made by the keys of what it was made of, where these are
-// others.
-func (r *Result) asItStood(err error) error {
+// bySource names faults of what was made by the manifest's keys, where these are called otherwise.
+func (r *Result) bySource(err error) error {
 	joined, several := err.(interface{ Unwrap() []error })
 	if !several {
 		key, rule, _ := strings.Cut(err.Error(), ": ")
 		for head, tail := key, ""; head != ""; {
-			if stood, known := r.stood[head]; known {
-				return fmt.Errorf("%s%s: %s", stood, tail, rule)
+			if source, known := r.source[head]; known {
+				return fmt.Errorf("%s%s: %s", source, tail, rule)
 			}
 			head = head[:max(strings.LastIndexAny(head, ".["), 0)]
 			tail = key[len(head):]
@@ -182,7 +181,7 @@ func (r *Result) asItStood(err error) error {
 	}
 	var all []error
 	for _, e := range joined.Unwrap() {
-		all = append(all, r.asItStood(e))
+		all = append(all, r.bySource(e))
 	}
 	return errors.Join(all...)
 }

@@ -80,7 +80,7 @@ func TestWhatIsWrittenIsAccepted(t *testing.T) {
 	}
 }
 
-// unread are the keys that may say what they like: they have no meaning where they stand.
+// unread are the keys that may say what they like: in these places they have no meaning.
 var unread = []string{".status", ".metadata.uid", ".metadata.resourceVersion", ".metadata.creationTimestamp", "last-applied-configuration"}
 
 // Each value that a manifest has is in what is written, or is said to be lost, or is below
@@ -182,7 +182,7 @@ func (t treeKind) value() any {
 	return []any{map[string]any{}, []any{}, map[string]any{"a": "b"}, []any{1}}[t]
 }
 
-// Whatever a manifest says, what is written is never refused by the API server.
+// For any manifest, the API server never refuses what is written.
 func TestWhateverIsReadWhatIsWrittenIsAccepted(t *testing.T) {
 	j, all := judge(t), sources(t)
 	var names []string

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tree is a part of a manifest that is read key by key. Keys that nobody has read or given up by
+// tree is a part of a manifest that is read key by key. Keys that were neither read nor given up by
 // the end are found by leftover, so that none is lost in silence.
 type tree struct {
 	path  string
@@ -21,7 +21,7 @@ type tree struct {
 // reading is what has come of a manifest so far.
 type reading struct {
 	read   map[string]bool // paths of values
-	stood  map[string]string
+	source map[string]string
 	lost   []Loss
 	notes  []string
 	faults []error
@@ -34,9 +34,9 @@ type reading struct {
 
 func (t tree) there() bool { return t.value != nil }
 
-// becomes notes under which key of ours it is written, so that what is wrong there is told of this
-// one.
-func (t tree) becomes(key string) { t.stood[key] = t.path }
+// becomes notes under which key of ours it is written, so that faults of that key are reported
+// under this one.
+func (t tree) becomes(key string) { t.source[key] = t.path }
 
 // at is the part under a key, which may not be there.
 func (t tree) at(key string) tree {

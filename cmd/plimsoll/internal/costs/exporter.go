@@ -29,8 +29,8 @@ const MaxLines = 500
 
 // Names in labels that are no names of anything.
 const (
-	Others = "(others)" // what MaxLines leaves out
-	Nobody = "(nobody)" // idle and system parts of nodes that no pod pays for
+	Others      = "(others)"      // what MaxLines omits
+	Unallocated = "(unallocated)" // idle and system parts of nodes that no pod pays for
 )
 
 // The parts of a cost, as label part has them.
@@ -178,7 +178,7 @@ func (s sink) groups(by string, lines []allocation.Line, cost, avoidable *promet
 		case l.Pods == 0 && l.Unpriced > 0:
 			continue // what it costs is not known
 		case l.Name == allocation.Nobody:
-			s.parts(cost, l, labels(Nobody)...)
+			s.parts(cost, l, labels(Unallocated)...)
 			continue // nothing is saved if no one is gone
 		}
 		s.parts(cost, l, labels(l.Name)...)

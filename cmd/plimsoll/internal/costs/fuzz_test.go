@@ -2,7 +2,7 @@ package costs
 
 import "testing"
 
-// FuzzAssets reads answers of whatever calls itself OpenCost.
+// FuzzAssets reads answers of any server that calls itself OpenCost.
 func FuzzAssets(f *testing.F) {
 	f.Add([]byte(`{"code":200,"data":{"a":{"type":"Node","properties":{"name":"w-1"},"minutes":60,"totalCost":0.5}}}`))
 	f.Add([]byte(`{"code":200,"data":[{"a":{"type":"Node"}},null]}`))

@@ -212,7 +212,7 @@ func (h *History) add(list []series, covered []bool, by By) {
 	h.Total.For = h.Covered
 }
 
-// integrate adds up one line. Moments that are not covered do not count, whatever is said of them.
+// integrate adds up one line. Moments that are not covered do not count, even with a value.
 func (h *History) integrate(parts map[string][]float64, covered []bool) Spent {
 	there := h.moments()
 	total := func(part string) pricing.Micros {

@@ -133,14 +133,14 @@ a 720.000278 = 0 + 720.000278 + 0 for 720h0m1s`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := must.Get(fakePrometheus(t, c.store).Since(t.Context(), c.by, noon, noon.Add(c.last)))(t)
-			if diff := cmp.Diff(strings.TrimSpace(c.want), strings.TrimSpace(told(h))); diff != "" {
+			if diff := cmp.Diff(strings.TrimSpace(c.want), strings.TrimSpace(text(h))); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func told(h *History) string {
+func text(h *History) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, step %s, %s, covered %s\n", h.Source, h.Step, h.Currency, h.Covered)
 	for _, g := range h.Gaps {

@@ -23,9 +23,9 @@ type Look struct {
 	Notes []string
 }
 
-// Machines takes nodes for the machines that they are: those of Plimsoll's pools; or, if there is
-// none of them, all but the control plane's; or all of them. A node has the shape that its pool has
-// under its label, and else what it says it has.
+// Machines takes nodes for the machines that they are: those of Plimsoll's pools; without any, all
+// but the control plane's; or all of them. A node has the shape that its pool has under its label,
+// and else what it says it has.
 func Machines(p *kube.Picture, book *pricing.Book, all bool, now time.Time) *Look {
 	l := &Look{
 		Snapshot: &nodescaler.Snapshot{

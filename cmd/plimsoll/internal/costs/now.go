@@ -28,7 +28,7 @@ type Costs struct {
 // Facts is what identifies a node elsewhere, and whether it could be done without.
 type Facts struct {
 	ProviderID, Shape, Region, Arch string
-	// Spare is nil for a node that must stay whatever is on it, or whose machine has not become
+	// Spare is nil for a node that must stay even without pods, or whose machine has not become
 	// one.
 	Spare *planner.Verdict
 }

@@ -16,7 +16,7 @@ import (
 
 func number(v float64) *float64 { return &v }
 
-// busy is a step in which everything happens that can be told.
+// busy is a step in which everything happens that can be explained.
 func busy() *loop.Step {
 	shape := pricing.Shape{Name: "medium", CPU: 4000, Memory: 8 * pricing.GB}
 	reason := func(code, text string) []nodescaler.Reason { return []nodescaler.Reason{{Code: code, Text: text}} }

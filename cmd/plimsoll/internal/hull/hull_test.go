@@ -30,7 +30,7 @@ func host(name string, machines ...loop.MachineLoad) loop.HostLoad {
 	return loop.HostLoad{Name: name, Online: true, Room: pricing.Resources{CPU: 16000, Memory: 48 * pricing.GB}, Machines: machines}
 }
 
-// afternoon is a fleet of which everything that can be told is true of some machine.
+// afternoon is a fleet in which everything that the frame shows is true of some machine.
 func afternoon() *Frame {
 	start := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	f := &Frame{

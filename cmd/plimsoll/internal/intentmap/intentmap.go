@@ -2,10 +2,10 @@
 // them, and so that one which leads no more can write none.
 //
 // Every write names the version of the ConfigMap that it rests on, and the API server takes only
-// what rests on the newest. A new leader first writes its epoch: from then on whoever had the
-// ConfigMap before is refused, finds another's epoch in it, and stops. That holds whatever the
-// leases say and whatever the clocks do. An intent is a key of its own, so that keeping one is one
-// short patch, and the ConfigMap never holds more than there is.
+// what rests on the newest. A new leader first writes its epoch: from then on a former holder of
+// the ConfigMap is refused, finds another's epoch in it, and stops. That holds for any state of
+// leases and clocks. An intent is a key of its own, so that keeping one is one short patch, and the
+// ConfigMap never holds more than there is.
 package intentmap
 
 import (

@@ -180,8 +180,8 @@ func TestIntentsOutliveTheirWriter(t *testing.T) {
 func TestWriterThatWasFollowedKeepsNothingMore(t *testing.T) {
 	maps, end := (&server{}).serve(t)
 	defer end()
-	var told []error
-	first, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "a", Fenced: func(err error) { told = append(told, err) }})
+	var fenced []error
+	first, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "a", Fenced: func(err error) { fenced = append(fenced, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,8 @@ func TestWriterThatWasFollowedKeepsNothingMore(t *testing.T) {
 			t.Errorf("the first one's write: %v", err)
 		}
 	}
-	if len(told) != 1 {
-		t.Errorf("told %v, want it once", told)
+	if len(fenced) != 1 {
+		t.Errorf("fenced %v, want it once", fenced)
 	}
 	if err := second.Put(intent("two-0", 2)); err != nil {
 		t.Error(err)
@@ -412,27 +412,27 @@ func (q *turns) run(drawn []int) {
 	}
 }
 
-// history is what writers were told, in the order in which they were.
+// history is what writers were answered, in the order of the answers.
 type history struct {
 	mu  sync.Mutex
-	log []told
+	log []answered
 }
 
-type told struct {
+type answered struct {
 	epoch int64
 	order string
 	note  int // 0 for removed
 	sure  bool
 }
 
-func (h *history) add(e told) {
+func (h *history) add(e answered) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.log = append(h.log, e)
 }
 
-// Whatever order the requests of several writers come in, and whichever answers are lost: what a
-// writer was answered is kept is there, and no writer is answered so after another has claimed.
+// For any order of several writers' requests, and any lost answers: what a writer was answered is
+// kept is there, and no writer is answered so after another has claimed.
 func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
 	var s *server
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
@@ -468,7 +468,7 @@ func write(ctx context.Context, h *history, maps typedv1.ConfigMapInterface, w i
 		return
 	}
 	for n, o := range writes {
-		e := told{epoch: m.epoch, order: fmt.Sprintf("o-%d", max(o, -o)), note: 1 + 100*w + n}
+		e := answered{epoch: m.epoch, order: fmt.Sprintf("o-%d", max(o, -o)), note: 1 + 100*w + n}
 		if o < 0 {
 			e.note = 0
 			err = m.Remove(e.order)
@@ -483,11 +483,11 @@ func write(ctx context.Context, h *history, maps typedv1.ConfigMapInterface, w i
 	}
 }
 
-// check holds what is there against what was told: by order, the sure writes of the highest epoch
+// check compares what is there with the answers: by order, the sure writes of the highest epoch
 // that has any, the last of them, or a later one of which no one knows.
 func (h *history) check(t *rapid.T, last *Map) {
-	slices.SortStableFunc(h.log, func(a, b told) int { return int(a.epoch - b.epoch) })
-	might := map[string][]int{} // what an order's intent may say now; 0 is that there is none
+	slices.SortStableFunc(h.log, func(a, b answered) int { return int(a.epoch - b.epoch) })
+	might := map[string][]int{} // what an order's intent may say now; 0 means no intent
 	for _, o := range []string{"o-0", "o-1", "o-2", "o-3"} {
 		might[o] = []int{0}
 	}
@@ -503,7 +503,7 @@ func (h *history) check(t *rapid.T, last *Map) {
 			got = i.VMID - 1000
 		}
 		if !slices.Contains(notes, got) {
-			t.Fatalf("%s is %d, was told to be of %v\n%+v", order, got, notes, h.log)
+			t.Fatalf("%s is %d, was answered to be of %v\n%+v", order, got, notes, h.log)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package notify
 
 import "time"
 
-// quiet is how long a condition must have been over before that is told. One that comes and goes
-// is reported once.
+// quiet is how long a condition must have been over before that is notified. One that comes and
+// goes is reported once.
 const quiet = 5 * time.Minute
 
 // Alerts keeps account of what has been reported. It is for one goroutine.

@@ -26,10 +26,10 @@ func about(condition string, at time.Duration, bad bool) Statement {
 // One alert for each condition, and not one for each cycle.
 func TestAConditionIsToldOnceAndOnceWhenItIsOver(t *testing.T) {
 	var a Alerts
-	var told []string
+	var sent []string
 	see := func(condition string, at time.Duration, bad bool) {
 		if n := a.See(about(condition, at, bad)); n != nil {
-			told = append(told, at.String()+" "+string(n.Status)+" "+n.Condition)
+			sent = append(sent, at.String()+" "+string(n.Status)+" "+n.Condition)
 		}
 	}
 	see("Conflicted", 0, false)
@@ -46,27 +46,27 @@ func TestAConditionIsToldOnceAndOnceWhenItIsOver(t *testing.T) {
 		"0s Firing Conflicted", "0s Firing SLOAtRisk",
 		"14m45s Resolved SLOAtRisk", "15m0s Resolved Conflicted", "21m0s Firing Conflicted",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("-want +told:\n%s", diff)
+	if diff := cmp.Diff(want, sent); diff != "" {
+		t.Errorf("-want +sent:\n%s", diff)
 	}
 }
 
-// Whoever leads anew finds in the status what was told, and tells only what comes of it.
-func TestWhatWasToldBeforeARestartIsNotToldAgain(t *testing.T) {
+// A new leader finds in the status what was notified, and notifies only of what is new.
+func TestWhatWasNotifiedBeforeARestartIsNotNotifiedAgain(t *testing.T) {
 	var a Alerts
 	s := about("Conflicted", 0, true)
 	s.WasBad = true
 	if n := a.See(s); n != nil {
-		t.Errorf("told again: %+v", n)
+		t.Errorf("notified again: %+v", n)
 	}
 	b := Alerts{}
 	s = about("Conflicted", 0, false)
 	s.WasBad = true
 	if n := b.See(s); n != nil {
-		t.Errorf("told at once that it is over: %+v", n)
+		t.Errorf("notified at once that it is over: %+v", n)
 	}
 	if n := b.See(about("Conflicted", 6*time.Minute, false)); n == nil || n.Status != Resolved {
-		t.Errorf("was not told that it is over: %+v", n)
+		t.Errorf("was not notified that it is over: %+v", n)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestAClockThatIsPutBackDelaysNothingForLong(t *testing.T) {
 	a.See(about("Conflicted", time.Minute, false))
 	a.See(about("Conflicted", -24*time.Hour, false))
 	if n := a.See(about("Conflicted", -24*time.Hour+5*time.Minute, false)); n == nil || n.Status != Resolved {
-		t.Errorf("was not told that it is over: %+v", n)
+		t.Errorf("was not notified that it is over: %+v", n)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	a.See(about("Conflicted", 0, true))
 	a.Forget(func(_, _, name string) bool { return name != "web" })
 	if n := a.See(about("Conflicted", time.Minute, true)); n == nil {
-		t.Error("another object of the same name is not told of")
+		t.Error("another object of the same name is not notified of")
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Sender) Known(name string) bool {
 	return slices.ContainsFunc(s.receivers, func(q *queue) bool { return q.Name == name })
 }
 
-// Tell has the named receivers told, and those who are told of everything. It does not wait.
+// Tell queues a notice for the named receivers, and for those of all objects. It does not wait.
 func (s *Sender) Tell(names []string, n Notice) {
 	for _, q := range s.receivers {
 		if !q.All && !slices.Contains(names, q.Name) || !q.wants(&n) {

@@ -44,5 +44,5 @@ func TestCostsAreOfWhatWasSeen(t *testing.T) {
 	of.price(&all, nil)
 	of.price(nil, nil)
 	wants("when another leads", "unknown")
-	(&term{}).price(&all, nil) // nobody asks
+	(&term{}).price(&all, nil) // no costs are asked for
 }

@@ -153,7 +153,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		}
 		p.held = c.holdPool(p, d)
 		if !p.ours() && p.usable() {
-			p.offered = p.held == nil && !p.pause.on // in one direction cannot be told to it
+			p.offered = p.held == nil && !p.pause.on // it knows no pause of one direction
 		}
 		if p.offered {
 			p.held = because(v1alpha1.ReasonScaledByClusterAutoscaler, "upstream's cluster-autoscaler orders the machines of pool %s", p.object.Name)
@@ -308,7 +308,7 @@ func (d *desk) offered() []nodescaler.Pool {
 	return all
 }
 
-// others are the pools that cluster-autoscaler could have machines of, whatever the lid.
+// others are the pools that cluster-autoscaler could have machines of, in any mode.
 func (d *desk) others() []nodescaler.Pool {
 	var all []nodescaler.Pool
 	for _, p := range d.pools {

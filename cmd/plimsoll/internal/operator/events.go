@@ -17,8 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
-// events are what there is to tell of a workload: changes of its replicas, and conditions that
-// turned.
+// events are the events of a workload: changes of its replicas, and conditions that turned.
 func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
 	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
 		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionErrorBudgetBurning, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
@@ -48,7 +47,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 		e.Reason, e.Note = reasonSuccessfulRescale, fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
 	case outcome != nil:
 		e.Warning, e.Reason, e.Note = true, "FailedRescale", fmt.Sprintf("from %d to %d replicas: %s", d.From, d.To, outcome.Error)
-	default: // told again only when another number is recommended
+	default: // sent again only when another number is recommended
 		e.Key = fmt.Sprintf("%d %d", d.From, d.To)
 		e.Reason, e.Note = "WouldRescale", fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
 	}
@@ -64,8 +63,7 @@ func decisive(written []v1alpha1.Reason) podscaler.Reason {
 	return podscaler.Decisive(all)
 }
 
-// events are what there is to tell of a pool: what was done or would be, and conditions that
-// turned.
+// events are the events of a pool: what was done or would be, and conditions that turned.
 func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionPodsUnplaced, v1alpha1.ConditionRolledOut)
 	if p.pve.Join.Token.JoinsServers() {
@@ -109,7 +107,7 @@ func heldEvent(held []nodescaler.Held) kube.Event {
 	}
 }
 
-// actionEvent tells of an action of the plan.
+// actionEvent is the event of an action of the plan.
 func actionEvent(s *loop.Step, a *nodescaler.Action, o *loop.Outcome) kube.Event {
 	what := string(a.Kind) + " " + subject(a)
 	if a.Rate != 0 {
@@ -121,19 +119,19 @@ func actionEvent(s *loop.Step, a *nodescaler.Action, o *loop.Outcome) kube.Event
 	e := kube.Event{About: string(a.Kind), Action: string(a.Kind), Note: what, Key: s.ID + " " + subject(a), Reason: "Machine" + string(a.Kind)}
 	switch {
 	case o == nil || o.Held != nil:
-		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool // one is told of each kind, until something is done
+		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool // one event of each kind, until something is done
 	case o.Error != "":
 		e.Warning, e.Reason, e.Note, e.Key = true, "Failed"+string(a.Kind), what+": "+o.Error, o.Error
 	}
 	return e
 }
 
-// events are what there is to tell of a price book.
+// events are the events of a price book.
 func (b *book) events(st *v1alpha1.PriceBookStatus) []kube.Event {
 	return turned(b.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady)
 }
 
-// turned tells of conditions of which something else is true now than before.
+// turned returns events of conditions of which something else is true now than before.
 func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
 	var all []kube.Event
 	for _, kind := range kinds {
@@ -148,7 +146,7 @@ func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
 	return all
 }
 
-// bad reports whether a condition is one that somebody should see to.
+// bad reports whether a condition is one that an administrator should see to.
 func bad(c *metav1.Condition) bool {
 	switch c.Type {
 	case v1alpha1.ConditionMachinesHeld:

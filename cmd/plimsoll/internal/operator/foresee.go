@@ -47,12 +47,12 @@ type Foreseen struct {
 }
 
 // settled is how long everything is taken to have been as it is: longer than any window or
-// cool-down that could be configured, so that none of them speaks of a past that nobody has seen.
+// cool-down that could be configured, so that none of them speaks of an unseen past.
 const settled = 25 * time.Hour
 
 // Foresee says what would be done in a cluster as it was seen, if everything were to stay so: what
-// only waits for time to pass is taken to have passed. It writes nothing and asks nobody but the
-// signals. Machines are those that are behind the nodes; hosts have room for whatever the pools
+// only waits for time to pass is taken to have passed. It writes nothing and asks nothing but the
+// signals. Machines are those that are behind the nodes; hosts have room for all that the pools
 // allow.
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true
@@ -115,7 +115,7 @@ func aged(machines []nodescaler.Machine, now time.Time) []nodescaler.Machine {
 	return all
 }
 
-// roomy are hosts that take whatever the pools allow: which room there is on Proxmox VE is not
+// roomy are hosts that take all that the pools allow: which room there is on Proxmox VE is not
 // known.
 func roomy(pools []nodescaler.Pool) []nodescaler.Host {
 	names := []string{}
@@ -137,7 +137,7 @@ func roomy(pools []nodescaler.Pool) []nodescaler.Host {
 // AnyHost is where an outlook puts machines whose pool names no hosts.
 const AnyHost = "any host"
 
-// foreseen tells of each workload.
+// foreseen adds each workload to the outlook.
 func (d *desk) foreseen(out *Outlook) {
 	for _, w := range d.workloads {
 		ref := w.object.Spec.ScaleTargetRef

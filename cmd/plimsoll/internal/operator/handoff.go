@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// Reasons of the condition that tells what is expected.
+// Reasons of the condition that says what is expected.
 const (
 	reasonRoomAskedFor = "RoomAskedFor" // whoever orders machines knows
 	// no more replicas are expected than there are to be
@@ -56,7 +56,7 @@ func failedHandOff(err error) string {
 	return reasonFailedHandOff
 }
 
-// handOffEvents tell that nothing could be made known.
+// handOffEvents say that nothing could be made known.
 func handOffEvents(a *loop.Expectation) []kube.Event {
 	if a == nil || a.Err == nil {
 		return nil

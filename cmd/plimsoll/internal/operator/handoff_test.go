@@ -51,14 +51,14 @@ func TestWhatIsExpectedIsMadeKnownAndTold(t *testing.T) {
 	}
 }
 
-// The pods are another owner's to scale, in whatever way. Machines follow from them, and nothing
-// is done to them, not even to choose which go first.
+// The pods are another owner's to scale, by any means. Machines follow from them, and nothing is
+// done to them, not even to choose which go first.
 func TestMachinesAloneFollowPodsThatOthersScale(t *testing.T) {
 	h := newHouse(t)
 	joint := nodepolicy.DefaultJoint()
 	joint.Rebuy = 0
 	h.cfg.PodScaler, h.cfg.Nodes = false, nodepolicy.Spec{Policy: "joint", Joint: &joint}
-	h.web(active) // which nobody reads
+	h.web(active) // which is not read
 	h.pool("workers", active)
 	h.begin().steps(2)
 	h.expect("for the four that wait", []string{"create workers"}, h.done)

@@ -67,7 +67,7 @@ func TestPoolsThatAreHeldLeaveItToOthers(t *testing.T) {
 	}
 }
 
-// What would be done is told where nothing is done at all; beside a pool that acts it would not be
+// What would be done is shown where nothing is done at all; beside a pool that acts it would not be
 // true.
 func TestWhatWouldBeDoneIsToldOfPoolsUnlessOneActs(t *testing.T) {
 	for _, both := range []bool{true, false} {

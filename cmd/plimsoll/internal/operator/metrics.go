@@ -20,7 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
-// Metrics is all that the loop tells of itself. Every series whose labels are known is there from
+// Metrics is all that the loop reports of itself. Every series whose labels are known is there from
 // the start, as 0: a rate over a series that appears with its first event misses that event.
 type Metrics struct {
 	stepSeconds   prometheus.Histogram
@@ -89,7 +89,7 @@ var results = []string{resultDone, resultFailed, resultHeld}
 // Codes of what goes wrong around a step.
 const (
 	CodeStatusNotWritten  = "StatusNotWritten"  // a status could not be written
-	CodeReceiverUnknown   = "ReceiverUnknown"   // somebody is to be told whom the configuration does not know
+	CodeReceiverUnknown   = "ReceiverUnknown"   // an object names a receiver that is not configured
 	CodeJournalNotWritten = "JournalNotWritten" // the record of a step could not be kept
 )
 
@@ -173,8 +173,8 @@ func (m *Metrics) start() {
 	}
 }
 
-// Leading tells whether this process leads. Who does not lead any more tells nothing of the cluster
-// any more: it would go on telling what was, beside the one that tells what is.
+// Leading sets whether this process leads. A process that no longer leads shows no series of the
+// cluster: they would go on saying what was, beside those of the new leader.
 func (m *Metrics) Leading(leads bool) {
 	if leads {
 		m.leader.Set(1)
@@ -193,7 +193,7 @@ func (m *Metrics) Leading(leads bool) {
 	m.known = nil
 }
 
-// Receivers makes the series of those who are told.
+// Receivers makes the series of the receivers.
 func (m *Metrics) Receivers(names []string) {
 	for _, name := range names {
 		for _, result := range []string{resultArrived, resultGivenUp} {
@@ -202,7 +202,7 @@ func (m *Metrics) Receivers(names []string) {
 	}
 }
 
-// Notified tells of a notice that arrived, or was given up.
+// Notified counts a notice that arrived, or was given up.
 func (m *Metrics) Notified(receiver string, arrived bool) {
 	result := resultGivenUp
 	if arrived {
@@ -217,10 +217,10 @@ const (
 	resultGivenUp = "givenUp"
 )
 
-// Mode tells the mode.
+// Mode sets the mode.
 func (m *Metrics) Mode(mode string) { m.info.WithLabelValues(mode).Set(1) }
 
-// step tells of a step that began at a time and has ended.
+// step counts a step that began at a time and has ended.
 func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
 	m.stepSeconds.Observe(ended.Sub(began).Seconds())
 	m.lastStep.Set(float64(ended.UnixNano()) / 1e9)
@@ -230,7 +230,8 @@ func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
 	m.count(s)
 }
 
-// objects tells of what is on the desk. What is not there any more has no series any more.
+// objects sets the series of what is on the desk. What is not there any more has no series any
+// more.
 func (m *Metrics) objects(d *desk, s *loop.Step, machines *counted) {
 	m.unschedulable.Set(float64(s.Observed.Pending))
 	m.unplaced(s)
@@ -337,8 +338,8 @@ func (m *Metrics) objective(ns, name string, in *loop.Inputs) {
 	}
 }
 
-// pools tells of the pools and their machines. Machines that are not known have no series: that is
-// not none.
+// pools sets the series of the pools and their machines. Machines that are not known have no
+// series: unknown is not 0.
 func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
 	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit} {
 		v.Reset()
@@ -390,7 +391,7 @@ type conditionSeries struct {
 	value                            float64
 }
 
-// said tells what the objects on the desk were last said to be. What is not known has no series.
+// said sets what the objects on the desk were last said to be. What is not known has no series.
 // Nearly always all is as it was.
 func (m *Metrics) said(d *desk, said map[types.UID]any) {
 	var now []conditionSeries
@@ -430,7 +431,7 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 	}
 }
 
-// sizes tells what is recommended for the containers. What is not known, or no bound, has no
+// sizes sets what is recommended for the containers. What is not known, or no bound, has no
 // series.
 func (m *Metrics) sizes(d *desk, s *loop.Step) {
 	m.sizedCPU.Reset()
@@ -466,7 +467,7 @@ func (m *Metrics) resized(applied bool) {
 	}
 }
 
-// left tells what is left over.
+// left sets what is left over.
 func (m *Metrics) left(r *pve.Report) {
 	m.orphans.Reset()
 	for _, k := range orphanKinds {

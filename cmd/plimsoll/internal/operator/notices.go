@@ -12,16 +12,16 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// Notifier tells people; notify.Sender does. It never makes anybody wait.
+// Notifier notifies people; notify.Sender does. It never waits for a receiver.
 type Notifier interface {
 	// Known reports whether there is a receiver of that name.
 	Known(receiver string) bool
-	// Tell has the receivers told, and those who are told of everything.
+	// Tell notifies the receivers, and those of everything.
 	Tell(receivers []string, n notify.Notice)
 }
 
-// The conditions that people are told of. Ready is not among a workload's: whatever keeps it from
-// being ready has a condition of its own, or is somebody's wish.
+// The conditions that people are notified of. Ready is not among a workload's: all that keeps it
+// from being ready has a condition of its own, or is a tenant's wish.
 var (
 	toldOfWorkloads = []string{
 		v1alpha1.ConditionAbleToScale, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionSLOAtRisk,
@@ -30,14 +30,14 @@ var (
 	toldOfPools = []string{v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMachinesHeld, v1alpha1.ConditionRolledOut}
 )
 
-// ToldOf are the conditions that people may be told of, sorted.
+// ToldOf are the conditions that people may be notified of, sorted.
 func ToldOf() []string {
 	all := slices.Concat(toldOfWorkloads, toldOfPools)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// noticeWorkload tells people what has become of a workload.
+// noticeWorkload notifies people of what has become of a workload.
 func (t *term) noticeWorkload(w *workload, st *v1alpha1.WorkloadAutoscalerStatus, events []kube.Event) {
 	about := notify.Notice{Kind: v1alpha1.KindWorkloadAutoscaler, Namespace: w.object.Namespace, Name: w.object.Name, Time: t.last}
 	t.conditions(w.receivers(), about, toldOfWorkloads, w.object.Status.Conditions, st.Conditions)
@@ -49,13 +49,13 @@ func (t *term) noticeWorkload(w *workload, st *v1alpha1.WorkloadAutoscalerStatus
 	}
 }
 
-// noticePool tells people what has become of a pool.
+// noticePool notifies people of what has become of a pool.
 func (t *term) noticePool(p *pool, st *v1alpha1.VMPoolStatus) {
 	about := notify.Notice{Kind: v1alpha1.KindVMPool, Name: p.object.Name, Time: t.last}
 	t.conditions(nil, about, toldOfPools, p.object.Status.Conditions, st.Conditions)
 }
 
-// forgetAlerts drops what was told of objects that are gone.
+// forgetAlerts drops what was notified of objects that are gone.
 func (t *term) forgetAlerts(d *desk) {
 	there := map[string]bool{}
 	for _, w := range d.workloads {
@@ -67,8 +67,8 @@ func (t *term) forgetAlerts(d *desk) {
 	t.alerts.Forget(func(kind, namespace, name string) bool { return there[kind+namespace+"/"+name] })
 }
 
-// conditions tells what has become of an object's conditions. One that is not known now is as it
-// was.
+// conditions notifies of what has become of an object's conditions. One that is not known now is as
+// it was.
 func (t *term) conditions(receivers []string, about notify.Notice, kinds []string, before, after []metav1.Condition) {
 	if t.Notify == nil {
 		return
@@ -100,7 +100,7 @@ func (w *workload) receivers() []string {
 	return names
 }
 
-// unheard warns of receivers that nobody has configured.
+// unheard warns of receivers that are not configured.
 func (t *term) unheard(w *workload) []kube.Event {
 	var all []kube.Event
 	for i, name := range w.receivers() {

@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// ears hear what people are told.
+// ears hear what people are notified of.
 type ears struct{ heard []string }
 
 func (e *ears) Known(receiver string) bool { return receiver == "shop" }
@@ -35,7 +35,7 @@ func TestPeopleAreToldOnceAndNotAtEveryStep(t *testing.T) {
 	})
 	h.expect("warned of the receiver", true, warned)
 
-	// Another process leads: it does not tell again what the status says already.
+	// Another process leads: it does not repeat what the status says already.
 	h.begin().steps(3)
 	h.expect("heard again", 1, len(e.heard))
 

@@ -56,20 +56,20 @@ type Config struct {
 	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads
 	// by now. Nil makes no machines.
 	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
-	// Links are told which machines there are; whoever reads nodes asks them.
+	// Links learn which machines there are, for readers of nodes.
 	Links *Links
 	// ReadFile reads the files that join profiles name.
 	ReadFile func(name string) ([]byte, error)
 	// Serve runs beside the loop while this process leads, as the provider's server does; nil is
 	// nothing.
 	Serve func(ctx context.Context, f Fleet) error
-	// Offer is told before every step which pools cluster-autoscaler may have, and what machines
-	// cost; nil is not.
+	// Offer receives before every step which pools cluster-autoscaler may have, and what machines
+	// cost; nil hands out none.
 	Offer   func(pools []nodescaler.Pool, prices *pricing.Book) error
 	Metrics *Metrics
-	// Costs is shown what every step saw, and told when nothing was seen; nil is nobody.
+	// Costs receives what every step saw, or that nothing was seen; nil receives neither.
 	Costs Costs
-	// Notify tells people what happens to the objects; nil tells nobody.
+	// Notify notifies people of what happens to the objects; nil does not.
 	Notify Notifier
 	Now    func() time.Time
 	Log    *slog.Logger
@@ -113,7 +113,7 @@ func New(cfg Config) (*Operator, error) {
 	return &Operator{cfg: cfg}, nil
 }
 
-// Ready is why the process is not ready, or nil: it sees the cluster, and leads or stands by.
+// Ready is why the process is not ready, or nil: it sees the cluster, and leads or is a standby.
 func (o *Operator) Ready() error {
 	if !o.synced.Load() {
 		return errors.New("the cluster has not been seen yet")

@@ -36,8 +36,8 @@ type Cluster interface {
 	PriceBooks() ([]*v1alpha1.PriceBook, error)
 	Targets(ctx context.Context) ([]kube.Target, error)
 
-	// Expect makes known that a workload is expected to want so many replicas more than it is told
-	// to have.
+	// Expect makes known that a workload is expected to want so many replicas more than its scale
+	// asks for.
 	Expect(ctx context.Context, workload string, more int) error
 
 	SetStatus(ctx context.Context, o client.Object) error

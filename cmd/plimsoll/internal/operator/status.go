@@ -270,8 +270,7 @@ func outOfBounds(d *podscaler.Decision) *podscaler.Reason {
 	return nil
 }
 
-// unmeasured is the first of a decision's reasons that tells of something that could not be
-// measured.
+// unmeasured is the first of a decision's reasons that says what could not be measured.
 func unmeasured(d *podscaler.Decision) *podscaler.Reason {
 	for i, r := range d.Reasons {
 		switch r.Code {
@@ -394,8 +393,8 @@ func (w *workload) registered(c conditions, d *podscaler.Decision) {
 	}
 }
 
-// unasked drops the conditions that tell of what the autoscaler asks for no more: nothing would say
-// anew what holds of it.
+// unasked drops the conditions of what the autoscaler asks for no more: nothing would say anew what
+// holds of it.
 func (w *workload) unasked(c conditions) {
 	if w.invalid != nil { // what it asks for is not known
 		return

@@ -59,8 +59,8 @@ func (t *term) run(ctx, until context.Context) {
 	defer ticker.Stop()
 	// a tick that comes with the end makes no step
 	for woken := false; ctx.Err() == nil && until.Err() == nil; {
-		// Without the reading that goes on whatever the clock is set to: by that no jump would be
-		// seen, and times that others have written are measured by the clock.
+		// Without the monotonic reading, which no setting of the clock changes: by that no jump
+		// would be seen, and times that others have written are measured by the clock.
 		now := t.Now().Round(0)
 		if !woken {
 			now = t.onTime(now)
@@ -80,7 +80,7 @@ func (t *term) run(ctx, until context.Context) {
 }
 
 // wait waits for the picture of the cluster, which may be old when the lead comes back after the
-// API server was away, but no longer than for a step: that tells what is wrong.
+// API server was away, but no longer than for a step: that says what is wrong.
 func (t *term) wait(ctx, until context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.Interval)
 	defer cancel()
@@ -227,7 +227,7 @@ func (t *term) configure(ctx context.Context, d *desk, o *loop.Observation, woke
 }
 
 // closed adds the pools that take no orders now to what is refused: what is planned for them would
-// be refused at every step, whatever another pool could do for the pods that wait.
+// be refused at every step, even if another pool could serve the pods that wait.
 func closed(refused map[string][]nodescaler.RefusedOrder, why map[string]nodescaler.Reason) map[string][]nodescaler.RefusedOrder {
 	all := maps.Clone(refused) // others may be reading them
 	if all == nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// trouble is what went wrong with steps. What goes on for long is told now and then, not at every
+// trouble is what went wrong with steps. What goes on for long is logged now and then, not at every
 // step.
 type trouble struct {
 	what string
 	at   time.Time
 }
 
-// tellEvery is how often the same trouble is told.
+// tellEvery is how often the same trouble is logged.
 const tellEvery = time.Minute
 
 var digits = regexp.MustCompile(`[0-9]+`)

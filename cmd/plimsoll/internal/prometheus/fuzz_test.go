@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// FuzzMatrix reads answers of whatever calls itself a Prometheus: each series has a value a moment.
+// FuzzMatrix reads answers of any server that calls itself a Prometheus: each series has a value a
+// moment.
 func FuzzMatrix(f *testing.F) {
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1735689600.123,"0.25"]]}]}}`))
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1e300,"NaN"],[-1,"+Inf"],[0]]}]}}`))

@@ -166,7 +166,7 @@ func (m moments) matrix(status string, body []byte) ([]Series, error) {
 	for i, r := range answer.Data.Result {
 		list[i] = Series{r.Metric, nothing(m.count)}
 		for _, v := range r.Values {
-			at := v.at.Sub(m.from) + m.step/2 // to the nearest moment, whatever was rounded on the way
+			at := v.at.Sub(m.from) + m.step/2 // to the nearest moment, as either may be rounded
 			if k := int(at / m.step); at >= 0 && k < m.count {
 				list[i].Values[k] = v.value
 			}

@@ -20,8 +20,8 @@ import (
 // faultForm is a fault with the field that it is in and the value that it has.
 var faultForm = regexp.MustCompile(`^(spec|metadata\.name)\S*( .*)?: (must|no |needs).*`)
 
-// Whatever the API server lets pass can be decoded, for otherwise nothing of its kind could be
-// watched any more; and it means something, or has faults that name their field.
+// Every object that the API server accepts can be decoded, for otherwise nothing of its kind could
+// be watched any more; and it means something, or has faults that name their field.
 func TestWhatTheCRDsAcceptIsDecodedAndMeansSomethingOrNamesItsFaults(t *testing.T) {
 	j := judge(t)
 	all := must.Get(crd.Fixtures(os.DirFS(testdata + "accepted")))(t)

@@ -82,7 +82,7 @@ func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
 	return found
 }
 
-// worded is what the validator found in the form of our own faults, which tell the value as well.
+// worded is what the validator found in the form of our own faults, which have the value as well.
 func worded(err error, tree map[string]any) error {
 	path, rule, both := strings.Cut(err.Error(), " in body ")
 	v, is := errors.AsType[*openapierrors.Validation](err)

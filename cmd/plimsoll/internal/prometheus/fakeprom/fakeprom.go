@@ -11,7 +11,7 @@ import (
 )
 
 // Series is one series: its text form, name{label="value",…}, and its value at a time, if it has
-// one. One that comes and goes may be told in parts, in the order of time.
+// one. One that comes and goes may be given in parts, in the order of time.
 type Series struct {
 	Text string
 	At   func(time.Time) (float64, bool)

@@ -1,0 +1,71 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+)
+
+// Flags are how a verb reaches Proxmox VE before there is a configuration file.
+type Flags struct {
+	Endpoints, Fingerprints []string
+	TokenFile, CAFile       string
+}
+
+// Add gives a command the flags.
+func (a *Flags) Add(cmd *cobra.Command, tokenUsage string) {
+	f := cmd.Flags()
+	f.StringSliceVar(&a.Endpoints, "endpoint", nil, "hosts of the Proxmox VE cluster, `https://HOST:8006`")
+	f.StringVar(&a.TokenFile, "token-file", "", tokenUsage)
+	f.StringSliceVar(&a.Fingerprints, "fingerprint", nil, "the SHA-256 `fingerprints` of the hosts' certificates, as pvenode cert info shows them")
+	f.StringVar(&a.CAFile, "ca-file", "", "a `file` with the authority of the hosts' certificates, in place of fingerprints")
+}
+
+// Connect returns a client of a cluster that answers. A timeout of 0 is the client's own.
+func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration) (*pveapi.Client, error) {
+	token := newTokenFile(env, a.TokenFile)
+	if _, err := token.read(); err != nil {
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--token-file: %w", err))
+	}
+	c := pveapi.Connection{
+		Endpoints: a.Endpoints, Token: token.read, Fingerprint: strings.Join(a.Fingerprints, ","), Now: env.Now, Timeout: timeout,
+	}
+	if a.CAFile != "" {
+		var err error
+		if c.CA, err = env.ReadFile(a.CAFile); err != nil {
+			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
+		}
+	}
+	client, err := pveapi.Connect(c)
+	if err != nil {
+		return nil, cli.WithCode(cli.ExitUsage, fmt.Errorf("--%w", err))
+	}
+	if _, err = client.Version(ctx); err == nil {
+		return client, nil
+	}
+	client.Close()
+	if pveapi.Is(err, pveapi.Certificate) {
+		return nil, untrusted(ctx, a.Endpoints[0], err)
+	}
+	return nil, cli.WithCode(cli.ExitUnreachable, err)
+}
+
+// untrusted says which fingerprint a host shows. The token was not sent to it.
+func untrusted(ctx context.Context, endpoint string, err error) error {
+	shown, ok := pveapi.ShownFingerprint(err)
+	if !ok {
+		certificate, failed := pveapi.CertificateOf(ctx, endpoint)
+		if failed != nil {
+			return cli.WithCode(cli.ExitUnreachable, err)
+		}
+		shown = pveapi.FingerprintOf(certificate)
+	}
+	return cli.WithHint("compare it with what 'pvenode cert info' shows on that host, and give --fingerprint "+shown,
+		cli.WithCode(cli.ExitConfig, fmt.Errorf("--fingerprint: must be that of a host's certificate, which shows %s", shown)))
+}

@@ -1,0 +1,147 @@
+package testbedverb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/replay"
+	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
+	testreport "github.com/plimsoll/plimsoll/testbed/report"
+)
+
+// usersOnly are the flags that mean nothing to an experiment that replays counts.
+var usersOnly = []string{"users", "scenarios", "load", "for", "duration", "trace-from", "trace-length", "trace-peak"}
+
+// parseReplay reads what a file says of an experiment that replays counts.
+func parseReplay(name string, data []byte) (*hpaplus.Experiment, error) {
+	e, err := hpaplus.Parse(data)
+	if err != nil {
+		return nil, cli.Misconfigured(name, err)
+	}
+	return e, nil
+}
+
+// replay runs an experiment under counted loads.
+func (ask *testbedRun) replay(cmd *cobra.Command, env *cli.Env, name string, file []byte) error {
+	e, err := parseReplay(name, file)
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("world") && ask.world != hpaplus.World {
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
+	}
+	for _, flag := range usersOnly {
+		if cmd.Flags().Changed(flag) {
+			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
+		}
+	}
+	o, err := ask.replayOptions(env)
+	if err != nil {
+		return err
+	}
+	if _, err := e.With(o); err != nil {
+		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
+	}
+	if ask.out != "" {
+		if err := writeExperiment(env, ask.out, file); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	meter := newMeter(env, ask.quiet)
+	o.Progress = meter.hear
+	r, err := hpaplus.Run(cmd.Context(), e, o)
+	took := meter.stop()
+	if r == nil {
+		return err
+	}
+	printed := ask.print(env, func(w io.Writer) error { return replayTables(w, e, r) }, r.Write)
+	written := ask.writeReplay(env, &testreport.Replay{Experiment: e, Results: r, File: file, Took: took})
+	if err := errors.Join(printed, written); err != nil {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("interrupted: %d of %d draws and recordings were played", r.Done, r.Planned)
+	}
+	if err != nil {
+		return fmt.Errorf("%d of %d draws and recordings were played: %w", r.Done, r.Planned, err)
+	}
+	return missed(e.Judge(r))
+}
+
+func (ask *testbedRun) replayOptions(env *cli.Env) (hpaplus.Options, error) {
+	began := env.Now()
+	o := hpaplus.Options{
+		Rows: ask.options.Policies, Trials: ask.options.Trials, Seed: ask.options.Seed, Parallel: ask.options.Parallel,
+		Version: env.Version,
+		Clock:   func() time.Duration { return env.Now().Sub(began) },
+	}
+	for _, given := range ask.traces {
+		sources, err := hpaplus.Sources(given, func(name string) (*replay.Trace, error) {
+			data, err := env.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			return replay.ReadCSV(name, bytes.NewReader(data))
+		})
+		if err != nil {
+			return o, cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %w", err))
+		}
+		o.Traces = append(o.Traces, sources...)
+	}
+	return o, nil
+}
+
+// replayTables prints the results, how they are beside what was published, and the assertions.
+func replayTables(w io.Writer, e *hpaplus.Experiment, r *hpaplus.Results) error {
+	tables := e.Tables(r)
+	if t, ok := e.Side(r); ok {
+		tables = append(tables, t)
+	}
+	return printParts(w, tables, e.Judge(r))
+}
+
+// writeReplay writes everything about the run into the folder, if one is asked for.
+func (ask *testbedRun) writeReplay(env *cli.Env, p *testreport.Replay) error {
+	if ask.out == "" {
+		return nil
+	}
+	return errors.Join(
+		env.WriteFile(filepath.Join(ask.out, "results.json"), p.Results.Write),
+		env.WriteFile(filepath.Join(ask.out, "times.json"), p.Results.WriteTimes),
+		writePage(env, ask.out, p.Figures(), p.WriteHTML),
+	)
+}
+
+// replayAgain writes the report of a run again.
+func replayAgain(env *cli.Env, folder string, file []byte) error {
+	e, err := parseReplay(filepath.Join(folder, "experiment.yaml"), file)
+	if err != nil {
+		return err
+	}
+	data, err := env.ReadFile(filepath.Join(folder, "results.json"))
+	if err != nil {
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("report: %w", err))
+	}
+	r, err := hpaplus.ReadResults(bytes.NewReader(data))
+	if err != nil {
+		return cli.Misconfigured(filepath.Join(folder, "results.json"), err)
+	}
+	times, err := env.ReadFile(filepath.Join(folder, "times.json"))
+	if err != nil {
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("report: %w", err))
+	}
+	if r.Times, err = hpaplus.ReadTimes(bytes.NewReader(times)); err != nil {
+		return cli.Misconfigured(filepath.Join(folder, "times.json"), err)
+	}
+	p := &testreport.Replay{Experiment: e, Results: r, File: file}
+	return writePage(env, folder, p.Figures(), p.WriteHTML)
+}
