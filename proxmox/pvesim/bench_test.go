@@ -2,9 +2,10 @@ package pvesim
 
 import (
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func BenchmarkTenMinutesOfFiveHosts(b *testing.B) {

@@ -1,9 +1,10 @@
 package pvesim
 
 import (
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 func TestWhatIsWrongWithMachinesIsSaidAtOnce(t *testing.T) {

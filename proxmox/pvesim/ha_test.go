@@ -1,9 +1,10 @@
 package pvesim
 
 import (
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // service is how high availability says that a machine is doing.

@@ -123,10 +123,8 @@ func (c *Cluster) restoreViews(h *world.Node, s *savedHost) error {
 		h.Heard[other(name)] = r
 	}
 	for _, t := range s.Tasks {
-		h.Tasks = append(h.Tasks, &world.Task{
-			UPID: t.UPID, Host: h, PID: t.PID, PStart: t.PStart, Kind: t.Kind, ID: t.ID, User: t.User, Token: t.Token, Start: t.Start,
-			End: t.End, Exit: t.Exit, Log: t.Log,
-		})
+		t.Host = h
+		h.Tasks = append(h.Tasks, &t)
 	}
 	return errors.Join(wrong...)
 }
@@ -138,7 +136,8 @@ func (s *savedGuest) restore() *world.Guest {
 		Awake: s.Awake, Agent: s.Agent, Boots: s.Boots, Execs: s.Execs, Files: s.Files, Firewall: s.Firewall,
 	}
 	for _, of := range s.Snapshots {
-		m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: of.Name, Description: of.Description, At: of.At, Conf: notNil(of.Conf), Parent: of.Parent, State: of.State})
+		of.Conf = notNil(of.Conf)
+		m.Snaps = append(m.Snaps, of)
 	}
 	if s.Seed != nil {
 		m.Seed = &world.Seed{User: s.Seed[0], Network: s.Seed[1], Meta: s.Seed[2]}
@@ -153,10 +152,7 @@ func (s *savedStorage) restore() *world.Store {
 		if out.Volumes[v.Place] == nil {
 			out.Volumes[v.Place] = map[string]*world.Volume{}
 		}
-		out.Volumes[v.Place][v.Name] = &world.Volume{
-			Name: v.Name, Content: v.Content, Format: v.Format, Size: v.Size, VMID: v.VMID, At: v.At, Parent: v.Parent, Guest: v.Guest,
-			Data: v.Data, Notes: v.Notes,
-		}
+		out.Volumes[v.Place][v.Name] = &v.Volume
 	}
 	return out
 }

@@ -1,10 +1,11 @@
 package pvesim
 
 import (
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // heard lets time pass until a host has just told about itself.

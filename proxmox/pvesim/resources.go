@@ -3,11 +3,12 @@ package pvesim
 import (
 	"cmp"
 	"encoding/json"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // getResources lists what there is in the cluster, as the host that is asked knows it: which

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -43,7 +45,7 @@ type savedHost struct {
 	Members  []string                 `json:"members"`
 	Known    map[int]savedPlace       `json:"known"` // null with the majority
 	Heard    map[string]*world.Report `json:"heard"`
-	Tasks    []savedTask              `json:"tasks"`
+	Tasks    []world.Task             `json:"tasks"`
 	PIDs     int                      `json:"pids"`
 	Since    time.Time                `json:"since"`
 	Zone     string                   `json:"zone"`
@@ -55,15 +57,6 @@ type savedHost struct {
 
 type savedPlace struct{ Host, Tags, Lock string }
 
-type savedTask struct {
-	UPID, Kind, ID, User, Token string
-	PID                         int
-	PStart                      int64
-	Start, End                  time.Time
-	Exit                        string
-	Log                         []string
-}
-
 type savedGuest struct {
 	ID         int                `json:"id"`
 	Host       string             `json:"host"`
@@ -71,7 +64,7 @@ type savedGuest struct {
 	Pending    map[string]*string `json:"pending"`
 	Forced     map[string]bool    `json:"forced"`
 	Made       map[string]string  `json:"made"`
-	Snapshots  []savedSnapshot    `json:"snapshots"`
+	Snapshots  []vmconf.Snapshot  `json:"snapshots"`
 	State      string             `json:"state"`
 	Since      time.Time          `json:"since"`
 	PID        int                `json:"pid"`
@@ -85,12 +78,6 @@ type savedGuest struct {
 	Firewall   map[string]string  `json:"firewall"`
 }
 
-type savedSnapshot struct {
-	Name, Description, Parent, State string
-	At                               time.Time
-	Conf                             map[string]string
-}
-
 type savedStorage struct {
 	Storage world.Storage     `json:"storage"`
 	Conf    map[string]string `json:"conf"`
@@ -98,12 +85,8 @@ type savedStorage struct {
 }
 
 type savedVolume struct {
-	Place, Name, Content, Format string
-	Size                         int64
-	VMID                         int
-	At                           time.Time
-	Parent, Guest, Notes         string
-	Data                         []byte
+	Place string
+	world.Volume
 }
 
 type savedPool struct {
@@ -200,7 +183,7 @@ func (c *Cluster) saved() savedCluster {
 
 func saveHost(h *world.Node, now time.Time) savedHost {
 	s := savedHost{
-		Host: h.Host, ID: h.ID, IP: h.IP, Up: h.Up, Island: h.Island, Members: []string{}, Heard: map[string]*world.Report{}, Tasks: []savedTask{},
+		Host: h.Host, ID: h.ID, IP: h.IP, Up: h.Up, Island: h.Island, Members: []string{}, Heard: map[string]*world.Report{}, Tasks: []world.Task{},
 		PIDs: h.PIDs, Since: h.Since, Zone: h.Zone, Tells: h.Tells, Returns: h.Returns, Follows: h.Follows, Starting: h.Starting,
 	}
 	for other := range h.Members {
@@ -223,11 +206,8 @@ func saveHost(h *world.Node, now time.Time) savedHost {
 }
 
 // saveTask is a task as it is found after a restart: one that ran has not come to its end.
-func saveTask(t *world.Task, now time.Time) savedTask {
-	s := savedTask{
-		UPID: t.UPID, Kind: t.Kind, ID: t.ID, User: t.User, Token: t.Token, PID: t.PID, PStart: t.PStart, Start: t.Start, End: t.End,
-		Exit: t.Exit, Log: t.Log,
-	}
+func saveTask(t *world.Task, now time.Time) world.Task {
+	s := *t
 	if t.Running() {
 		s.Exit, s.End = "unexpected status", now
 	}
@@ -238,9 +218,7 @@ func savedVM(m *world.Guest, now time.Time) savedGuest {
 	s := savedGuest{
 		ID: m.ID, Host: m.Host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.State, Since: m.Since,
 		PID: m.PID, Awake: m.Awake, Agent: m.Agent, Boots: m.Boots, Execs: m.Execs, Files: m.Files, Firewall: m.Firewall,
-	}
-	for _, of := range m.Snaps {
-		s.Snapshots = append(s.Snapshots, savedSnapshot{of.Name, of.Description, of.Parent, of.State, of.At, of.Conf})
+		Snapshots: m.Snaps,
 	}
 	if m.Seed != nil {
 		s.Seed = &[3][]byte{m.Seed.User, m.Seed.Network, m.Seed.Meta}
@@ -255,10 +233,7 @@ func saveStorage(s *world.Store) savedStorage {
 	out := savedStorage{Storage: s.Storage, Conf: s.Conf, Volumes: []savedVolume{}}
 	for _, place := range world.Sorted(s.Volumes) {
 		for _, name := range world.Sorted(s.Volumes[place]) {
-			v := s.Volumes[place][name]
-			out.Volumes = append(out.Volumes, savedVolume{
-				place, name, v.Content, v.Format, v.Size, v.VMID, v.At, v.Parent, v.Guest, v.Notes, v.Data,
-			})
+			out.Volumes = append(out.Volumes, savedVolume{place, *s.Volumes[place][name]})
 		}
 	}
 	return out

@@ -192,7 +192,7 @@ var notSaved = map[string]string{
 	"engine.speed": "given anew", "engine.born": "of this process", "engine.procs": "started again by resume", "engine.idle": "of this process", "engine.wall": "of this process",
 	"engine.kick": "of this process", "engine.over": "of this process", "wiring.changes": "of this process", "wiring.parted": "follows from the faults",
 	"node.certificate": "of this process", "node.serving": "calls are lost", "node.workers": "calls are lost", "node.files": "who held a lock is gone",
-	"task.host": "follows from where it is saved", "task.p": "it has ended", "task.interrupted": "it has ended", "task.faults": "it has ended",
+
 	"store.locks": "who held a lock is gone", "store.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
 	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "world.afoot": "saved as faults", "hA.round": "set anew", "hA.world": "the cluster", "wiring.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
 	"front.c": "the cluster", "guest.config": "saved field by field",
@@ -209,7 +209,7 @@ func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {
 	}
 	for _, pair := range [][2]any{
 		{world.World{}, savedCluster{}}, {engine.Engine{}, savedCluster{}}, {world.Wiring{}, savedCluster{}}, {world.Machines{}, savedCluster{}}, {world.Stores{}, savedCluster{}}, {front{}, savedCluster{}}, {world.Node{}, savedHost{}}, {world.Guest{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
-		{vmconf.Snapshot{}, savedSnapshot{}}, {world.Task{}, savedTask{}}, {world.Store{}, savedStorage{}}, {world.Volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
+		{world.Store{}, savedStorage{}}, {access.Pool{}, savedPool{}},
 		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {world.HA{}, savedHA{}}, {world.Service{}, savedService{}}, {world.Fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
 	} {
 		of, in := reflect.TypeOf(pair[0]), reflect.TypeOf(pair[1])

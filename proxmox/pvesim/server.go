@@ -14,7 +14,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"io"
 	"math/big"
 	"net"
@@ -24,6 +23,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // Limits of a connection. They are kept by the wall clock, as the client's are.

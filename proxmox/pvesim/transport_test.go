@@ -3,13 +3,14 @@ package pvesim
 import (
 	"context"
 	"errors"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // newCluster is one of three hosts.

@@ -2,9 +2,10 @@ package pvesim
 
 import (
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // as is the rig as somebody sees it who has these privileges on these paths, such as

@@ -5,11 +5,10 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
-
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
 // getPermissions says what a user may, on one path or wherever something is given.

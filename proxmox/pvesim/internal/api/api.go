@@ -14,10 +14,10 @@ import (
 )
 
 // Endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
-// serves it, and put together in endpoints.
+// serves it, and put together by the front.
 type Endpoint struct {
 	Method, Path string
-	// In declares the parameters besides those in the path, in the notation of params.go.
+	// In declares the parameters besides those in the path, in the notation of params.Schema.
 	In string
 	// May is who is let in. Rules that need more than it can say are checked by do.
 	May Rule

@@ -1,3 +1,4 @@
+// Package engine runs the processes of an emulated world, one at a time, in time of its own.
 package engine
 
 import (

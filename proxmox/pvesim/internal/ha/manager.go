@@ -16,8 +16,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-//nolint:gosec // it is what the server tells changes by
-
 var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/ha", May: api.May("/", "Sys.Audit"), Do: api.Index("id", "status resources groups rules")},
 	{Method: "GET", Path: "/cluster/ha/status", May: api.Anybody, Do: api.Index("name", "current manager_status")},

@@ -55,7 +55,7 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of
 // their names, so that the answer is always the same.
-func (j *job) mayChange(id int, pool string, keys []string) error {
+func mayChange(j *job, id int, pool string, keys []string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
+func mayUseDevices(j *job, id int, pool string, conf map[string]string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 }
 
 // mayUseBridges refuses networks that somebody may not use.
-func (j *job) mayUseBridges(conf map[string]string) error {
+func mayUseBridges(j *job, conf map[string]string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -135,10 +135,10 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
-func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+func mayUseStorages(j *job, id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {
-			if err := j.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
+			if err := mayUseDrive(j, id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
 				return err
 			}
 		}
@@ -149,7 +149,7 @@ func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage stri
 	return nil
 }
 
-func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+func mayUseDrive(j *job, id int, key string, d vmconf.Drive, defaultStorage string) error {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
@@ -176,11 +176,11 @@ func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage str
 	case !stored:
 		return nil
 	}
-	return j.mayUseVolume(id, key, d.File)
+	return mayUseVolume(j, id, key, d.File)
 }
 
 // mayUseVolume refuses another owner's volumes.
-func (j *job) mayUseVolume(id int, key, volid string) error {
+func mayUseVolume(j *job, id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
 	if _, err := j.World.StorageNamed(storage); err != nil {
 		return err

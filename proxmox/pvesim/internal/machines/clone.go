@@ -172,7 +172,7 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 			return err
 		}
 	}
-	if err := j.mayUseBridges(source); err != nil {
+	if err := mayUseBridges(j, source); err != nil {
 		return err
 	}
 	if n.target != nil && !shared {
@@ -338,7 +338,7 @@ func (p *plan) shares() time.Duration {
 	return max(n, 1)
 }
 
-// errSignal is errInterrupted in the words of what makes clones.
+// errSignal is world.ErrInterrupted in the words of what makes clones.
 var errSignal = failure.New("interrupted by signal")
 
 func (j *job) pauseSignal(d time.Duration) error {

@@ -10,8 +10,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-//nolint:gosec // instance ids are made with it
-
 func getCloudInit(k *call) (any, error) {
 	m, err := k.vm()
 	if err != nil {

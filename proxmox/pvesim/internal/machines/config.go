@@ -165,16 +165,16 @@ func complete(c *world.World, conf map[string]string) {
 
 // mayUpdate refuses changes that somebody may not make.
 func (u *update) mayUpdate(j *job) error {
-	if err := j.mayChange(u.id, "", u.drop); err != nil {
+	if err := mayChange(j, u.id, "", u.drop); err != nil {
 		return err
 	}
-	if err := j.mayChange(u.id, "", slices.Collect(maps.Keys(u.set))); err != nil {
+	if err := mayChange(j, u.id, "", slices.Collect(maps.Keys(u.set))); err != nil {
 		return err
 	}
-	if err := j.mayUseStorages(u.id, u.set, ""); err != nil {
+	if err := mayUseStorages(j, u.id, u.set, ""); err != nil {
 		return err
 	}
-	return j.mayUseBridges(u.set)
+	return mayUseBridges(j, u.set)
 }
 
 // check refuses a change that does not fit the machine as it is now.
@@ -285,9 +285,9 @@ func (u *update) update(j *job) error {
 	}
 	m.Settle()
 	if m.Running() {
-		return j.hotplug(m)
+		return hotplug(j, m)
 	}
-	return j.apply(m)
+	return apply(j, m)
 }
 
 // dropKey notes that a key is to go, or removes it where that needs no restart.
@@ -310,7 +310,7 @@ func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.Boot
 		if err := m.Unprotected("can't remove drive '%s'", key); err != nil {
 			return err
 		}
-		if err := j.mayChangeDrive(m.ID, vmconf.ParseDrive(value)); err != nil {
+		if err := mayChangeDrive(j, m.ID, vmconf.ParseDrive(value)); err != nil {
 			return err
 		}
 		if waiting != nil {
@@ -319,17 +319,17 @@ func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.Boot
 			}
 		}
 	case key == "tags":
-		if err := j.mayTag(m.ID, value, ""); err != nil {
+		if err := mayTag(j, m.ID, value, ""); err != nil {
 			return err
 		}
 		delete(m.Conf, key)
 		return nil
 	case vmconf.IsNet(key):
-		if err := j.mayUseBridges(map[string]string{key: value}); err != nil {
+		if err := mayUseBridges(j, map[string]string{key: value}); err != nil {
 			return err
 		}
 	default:
-		if err := j.mayUseDevices(m.ID, "", map[string]string{key: value}); err != nil {
+		if err := mayUseDevices(j, m.ID, "", map[string]string{key: value}); err != nil {
 			return err
 		}
 	}
@@ -354,7 +354,7 @@ func (j *job) dropVolume(m *world.Guest, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
+func mayChangeDrive(j *job, id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
 		return j.OnVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
@@ -373,12 +373,12 @@ func (j *job) setKey(m *world.Guest, key, value string, all map[string]string, o
 	case vmconf.IsDrive(key):
 		return j.setDrive(m, key, value, order)
 	case key == "tags":
-		if err := j.mayTag(m.ID, m.Conf[key], value); err != nil {
+		if err := mayTag(j, m.ID, m.Conf[key], value); err != nil {
 			return err
 		}
 		value = normalTags(j.World, value)
 	case vmconf.IsNet(key) && m.Conf[key] != "":
-		if err := j.mayUseBridges(map[string]string{key: m.Conf[key]}); err != nil {
+		if err := mayUseBridges(j, map[string]string{key: m.Conf[key]}); err != nil {
 			return err
 		}
 	case key == "cipassword":
@@ -389,7 +389,7 @@ func (j *job) setKey(m *world.Guest, key, value string, all map[string]string, o
 			return err
 		}
 	default:
-		if err := j.mayUseDevices(m.ID, "", map[string]string{key: value}); err != nil {
+		if err := mayUseDevices(j, m.ID, "", map[string]string{key: value}); err != nil {
 			return err
 		}
 	}
@@ -401,7 +401,7 @@ func (j *job) setDrive(m *world.Guest, key, value string, order *vmconf.BootChan
 	d := vmconf.ParseDrive(value)
 	for _, of := range []string{m.Conf[key], value} {
 		if of != "" {
-			if err := j.mayChangeDrive(m.ID, vmconf.ParseDrive(of)); err != nil {
+			if err := mayChangeDrive(j, m.ID, vmconf.ParseDrive(of)); err != nil {
 				return err
 			}
 		}

@@ -100,16 +100,16 @@ func (j *job) poolExists(name string) error {
 // checkCreation refuses keys that somebody may not set, or that make no sense.
 func (n *creation) checkCreation(j *job) error {
 	vmconf.ResolveCDROM(n.conf)
-	if err := j.mayUseStorages(n.id, n.conf, n.storage); err != nil {
+	if err := mayUseStorages(j, n.id, n.conf, n.storage); err != nil {
 		return err
 	}
-	if err := j.mayChange(n.id, n.pool, slices.Collect(maps.Keys(n.conf))); err != nil {
+	if err := mayChange(j, n.id, n.pool, slices.Collect(maps.Keys(n.conf))); err != nil {
 		return err
 	}
-	if err := j.mayUseDevices(n.id, n.pool, n.conf); err != nil {
+	if err := mayUseDevices(j, n.id, n.pool, n.conf); err != nil {
 		return err
 	}
-	if err := j.mayUseBridges(n.conf); err != nil {
+	if err := mayUseBridges(j, n.conf); err != nil {
 		return err
 	}
 	if err := vmconf.CheckDrives(n.conf); err != nil {
@@ -202,7 +202,7 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 		conf["vmgenid"] = vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	if tags, given := conf["tags"]; given {
-		if err := j.mayTag(n.id, "", tags); err != nil {
+		if err := mayTag(j, n.id, "", tags); err != nil {
 			return err
 		}
 		conf["tags"] = normalTags(j.World, tags)

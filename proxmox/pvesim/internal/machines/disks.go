@@ -313,7 +313,7 @@ func (n moving) reassign(j *job, target int, key string) error {
 	delete(from.Conf, n.key)
 	order := &vmconf.BootChange{Devices: vmconf.BootOrder(from.Conf)}
 	order.Without(&from.Config, n.key)
-	if err := j.apply(from); err != nil {
+	if err := apply(j, from); err != nil {
 		return err
 	}
 	d.File = s.VolID(v)
@@ -323,9 +323,9 @@ func (n moving) reassign(j *job, target int, key string) error {
 	}
 	to.Wait(key, d.String())
 	if to.Running() {
-		return j.hotplug(to)
+		return hotplug(j, to)
 	}
-	return j.apply(to)
+	return apply(j, to)
 }
 
 func getFeature(k *call) (any, error) {

@@ -11,8 +11,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-//nolint:gosec // it is what the server tells changes by
-
 // normalTags are tags as the server keeps them.
 func normalTags(c *world.World, text string) string {
 	style, _ := c.Options["tag-style"].(string)
@@ -36,7 +34,7 @@ func normalTags(c *world.World, text string) string {
 
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all
 // others as far as the datacenter's options narrow them.
-func (j *job) mayTag(id int, before, after string) error {
+func mayTag(j *job, id int, before, after string) error {
 	if j.World.Access.May(j.Who, "/", "Sys.Modify") {
 		return nil
 	}

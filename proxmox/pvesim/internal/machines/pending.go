@@ -11,19 +11,19 @@ import (
 
 // hotplug does of what waits what can be done while the virtual machine runs. The rest waits for
 // its next start.
-func (j *job) hotplug(m *world.Guest) error {
-	return j.applyKeys(m, m.Plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
+func hotplug(j *job, m *world.Guest) error {
+	return applyKeys(j, m, m.Plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
 }
 
 // applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from
 // being done.
-func (j *job) applyKeys(m *world.Guest, which func(key string) bool, because func(key string, err error) string) error {
+func applyKeys(j *job, m *world.Guest, which func(key string) bool, because func(key string, err error) string) error {
 	wrong := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {
 		if _, waits := m.Pending[key]; !waits || !which(key) {
 			continue
 		}
-		if err := j.applyKey(m, key); err != nil {
+		if err := applyKey(j, m, key); err != nil {
 			wrong[key] = because(key, err)
 		}
 	}
@@ -34,20 +34,20 @@ func (j *job) applyKeys(m *world.Guest, which func(key string) bool, because fun
 }
 
 // apply does all that waits.
-func (j *job) apply(m *world.Guest) error {
+func apply(j *job, m *world.Guest) error {
 	for key, value := range m.Pending {
 		if vmconf.IsDrive(key) && value != nil && vmconf.ParseDrive(*value).CloudInit() {
 			m.Made = nil
 		}
 	}
 	all := func(string) bool { return true }
-	return j.applyKeys(m, all, func(key string, err error) string {
+	return applyKeys(j, m, all, func(key string, err error) string {
 		return "unable to apply pending change " + key + " : " + failure.Text(err)
 	})
 }
 
 // applyKey gives a key the value that waits for it.
-func (j *job) applyKey(m *world.Guest, key string) error {
+func applyKey(j *job, m *world.Guest, key string) error {
 	value, force := m.Pending[key], m.Forced[key]
 	before, set := m.Conf[key]
 	if vmconf.IsDrive(key) && set && (value == nil || vmconf.ParseDrive(*value).File != vmconf.ParseDrive(before).File) {
@@ -55,7 +55,7 @@ func (j *job) applyKey(m *world.Guest, key string) error {
 			return err
 		}
 		delete(m.Conf, key)
-		if err := j.takeOff(m, key, vmconf.ParseDrive(before), force); err != nil {
+		if err := takeOff(j, m, key, vmconf.ParseDrive(before), force); err != nil {
 			m.Conf[key] = before
 			return err
 		}
@@ -78,7 +78,7 @@ func (j *job) applyKey(m *world.Guest, key string) error {
 	return nil
 }
 
-func (j *job) takeOff(m *world.Guest, key string, d vmconf.Drive, force bool) error {
+func takeOff(j *job, m *world.Guest, key string, d vmconf.Drive, force bool) error {
 	if force {
 		return j.discard(m, key, d)
 	}

@@ -83,7 +83,7 @@ func (j *job) launch(m *world.Guest) error {
 		return err
 	}
 	if len(m.Pending) > 0 {
-		if err := j.apply(m); err != nil {
+		if err := apply(j, m); err != nil {
 			return err
 		}
 	}
@@ -244,7 +244,7 @@ func (s stopping) halt(j *job) error {
 		j.World.SwitchOff(m)
 	}
 	if len(m.Pending) > 0 {
-		return j.apply(m)
+		return apply(j, m)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ type Node struct {
 	Follows     time.Time             // its manager of high availability does what was decided; zero is never
 	Starting    bool                  // it has started, and not what is to run on it
 	Zone        string                // its time zone; empty is UTC
-	Files       map[int]*engine.Flock // the locks on configuration files, by VM; see host.file
+	Files       map[int]*engine.Flock // the locks on configuration files, by VM; see Node.File
 }
 
 // Guest is a virtual machine as it is. Its configuration belongs to the cluster, and is there for
@@ -131,7 +131,7 @@ type Volume struct {
 	VMID    int
 	At      time.Time
 	Parent  string // of a linked clone: the name of the volume that it is made of
-	Guest   string // what is installed on a disk; see guestSystem
+	Guest   string // what is installed on a disk; see GuestSystem
 	Data    []byte // of an uploaded disc
 	Notes   string
 	Disk    int // of a machine that has run outside; see Drive

@@ -66,7 +66,7 @@ type VM struct {
 	Running  bool              `json:"running"`
 	Storage  string            `json:"storage"` // of its disk
 	Disk     int64             `json:"disk"`    // bytes; 0 for none
-	Guest    string            `json:"guest"`   // system (or empty), deaf or none: see guestSystem
+	Guest    string            `json:"guest"`   // system (or empty), deaf or none: see GuestSystem
 	Config   map[string]string `json:"config"`  // further keys, as in its configuration file
 }
 

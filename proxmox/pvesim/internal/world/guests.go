@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
-	"github.com/plimsoll/plimsoll/proxmox/timing"
-
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // Machines are the virtual machines of all hosts, with who is notified of them.

@@ -14,7 +14,7 @@ import (
 // Task is work that a call has started and does not wait for.
 type Task struct {
 	UPID        string
-	Host        *Node
+	Host        *Node `json:"-"` // where it is saved
 	PID         int
 	PStart      int64
 	Kind, ID    string
