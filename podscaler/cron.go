@@ -39,10 +39,11 @@ var cronWords = map[string]string{
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
-// ParseCron reads the five fields minute, hour, day of month, month and day of week, each a star, a
-// value or a range, with a step or without, or a list of these; months and days of the week may be
-// named, and 7 is Sunday, as is 0. A day need only be in one of the two day fields if neither is a
-// star. @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are read, too.
+// ParseCron reads the five fields minute, hour, day of month, month and day of week. Each is a
+// star, a value or a range, with a step or without, or a list of these. Months and days of the week
+// may be named, and 7 is Sunday, as is 0. A day need only be in one of the two day fields if
+// neither is a star. @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are read,
+// too.
 func ParseCron(s string) (Cron, error) {
 	c := Cron{text: s}
 	written := s

@@ -144,8 +144,8 @@ func wrongWorlds(t *testing.T, policies ...string) *Results {
 }
 
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those
-// where an HPA's fixed target is what is wrong; with spares in each of them, but for what two
-// trials come to by chance.
+// where an HPA's fixed target is what is wrong. With spares it does so in each of them, but for
+// what two trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 	r := wrongWorlds(t, "joint", "joint-4", "hpa60")
 	const over = "sloViolationMinutes"

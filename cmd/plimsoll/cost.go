@@ -75,7 +75,7 @@ func newCostCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.sort, cli.OneOf(costOrders...), "sort-by", "column", "name", "sort by "+strings.Join(costOrders, ", ")+"; what is largest comes first")
 	addKubeconfig(cmd, &ask.kube)
 	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default, or a unit per vCPU-hour and per GB-hour)")
-	f.BoolVar(&ask.all, "all-nodes", false, "also price nodes that Plimsoll did not make, the control plane included")
+	f.BoolVar(&ask.all, "all-nodes", false, "price all nodes (default: Plimsoll's, or where there are none all but the control plane)")
 	cli.AddFlag(cmd, &ask.since, cli.Positive(cli.ParseDuration), "since", "duration", "", "show what was spent within this time until now, such as 24h")
 	cli.AddFlag(cmd, &ask.prometheus, cli.ParseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
 	f.StringVar(&ask.match, "match", "", "for --since, further `matchers` of the series, such as 'cluster=\"home\"'")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -49,17 +51,24 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 // describe takes a pool into the site with the files that it names, or says what is wrong with it.
 func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string) []doctor.Check {
 	if err == nil {
-		fix = "put the file into " + s.folder + ", or into the secret that is mounted there"
+		fix = "put the file beside the configuration file; in the cluster, into the secret with the token"
 		err = p.Join.Read(func(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) })
 	}
-	if err == nil {
-		s.Pools = append(s.Pools, *p)
-		return nil
+	failed := func(text string) []doctor.Check {
+		return []doctor.Check{{
+			ID: doctor.GroupPools + ".described", Subject: name, Status: doctor.Fail, Mend: []string{fix},
+			Text: fmt.Sprintf("VMPool %s: %s", name, text),
+		}}
 	}
-	return []doctor.Check{{
-		ID: doctor.GroupPools + ".described", Subject: name, Status: doctor.Fail, Mend: []string{fix},
-		Text: fmt.Sprintf("VMPool %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")),
-	}}
+	if err != nil {
+		return failed(strings.ReplaceAll(err.Error(), "\n", "; ") + "; the pool is not checked further")
+	}
+	s.Pools = append(s.Pools, *p)
+	if slices.Contains(p.Join.Servers, starter.NoServer) {
+		fix = "write the address of a server of the cluster there"
+		return failed("spec.join.servers: must hold addresses, was " + starter.NoServer + ", as 'plimsoll init' wrote it")
+	}
+	return nil
 }
 
 // handOffInCluster looks whether what is expected could be made known as the file says. Where it

@@ -42,7 +42,7 @@ var initAnswers = []struct{ name, usage string }{
 	{"template", "the `VMID` of the template to clone"},
 	{"bridge", "the `bridge` of the machines"},
 	{"iso-storage", "the `storage` of first-boot discs"},
-	{"join", "the `kind` of join: rke2, k3s, talos or custom"},
+	{"join", "the `kind` of cluster, rke2, k3s, talos or custom; with it no kubeconfig is needed"},
 }
 
 func newInitCommand(env *cli.Env) *cobra.Command {
@@ -211,11 +211,14 @@ func (ask *initQuestion) next(env *cli.Env, p *starter.Proposal) error {
 	if strings.HasPrefix(p.Release, "8") {
 		release = " --release 8"
 	}
-	config, pools := at(starter.ConfigFile), at(starter.PoolsFile)
-	_, err := fmt.Fprintf(env.Stdout, `Read the files, then:
+	config, pools, edit := at(starter.ConfigFile), at(starter.PoolsFile), ""
+	if slices.Contains(p.Join.Servers, starter.NoServer) {
+		edit = " write the address of a server in place of " + starter.NoServer + " in " + pools + ","
+	}
+	_, err := fmt.Fprintf(env.Stdout, `Read the files,%s then:
   plimsoll pve setup --config %s --pools %s%s%s
   plimsoll doctor --config %s --pools %s
   plimsoll plan --config %s --pools %s --prices %s
-`, config, pools, storage, release, config, pools, config, pools, at(starter.PricesFile))
+`, edit, config, pools, storage, release, config, pools, config, pools, at(starter.PricesFile))
 	return err
 }

@@ -126,7 +126,7 @@ func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *star
 	}
 	reach, _, err := ask.kube.config(env)
 	if err != nil {
-		return cli.WithHint("give --kubeconfig, or say by --join what the cluster runs", err)
+		return cli.WithHint("give --kubeconfig, or --join rke2, k3s, talos or custom", err)
 	}
 	client, err := typedv1.NewForConfig(reach)
 	if err != nil {

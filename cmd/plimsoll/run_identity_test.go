@@ -179,8 +179,8 @@ func TestWithoutAKubeconfigTheClusterIsNamedOnceAndAMismatchIsRefused(t *testing
 	}
 }
 
-// Two programs with a state each, and one more that waits for the first one's, order at once, and
-// are killed at every kind of call that changes something: there are never more machines than the
+// Two programs have a state each, and a third waits for the first one's. They order at once, and
+// are killed at every kind of call that changes something. There are never more machines than the
 // maximum that run, none is made twice, and nothing is left when all are reclaimed.
 func TestKilledAtEveryWriteBesideOthersTheMaximumHolds(t *testing.T) {
 	t.Parallel()

@@ -63,10 +63,9 @@ func value[T any](p *T) (v T) {
 
 // NodeGroupGetOptions answers with nothing set, which every release takes for its own flags. Where
 // a pool has options, they are laid over the defaults that the client sends along, and only if it
-// speaks a generation that can take them: releases whose core knows a time that their messages
-// cannot carry (up to
-// 1.28 that to provision a node, from 1.35 that to start one) would take any answer for a time of
-// zero.
+// speaks a generation that can take them. Releases whose core knows a time that their messages
+// cannot carry would take any answer for a time of zero: up to 1.28 the time to provision a node,
+// from 1.35 the time to start one.
 func (s *Server) NodeGroupGetOptions(ctx context.Context, r *externalgrpc.NodeGroupAutoscalingOptionsRequest) (*externalgrpc.NodeGroupAutoscalingOptionsResponse, error) {
 	g, err := s.memory.look(ctx).group(r.GetId())
 	if err != nil {

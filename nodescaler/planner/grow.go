@@ -297,9 +297,9 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		}
 		t.Buy(o.Pool, o.Shape, o.Host,
 			Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), Some("pod", p.Items)),
-			Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
+			Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), Plural(waiting, "pod"), r.Rate, r.LowerBound),
-			Because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
+			Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
 		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)

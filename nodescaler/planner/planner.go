@@ -96,7 +96,7 @@ func (t *scan) run() {
 	t.spares.tend(ordered || t.spares.cleared)
 	if ordered {
 		t.added = t.X.Now
-		t.Note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
+		t.Note(nodescaler.ActivityElsewhere, "no node is reclaimed in a step that orders machines")
 		return
 	}
 	unneeded := t.drainer.judge()

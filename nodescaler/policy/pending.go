@@ -10,9 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// The pending policy does what kproximate 0.2 does, as far as its rules are rules: it polls;
-// what unschedulable pods ask for, less the capacity on its way, is divided by one machine
-// shape; a node goes when one fewer would hold the load with some headroom.
+// The pending policy does what kproximate 0.2 does, as far as its rules are rules. It polls. What
+// unschedulable pods ask for, less the capacity on its way, is divided by one machine shape. A node
+// goes when one fewer would hold the load with some headroom.
 //
 // Its faults are kept, since they are what it is compared for. It adds up requests and does
 // not look at taints, selectors or how pods fit, so it may order machines that the pods cannot
@@ -25,8 +25,8 @@ import (
 // Not kept is its queue, in which an order waits for one of the workers and is carried out even
 // when its pods are gone: what cannot be ordered at once is reckoned anew at the next poll. A world
 // that takes every order and makes a few machines at a time shows that (the shipped experiments
-// do). Nor are crashes (bare pods), the deletion of nodes whose pods were refused eviction, the
-// random choice between equal nodes, and the choice of the least loaded node by cores plus bytes
+// do). Nor are crashes (bare pods) and the deletion of nodes whose pods were refused eviction. Nor
+// is the random choice between equal nodes, nor that of the least loaded node by cores plus bytes
 // per MiB, in which memory outweighs CPU a million to one: it goes by the larger of the two shares
 // here.
 

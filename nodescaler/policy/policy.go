@@ -9,8 +9,8 @@
 //     cheaper than buying them again.
 //
 // A policy is built from a Spec by its name, and is then asked with a snapshot at a time. All
-// of them keep the rules that nodescaler.Check states, give the same plan for the same
-// snapshot in any order, and may be forgotten and started afresh at any time: a fresh one
+// of them keep the rules that nodescaler.Check states, and give the same plan for the same
+// snapshot in any order. They may be forgotten and started afresh at any time: a fresh one
 // reclaims nothing at its first turn, so that it is never faster to do so than the one before it.
 package policy
 

@@ -49,9 +49,9 @@ func (w window) counts(t *testing.T) []float64 {
 	return recorded(t, w.trace)[w.day*minutesADay : (w.day+4)*minutesADay]
 }
 
-// compare plays counts through the discrete model and gives the MMPP/M/c model the count of the
-// minute before, at a service rate that makes four pods of the mean, and returns the mean square
-// of the difference in pods, and the mean pods of each.
+// compare plays counts through the discrete model, and gives the MMPP/M/c model the count of the
+// minute before, at a service rate that makes four pods of the mean. It returns the mean square of
+// the difference in pods, and the mean pods of each.
 func compare(t *testing.T, counts []float64, use float64) (mse, discrete, lossless float64) {
 	t.Helper()
 	perPod := mean(counts) / (4 * 0.9)
@@ -74,7 +74,7 @@ func compare(t *testing.T, counts []float64, use float64) (mse, discrete, lossle
 }
 
 // On an MMPP that is fitted to a recorded load the two models are near: at four to five pods less
-// than half of one apart, the model that loses requests being the lower, as it cannot see what it
+// than half of one apart. The model that loses requests is the lower, as it cannot see what it
 // lost.
 func TestModelsAgreeOnAFittedLoad(t *testing.T) {
 	for _, w := range windows {

@@ -6,10 +6,10 @@ import (
 )
 
 // Ensemble expects the weighted mean of what its members expect. The weights are exponential in how
-// much worse than the best a member was of late, by the pinball loss of its quantile at the horizon
-// that decisions are made for, where too low costs more than too high, and by how far it was off.
-// Members that are much worse have no vote, and those that do not know are passed over. It needs
-// what its first member needs, and some periods to distinguish them.
+// much worse than the best a member was of late. That is measured by how far it was off, and by the
+// pinball loss of its quantile at the horizon that decisions are made for: too low costs more
+// there. Members that are much worse have no vote, and those that do not know are passed over. It
+// needs what its first member needs, and some periods to distinguish them.
 //
 // It is close to the best of its members on every load, whichever that is, and changes its mind
 // within hours rather than minutes. It loses to the best member by what it takes to find out, and

@@ -13,7 +13,7 @@ import (
 // It does not see values but by what share of it each missed the level before it, the mean of
 // the last few, and says by what share the next one will. A network that is handed the values
 // knows nothing outside the range that it was trained in, and does worse than Last on the day of
-// a shuttle's launch; this one takes the level as it comes, and learns what happens around it.
+// a shuttle's launch. This one takes the level as it comes, and learns what happens around it.
 // What it does not see is the time of day: three days are too few to learn it from.
 //
 // Further ahead it goes a period at a time and takes its own forecasts for values, as AR does,

@@ -11,10 +11,10 @@ import (
 // the mean of forecast and value. Where even the best is above a threshold no one is believed, and
 // whoever asks has to scale by what is measured. It needs as many periods as its window has.
 //
-// It is here to be compared with, and to show who leads when and why. It loses to an Ensemble:
-// the best of five periods is mostly the luckiest of five, the difference weighs a forecast that is
-// too high like one that is too low, and counts of a few a period differ by more than the
-// threshold for no reason but chance.
+// It is here to be compared with, and to show who leads when and why. It loses to an Ensemble: the
+// best of five periods is mostly the luckiest of five, and the difference weighs a forecast that is
+// too high like one that is too low. Counts of a few a period differ by more than the threshold for
+// no reason but chance.
 
 // RaceSettings is the settings of a Race.
 type RaceSettings struct {

@@ -6,9 +6,9 @@ import "math"
 // lighter, with a penalty on coefficients away from 0.
 //
 // It keeps the triangular factor of the rows and turns each new row into it by rotations. That
-// is as exact as a fit of all rows at once. The usual recursion on the inverse loses its
-// symmetry by rounding, and blows up when a series does not move and the old rows fade; here a
-// part of the penalty is put back with every row, so that something always holds on.
+// is as exact as a fit of all rows at once. The usual recursion on the inverse loses its symmetry
+// by rounding, and blows up when a series does not move and the old rows fade. Here a part of the
+// penalty is put back with every row, so that the fit stays bounded.
 type regression struct {
 	n       int
 	factor  []float64 // n rows of n, upper triangle

@@ -171,7 +171,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	s.ahead = max(n, s.later)
 	if n < v.Replicas {
 		if n = p.kept(v, &s, n); n > s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or are not known not to have been",
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or may have been",
 				s.now, n, pricing.Short(p.holder.keep)))
 		}
 	}
@@ -179,13 +179,13 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	if pl := v.Room.Places; pl != nil {
 		to = p.allocator.filled(v, pl, n, p.sizer.guard.most())
 		if to > n {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d needed, and %d more in room that is paid for anyway: for %d now, for %d with the machines on their way", n, to-n, pl.Ready, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d needed, and %d more in room that is paid for anyway: there is room for %d now, for %d with the machines on their way", n, to-n, pl.Ready, pl.Coming))
 		}
 		if p.allocator.leaves(v, pl, to) {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d: room for %d is paid for or on its way, and the rest of it is left empty, so that a machine can go", to, v.Replicas, pl.Coming))
 		}
 		if most = max(pl.Most, v.Replicas); to > most {
-			why := "no more was bid for before this run"
+			why := "the run before this one asked for no more"
 			if pl.Why.Code != "" {
 				why = pl.Why.String()
 			}

@@ -53,7 +53,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.4gms each) and the %.3g that few pods waste up to %.1f %% of %.4g cores each, %s",
+	add(podscaler.ReasonSizedForLoad, "%d replicas carry %.4g cores of load (%.4g requests a second of %.4gms each) and lose %.3g to uneven load; each uses up to %.1f %% of its %.4g cores, %s",
 		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.estimator.pause.estimate())
@@ -136,13 +136,13 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 			fewer = "would save nothing, for its machine stays"
 		}
 	}
-	full, then := 0.0, "hold"
+	full, then := 0.0, "holds"
 	if n := serving(v.Pods); n > 0 {
 		full = 100 * s.work.offered / (s.quota * float64(n))
 		if p.sizer.guard.beyond() || p.estimator.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
-			then = "do not hold"
+			then = "does not hold"
 		}
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; with nothing done the pods that are ready are at %.0f %% of their cpu, and %s what response times are to stay within",
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; if nothing is done, ready pods are at %.0f %% of their cpu, and the objective %s",
 		more, fewer, full, then)
 }

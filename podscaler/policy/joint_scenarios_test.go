@@ -86,7 +86,7 @@ func TestJointSaysWhyThereIsNoRoomWhereNothingLimitsIt(t *testing.T) {
 	v.Room.Places.Why = podscaler.Reason{}
 	r := settled(p, v)
 	i := slices.IndexFunc(r.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonPlacesLimited })
-	if i < 0 || !strings.HasSuffix(r.Reasons[i].Text, "12 at most: no more was bid for before this run") {
+	if i < 0 || !strings.HasSuffix(r.Reasons[i].Text, "12 at most: the run before this one asked for no more") {
 		t.Errorf("%q", r.Reasons)
 	}
 }

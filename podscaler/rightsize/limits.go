@@ -21,9 +21,9 @@ const (
 	// weighted, in terms of the resource of which it requests the largest part of the node; until a
 	// resource is used up.
 	DRF Rule = "drf"
-	// MLFDRS is multi-level fair dominant resource scheduling, as its figures have it: a pod counts
+	// MLFDRS is multi-level fair dominant resource scheduling, as its figures have it. A pod counts
 	// in its dominant resource with at least an even share of the node, in the other with its
-	// request, and the node is shared out in proportion to that.
+	// request. The node is shared out in proportion to that.
 	MLFDRS Rule = "mlf-drs"
 	// FFMRA is the fully fair multi-resource allocation: each resource is split into a part for the
 	// pods it is dominant for, shared evenly, and one for the others, shared by requests. How large

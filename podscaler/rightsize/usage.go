@@ -73,9 +73,9 @@ func (c *container) sawAt(at time.Time) {
 	}
 }
 
-// AddCPU takes what a container used on average over a short time that began at a time, and
-// reports whether it counts: what is not newer than the container's last sample does not, for
-// it is most often the same one, read twice.
+// AddCPU takes what a container used on average over a short time that began at a time, and reports
+// whether it counts. What is not newer than the container's last sample does not count: it is most
+// often the same one, read twice.
 func (u *Usage) AddCPU(pod, name string, at time.Time, used pricing.MilliCPU) bool {
 	if !valid(at, int64(used)) {
 		return false

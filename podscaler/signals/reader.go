@@ -20,7 +20,7 @@ type Options struct {
 	// Prometheus is asked for the workloads that name none of their own.
 	Prometheus *Prometheus
 	// Credentials returns what a Prometheus, or a service registry in the shape of one, wants to
-	// see; it is called once for each in every Prepare, so that a changed token counts at once.
+	// see. It is called once for each in every Prepare, so that a changed token counts at once.
 	// namespace is that of the workload that names p, and empty for the one above.
 	Credentials func(ctx context.Context, namespace string, p Prometheus) (Credentials, error)
 	// Pods returns the pods whose pages may be scraped.

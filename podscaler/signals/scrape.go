@@ -30,9 +30,9 @@ type Pod struct {
 
 // scrape is how one workload's pods are read, and what was read.
 //
-// What is kept of a page is what was added since the page before, by edge: a pod that is gone
-// counts until its requests leave the window, one that restarted counts from 0 again, and a
-// window is a sum. The sum is exact; nothing is extrapolated to the window's ends.
+// What is kept of a page is what was added since the page before, by edge. A pod that is gone
+// counts until its requests leave the window, one that restarted counts from 0 again, and a window
+// is a sum. The sum is exact; nothing is extrapolated to the window's ends.
 type scrape struct {
 	workload string
 	source   *Source

@@ -133,7 +133,7 @@ func (e *poolsExam) examineSpare(subject, key string, p *settings.Pool, left int
 		e.add(Warn, "pools.vmids", subject, []string{fmt.Sprintf("%s: {first: %d, last: %d}", key, p.VMIDs.First, p.VMIDs.First+2*p.Max-1)},
 			"%d VMIDs are enough for %d machines and %d that rest for %s after theirs is gone: when more are replaced in that time, orders wait", left, p.Max, rest, pricing.Short(time.Duration(p.Cooldown)))
 	default:
-		e.ok("pools.vmids", subject, "%d VMIDs are enough for %d machines and those that rest", left, p.Max)
+		e.ok("pools.vmids", subject, "%d VMIDs are enough for max, %d machines", left, p.Max)
 	}
 }
 

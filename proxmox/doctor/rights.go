@@ -201,7 +201,7 @@ func (e *rightsExam) examineExcess() {
 		e.ok("rights.excess", e.who.String(), "the token may do nothing everywhere")
 		return
 	}
-	e.add(Warn, "rights.excess", e.who.String(), []string{"pveum acl list", "plimsoll pve setup, for the rights that do"},
+	e.add(Warn, "rights.excess", e.who.String(), []string{"pveum acl list", "plimsoll pve setup prints the rights that suffice"},
 		"on / and all below it the token holds what it does not need there: %s", strings.Join(excess, ", "))
 }
 

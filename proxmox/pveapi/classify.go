@@ -62,9 +62,9 @@ var texts = []struct {
 		`|uses local storage|can't clone to non-shared storage|shrinking disks is not supported|if it's a template|have been migrated to rules`)},
 }
 
-// classify returns the class of an answer: by its status first, because a text may be quoted in
-// another, and because statuses that are not Proxmox VE's own come from something in between,
-// which knows nothing of machines: a proxy's 404 does not say that a machine is gone.
+// classify returns the class of an answer. Its status comes first, because a text may be quoted in
+// another, and because statuses that are not Proxmox VE's own come from a proxy in between, which
+// knows nothing of machines: its 404 does not say that a machine is gone.
 func classify(e *Error) Class {
 	switch e.Status {
 	case http.StatusBadRequest:

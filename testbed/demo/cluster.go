@@ -29,7 +29,7 @@ func Setting() []string {
 			len(list), cores, list[0].Room.CPU.Cores(), strings.Join(sizes, " and "), book.Unit, book.PerVCPU, book.PerGB),
 		fmt.Sprintf("%s promises p%g of %d ms over %s, and should cost no more than %s %s",
 			shop.Name, 100*objective.Quantile, objective.Target.Milliseconds(), pricing.Short(objective.Window), book.Unit, shop.Cost),
-		"pods and machines by policy joint: the pods that hold the objective now and when more can be there, on machines that are filled and left whole",
+		"pods and machines by policy joint: as many pods as hold the objective, on the cheapest machines",
 	}
 }
 

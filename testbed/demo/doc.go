@@ -1,4 +1,4 @@
-// Package demo is a day in the life of a small on-premises cluster, in virtual time: three
+// Package demo is a day in the life of a small on-premises cluster, in virtual time. It has three
 // Proxmox hosts, a pool of workers on them, and a web shop whose visitors sleep at night, come
 // back in the morning, order at lunch, and storm in on an evening offer.
 //

@@ -1,7 +1,7 @@
 package loader
 
 // pi is π with that many decimals, without its point: 314159… It is Rabinowitz' and Wagon's spigot,
-// which takes nothing but divisions of small numbers, so that the work grows with the square of the
+// which takes nothing but divisions of small numbers. So the work grows with the square of the
 // decimals and takes memory of ten thirds of them. What a request asks for is exactly repeatable.
 func pi(decimals int) []byte {
 	const spare = 10 // the last digits are only right if more are worked out than are returned

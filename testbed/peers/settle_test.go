@@ -112,9 +112,9 @@ func (s *settling) stranded(p *corev1.Pod) bool {
 }
 
 // The scheduler does not know what the plan had in mind. Of ten thousand pods that machines were
-// ordered for, all but two run after the second plan all the same, and the others after the third:
-// but where the scheduler put the first of those that share a node onto one that is too small. No
-// machine helps them then, whoever orders it.
+// ordered for, all but two run after the second plan all the same, and the others after the third.
+// The exception: the scheduler put the first of those that share a node onto one that is too small.
+// No machine helps them then, by any policy.
 func TestWhatIsOrderedForRunsAfterTwoPlans(t *testing.T) {
 	pods, nodes, stranded := 0, 0, 0
 	waited := map[int]int{} // pods, by plan

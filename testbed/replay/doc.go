@@ -1,6 +1,6 @@
 // Package replay plays a counted load, minute by minute, against replicas that a scaler sets, and
-// says what was lost and what it took: the world in which HPA+ was published, where an
-// application's profile says what so many pods serve and what they cannot serve is lost.
+// says what was lost and what it took. It is the world in which HPA+ was published: an
+// application's profile says what so many pods serve, and what they cannot serve is lost.
 //
 // A trace's counts become mean requests a second of their minutes. The pods of a minute are set by
 // what was known when the one before ended; they are there at once, and all at the same time. What

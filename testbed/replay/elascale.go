@@ -6,9 +6,9 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// Elascale (Khazaei et al., 2017) is the threshold rule that most of the early scalers have: when
-// its score is at the upper bound or above it a replica is added, below the lower bound one is
-// taken away, and between the two nothing happens. The idea is that no one is hurt by one replica.
+// Elascale (Khazaei et al., 2017) is the threshold rule that most of the early scalers have. When
+// its score is at the upper bound or above it a replica is added, and below the lower bound one is
+// taken away. Between the two nothing happens. The idea is that one replica hurts no one.
 //
 // The score is a weighted sum of the use of CPU, memory and network. In this world pods have one
 // use, the part of their capacity that is taken, so all three weights are its. The bounds are left

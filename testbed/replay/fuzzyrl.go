@@ -8,11 +8,11 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
-// Fuzzy Q-learning (FQL4KE, Jamshidi et al., 2015; Arabnejad et al., 2017, hold it against SARSA)
-// has nine rules: whether the workload is low, medium or high, and the response, and how many pods
-// to add or to take away, two at most. The idea is that an operator has the words and not the
-// numbers. What each rule says is learnt: a rule holds as far as its words are true, what is done
-// is what the rules say, each by how far it holds, and each takes its part of what came of it.
+// Fuzzy Q-learning (FQL4KE, Jamshidi et al., 2015; Arabnejad et al., 2017, compare it with SARSA)
+// has nine rules. They say whether the workload is low, medium or high, and the response, and how
+// many pods to add or to take away, two at most. The idea is that an operator has the words and not
+// the numbers. What each rule says is learnt: a rule holds as far as its words are true, what is
+// done is what the rules say, each by how far it holds, and each takes its part of what came of it.
 //
 // What is good is a utility of three: what was served, the pods it took, and how far the response
 // was off its objective, where twice the objective is as bad as can be. There is no response in
@@ -29,9 +29,9 @@ import (
 //
 // It needs days to play with before, or time: without them it tries and errs on line. It takes more
 // pods than the excess asks for, a quarter more on recorded days. It loses by how coarse the words
-// are, as nine rules hardly distinguish a load that is a bit too much from one that is right; by
-// the trials, which never end; and by most where a load leaves the days before: above them all
-// workload is high, and two pods a minute is all that a rule can say.
+// are, as nine rules hardly distinguish a load that is a bit too much from one that is right. It
+// also loses by the trials, which never end; and by most where a load leaves the days before: above
+// them all workload is high, and two pods a minute is all that a rule can say.
 
 func init() {
 	register(Kind{

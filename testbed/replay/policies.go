@@ -12,10 +12,9 @@ import (
 )
 
 // The product's own policies play here behind an adapter. It shows a podscaler.Scaler, with its
-// guards and the behavior of an autoscaling/v2 HPA that says nothing of its own, what can be
-// measured in this world: the arrivals, and of each pod the CPU, which is the use of its capacity.
-// It runs once a minute, for nothing new is measured in between. Pods are ready at once and have
-// been for long.
+// guards and the behavior of a default autoscaling/v2 HPA, what can be measured in this world: the
+// arrivals, and of each pod the CPU, which is the use of its capacity. It runs once a minute, for
+// nothing new is measured in between. Pods are ready at once and have been for long.
 //
 // Response times are not measured here: whoever goes by them is refused.
 

@@ -139,10 +139,10 @@ func (p *played) claims() testbed.Table {
 	return out
 }
 
-// verdicts is a row for each claim: what it says, by how much reading B is from the HPA at 60 %
-// with the fewest and with the most users, or how far from its bound, in how many of all
-// comparisons it comes out, and whether it does between any two policies at all levels, as it is
-// said to.
+// verdicts is a row for each claim. It has what the claim says, and by how much reading B is from
+// the HPA at 60 % with the fewest and with the most users, or how far from its bound. It also has
+// in how many of all comparisons the claim comes out, and whether it does between any two policies
+// at all levels, as it is said to.
 func (p *played) verdicts() testbed.Table {
 	out := testbed.Table{Head: []string{"claim", "in our words", "of the measures", "sleep", "pace", "comes out, sleep", "comes out, pace", "verdict"}, Left: 3}
 	for i := range p.Claims {

@@ -11,9 +11,9 @@
 // # Containers
 //
 // An image has no content here. The last part of its name without tag or digest, such as plimsoll
-// of ghcr.io/plimsoll/plimsoll:v0.1.0, is looked for in [Part.Programs], and so is the last part of
-// the container's command[0], if it has a command: that one is run, as in life. An image that is
-// not there is ErrImagePull; a command that is not there does not start.
+// of ghcr.io/plimsoll/plimsoll:v0.1.0, is looked for in [Part.Programs]. So is the last part of the
+// container's command[0], if it has a command: that one is run, as in life. An image that is not
+// there is ErrImagePull; a command that is not there does not start.
 //
 // The process gets [Program.Args], the rest of the command and the args. Its environment is the
 // container's with what the program is given here, PATH, HOME, TMPDIR and HOSTNAME, and nothing of

@@ -35,8 +35,8 @@ func nameOf(image string) string {
 }
 
 // Plimsoll is the program of that path, which reads the configuration that is mounted as
-// config.yaml as it would in a cluster: it reaches the API server as its service account, knows its
-// namespace, and listens at the pod's address where it would on all.
+// config.yaml. As it would in a cluster, it reaches the API server as its service account, knows
+// its namespace, and listens at the pod's address where it would on all.
 func Plimsoll(path string, env ...string) Program {
 	return Program{Path: path, Env: env, File: func(p Pod, file string, data []byte) ([]byte, error) {
 		if filepath.Base(file) != "config.yaml" || p.Kubeconfig == "" {

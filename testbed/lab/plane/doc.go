@@ -1,5 +1,5 @@
-// Package plane is the lab's traffic: every pod that runs is a queue that serves requests in real
-// time at the CPU of its limit, without burning any, and a balancer is before the pods of each
+// Package plane is the lab's traffic. Every pod that runs is a queue that serves requests in real
+// time at the CPU of its limit, without burning any. A balancer is before the pods of each
 // application, as Envoy's would.
 //
 // A pod becomes an application's by its annotations; see AnnotationDemand. Requests are answered

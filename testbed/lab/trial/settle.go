@@ -215,7 +215,7 @@ func (r *run) take(ctx context.Context) error {
 		}
 	}
 	// As in the simulated world, samples are there right before the steps that go by them. They are
-	// taken at whole seconds, which Kubernetes cuts times to: by the HPA's rule, one of a new pod
+	// taken at whole seconds, which Kubernetes cuts times to. By the HPA's rule, one of a new pod
 	// counts if its span began after the pod became ready, and for want of a fraction of a second
 	// it would not.
 	return r.plane.SampleFrom(ctx, first.Add(r.Signals.MetricsEvery-ahead).Truncate(time.Second))

@@ -108,8 +108,8 @@ func (r *Rig) plimsoll(ctx context.Context) (*corev1.Pod, error) {
 }
 
 // Plimsoll's own Deployment runs in the test bed that up has built, with the token that was made
-// for it and its service account's rights, makes a worker when pods wait, and down leaves nothing
-// of it, or of what it has made.
+// for it and its service account's rights. It makes a worker when pods wait, and down leaves
+// nothing of it, or of what it has made.
 func TestPlimsollRunsInItsTestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	program := labtest.Program(t)

@@ -52,8 +52,11 @@ func New(env *cli.Env) *cobra.Command {
 Plimsoll decides, in a minute and a half. Nothing is installed, and nothing leaves this machine.
 
 A web page shows the same day, on this machine alone, until the demo ends. On a terminal the hosts
-are drawn as hulls, and faults and prices can be tried; ? explains the keys. Elsewhere, and with --plain, each thing that happens is a line. With -o json each step of
-the loop is a record, which plimsoll explain reads; the same seed gives the same records.`,
+are drawn as hulls, and faults and prices can be tried; ? explains the keys. Elsewhere, and with
+--plain, each thing that happens is a line, which ends with the id of the decision.
+
+With -o json each step is a record. plimsoll explain ID --journal FILE reads them. The same seed
+gives the same records.`,
 		Example: "  plimsoll demo\n" +
 			"  plimsoll demo --for 30s --seed 7 --plain\n" +
 			"  plimsoll demo -o json --speed max > day.ndjson",

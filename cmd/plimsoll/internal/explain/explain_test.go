@@ -160,7 +160,7 @@ func TestRecordsAreFoundByIdAndNumberAndAsTheLastDecision(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "the journal holds no record",
-		`{"id":"d-000007","time":"2026-06-01T06:00:00Z"}` + "\n": "nothing was decided from d-000007 to d-000007",
+		`{"id":"d-000007","time":"2026-06-01T06:00:00Z"}` + "\n": "no step from d-000007 to d-000007 changed anything; name one, such as d-000007",
 		"hello\n": "journal line 1 is not a record: invalid character 'h' looking for beginning of value",
 	} {
 		if _, err := find(text, "last"); err == nil || err.Error() != want {

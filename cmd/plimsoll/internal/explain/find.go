@@ -46,7 +46,7 @@ func Find(journal io.Reader, w Which) (*loop.Step, error) {
 	case last == "":
 		return nil, fmt.Errorf("the journal holds no record")
 	case w.id == "":
-		return nil, fmt.Errorf("nothing was decided from %s to %s", first, last)
+		return nil, fmt.Errorf("no step from %s to %s changed anything; name one, such as %s", first, last, last)
 	}
 	return nil, fmt.Errorf("there is no %s: the journal goes from %s to %s", w.id, first, last)
 }

@@ -1,10 +1,10 @@
 // Package notify reports over HTTP what happens to the objects that Plimsoll works by.
 //
-// There is one notice when something becomes true that needs attention, and one when it has
-// been over for a while, however often it is stated in between: Alerts keeps account of that, and
-// forgets nothing that matters when it starts anew. A Sender brings notices to receivers and never
-// makes anybody wait: a receiver that does not answer is tried again a few times, and then given up
-// on, and the others do not notice.
+// There is one notice when something becomes true that needs attention, and one when it has been
+// over for a while. Alerts keeps account of that, even if a condition is stated many times in
+// between, and forgets nothing that matters when it starts anew. A Sender brings notices to
+// receivers and never waits for one: a receiver that does not answer is tried again a few times,
+// and then given up on, and the others do not notice.
 package notify
 
 import "time"

@@ -81,7 +81,8 @@ func (p *Proposal) HostGiB() int { return max(1, int(p.Host().Memory>>30)) }
 const configText = `# The configuration of Plimsoll, proposed by 'plimsoll init' from Proxmox VE {{.Release}}. It holds no pools:
 # those are VMPools, in vmpools.yaml.
 
-# Names this installation in tags and notes of its machines. Two on one cluster need two names.
+# Names this installation in tags and notes of its machines. Two installations on one
+# Proxmox VE cluster need two names.
 owner: {{q .Owner}}
 
 # Hosts of one Proxmox VE cluster, in the order they are tried. Add others, so that one may be down:
@@ -174,11 +175,14 @@ spec:
     servers: {{list .}}
 {{- end}}
 {{- if or (eq .Join.Kind "rke2") (eq .Join.Kind "k3s")}}
-    # A file with the agents' own token: server/agent-token on a server, not the servers' token.
+    # A file with the agents' own token: /var/lib/rancher/{{.Join.Kind}}/server/agent-token of a server.
     tokenFile: join-token
 {{- with .Join.Version}}
     # The version that the control plane runs. With 'from: template' it is in the template.
     install: {from: script, version: {{q .}}}
+{{- else}}
+    # Its version was not seen. Unless it is in the template, add one as the control plane runs:
+    # install: {from: script, version: v1.34.1+{{.Join.Kind}}{{if eq .Join.Kind "rke2"}}r{{end}}1}
 {{- end}}
 {{- else}}
     # {{if eq .Join.Kind "talos"}}A worker's machine configuration, as talosctl gen config writes it.{{else}}User-data that joins the node, such as a cloud-config with kubeadm join.{{end}}

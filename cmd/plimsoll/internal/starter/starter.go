@@ -341,6 +341,9 @@ func (p *Proposal) join(ask func(Question) (string, error)) error {
 	return nil
 }
 
+// NoServer is in place of an address that an administrator must write.
+const NoServer = "SERVER"
+
 // servers are the addresses of the control plane. Elsewhere the machine configuration says them.
 func (p *Proposal) servers() {
 	port, agents := ports[p.Join.Kind]
@@ -353,7 +356,7 @@ func (p *Proposal) servers() {
 		}
 	}
 	if len(p.Join.Servers) == 0 {
-		p.Join.Servers = []string{"SERVER"}
+		p.Join.Servers = []string{NoServer}
 	}
 }
 
