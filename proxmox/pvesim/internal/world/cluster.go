@@ -134,7 +134,7 @@ type Volume struct {
 	Guest   string // what is installed on a disk; see GuestSystem
 	Data    []byte // of an uploaded disc
 	Notes   string
-	Disk    int // of a machine that has run outside; see Drive
+	Disk    int `json:"-"` // of a machine that has run outside; see Drive
 }
 
 // RNG is the stream of chance of one name.
