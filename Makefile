@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test mutants fuzz house words grades docs
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test guests-test mutants fuzz house words grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -113,6 +113,9 @@ browser-test: out/axe/package/axe.min.js ## open the pages that the program writ
 
 template-test: ## build a template's image and boot it in an emulated machine (needs the programs of 'plimsoll template build' and qemu-system-x86)
 	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestAGuestOfTheImageComesUp$$' ./cmd/plimsoll/internal/template $(ARGS)
+
+guests-test: ## boot a machine of the fleet on the emulator, in QEMU (needs qemu-system-x86, qemu-utils, busybox-static and linux-image-cloud-amd64; ARGS='-accel tcg')
+	$(GO) test -count=1 -tags guest -timeout 20m -v -run '^TestAMachineOfTheFleetBoots$$' ./testbed/guests $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)

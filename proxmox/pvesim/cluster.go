@@ -13,6 +13,14 @@ type (
 	Halt    = world.Halt
 )
 
+// What runs machines for real, and what it is given to run.
+type (
+	Guests  = world.Guests
+	Running = world.Running
+	Machine = world.Machine
+	Drive   = world.Drive
+)
+
 // Cluster is an emulated Proxmox VE cluster: a world, and the API that shows it.
 type Cluster struct {
 	*world.World

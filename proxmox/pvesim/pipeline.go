@@ -187,6 +187,9 @@ func (k exchange) run(e *api.Endpoint, sent map[string]any) (any, error) {
 		k.Empty = k.Empty || value == nil
 	}
 	k.beforeCode(e)
+	if err := machines.Serves(k.World, e); err != nil {
+		return nil, err
+	}
 	return e.Do(k.Call)
 }
 

@@ -197,7 +197,8 @@ var notSaved = map[string]string{
 	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "world.afoot": "saved as faults", "hA.round": "set anew", "hA.world": "the cluster", "wiring.c": "the cluster", "machines.c": "the cluster", "stores.c": "the cluster",
 	"front.c": "the cluster", "guest.config": "saved field by field",
 	"fault.p": "started again by resume", "service.goal": "as it stands", "access.known": "follows from the release", "access.pools": "saved beside",
-	"access.lost": "follows from the faults",
+	"access.lost":    "follows from the faults",
+	"machines.disks": "ends with the process", "guest.outside": "ends with the process", "volume.disk": "ends with the process",
 }
 
 func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {

@@ -295,6 +295,12 @@ var rooms = []room{
 		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
 	},
 	{
+		folder: "testbed/guests", below: true, floor: world,
+		imports: []string{"proxmox/firstboot", "proxmox/pvesim"},
+		tests:   []string{"nodescaler", "nodescaler/loop", "pricing", "proxmox/intents", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/settings", "proxmox/timing"},
+		why:     "machines are run as the emulator asks, whoever asks the emulator; only the test brings the fleet along",
+	},
+	{
 		folder: "testbed/golden", floor: aid,
 		why: "what is compared with a golden file is text, whoever comes to it",
 	},

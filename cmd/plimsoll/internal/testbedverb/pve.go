@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/guests"
 )
 
 // testbedPVE is what the pve verb is asked.
@@ -34,6 +35,7 @@ type testbedPVE struct {
 	speed   float64
 	release string
 	state   string
+	guests  string
 	verbose bool
 	format  cli.Output
 }
@@ -48,7 +50,8 @@ func newTestbedPVECommand(env *cli.Env) *cobra.Command {
 			"cluster, and a token with all privileges.\n\n" +
 			"Inject faults with a file, one fault a line:\n\n" + faultCatalogue(),
 		Example: "  plimsoll testbed pve\n" +
-			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v",
+			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v\n" +
+			"  plimsoll testbed pve --guests debian-13.qcow2",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask.run(cmd, env)
@@ -63,6 +66,7 @@ func newTestbedPVECommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes")
 	cli.AddFlag(cmd, &ask.release, parseRelease, "release", "version", "", "the version of Proxmox VE, such as 8.4.1 (default: the newest that is emulated)")
 	f.StringVar(&ask.state, "state", "", "a `file` to load the cluster from, if it exists, and to save it to at the end")
+	f.StringVar(&ask.guests, "guests", "", "an `image` of a disk: machines are QEMU processes that boot it")
 	f.BoolVarP(&ask.verbose, "verbose", "v", false, "print every call")
 	cli.AddOutput(cmd, &ask.format)
 	return cmd
@@ -108,7 +112,14 @@ func (ask *testbedPVE) run(cmd *cobra.Command, env *cli.Env) error {
 	if err != nil {
 		return cli.SeeHelp(cmd, err)
 	}
-	c, err := ask.cluster(cmd, env)
+	booted, err := ask.realGuests(cmd.Context(), env)
+	if err != nil {
+		return err
+	}
+	if booted != nil {
+		defer booted.Close()
+	}
+	c, err := ask.cluster(cmd, env, booted)
 	if err != nil {
 		return err
 	}
@@ -167,7 +178,7 @@ func isThisMachine(host string) bool {
 }
 
 // cluster makes the cluster, or goes on with one that was saved.
-func (ask *testbedPVE) cluster(cmd *cobra.Command, env *cli.Env) (*pvesim.Cluster, error) {
+func (ask *testbedPVE) cluster(cmd *cobra.Command, env *cli.Env, booted *guests.Machines) (*pvesim.Cluster, error) {
 	if ask.state != "" {
 		text, err := env.ReadFile(ask.state)
 		switch {
@@ -187,7 +198,11 @@ func (ask *testbedPVE) cluster(cmd *cobra.Command, env *cli.Env) (*pvesim.Cluste
 			return c, nil
 		}
 	}
-	c, err := pvesim.New(ask.config(env.Now()))
+	cfg := ask.config(env.Now())
+	if booted != nil {
+		cfg.Guests, cfg.VMs[0].Config["net0"] = booted, "virtio,bridge=vmbr0"
+	}
+	c, err := pvesim.New(cfg)
 	if err != nil {
 		return nil, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}

@@ -124,7 +124,11 @@ func agentCall(command string) func(k *call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"result": agentCommands[command](k, m)}, nil
+		if m.Outside == nil || command == "shutdown" {
+			return map[string]any{"result": agentCommands[command](k, m)}, nil
+		}
+		result, err := k.agent(m, command, nil)
+		return map[string]any{"result": result}, err
 	}
 }
 
@@ -209,6 +213,9 @@ func postExec(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Outside != nil {
+		return k.run(m)
+	}
 	m.Execs++
 	return map[string]any{"pid": execPID + m.Execs}, nil
 }
@@ -218,6 +225,9 @@ func getExec(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {
 		return nil, err
+	}
+	if m.Outside != nil {
+		return k.outcome(m)
 	}
 	if pid := k.In.Int("pid", 0); pid <= execPID || pid > execPID+m.Execs {
 		return nil, failure.New("Agent error: Invalid parameter 'pid'")

@@ -378,6 +378,9 @@ func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, shar
 // copyVolume makes a full copy of a volume for another machine. What it has made is in made at
 // once, so that it can be removed if the copy fails.
 func (j *job) copyVolume(s *world.Store, v *world.Volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*world.Volume, error) {
+	if err := v.MayCopy(); err != nil {
+		return nil, err
+	}
 	w := world.Wanted{ID: id, Format: format, Size: v.Size, Guest: v.Guest, Takes: share * diskShares}
 	if d.CloudInit() {
 		w = cloudInitWanted(s, id, v.Format)

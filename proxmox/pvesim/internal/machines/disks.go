@@ -73,7 +73,7 @@ func (j *job) resize(m *world.Guest, key, size string) error {
 	case want-v.Size > s.Room(j.Host):
 		return s.Full(v)
 	}
-	if err := j.grow(s, v, want, m); err != nil {
+	if err := j.grow(s, v, want, m, key); err != nil {
 		return err
 	}
 	d.Opts["size"] = vmconf.PrintSize(want)
@@ -81,7 +81,7 @@ func (j *job) resize(m *world.Guest, key, size string) error {
 	return nil
 }
 
-func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest) error {
+func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest, key string) error {
 	if err := j.Stage("resize"); err != nil {
 		return err
 	}
@@ -90,6 +90,11 @@ func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest) 
 	}
 	if err := j.Write(m.ID); err != nil {
 		return err
+	}
+	if v.Disk != 0 {
+		if err := j.monitor(m, "block_resize", map[string]any{"device": key, "size": size}); err != nil {
+			return err
+		}
 	}
 	v.Size = size
 	if s.Files() && !m.Running() {

@@ -51,6 +51,9 @@ func applyKey(j *job, m *world.Guest, key string) error {
 	value, force := m.Pending[key], m.Forced[key]
 	before, set := m.Conf[key]
 	if vmconf.IsDrive(key) && set && (value == nil || vmconf.ParseDrive(*value).File != vmconf.ParseDrive(before).File) {
+		if err := j.eject(m, key, value); err != nil {
+			return err
+		}
 		delete(m.Conf, key)
 		if err := takeOff(j, m, key, vmconf.ParseDrive(before), force); err != nil {
 			m.Conf[key] = before

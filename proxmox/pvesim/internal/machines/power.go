@@ -105,6 +105,9 @@ func (j *job) launch(m *world.Guest) error {
 	if resumed {
 		m.WakeUp()
 	}
+	if err := j.up(m); err != nil {
+		return err
+	}
 	j.Doze(startTakes) // QEMU runs by now, regardless of the task
 	return nil
 }
@@ -303,6 +306,9 @@ func postReset(k *call) (any, error) {
 		return nil, err
 	}
 	return k.whenRunning("qmreset", func(j *job, m *world.Guest) error {
+		if err := j.monitor(m, "system_reset", nil); err != nil {
+			return err
+		}
 		m.Since = j.World.Clock
 		j.World.Live(m)
 		return nil

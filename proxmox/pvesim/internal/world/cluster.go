@@ -106,6 +106,7 @@ type Guest struct {
 	Awake    bool            // the guest has booted
 	Agent    bool            // the guest's agent answers
 	Guest    *engine.Process // while the guest boots or shuts down
+	Outside  Running         // the process that runs the machine, if its guest is not pretended
 	Boots    int
 	Seed     *Seed             // what its cloud-init drive tells
 	Execs    int               // programs that the agent has run
@@ -133,6 +134,7 @@ type Volume struct {
 	Guest   string // what is installed on a disk; see GuestSystem
 	Data    []byte // of an uploaded disc
 	Notes   string
+	Disk    int `json:"-"` // of a machine that has run outside; see Drive
 }
 
 // RNG is the stream of chance of one name.

@@ -26,6 +26,7 @@ type Config struct {
 	Images   []Image        `json:"images,omitempty"`
 	Pools    []string       `json:"pools"`
 	Times    timing.Machine `json:"times"`
+	Guests   Guests         `json:"-"` // who runs the machines; nil pretends that they run
 }
 
 // Host is a Proxmox VE host.
@@ -82,6 +83,7 @@ func (cfg *Config) Validate() error {
 	}
 	must(len(cfg.Hosts) > 0, "hosts", "given", "none")
 	must(cfg.Speed >= 0, "speed", "0 or more", cfg.Speed)
+	must(cfg.Guests == nil || cfg.Speed > 0, "speed", "greater than 0 where guests are real", cfg.Speed)
 	must(cfg.Times.Clone.Valid() && cfg.Times.Boot.Valid() && cfg.Times.Delete.Valid(), "times", "ranges from 0 up", cfg.Times)
 	var hosts, storages []string
 	for i, h := range cfg.Hosts {

@@ -18,6 +18,7 @@ type Machines struct {
 	VMs    map[int]*Guest
 	onBoot func(Boot)
 	onHalt func(Halt)
+	disks  int // that machines have run from outside
 	// StartVM starts a machine in a task.
 	StartVM func(h *Node, who *access.Identity, id int)
 }
@@ -34,6 +35,10 @@ func (g *Machines) SwitchOn(m *Guest) {
 func (g *Machines) SwitchOff(m *Guest) {
 	if m.Running() {
 		m.State, m.Since, m.PID = "stopped", g.c.Clock, 0
+	}
+	if m.Outside != nil {
+		m.Outside.Kill()
+		m.Outside = nil
 	}
 	g.halt(m)
 }
@@ -57,6 +62,10 @@ func (m *Guest) endGuest() {
 // Live lets a guest boot in a machine that has just been switched on or reset, if there is one.
 func (g *Machines) Live(m *Guest) {
 	g.halt(m)
+	if g.c.Config.Guests != nil {
+		g.begin(m)
+		return
+	}
 	if m.Installed(g.c) == GuestNone {
 		return
 	}
@@ -97,6 +106,10 @@ func (m *Guest) Installed(c *World) string {
 // AskToStop asks a guest to shut down. One that is still booting does not hear it, and a deaf one
 // never.
 func (m *Guest) AskToStop(c *World) {
+	if out := m.Outside; out != nil {
+		go func() { _ = out.Monitor("system_powerdown", nil) }() // whoever asks waits for the end
+		return
+	}
 	if !m.Awake || m.Installed(c) != GuestSystem || m.Guest != nil {
 		return
 	}

@@ -357,6 +357,9 @@ func (s *Store) Backing(name string) string {
 
 // Link makes a volume that holds what differs from a base volume.
 func (j *Errand) Link(s *Store, base *Volume, id int, takes time.Duration) (*Volume, error) {
+	if err := base.MayCopy(); err != nil {
+		return nil, err
+	}
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return nil, err
@@ -397,6 +400,9 @@ func (j *Errand) remove(s *Store, v *Volume) error {
 		return failure.New("base volume '%s' is still in use by linked clones", v.Name)
 	}
 	delete(s.At(j.Host), v.Name)
+	if v.Disk != 0 {
+		j.World.Config.Guests.Discard(v.Disk)
+	}
 	if s.Type == "lvmthin" || s.Type == "lvm" {
 		j.Print("  Logical volume \"%s\" successfully removed.", ownName(v.Name))
 	}

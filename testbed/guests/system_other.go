@@ -1,0 +1,7 @@
+//go:build !linux
+
+package guests
+
+import "syscall"
+
+func apart() *syscall.SysProcAttr { return nil }
