@@ -19,8 +19,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-// grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold
-// below.
+// grants gives roles away: each line is a path, a role and its receiver, and "stays" if it does not
+// hold below.
 func grants(t testing.TB, c *Cluster, lines ...string) {
 	for _, line := range lines {
 		f := strings.Fields(line)
@@ -139,7 +139,7 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A token with privilege separation never has more than its user, whatever was granted.
+// A token with privilege separation never has more than its user, for any grants.
 func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	c := staff(t)
 	paths := []string{"/", "/vms", "/vms/100", "/vms/101", "/storage", "/storage/shared", "/pool", "/pool/workers", "/nodes/pve1"}

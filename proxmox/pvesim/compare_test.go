@@ -180,12 +180,12 @@ func kindOf(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// measured are fields whose value is measured, or tells of the machine under the recorded server.
+// measured are fields whose value is measured, or depends on the machine under the recorded server.
 // Only their type is compared.
 var measured = regexp.MustCompile(`(^|\.)(` + strings.Join([]string{
 	`cpu|mem|memhost|disk|diskread|diskwrite|netin|netout|uptime|pressure\w+|loadavg|idle|wait`, // load
 	`avail|available|free|used|used_fraction|rootfs\.total|swap\.total|memory\.total`,           // room
-	`pid|pstart|starttime|endtime|time|ctime|snaptime`,                                          // when, and by whom
+	`pid|pstart|starttime|endtime|time|ctime|snaptime`,                                          // when, and who did it
 	`total`, // how long a list is whose beginning no one recorded
 	`cpuinfo\.\w+|current-kernel\.\w+|kversion|boot-info\.\w+|ksm\.shared`, // the machine
 }, "|") + `)$`)
@@ -199,7 +199,7 @@ func (d *differences) scalars(p *player, path string, want, got any) {
 		return
 	}
 	w, g := fmt.Sprint(want), fmt.Sprint(got)
-	if strings.HasSuffix(path, ".content") { // told in any order
+	if strings.HasSuffix(path, ".content") { // listed in any order
 		w, g = sortedList(w), sortedList(g)
 	}
 	if _, isText := want.(string); isText {
@@ -218,7 +218,7 @@ func sortedList(s string) string {
 	return strings.Join(items, ",")
 }
 
-// identities are the keys that tell the items of lists apart, the best first.
+// identities are the keys that distinguish the items of lists, the best first.
 var identities = []string{
 	"upid", "uid", "id", "vmid", "volid", "key", "subdir", "tokenid", "storage", "ugid", "sid", "userid",
 	"realm", "roleid", "node", "poolid", "name", "drivename", "rule", "n",
@@ -251,7 +251,7 @@ func (d *differences) lists(p *player, path string, want, got []any) {
 	}
 }
 
-// identityOf is the key that tells the items apart; empty without one.
+// identityOf is the key that distinguishes the items; empty without one.
 func identityOf(list []any) string {
 	for _, key := range identities {
 		seen := map[string]bool{}

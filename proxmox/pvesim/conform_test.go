@@ -59,7 +59,7 @@ func (a canned) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(string(a)))}, nil
 }
 
-// heard keeps what a test was told.
+// heard keeps what a test has heard.
 type heard struct {
 	testing.TB
 	said []string

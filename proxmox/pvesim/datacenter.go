@@ -24,7 +24,7 @@ var clusterEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/config/nodes", May: api.May("/", "Sys.Audit"), Do: getConfigNodes},
 }
 
-// getClusterStatus is whom the host that is asked takes for being there.
+// getClusterStatus lists the hosts that the asked host takes for being there.
 func getClusterStatus(k *api.Call) (any, error) {
 	var all []any
 	if len(k.World.Nodes) > 1 {
@@ -65,7 +65,7 @@ func getConfigNodes(k *api.Call) (any, error) {
 // tagNotation is what a tag looks like in options.
 const tagNotation = `(?i:[a-z0-9_][a-z0-9_\-\+\.]*)`
 
-// optionProperties are the options that are property strings; they are told as objects.
+// optionProperties are the options that are property strings; the API shows them as objects.
 var optionProperties = map[string]string{
 	"bwlimit": `clone?:num[0..] default?:num[0..] migration?:num[0..] move?:num[0..] restore?:num[0..]`,
 	"crs": `ha?:enum(basic,static,dynamic) ha-auto-rebalance?:bool ha-auto-rebalance-hold-duration?:num[0..]&ha-auto-rebalance
@@ -100,7 +100,7 @@ var optionsNotation = func() string {
 // optionSchema declares the options.
 var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(optionsNotation) })
 
-// getOptions tells the options to who may see them, and to everybody which tags they may use.
+// getOptions shows the options to callers that may see them, and to all which tags they may use.
 func getOptions(k *api.Call) (any, error) {
 	out := map[string]any{"allowed-tags": allowedTags(k.World, k.Who)}
 	if !k.World.Access.May(k.Who, "/", "Sys.Audit") {
@@ -130,7 +130,7 @@ func setOptions(k *api.Call) (any, error) {
 	return nil, nil
 }
 
-// allowedTags are those that somebody may give and take: administrators all that there are, others
+// allowedTags are those that a caller may give and take: administrators all that there are, others
 // what the options leave them.
 func allowedTags(c *world.World, who *access.Identity) []string {
 	text, _ := c.Options["user-tag-access"].(string)

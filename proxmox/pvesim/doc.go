@@ -5,6 +5,6 @@
 //
 // Everything that takes time is a process: code that reads from top to bottom and sleeps in the
 // emulated cluster's own time. That time either follows the wall clock, as fast as it is asked to,
-// or passes only while somebody waits, so that an hour of trouble takes milliseconds and repeats
+// or passes only while a caller waits, so that an hour of trouble takes milliseconds and repeats
 // exactly.
 package pvesim

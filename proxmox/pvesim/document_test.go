@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
-// The faults in the document are read, and a cluster lives with them; every form and selector is
-// told of there.
+// The faults in the document are read, and a cluster lives with them; the document has every form
+// and selector.
 func TestFaultsInTheDocumentAreAccepted(t *testing.T) {
 	text, err := os.ReadFile("../../docs/emulator.md")
 	if err != nil {

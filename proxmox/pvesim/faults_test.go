@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-// state is what a virtual machine's state is, whatever lists say.
+// state is what a virtual machine's state is, even if lists say otherwise.
 func (l *lab) state(id int) string {
 	state := "none"
 	l.With(func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// Inventory is what is really there, whatever the API shows of it to whom.
+// Inventory is what is really there, even if the API hides it from callers.
 type Inventory struct {
 	VMs     []VMState     // by VMID
 	Volumes []VolumeState // by host, storage and name

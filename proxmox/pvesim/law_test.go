@@ -15,7 +15,7 @@ import (
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
-// moves are calls that somebody might make at any time. What is in braces is drawn.
+// moves are calls that a caller might make at any time. What is in braces is drawn.
 var moves = []string{
 	"POST /nodes/{host}/qemu vmid={id} name=n{id} scsi0={storage}:{gib}",
 	"POST /nodes/{host}/qemu vmid={id} pool=workers ide2={storage}:cloudinit scsi1={storage}:1,format%3Dqcow2",
@@ -65,7 +65,7 @@ var moves = []string{
 // anyMove draws a call. Mostly it is about a machine that is there.
 func (r *rig) anyMove(rt *rapid.T) string {
 	ids := r.VMIDs(nil)
-	if len(ids) == 0 { // somebody has destroyed them all
+	if len(ids) == 0 { // calls have destroyed them all
 		return "POST /nodes/pve1/qemu vmid=100 scsi0=shared:1"
 	}
 	m := r.VMs[rapid.SampledFrom(ids).Draw(rt, "vm")]
@@ -108,8 +108,8 @@ func (c *Cluster) leaks() bool {
 	return false
 }
 
-// Whatever is asked of the cluster, and whenever: no volume is without its machine, none that a
-// machine names is missing, and no lock is held when no one is at work.
+// After any calls at any time: no volume is without its machine, none that a machine names is
+// missing, and no lock is held when no one is at work.
 func TestNoCallsBreakTheLaws(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var made []string

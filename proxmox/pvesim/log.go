@@ -40,8 +40,8 @@ func (c *Cluster) Calls() []Call {
 	return all
 }
 
-// OnCall sets what is told of every call that was made. It is called while the cluster stands
-// still, and must not call it back.
+// OnCall sets what is called with every call that was made. It is called while the cluster is
+// locked, and must not call it back.
 func (c *Cluster) OnCall(told func(Call)) { c.With(func() { c.onCall = told }) }
 
 // serveAndLog serves a request, remembers it, and ends it with the host.

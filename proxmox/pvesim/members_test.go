@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-// heard lets time pass until a host has just told about itself.
+// heard lets time pass until a host has just reported about itself.
 func (l *lab) heard(host string) {
 	var at time.Time
 	l.With(func() { at = l.Node(host).Tells })

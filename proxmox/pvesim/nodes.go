@@ -103,7 +103,7 @@ func getNodeStatus(k *api.Call) (any, error) {
 	}, nil
 }
 
-// load is how many processors are busy, as the kernel tells it.
+// load is how many processors are busy, as the kernel shows it.
 func load(n world.NodeReport) string {
 	return fmt.Sprintf("%.2f", n.CPU*float64(n.MaxCPU))
 }
@@ -143,7 +143,7 @@ func interfacesOf(h *world.Node) []map[string]any {
 	return all
 }
 
-// getNetwork lists a host's interfaces. Bridges that somebody may not use are omitted, without a
+// getNetwork lists a host's interfaces. Bridges that the caller may not use are omitted, without a
 // word.
 func getNetwork(k *api.Call) (any, error) {
 	all := []any{}

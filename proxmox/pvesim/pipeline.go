@@ -33,7 +33,7 @@ type request struct {
 	call     *api.Call
 }
 
-// response is what a client is told.
+// response is what a client gets.
 type response struct {
 	status   int
 	reason   string
@@ -48,8 +48,8 @@ type response struct {
 // maxBody is the longest body that is read, but for uploads.
 const maxBody = 512 << 10
 
-// serve answers a request that has come to a host. What is checked first is what is told: a caller
-// who may not learns nothing about parameters, nor whether the thing exists.
+// serve answers a request that has come to a host. The first check that fails is the answer: a
+// caller without rights learns nothing about parameters, nor whether the thing exists.
 func (f *front) serve(p *engine.Process, entry *world.Node, r *request) *response {
 	k := exchange{&api.Call{Caller: world.Caller{World: f.c.World}, Entry: entry, Process: p, Node: entry}}
 	began := f.c.Clock
@@ -197,7 +197,7 @@ func (k exchange) run(e *api.Endpoint, sent map[string]any) (any, error) {
 type route struct {
 	fixed   map[string]*route
 	any     *route
-	name    string // of the variable that any stands for
+	name    string // of the variable that any means
 	methods map[string]*api.Endpoint
 }
 

@@ -55,7 +55,7 @@ func tellPool(p *access.Pool) map[string]any {
 	return answer
 }
 
-// getPool tells a pool and those of its members that are there.
+// getPool shows a pool and those of its members that are there.
 func getPool(k *api.Call) (any, error) {
 	p, err := k.World.Access.PoolNamed(k.In["poolid"])
 	if err != nil {
@@ -81,7 +81,7 @@ func getPool(k *api.Call) (any, error) {
 	return answer, nil
 }
 
-// homeOf is the host for which a pool tells a storage: the one that is asked, if it has the
+// homeOf is the host for which a pool lists a storage: the one that is asked, if it has the
 // storage.
 func (k view) homeOf(s *world.Store) *world.Node {
 	for _, h := range append([]*world.Node{k.Entry}, k.World.Nodes...) {

@@ -11,8 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Between a client and the code that serves its call stand, on every host, pveproxy, which passes
-// on what is for another host, and pvedaemon, whose few workers do what needs root's rights. A
+// Between a client and the code that serves its call are, on every host, pveproxy, which passes on
+// what is for another host, and pvedaemon, whose few workers do what needs root's rights. A
 // connection between the two belongs to one worker, so that calls that come when all are busy wait
 // for one of them, while others have long been idle again.
 const (
@@ -47,8 +47,8 @@ func (k exchange) proxy(h *world.Node) error {
 	return &failure.Error{Status: 595, Reason: reason, Bare: true}
 }
 
-// occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too
-// long is told so, and the work goes on nonetheless, or is even begun later.
+// occupyWorker has one of pvedaemon's workers on the host that answers do the work. A caller that
+// waited too long gets an error, and the work goes on nonetheless, or is even begun later.
 func (k exchange) occupyWorker(work func(at *api.Call) (any, error)) (any, error) {
 	h := k.Node
 	waiting := 0

@@ -157,7 +157,7 @@ func (p *player) setUp(s scene, groups map[string][]*reference.Record) {
 	}
 }
 
-// muted replays what leads up to a group. What goes wrong in it is told where that is compared.
+// muted replays what leads up to a group. What goes wrong in it is reported where that is compared.
 type muted struct{ testing.TB }
 
 func (muted) Errorf(string, ...any) {}
@@ -380,7 +380,7 @@ func (p *player) rootTicket() string {
 	return p.ticket
 }
 
-// ask makes a call that was not recorded. What stands after the question mark is sent as a form by
+// ask makes a call that was not recorded. What follows the question mark is sent as a form by
 // verbs that have one.
 func (p *player) ask(token, line string) *answered {
 	verb, path, _ := strings.Cut(line, " ")

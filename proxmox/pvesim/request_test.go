@@ -89,7 +89,7 @@ func drawn(t *rapid.T, all []*api.Endpoint) *http.Request {
 	return req
 }
 
-// Whatever is asked is answered: in bounded time, with a status that the server has, and in JSON.
+// Every request is answered: in bounded time, with a status that the server has, and in JSON.
 func TestEveryRequestIsAnswered(t *testing.T) {
 	all := slices.DeleteFunc(declaredEndpoints(), func(e *api.Endpoint) bool {
 		return e.Path == "/nodes/{node}/status" && e.Method == "POST" // after which no one answers
@@ -128,7 +128,7 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 	})
 }
 
-// Whatever bytes come over a connection, the server neither panics nor keeps it, and what it
+// For any bytes that come over a connection, the server neither panics nor keeps it, and what it
 // answers is HTTP.
 func FuzzConnection(f *testing.F) {
 	c, credentials := busy(f)

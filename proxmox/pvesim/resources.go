@@ -12,8 +12,8 @@ import (
 )
 
 // getResources lists what there is in the cluster, as the host that is asked knows it: which
-// virtual machines there are and where, at once, and how they are doing, as their hosts have told.
-// What somebody may not see is omitted, without a word.
+// virtual machines there are and where, at once, and how they are doing, as their hosts have
+// reported. What the caller may not see is omitted, without a word.
 func getResources(k *api.Call) (any, error) {
 	all := []any{}
 	wanted := func(kind string) bool { return !k.In.Has("type") || k.In["type"] == kind }
@@ -119,8 +119,8 @@ func (k view) guestSizes(o *object, g *world.GuestReport) {
 	}
 }
 
-// told is what was told last of a virtual machine, by whichever host: after a migration, the old
-// one may have been the last to speak of it.
+// told is what was last reported of a virtual machine, by any host: after a migration, the old one
+// may have been the last to report it.
 func (k view) told(id int, at *world.Node) (world.GuestReport, bool) {
 	var g world.GuestReport
 	var newest time.Time

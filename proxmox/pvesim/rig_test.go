@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// rig is a cluster on which virtual machines are tried out, in time that passes when it is told to.
+// rig is a cluster on which virtual machines are tried out, in time that passes only by calls.
 type rig struct {
 	testing.TB
 	*Cluster
@@ -124,7 +124,7 @@ func (r *rig) does(line string) *world.Task {
 	return t
 }
 
-// conf is a machine's configuration as it is told.
+// conf is a machine's configuration as the API shows it.
 func (r *rig) conf(host string, id int) map[string]any {
 	r.Helper()
 	conf, _ := r.must(fmt.Sprintf("GET /nodes/%s/qemu/%d/config", host, id)).(map[string]any)
@@ -199,7 +199,7 @@ func discsOf(conf map[string]string) []string {
 }
 
 // wrongsAtRest are what must not be when no task is at work: volumes that no one owns, and locks
-// that somebody holds.
+// that a task or call holds.
 func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 	for _, h := range c.Nodes {
 		for id, l := range h.Files {

@@ -109,13 +109,13 @@ func inOrder(parts ...any) []string {
 	return all
 }
 
-// settled lets every list be told anew.
+// settled lets every list be reported anew.
 func settled(p *player) { p.c.Advance(25 * time.Second) }
 
 // rebuilt is the cluster of three after its own group.
 var rebuilt = inOrder(tmpl, tmplIsOne, upper, autoscaler, sharedDir, loc2, sharedTmpl, on2, on2Runs, raced)
 
-// goesWrong puts in a fault, as a line tells it.
+// goesWrong puts in a fault, as a line describes it.
 func goesWrong(line string) func(p *player) {
 	return func(p *player) {
 		faults, err := faults.Parse(line)
@@ -182,7 +182,7 @@ var scenes = map[string]scene{
 		goesWrong("cut pve3")(p)
 		p.c.Advance(40 * time.Second)
 		p.orders("POST /nodes/pve1/qemu/8000/clone?newid=8060&target=pve3")
-		p.c.Heal() // and before pve3 has told what it has, the next link breaks
+		p.c.Heal() // and before pve3 has reported what it has, the next link breaks
 		goesWrong("cut pve1")(p)
 	}},
 	"minimal privileges": {hosts: 3, before: inOrder(rebuilt, "POST /pools?poolid=plim"), then: settled},
@@ -393,7 +393,7 @@ func (p *player) observation(r *reference.Record) {
 	p.report(r, d, &answered{})
 }
 
-// waitFor lets time pass until something has happened that somebody waited for.
+// waitFor lets time pass until something has happened that a call waited for.
 func (p *player) waitFor(d *differences, r *reference.Record) {
 	conditions := map[string]func() bool{
 		"pve3 offline in /nodes": func() bool { return strings.Contains(p.said("GET /nodes"), `"status":"offline"`) },

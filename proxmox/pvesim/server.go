@@ -35,8 +35,7 @@ const (
 )
 
 // Serve answers connections to one of the cluster's hosts, until the listener or the cluster is
-// closed. The API is spoken over TLS alone; who speaks plain HTTP is told where to go. A host that
-// is down hangs up.
+// closed. The API is spoken over TLS alone; plain HTTP is redirected. A host that is down hangs up.
 func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error {
 	h := c.Node(hostName)
 	if h == nil {
@@ -109,7 +108,7 @@ type peeked struct {
 
 func (p peeked) Read(b []byte) (int, error) { return p.r.Read(b) }
 
-// redirect tells who speaks plain HTTP to speak TLS.
+// redirect answers plain HTTP with the address for TLS.
 func (f *front) redirect(w io.Writer, r *bufio.Reader) {
 	req, proto, answer := readHead(r)
 	if req == nil || req.header.Get("Host") == "" {
@@ -315,7 +314,7 @@ func (a *response) wire(c *Cluster, proto string, stay bool) []byte {
 
 var lineEnds = strings.NewReplacer("\r", " ", "\n", " ")
 
-// oneLine keeps what somebody sent from beginning a line of its own.
+// oneLine keeps what a caller sent from beginning a line of its own.
 func oneLine(s string) string { return lineEnds.Replace(s) }
 
 // SelfSigned makes a certificate for hosts, by name or address, and its SHA-256 fingerprint as the

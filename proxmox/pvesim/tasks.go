@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-// shownFinished is how many tasks of each host that are over the whole cluster is told of.
+// shownFinished is how many tasks of each host that are over the whole cluster sees.
 const shownFinished = 25
 
 var taskEndpoints = []api.Endpoint{
@@ -197,7 +197,7 @@ func listedTask(t *world.Task) map[string]any {
 	return a
 }
 
-// getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
+// getClusterTasks lists what runs, and the last tasks of each host. Tokens that may not see
 // everything see nothing here, not even what they have started.
 func getClusterTasks(k *api.Call) (any, error) {
 	all := k.World.Access.May(k.Who, "/", "Sys.Audit")

@@ -17,7 +17,7 @@ import (
 
 // Transport answers requests without a socket. The host that is asked is the one that the URL
 // names, by name or by address; 127.0.0.1 and localhost are the first. A cluster whose time follows
-// the wall clock obeys the request's context; in one whose time passes only while somebody waits, a
+// the wall clock obeys the request's context; in one whose time passes only while a caller waits, a
 // request is over before the caller could change its mind.
 func (c *Cluster) Transport() http.RoundTripper { return transport{c} }
 

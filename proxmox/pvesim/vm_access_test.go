@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-// as is the rig as somebody sees it who has these privileges on these paths, such as
+// as is the rig as a caller sees it that has these privileges on these paths, such as
 // "VM.Audit@/vms/100".
 func (r *rig) as(grants string) *rig {
 	r.Helper()
@@ -28,7 +28,7 @@ func (r *rig) as(grants string) *rig {
 	return &rig{TB: r.TB, Cluster: r.Cluster, token: token}
 }
 
-// What somebody may set is decided key by key. VM 100 exists, and 101 does not.
+// What a caller may set is decided key by key. VM 100 exists, and 101 does not.
 func TestConfigurationIsGuardedKeyByKey(t *testing.T) {
 	r := newRig(t, nil)
 	r.does("POST /nodes/pve1/qemu vmid=100 scsi1=thin:1 ide2=shared:cloudinit net0=virtio,bridge%3Dvmbr0 serial0=socket")

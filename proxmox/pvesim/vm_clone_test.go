@@ -81,8 +81,8 @@ func TestFullCloneTakesLongerTheMoreItCopies(t *testing.T) {
 	r.lawful()
 }
 
-// Everybody is told that their clone has been accepted. The first has the lock while it is being
-// made, for longer than the others are ready to wait.
+// Every caller's clone is accepted. The first has the lock while its clone is being made, for
+// longer than the others are ready to wait.
 func TestOneOfThreeClonesToOneIDWins(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration

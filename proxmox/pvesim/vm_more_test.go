@@ -80,7 +80,7 @@ func TestSnapshotsAreToldOf(t *testing.T) {
 	r.lawful()
 }
 
-// A disk that only a snapshot knows is kept until somebody removes it, and its cloud-init disc is
+// A disk that only a snapshot knows is kept until a caller removes it, and its cloud-init disc is
 // not.
 func TestDisksOutliveTheirSnapshots(t *testing.T) {
 	r := newRig(t, nil)
@@ -191,7 +191,7 @@ func TestTheOldNameOfTheDiscDrive(t *testing.T) {
 	}
 }
 
-// Guests that know no NoCloud discs are told of the network as Debian's are.
+// Guests that know no NoCloud discs read the network as Debian's do.
 func TestNetworkIsToldAsDebianReadsIt(t *testing.T) {
 	r := newRig(t, nil)
 	r.does("POST /nodes/pve1/qemu/9000/clone newid=100")

@@ -230,7 +230,7 @@ func TestAgentAnswers(t *testing.T) {
 	r.refused("POST /nodes/pve1/qemu/9000/agent/ping", "500 No QEMU guest agent configured")
 }
 
-// Every end of a guest that had booted is told of, once, and nothing else is.
+// Every end of a guest that had booted is reported, once, and nothing else is.
 func TestHaltsAreTold(t *testing.T) {
 	r := newRig(t, nil)
 	var told []string

@@ -175,7 +175,7 @@ func asText(value any) any {
 	return value
 }
 
-// decodeUpload reads the fields that may stand before a file, and then that.
+// decodeUpload reads the fields that may precede a file, and then that.
 func (k exchange) decodeUpload(body []byte, boundary string) (map[string]any, error) {
 	failed := &failure.Error{Status: 501, Reason: "upload failed"}
 	sent := map[string]any{}

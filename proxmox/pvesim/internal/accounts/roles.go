@@ -79,7 +79,7 @@ func changeACL(k *call) (any, error) {
 	})
 }
 
-// changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
+// changeRoleOn gives one role on a path to the users that the call names, or takes it from them.
 func (k *call) changeRoleOn(path, role string) error {
 	a := k.World.Access
 	below := k.In.Or("propagate", "1") == "1"

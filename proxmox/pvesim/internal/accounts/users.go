@@ -71,7 +71,7 @@ func listDomains(*call) (any, error) {
 	}, nil
 }
 
-// tellUser is what the API tells of a user.
+// tellUser is what the API shows of a user.
 func tellUser(u *access.User) map[string]any {
 	answer := map[string]any{"enable": world.Number(!u.Disabled), "expire": u.Expire, "email": u.About["email"]}
 	for key, value := range u.About {

@@ -27,9 +27,9 @@ type Endpoint struct {
 	NotToken bool
 	// Open calls need no authentication.
 	Open bool
-	// Local calls are answered by the host that is asked, whatever node the path names.
+	// Local calls are answered by the host that is asked, even if the path names another node.
 	Local bool
-	// Do serves the call while the world stands still, but for the times it waits.
+	// Do serves the call while the world is locked, but for the times it waits.
 	Do func(k *Call) (any, error)
 
 	Schema *params.Schema // of in and of the path
@@ -90,7 +90,7 @@ func (k *Call) Task(kind, id string, body func(j *world.Errand) error) string {
 	return k.World.Work(k.Node, k.Who, kind, id, body).UPID
 }
 
-// WriteUsers changes who there is and who may what, which needs quorum. Whatever goes wrong
+// WriteUsers changes who there is and who may what, which needs quorum. Any error
 // meanwhile ends up in one text, with its status in it if it had one of its own.
 func (k *Call) WriteUsers(what string, change func() error) error {
 	err := k.World.LockFile(k.Process, k.Node, "user_cfg")

@@ -13,7 +13,7 @@ import (
 
 // Rules that only calls about users and access lists have.
 var (
-	Self    = Rule{Op: "userid-param", Path: "self"}               // the user of whom the call is
+	Self    = Rule{Op: "userid-param", Path: "self"}               // the user that the call is about
 	OfRealm = Rule{Op: "userid-param", Path: "Realm.AllocateUser"} // who may make users in the realm of that one
 	Modify  = Rule{Op: "perm-modify", Path: "{path}"}              // who may give rights to that path away
 	// Creator is who may make users in the groups that the call names, and regroup who may put a
@@ -22,7 +22,7 @@ var (
 	Regroup = Rule{Op: "regroup"}
 )
 
-// OverUser is who has one of some privileges on a group that the user of whom the call is is in.
+// OverUser is who has one of some privileges on a group of the user that the call is about.
 func OverUser(privs ...string) Rule { return Rule{Op: "userid-group", Privs: privs} }
 
 // Permit checks a rule before anything is known of the parameters but their text.
@@ -67,7 +67,7 @@ func (k *Call) holds(r Rule, sent map[string]any, oneOf bool) error {
 	return k.holdsOfUser(r, sent, oneOf)
 }
 
-// asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
+// asNamed are privileges as the cluster's release names them: before 9, one of them allowed
 // everything with guest agents.
 func asNamed(c *world.World, names []string) []string {
 	if c.Since("9") {
@@ -85,7 +85,7 @@ func asNamed(c *world.World, names []string) []string {
 	return all
 }
 
-// needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
+// needs checks privileges on a path; a path that is not valid gives nothing, even to root's tokens.
 func (k *Call) needs(path string, needed []string, any bool) error {
 	path = access.Normalized(path)
 	var have access.Held
@@ -107,7 +107,7 @@ func (k *Call) needs(path string, needed []string, any bool) error {
 	return failure.Denied("%s, %s", path, strings.Join(needed, "|"))
 }
 
-// holdsOfUser checks the rules about the user of whom a call is.
+// holdsOfUser checks the rules about the user that a call is about.
 func (k *Call) holdsOfUser(r Rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
 	u := k.World.Access.Users[name]

@@ -16,7 +16,7 @@ const Never = 100 * 365 * 24 * time.Hour
 type Engine struct {
 	mu    sync.Mutex
 	Clock time.Time
-	Speed float64 // of the wall clock; 0 lets time pass only while somebody waits
+	Speed float64 // of the wall clock; 0 lets time pass only while a caller waits
 	born  int
 	procs []*Process // those that are not over, oldest first
 	idle  []*fiber   // whose processes are over
@@ -198,10 +198,10 @@ func (e *Engine) Do(body func(p *Process)) {
 	<-p.ended
 }
 
-// launch starts a process, and runs it to its end if time passes only while somebody waits.
+// launch starts a process, and runs it to its end if time passes only while a caller waits.
 func (e *Engine) launch(body func(p *Process)) *Process {
 	e.mu.Lock()
-	defer e.mu.Unlock() // whatever panics: who closes the cluster then must not wait for ever
+	defer e.mu.Unlock() // even after a panic: closing the cluster then must not wait for ever
 	e.catchUp()
 	p := e.Start(body)
 	e.settle()
@@ -221,7 +221,7 @@ func (e *Engine) Now() time.Time {
 	return e.Clock
 }
 
-// Advance lets time pass in a cluster whose time passes only while somebody waits.
+// Advance lets time pass in a cluster whose time passes only while a caller waits.
 func (e *Engine) Advance(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -282,7 +282,7 @@ func (e *Engine) follow() {
 	}
 }
 
-// nudge makes follow look again: somebody may now wake sooner.
+// nudge makes follow look again: a process may now wake sooner.
 func (e *Engine) nudge() {
 	select {
 	case e.kick <- struct{}{}:

@@ -117,8 +117,8 @@ func (a manager) serviceStatus(sid string) map[string]any {
 	return out
 }
 
-// verboseState is a service's state as persons are told it, who want to see at once that they were
-// heard.
+// verboseState is a service's state as it is shown to persons, who want to see at once that they
+// were heard.
 func (a manager) verboseState(sid string) string {
 	r, s := a.Resources[sid], a.Services[sid]
 	switch {

@@ -25,7 +25,7 @@ func (k *call) rootOnly(keys ...string) error {
 // elsewhere are keys of the configuration whose privileges depend on their values, and tags.
 var elsewhere = regexp.MustCompile(`^(?:(?:ide|sata|scsi|virtio|unused|serial|usb|hostpci|virtiofs)\d+|efidisk0|tpmstate0|cdrom|tags|rng0)$`)
 
-// privilegeFor is what somebody needs to set or delete a key of the configuration; empty is
+// privilegeFor is what the caller needs to set or delete a key of the configuration; empty is
 // nothing, and ok is false for what only the administrator may.
 func privilegeFor(key string) (priv string, ok bool) {
 	if elsewhere.MatchString(key) {
@@ -53,7 +53,7 @@ func privilegeFor(key string) (priv string, ok bool) {
 	return "", false
 }
 
-// mayChange refuses keys that somebody may not set or delete. They are looked at in the order of
+// mayChange refuses keys that the caller may not set or delete. They are looked at in the order of
 // their names, so that the answer is always the same.
 func mayChange(j *job, id int, pool string, keys []string) error {
 	if j.IsRoot() {
@@ -111,7 +111,7 @@ func mayUseDevices(j *job, id int, pool string, conf map[string]string) error {
 	return nil
 }
 
-// mayUseBridges refuses networks that somebody may not use.
+// mayUseBridges refuses networks that the caller may not use.
 func mayUseBridges(j *job, conf map[string]string) error {
 	if j.IsRoot() {
 		return nil
@@ -134,7 +134,7 @@ func mayUseBridges(j *job, conf map[string]string) error {
 	return nil
 }
 
-// mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
+// mayUseStorages refuses volumes and storages that the caller may not use for a virtual machine.
 func mayUseStorages(j *job, id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {

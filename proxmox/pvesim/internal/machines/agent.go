@@ -220,7 +220,7 @@ func postExec(k *call) (any, error) {
 	return map[string]any{"pid": execPID + m.Execs}, nil
 }
 
-// getExec tells of a program that has been run: it has ended well and said nothing.
+// getExec shows a program that has been run: it has ended well and said nothing.
 func getExec(k *call) (any, error) {
 	m, err := k.askAgent()
 	if err != nil {

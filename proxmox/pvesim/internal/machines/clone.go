@@ -145,7 +145,7 @@ func (n *cloning) checkCloneStorage(j *job) error {
 	return nil
 }
 
-// mayClone refuses clones of what somebody may not use, and those that cannot be.
+// mayClone refuses clones of what the caller may not use, and those that cannot be.
 func (n *cloning) mayClone(j *job, source map[string]string) error {
 	if n.storage != "" && !n.full {
 		return failure.New("parameter 'storage' not allowed for linked clones")
@@ -260,7 +260,7 @@ func (n *cloning) cloneLocked(j *job) error {
 	return nil
 }
 
-// identify makes the clone somebody of its own.
+// identify gives the clone an identity of its own.
 func (n *cloning) identify(j *job, p *plan) {
 	for _, key := range world.Sorted(p.conf) {
 		if vmconf.IsNet(key) {
@@ -425,7 +425,7 @@ func (j *job) transfer(size int64, unit time.Duration) error {
 	return nil
 }
 
-// printBytes is a size as people are told it.
+// printBytes is a size as it is shown to people.
 func printBytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, i := float64(n), 0

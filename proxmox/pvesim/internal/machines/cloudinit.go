@@ -59,7 +59,7 @@ func putCloudInit(k *call) (any, error) {
 	})
 }
 
-// makeSeed makes the disc with what Proxmox VE tells cloud-init, if the machine has a drive for it.
+// makeSeed makes the disc that Proxmox VE has for cloud-init, if the machine has a drive for it.
 // Its volume is made anew if it has gone, as with a snapshot that knew it.
 func (j *job) makeSeed(m *world.Guest) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {

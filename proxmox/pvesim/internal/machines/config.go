@@ -68,7 +68,7 @@ type update struct {
 	drop, revert    []string
 	digest          string
 	force, skiplock bool
-	said            string // how the log tells it
+	said            string // how the log says it
 }
 
 // notOptions are parameters of calls that change a configuration, and no keys of it.
@@ -163,7 +163,7 @@ func complete(c *world.World, conf map[string]string) {
 	}
 }
 
-// mayUpdate refuses changes that somebody may not make.
+// mayUpdate refuses changes that the caller may not make.
 func (u *update) mayUpdate(j *job) error {
 	if err := mayChange(j, u.id, "", u.drop); err != nil {
 		return err
@@ -353,7 +353,7 @@ func (j *job) dropVolume(m *world.Guest, key, value string) error {
 	return nil
 }
 
-// mayChangeDrive refuses drives that somebody may not change.
+// mayChangeDrive refuses drives that the caller may not change.
 func mayChangeDrive(j *job, id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():

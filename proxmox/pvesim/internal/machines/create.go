@@ -64,7 +64,7 @@ func postVM(k *call) (any, error) {
 	return k.task("qmcreate", k.In["vmid"], func(j *job) error { return n.create(j) }), nil
 }
 
-// mayCreate refuses a virtual machine that somebody may not make.
+// mayCreate refuses a virtual machine that the caller may not make.
 func (n *creation) mayCreate(j *job) error {
 	if err := j.poolExists(n.pool); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (j *job) poolExists(name string) error {
 	return nil
 }
 
-// checkCreation refuses keys that somebody may not set, or that make no sense.
+// checkCreation refuses keys that the caller may not set, or that make no sense.
 func (n *creation) checkCreation(j *job) error {
 	vmconf.ResolveCDROM(n.conf)
 	if err := mayUseStorages(j, n.id, n.conf, n.storage); err != nil {
@@ -180,7 +180,7 @@ func (n *creation) build(j *job) error {
 	if err := n.finishConf(j, conf); err != nil {
 		for _, key := range world.Sorted(made) {
 			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
-				_ = j.Free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
+				_ = j.Free(vmconf.ParseDrive(made[key]).File) // the error that is returned is the one that came first
 			}
 		}
 		return err

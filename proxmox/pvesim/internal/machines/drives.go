@@ -138,8 +138,8 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 	return d, nil
 }
 
-// importedFrom is what becomes of an image on a disk: its size, and what is installed. An image that
-// was uploaded says its size in its header, and is taken to boot.
+// importedFrom is what becomes of an image on a disk: its size, and what is installed. An image
+// that was uploaded says its size in its header, and is taken to boot.
 func importedFrom(v *world.Volume) (size int64, guest string) {
 	const header = 32
 	if len(v.Data) < header || string(v.Data[:4]) != "QFI\xfb" {

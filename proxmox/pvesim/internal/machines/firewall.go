@@ -11,14 +11,14 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
-//nolint:gosec // it is what the server tells changes by
+//nolint:gosec // it is what the server detects changes by
 
 const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enable?:bool ipfilter?:bool
 	log_level_in?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
 	log_level_out?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
 	macfilter?:bool ndp?:bool policy_in?:enum(ACCEPT,REJECT,DROP) policy_out?:enum(ACCEPT,REJECT,DROP) radv?:bool`
 
-// firewallDigest is of the file that the options are in; there is none while none is set.
+// firewallDigest is of the file that the options are in, which is empty without options.
 func firewallDigest(m *world.Guest) string {
 	var b strings.Builder
 	if len(m.Firewall) > 0 {

@@ -176,7 +176,7 @@ func getVMs(k *call) (any, error) {
 	return all, nil
 }
 
-// statusOf is what a host tells of a virtual machine; full is with what it must ask QEMU for.
+// statusOf is what a host shows of a virtual machine; full is with what it must ask QEMU for.
 func statusOf(m *world.Guest, c *world.World, full bool) map[string]any {
 	s := map[string]any{
 		"vmid": m.ID, "name": m.Name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,

@@ -17,7 +17,7 @@ const migrateSpeed = 1 << 30
 // migrateTakes is how long moving a machine takes besides what is copied.
 const migrateTakes = 2 * time.Second
 
-// migrateStamp is how the log of a migration tells the time.
+// migrateStamp is how the log of a migration writes the time.
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.

@@ -32,7 +32,7 @@ func normalTags(c *world.World, text string) string {
 	return strings.Join(once, ";")
 }
 
-// mayTag refuses tags that somebody may not set or remove: those that are registered, and all
+// mayTag refuses tags that the caller may not set or remove: those that are registered, and all
 // others as far as the datacenter's options narrow them.
 func mayTag(j *job, id int, before, after string) error {
 	if j.World.Access.May(j.Who, "/", "Sys.Modify") {

@@ -18,7 +18,7 @@ const (
 	startTakes = time.Second
 	stopTakes  = time.Second
 	haTakes    = time.Second // to ask high availability for something
-	signalTook = time.Second // for QEMU to end when it is told by a signal
+	signalTook = time.Second // for QEMU to end after a signal
 )
 
 // ofHA hands a wish over to high availability, if that manages the machine.

@@ -83,7 +83,7 @@ func storageEntry(s *world.Store, digest string) map[string]any {
 	return out
 }
 
-// storageDigest is what changes of the storages' configuration are told by.
+// storageDigest is what changes of the storages' configuration are detected by.
 func storageDigest(c *world.World) string {
 	all := map[string]map[string]string{}
 	for name, s := range c.Storages {
@@ -114,8 +114,7 @@ func getStorage(k *call) (any, error) {
 	return storageEntry(s, storageDigest(k.World)), nil
 }
 
-// networked are the types of storages that are the same everywhere, whatever their configuration
-// says.
+// networked are the types of storages that are the same everywhere, in any configuration.
 var networked = []string{"cephfs", "cifs", "esxi", "iscsi", "iscsidirect", "nfs", "pbs", "rbd", "zfs"}
 
 // addStorage adds a storage. The emulator cannot look how large it is, and takes it to be a folder
@@ -275,7 +274,7 @@ func (k *call) usable(h *world.Node) (*world.Store, error) {
 	return s, err
 }
 
-// getContent lists what lies on a storage, as far as somebody may see it.
+// getContent lists what lies on a storage, as far as the caller may see it.
 func getContent(k *call) (any, error) {
 	s, err := k.usable(k.Node)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package world is what there is in an emulated cluster: hosts, virtual machines, storages, tasks and
-// faults, and what becomes of them by themselves or when somebody is at work on them.
+// Package world is what there is in an emulated cluster: hosts, virtual machines, storages, tasks
+// and faults, and what becomes of them by themselves or when a caller is at work on them.
 package world
 
 import (
@@ -47,8 +47,8 @@ func (c *World) Hosts() []string {
 	return all
 }
 
-// OnBoot sets what is told of every virtual machine that has booted, and again whenever it boots.
-// It is called while the cluster stands still, and must not call it back.
+// OnBoot sets what is called with every virtual machine that has booted, and again whenever it
+// boots. It is called while the cluster is locked, and must not call it back.
 func (c *World) OnBoot(told func(Boot)) { c.With(func() { c.onBoot = told }) }
 
 // SetTimes lets machines take other times from now on. What is under way takes as long as it was
@@ -65,9 +65,9 @@ func (c *World) SetTimes(t timing.Machine) error {
 	return err
 }
 
-// OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost
-// with its host. Of one that is only paused nothing is told. It is called while the cluster stands
-// still, and must not call it back.
+// OnHalt sets what is called with every guest that had booted and is shut down, stopped, reset or
+// lost with its host, but not with one that is only paused. It is called while the cluster is
+// locked, and must not call it back.
 func (c *World) OnHalt(told func(Halt)) { c.With(func() { c.onHalt = told }) }
 
 // Node is a host as it is.
@@ -80,13 +80,13 @@ type Node struct {
 	Island      int                      // hosts of the same number reach each other
 	Members     map[*Node]bool           // that it takes for being there
 	Known       map[int]GuestPlace       // the virtual machines that it knew when it lost the majority; nil with it
-	Heard       map[*Node]*Report        // what hosts last told it
+	Heard       map[*Node]*Report        // what hosts last reported to it
 	Serving     map[*engine.Process]bool // calls that end when it does
 	Workers     []*Worker                // of pvedaemon
 	Tasks       []*Task
 	PIDs        int
 	Since       time.Time             // it is up
-	Tells       time.Time             // it tells about itself next
+	Tells       time.Time             // it reports about itself next
 	Returns     time.Time             // it starts again; zero if no one has asked for that
 	Follows     time.Time             // its manager of high availability does what was decided; zero is never
 	Starting    bool                  // it has started, and not what is to run on it
@@ -108,7 +108,7 @@ type Guest struct {
 	Guest    *engine.Process // while the guest boots or shuts down
 	Outside  Running         // the process that runs the machine, if its guest is not pretended
 	Boots    int
-	Seed     *Seed             // what its cloud-init drive tells
+	Seed     *Seed             // what its cloud-init drive holds
 	Execs    int               // programs that the agent has run
 	Files    map[string][]byte // that have been written through the agent
 	Firewall map[string]string // the options of its firewall
@@ -124,7 +124,7 @@ type Store struct {
 }
 
 type Volume struct {
-	Name    string // what stands after the storage's name and colon
+	Name    string // what comes after the storage's name and colon
 	Content string // images, iso, ...
 	Format  string
 	Size    int64

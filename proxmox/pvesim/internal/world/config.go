@@ -17,7 +17,7 @@ type Config struct {
 	Start   time.Time `json:"start"`   // zero is 2026-01-01 in UTC
 	Release string    `json:"release"` // such as "9.2.11"; empty is the newest that is emulated
 	// Speed is how fast time passes by the wall clock: 1 is real time, and 0 lets it pass only
-	// while somebody waits.
+	// while a caller waits.
 	Speed    float64        `json:"speed"`
 	Name     string         `json:"name"` // of the cluster
 	Hosts    []Host         `json:"hosts"`

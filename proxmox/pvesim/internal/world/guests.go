@@ -121,7 +121,7 @@ func (m *Guest) AskToStop(c *World) {
 	})
 }
 
-// tell says that a machine has booted, and what it was told.
+// tell reports that a machine has booted, with its cloud-init data.
 func (g *Machines) tell(m *Guest) {
 	if g.onBoot == nil {
 		return
@@ -207,10 +207,10 @@ func (m *Guest) Usage() (cpu float64, mem int64) {
 	return cpu, vmconf.MemoryOf(m.Conf) << 20 / part
 }
 
-// Seed is what cloud-init is told.
+// Seed is what cloud-init reads.
 type Seed struct{ User, Network, Meta []byte }
 
-// seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox
+// seedOf is what a guest finds: on a NoCloud disc that a caller has put into a drive, or on Proxmox
 // VE's own.
 func (g *Machines) seedOf(m *Guest) (user, meta, network []byte) {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
@@ -228,7 +228,7 @@ func (g *Machines) seedOf(m *Guest) (user, meta, network []byte) {
 	return nil, nil, nil
 }
 
-// Boot is a virtual machine that has booted, with what it was told.
+// Boot is a virtual machine that has booted, with its cloud-init data.
 type Boot struct {
 	VMID          int
 	Name, Host    string

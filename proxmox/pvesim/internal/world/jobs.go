@@ -184,7 +184,7 @@ type Caller struct {
 	Who   *access.Identity
 }
 
-// All are the privileges that somebody must have on a path.
+// All are the privileges that the caller must have on a path.
 func (by *Caller) All(path string, privs ...string) error {
 	for _, priv := range privs {
 		if !by.World.Access.May(by.Who, path, priv) {
@@ -194,7 +194,7 @@ func (by *Caller) All(path string, privs ...string) error {
 	return nil
 }
 
-// OneOf are privileges of which somebody must have one.
+// OneOf are privileges of which the caller must have one.
 func (by *Caller) OneOf(path string, privs ...string) error {
 	if slices.ContainsFunc(privs, func(priv string) bool { return by.World.Access.May(by.Who, path, priv) }) {
 		return nil
@@ -202,8 +202,8 @@ func (by *Caller) OneOf(path string, privs ...string) error {
 	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
 }
 
-// OnVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be
-// in.
+// OnVM are privileges that the caller must have on a virtual machine, or on the pool that it is to
+// be in.
 func (by *Caller) OnVM(id int, pool string, privs ...string) error {
 	if pool != "" && by.All("/pool/"+pool, privs...) == nil {
 		return nil
@@ -216,7 +216,7 @@ func VMPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 // IsRoot is the administrator with a ticket: not even a token of theirs may all that they may.
 func (by *Caller) IsRoot() bool { return by.Who.User == access.RootUser && by.Who.Token == "" }
 
-// EndTask tells a task to end, and kills it if it does not.
+// EndTask asks a task to end, and kills it if it does not.
 func (j *Errand) EndTask(t *Task) {
 	if !t.Running() {
 		return

@@ -129,7 +129,7 @@ func (a *HA) GoOn() {
 	})
 }
 
-// Digest is what changes of a configuration file are told by.
+// Digest is what changes of a configuration file are detected by.
 func Digest(of map[string]map[string]string) string {
 	h := sha1.New() //nolint:gosec // see above
 	for _, name := range Sorted(of) {

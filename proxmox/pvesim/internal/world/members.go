@@ -12,7 +12,7 @@ import (
 // Wiring is which hosts reach each other, and what they have agreed on about that.
 type Wiring struct {
 	c       *World
-	changes int                  // of which hosts there are, as far as hosts can tell
+	changes int                  // of which hosts there are, as far as hosts know
 	Moving  bool                 // hosts are agreeing on that; what writes waits meanwhile
 	Until   time.Time            // they have agreed
 	parted  map[[2]int]bool      // pairs of hosts, by number, between which no calls come through
@@ -82,7 +82,7 @@ func (w *Wiring) links(holds func(a, b *Node) bool) map[[2]int]bool {
 	return all
 }
 
-// agree lets every host know whom it reaches. A host that has lost the majority keeps the
+// agree lets every host know which hosts it reaches. A host that has lost the majority keeps the
 // configuration that it knew last, and learns of no change to it.
 func (w *Wiring) agree() {
 	w.Moving = false
@@ -113,7 +113,7 @@ func (w *Wiring) Quorate(h *Node) bool {
 // Online reports whether a host takes another for being there.
 func (h *Node) Online(other *Node) bool { return h.Members[other] }
 
-// GuestPlace is what the configuration file of a virtual machine, or its place, tells everybody at
+// GuestPlace is what the configuration file of a virtual machine, or its place, shows all hosts at
 // once.
 type GuestPlace struct {
 	Host       *Node

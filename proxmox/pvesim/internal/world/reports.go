@@ -8,7 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Report is what pvestatd of a host tells all hosts about itself, every ten seconds. It is saved as
+// Report is what pvestatd of a host sends all hosts about itself, every ten seconds. It is saved as
 // it is.
 type Report struct {
 	At       time.Time              `json:"at"`
@@ -74,7 +74,7 @@ func (rs *reports) GoOn(h *Node) {
 	})
 }
 
-// broadcast lets a host tell all that it reaches how it is doing.
+// broadcast lets a host report to all that it reaches how it is doing.
 func (rs *reports) broadcast(h *Node) {
 	r := rs.report(h)
 	for _, other := range rs.c.Nodes {
@@ -84,7 +84,7 @@ func (rs *reports) broadcast(h *Node) {
 	}
 }
 
-// Last is what a host was told last by another, unless that is too long ago to count.
+// Last is what a host last heard from another, unless that is too long ago to count.
 func (rs *reports) Last(h, by *Node) *Report {
 	if r := h.Heard[by]; r != nil && rs.c.Clock.Sub(r.At) <= BroadcastExpires {
 		return r

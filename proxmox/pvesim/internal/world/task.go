@@ -24,7 +24,7 @@ type Task struct {
 	Exit        string // empty while it runs
 	Log         []string
 	p           *engine.Process
-	interrupted bool               // somebody asked for its end
+	interrupted bool               // a caller asked for its end
 	faults      []*faults.Injected // that spoil it
 }
 

@@ -367,7 +367,7 @@ func (j *Errand) Link(s *Store, base *Volume, id int, takes time.Duration) (*Vol
 	defer unlock()
 	own := s.FreeName(j.Host, id, "qcow2")
 	v := &Volume{Name: own, Content: "images", Format: base.Format, VMID: id, Parent: base.Name, Guest: base.Guest}
-	if s.Type != "lvmthin" { // which does not tell in its names
+	if s.Type != "lvmthin" { // whose names do not have it
 		v.Name = base.Name + "/" + own
 	}
 	if s.Files() {
@@ -447,7 +447,7 @@ func (c *World) AddImage(i Image) {
 	}
 }
 
-// CloudInitSize is of the disc with what Proxmox VE tells cloud-init.
+// CloudInitSize is of the disc that Proxmox VE has for cloud-init.
 const CloudInitSize = 4 << 20
 
 func (s *Store) Disabled() bool { return s.Conf["disable"] == "1" }

@@ -14,8 +14,8 @@ const (
 	WaitProxy        = 30 * time.Second // for pvedaemon, or another host
 	WaitLost         = 8 * time.Second  // until hosts agree that one has gone: a token's time-out, then consensus
 	WaitFound        = 3 * time.Second  // until they agree that one has come
-	WaitShutdown     = 60 * time.Second // for a guest to go down, unless told otherwise
-	broadcastEvery   = 10 * time.Second // of what hosts tell about their VMs
+	WaitShutdown     = 60 * time.Second // for a guest to go down, unless the call says otherwise
+	broadcastEvery   = 10 * time.Second // of what hosts report about their VMs
 	BroadcastExpires = 5 * time.Minute
 	KeepAliveIdle    = 5 * time.Second
 	KeepAliveCalls   = 100
