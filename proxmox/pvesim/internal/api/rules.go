@@ -13,9 +13,9 @@ import (
 
 // Rules that only calls about users and access lists have.
 var (
-	Self    = Rule{Op: "userid-param", Path: "self"}               // the user that the call is about
-	OfRealm = Rule{Op: "userid-param", Path: "Realm.AllocateUser"} // who may make users in the realm of that one
-	Modify  = Rule{Op: "perm-modify", Path: "{path}"}              // who may give rights to that path away
+	Self    = Rule{Op: "userid-param", Path: "self"}               // the user it is about
+	OfRealm = Rule{Op: "userid-param", Path: "Realm.AllocateUser"} // may make users of its realm
+	Modify  = Rule{Op: "perm-modify", Path: "{path}"}              // may give away its rights
 	// Creator is who may make users in the groups that the call names, and regroup who may put a
 	// user into them.
 	Creator = Rule{Op: "creator"}

@@ -180,7 +180,7 @@ func (n *creation) build(j *job) error {
 	if err := n.finishConf(j, conf); err != nil {
 		for _, key := range world.Sorted(made) {
 			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
-				_ = j.Free(vmconf.ParseDrive(made[key]).File) // the error that is returned is the one that came first
+				_ = j.Free(vmconf.ParseDrive(made[key]).File) // the first error is returned
 			}
 		}
 		return err

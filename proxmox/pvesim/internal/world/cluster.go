@@ -79,7 +79,7 @@ type Node struct {
 	Up          bool                     // the machine runs
 	Island      int                      // hosts of the same number reach each other
 	Members     map[*Node]bool           // that it takes for being there
-	Known       map[int]GuestPlace       // the virtual machines that it knew when it lost the majority; nil with it
+	Known       map[int]GuestPlace       // when it lost the majority; nil with it
 	Heard       map[*Node]*Report        // what hosts last reported to it
 	Serving     map[*engine.Process]bool // calls that end when it does
 	Workers     []*Worker                // of pvedaemon
@@ -88,7 +88,7 @@ type Node struct {
 	Since       time.Time             // it is up
 	Tells       time.Time             // it reports about itself next
 	Returns     time.Time             // it starts again; zero if no one has asked for that
-	Follows     time.Time             // its manager of high availability does what was decided; zero is never
+	Follows     time.Time             // does what HA decided; zero is never
 	Starting    bool                  // it has started, and not what is to run on it
 	Zone        string                // its time zone; empty is UTC
 	Files       map[int]*engine.Flock // the locks on configuration files, by VM; see Node.File

@@ -32,8 +32,8 @@ type HA struct {
 // Service is a resource as the manager has it.
 type Service struct {
 	Host  *Node
-	State string // as the manager calls it: request_start, started, request_stop, stopped, fence, recovery, migrate, error
-	Goal  *Node  // of a migration
+	State string
+	Goal  *Node // of a migration
 	Fails int
 }
 

@@ -12,7 +12,7 @@ const (
 	WaitQuorum       = 10 * time.Second // for a cluster-wide lock without quorum
 	WaitAgent        = 3 * time.Second  // for a guest agent that does not answer
 	WaitProxy        = 30 * time.Second // for pvedaemon, or another host
-	WaitLost         = 8 * time.Second  // until hosts agree that one has gone: a token's time-out, then consensus
+	WaitLost         = 8 * time.Second  // token's time-out, then consensus
 	WaitFound        = 3 * time.Second  // until they agree that one has come
 	WaitShutdown     = 60 * time.Second // for a guest to go down, unless the call says otherwise
 	broadcastEvery   = 10 * time.Second // of what hosts report about their VMs
