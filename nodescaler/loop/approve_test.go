@@ -94,6 +94,29 @@ func (o *office) at(t *testing.T, r *Runner, seconds int) (Step, []string) {
 
 func idle() nodesSay { return actions() }
 
+// Reboot is what the office's machines can do beside those of the house.
+func (o *office) Reboot(_ context.Context, machine string) error { return o.do("reboot " + machine) }
+
+func TestARebootIsAskedForAsOne(t *testing.T) {
+	o := newOffice()
+	o.state.Nodes = slices.Clone(o.state.Nodes)
+	o.state.Nodes[0].Ready, o.state.Nodes[0].Conditions = false, []nodescaler.NodeCondition{{Type: nodescaler.Ready, Status: "Unknown", Since: t0.Add(-time.Hour)}}
+	sick := []nodescaler.Reason{{Code: nodescaler.MachineUnhealthy, Text: "node worker-a has condition Ready=Unknown"}}
+	r := o.asks(replicas(2), actions(nodescaler.Action{Kind: nodescaler.Reboot, Node: "worker-a", Machine: "worker-a", Pool: "worker", Reasons: sick}))
+	r.Machines = o
+	r.Pools[0].Disruption.Repair = nodescaler.Repair{
+		Conditions: []nodescaler.Ailment{{Type: nodescaler.Ready, Status: "Unknown", For: nodescaler.Duration(time.Minute)}},
+		Reboot:     &nodescaler.RebootRule{Within: nodescaler.Duration(10 * time.Minute)},
+	}
+	o.at(t, r, 0)
+	_, done := o.at(t, r, 10)
+	expect(t, "asked", []string{"propose worker-end-"}, done)
+	expect(t, "what", "reboot machine worker-a of pool worker, and end it if that does not help", o.state.Proposals[0].What)
+	o.answer(true)
+	_, done = o.at(t, r, 20)
+	expect(t, "done by the approval", []string{"reboot worker-a"}, done)
+}
+
 func TestWhatIsAskedFirstIsDoneOnceItIsApproved(t *testing.T) {
 	end := []nodescaler.Action{
 		{Kind: nodescaler.Cordon, Node: "worker-a", Machine: "worker-a", Pool: "worker", Reasons: why},

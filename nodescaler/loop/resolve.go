@@ -104,6 +104,9 @@ func (c *consult) plan(x *nodescaler.Index, step *Step) {
 	for _, q := range order {
 		ch := asked[q]
 		ch.What = ch.words()
+		if rebootsFirst(x, ch) {
+			ch.What = fmt.Sprintf("reboot machine %s of pool %s, and end it if that does not help", ch.Subject, ch.Object)
+		}
 		why := c.ask(ch)
 		if step.Deferred == nil {
 			step.Deferred = map[int]nodescaler.Reason{}
@@ -161,6 +164,13 @@ func repairs(x *nodescaler.Index, a *nodescaler.Action, machine string) bool {
 	}
 	cause, _ := p.Disruption.Ends(m, n.Node, x.Now)
 	return cause == nodescaler.Unhealthy
+}
+
+// rebootsFirst reports whether the end of a machine begins with a reboot, which may save it.
+func rebootsFirst(x *nodescaler.Index, ch *Change) bool {
+	m, p := x.Machine(ch.Subject), x.Pool(ch.Object)
+	return ch.Does == EndMachine && m != nil && p != nil && p.Disruption.Repair.Reboots(m, x.Now) &&
+		slices.ContainsFunc(ch.Why, func(r nodescaler.Reason) bool { return r.Code == nodescaler.MachineUnhealthy })
 }
 
 // goesOn reports whether an action goes on with the drain of a machine, the end of which was
@@ -266,7 +276,7 @@ func (m *money) change(a *nodescaler.Action) *Change {
 		if machine := m.x.Machine(a.Machine); machine != nil {
 			ch.Subject = machine.Shape.Name
 		}
-	case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash:
+	case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
 		ch.Subject = a.Machine
 	}
 	of := *a

@@ -228,7 +228,7 @@ func (l *life) poolApproved(s *loop.Step, by map[int]loop.Change) {
 			name := fmt.Sprint(c.Made, c.Does, c.Subject)
 			count[name]++
 			ok = rules.BuysUpToPerHour != "" && !claimed || claimed && count[name] <= c.Count && (c.Does == loop.OrderMachines) == (a.Kind == nodescaler.Buy)
-		case nodescaler.Cordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash:
+		case nodescaler.Cordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
 			ok = rules.Ends || rules.Repairs || claimed && c.Does == loop.EndMachine && c.Subject == a.Machine || a.Kind != nodescaler.Cordon && l.endApproved(a.Machine)
 		}
 		if !ok {
