@@ -206,7 +206,7 @@ func (n *newcomer) run(what string, so func() bool) {
 	go func() { ended <- cmd.Wait() }()
 	defer func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		<-ended
+		n.Logf("plimsoll run ended: %v", <-ended)
 	}()
 	for end := time.Now().Add(3 * time.Minute); !so(); {
 		if time.Now().After(end) || len(ended) > 0 {

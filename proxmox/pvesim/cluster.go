@@ -2,23 +2,34 @@ package pvesim
 
 import "github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 
-// A cluster before it starts, and what it says of its machines' guests.
+// What a cluster is made of before it starts.
 type (
-	Config  = world.Config
-	Host    = world.Host
-	Image   = world.Image
+	// Config is a cluster before it starts.
+	Config = world.Config
+	// Host is one of its hosts.
+	Host = world.Host
+	// Image is a disk image on a storage.
+	Image = world.Image
+	// Storage is a storage of its hosts.
 	Storage = world.Storage
-	VM      = world.VM
-	Boot    = world.Boot
-	Halt    = world.Halt
+	// VM is a virtual machine.
+	VM = world.VM
+	// Boot is a machine that has booted.
+	Boot = world.Boot
+	// Halt is a machine whose guest runs no more.
+	Halt = world.Halt
 )
 
-// What runs machines for real, and what it is given to run.
+// What runs machines for real, in place of what is only emulated of them.
 type (
-	Guests  = world.Guests
+	// Guests runs machines.
+	Guests = world.Guests
+	// Running is a machine that runs.
 	Running = world.Running
+	// Machine is what is to run.
 	Machine = world.Machine
-	Drive   = world.Drive
+	// Drive is a disk or disc of a machine.
+	Drive = world.Drive
 )
 
 // Cluster is an emulated Proxmox VE cluster: a world, and the API that shows it.

@@ -50,7 +50,7 @@ func (l *lives) see(o *loop.Observation) {
 
 // pod takes in a pod: how long it took to be ready, of those that had a node when they were first
 // seen, so that none of the time was spent on waiting for one.
-func (l *lives) pod(at, from time.Time, p *nodescaler.Pod) {
+func (l *lives) pod(from time.Time, p *nodescaler.Pod) {
 	if l.seen == nil {
 		l.seen = map[string]bool{}
 	}

@@ -51,7 +51,7 @@ type moment struct {
 // Add takes in a moment, which is after those before.
 func (r *Recorded) Add(m *recording.Moment) error {
 	o := &m.Observation
-	if o.ClusterErr != nil || o.MachinesErr != nil {
+	if unseen := o.ClusterErr != nil || o.MachinesErr != nil; unseen {
 		r.unseen++
 		return nil
 	}
@@ -72,7 +72,7 @@ func (r *Recorded) Add(m *recording.Moment) error {
 		}
 	}
 	for i := range o.Cluster.Pods {
-		r.pod(o.Time, &o.Cluster.Pods[i])
+		r.pod(&o.Cluster.Pods[i])
 	}
 	for _, s := range r.services {
 		s.end(o.Time.Sub(r.from))
@@ -138,8 +138,8 @@ func (r *Recorded) charge(o *loop.Observation) {
 }
 
 // pod takes in a pod of a moment.
-func (r *Recorded) pod(at time.Time, p *nodescaler.Pod) {
-	r.lives.pod(at, r.from, p)
+func (r *Recorded) pod(p *nodescaler.Pod) {
+	r.lives.pod(r.from, p)
 	s := r.services[cmp.Or(p.Workload, bare)]
 	if s == nil || p.Daemon || p.Terminating {
 		return

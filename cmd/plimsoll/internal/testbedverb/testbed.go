@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/worlds"
 )
 
+// New makes the verb testbed.
 func New(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testbed",

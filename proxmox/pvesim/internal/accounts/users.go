@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
+// Endpoints are the calls on users, groups, roles and access lists.
 var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/access", May: api.Anybody, Do: api.Index("subdir", "users groups roles acl domains openid tfa ticket password")},
 	{Method: "GET", Path: "/access/domains", Open: true, Do: do(listDomains)},

@@ -68,14 +68,19 @@ var Anybody = Rule{Op: "user"}
 // Checked by the endpoint itself, because it depends on more than the rules can say.
 var Checked = Rule{Op: "self"}
 
+// May wants all of the privileges on a path.
 func May(path string, privs ...string) Rule { return Rule{Op: "perm", Path: path, Privs: privs} }
 
+// MayAny wants one of the privileges on a path.
 func MayAny(path string, privs ...string) Rule {
 	return Rule{Op: "perm", Path: path, Privs: privs, Any: true}
 }
 
+// And wants all of the rules.
 func And(parts ...Rule) Rule { return Rule{Op: "and", Parts: parts} }
-func Or(parts ...Rule) Rule  { return Rule{Op: "or", Parts: parts} }
+
+// Or wants one of the rules.
+func Or(parts ...Rule) Rule { return Rule{Op: "or", Parts: parts} }
 
 // Given makes a rule hold only when a parameter is given.
 func (r Rule) Given(param string) Rule { r.When = param; return r }
@@ -120,6 +125,7 @@ func Index(key, names string) func(*Call) (any, error) {
 	return func(*Call) (any, error) { return list, nil }
 }
 
+// NoSuchHost is what a call answers that names a host which is not there.
 func NoSuchHost(name string) error {
 	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
 }

@@ -165,6 +165,7 @@ func (k *Call) mayPutInto(groups []string, must bool) error {
 	return nil
 }
 
+// TemplateVariable is a parameter in the template of a path.
 var TemplateVariable = regexp.MustCompile(`\{([\w-]+)\}`)
 
 // fillIn puts parameters in the places of variables; those that were not given leave nothing.

@@ -330,6 +330,8 @@ func (p *Process) Lock(l *Flock, limit time.Duration) bool {
 	return true
 }
 
+// Unlock ends the exclusive hold.
 func (l *Flock) Unlock() { l.Held = false }
 
+// Unshare ends one of the shared holds.
 func (l *Flock) Unshare() { l.Shared-- }

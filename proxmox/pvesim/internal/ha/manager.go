@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
+// Endpoints are the calls on high availability.
 var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/ha", May: api.May("/", "Sys.Audit"), Do: api.Index("id", "status resources groups rules")},
 	{Method: "GET", Path: "/cluster/ha/status", May: api.Anybody, Do: api.Index("name", "current manager_status")},

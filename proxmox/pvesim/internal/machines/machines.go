@@ -27,6 +27,7 @@ var (
 	}()
 )
 
+// Endpoints are the calls on virtual machines.
 var Endpoints = slices.Concat(listEndpoints, configEndpoints, powerEndpoints, diskEndpoints, snapshotEndpoints, agentEndpoints)
 
 const onVM = "/nodes/{node}/qemu/{vmid}"

@@ -198,6 +198,7 @@ func (k *call) limit() time.Duration { return time.Duration(k.In.Int("timeout", 
 // Start starts a virtual machine in high availability's name, and shutDown ends it.
 func Start(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
 
+// ShutDown has a guest shut down, and stops it if it does not obey.
 func ShutDown(j *world.Errand, id int) error {
 	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
 
+// Endpoints are the calls on storages and uploads.
 var Endpoints = []api.Endpoint{
 	{Method: "GET", Path: "/storage", May: api.Anybody, Do: do(getStorages), In: `type?:enum(` + storageTypes + `)`},
 	{Method: "POST", Path: "/storage", May: api.May("/storage", "Datastore.Allocate"), Protected: true, Do: do(addStorage),

@@ -123,6 +123,7 @@ type Store struct {
 	Conf    map[string]string             // further keys, as in its configuration file
 }
 
+// Volume is a disk, image or disc on a storage.
 type Volume struct {
 	Name    string // what comes after the storage's name and colon
 	Content string // images, iso, ...
@@ -157,6 +158,7 @@ func (h *Node) File(id int) *engine.Flock {
 	return h.Files[id]
 }
 
+// Node is the host of that name, or nil.
 func (c *World) Node(name string) *Node {
 	for _, h := range c.Nodes {
 		if h.Name == name {
@@ -166,6 +168,7 @@ func (c *World) Node(name string) *Node {
 	return nil
 }
 
+// AddHost adds a host to the cluster.
 func (c *World) AddHost(h Host) {
 	if len(h.Bridges) == 0 {
 		h.Bridges = []string{"vmbr0"}
@@ -196,6 +199,7 @@ func (c *World) Since(release string) bool {
 	return true
 }
 
+// Number is a truth as Proxmox VE's JSON has it.
 func Number(is bool) int {
 	if is {
 		return 1

@@ -177,6 +177,7 @@ func (g *Machines) VMIDs(h *Node) []int {
 	return ids
 }
 
+// Running reports whether the machine is not stopped.
 func (m *Guest) Running() bool { return m.State != "stopped" }
 
 // Name is how a virtual machine is listed.

@@ -37,6 +37,7 @@ func (c *World) Work(h *Node, who *access.Identity, kind, id string, body func(j
 	})
 }
 
+// Print writes a line into the log of the task, if there is one.
 func (j *Patience) Print(format string, args ...any) {
 	if t := j.Task; t != nil {
 		t.print(format, args...)
@@ -127,6 +128,7 @@ func Because(what string, err error) error {
 	return failure.New("%s%s", what, failure.Text(err))
 }
 
+// WasPut reports whether an error is a fault that was injected.
 func WasPut(err error) bool {
 	var put injected
 	return errors.As(err, &put)
@@ -166,6 +168,7 @@ func (j *Errand) Write(id int) error {
 	return j.World.canWrite(j.Process, j.Host, fmt.Sprintf("nodes/%s/qemu-server/%d.conf", j.Host.Name, id), pid)
 }
 
+// LockFile is the lock on the configuration of a virtual machine.
 func LockFile(id int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", id) }
 
 // Locked does something while it holds the lock on a virtual machine's configuration.
@@ -211,6 +214,7 @@ func (by *Caller) OnVM(id int, pool string, privs ...string) error {
 	return by.All(VMPath(id), privs...)
 }
 
+// VMPath is the path of a virtual machine in access lists.
 func VMPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 
 // IsRoot is the administrator with a ticket: not even a token of theirs may all that they may.

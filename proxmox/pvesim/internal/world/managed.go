@@ -48,6 +48,7 @@ func newHA(c *World) *HA {
 	}
 }
 
+// SIDOf is the service that a virtual machine is.
 func SIDOf(id int) string { return "vm:" + strconv.Itoa(id) }
 
 // VMOf is the virtual machine of a service; nil for containers, and without one.
@@ -102,6 +103,7 @@ func (a *HA) Add(id int, state string) {
 	a.Wake()
 }
 
+// Remove takes a virtual machine out of high availability.
 func (a *HA) Remove(id int) { delete(a.Resources, SIDOf(id)) }
 
 // Maintained reports whether a host is in maintenance.
@@ -117,6 +119,7 @@ func (a *HA) Wake() {
 	}
 }
 
+// GoOn has the manager make its rounds while it has services.
 func (a *HA) GoOn() {
 	a.Process = a.World.Start(func(p *engine.Process) {
 		p.Sleep(a.Next.Sub(a.World.Clock))

@@ -215,6 +215,7 @@ func (w *Wiring) PowerCycle(h *Node) {
 	w.ReturnLater(h)
 }
 
+// ReturnLater starts a host at the time at which it is to return.
 func (w *Wiring) ReturnLater(h *Node) {
 	w.c.Start(func(p *engine.Process) {
 		p.Sleep(h.Returns.Sub(w.c.Clock))

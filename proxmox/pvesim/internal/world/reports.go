@@ -17,6 +17,7 @@ type Report struct {
 	Storages map[string]SpaceReport `json:"storages"`
 }
 
+// NodeReport is what a host reports of itself.
 type NodeReport struct {
 	Uptime  int64   `json:"uptime"`
 	CPU     float64 `json:"cpu"`
@@ -27,6 +28,7 @@ type NodeReport struct {
 	MaxDisk int64   `json:"maxdisk"`
 }
 
+// GuestReport is what a host reports of a virtual machine.
 type GuestReport struct {
 	At       time.Time `json:"at"`
 	Name     string    `json:"name"`
@@ -40,6 +42,7 @@ type GuestReport struct {
 	MaxDisk  int64     `json:"maxdisk"`
 }
 
+// SpaceReport is what a host reports of a storage.
 type SpaceReport struct {
 	Used  int64 `json:"used"`
 	Total int64 `json:"total"`

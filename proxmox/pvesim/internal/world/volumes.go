@@ -69,6 +69,7 @@ func (s *Store) At(h *Node) map[string]*Volume {
 	return all
 }
 
+// LockOf is the lock on the storage as a host sees it.
 func (s *Store) LockOf(h *Node) *engine.Flock {
 	l := s.Locks[s.Place(h)]
 	if l == nil {
@@ -179,12 +180,15 @@ func (s *Store) FormatFor(wish string) string {
 	return wish
 }
 
-// features that not every volume has.
+// CanBase reports whether a disk can become a base image.
 func (s *Store) CanBase() bool { return s.Type != "lvm" && s.Type != "iscsidirect" }
+
+// CanLink reports whether a volume can be cloned by link.
 func (s *Store) CanLink(v *Volume) bool {
 	return s.CanBase() && strings.HasPrefix(path.Base(v.Name), "base-")
 }
 
+// CanSnapshot reports whether a volume can have snapshots.
 func (s *Store) CanSnapshot(v *Volume) bool {
 	if s.Files() {
 		return v.Format == "qcow2"
@@ -436,10 +440,12 @@ func (j *Errand) MakeBase(s *Store, v *Volume) error {
 	return nil
 }
 
+// NewStorage is a storage without volumes.
 func NewStorage(s Storage) *Store {
 	return &Store{Storage: s, Volumes: map[string]map[string]*Volume{}, Locks: map[string]*engine.Flock{}, Filled: map[string]int{}, Conf: map[string]string{}}
 }
 
+// AddImage puts an image onto its storage.
 func (c *World) AddImage(i Image) {
 	name := "import/" + i.Name
 	c.Storages[i.Storage].At(c.Node(i.Host))[name] = &Volume{
@@ -450,6 +456,7 @@ func (c *World) AddImage(i Image) {
 // CloudInitSize is of the disc that Proxmox VE has for cloud-init.
 const CloudInitSize = 4 << 20
 
+// Disabled reports whether the storage is switched off.
 func (s *Store) Disabled() bool { return s.Conf["disable"] == "1" }
 
 // VolumesNamed are all volumes that a host sees whose names say that they are a machine's.
