@@ -240,7 +240,9 @@ func (l *life) Append(s *loop.Step) error {
 		case nodescaler.Buy:
 			l.bought = l.sim.Now()
 		case nodescaler.Return:
-			l.returned = l.sim.Now()
+			if a.Reasons[0].Code != nodescaler.MachineDrifted { // which goes once there is room for another one
+				l.returned = l.sim.Now()
+			}
 		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
 		}
 	}
