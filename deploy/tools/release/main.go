@@ -107,7 +107,7 @@ func (r *release) manual() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	cmd := exec.Command("go", "run", "-trimpath", "-buildvcs=false", "-ldflags", r.linked(), r.Package, "man", "--out", folder)
 	cmd.Dir, cmd.Stderr = r.Root, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")

@@ -135,7 +135,7 @@ func TestTheManualIsTheProgramsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer packed.Close()
+	defer func() { _ = packed.Close() }() // only read
 	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
 		t.Fatal(err)
