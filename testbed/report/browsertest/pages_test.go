@@ -174,7 +174,7 @@ func (s *site) ofUsers(folder, suffix string) []spot {
 	return spots
 }
 
-// courses are the last counts of machines and replicas of every trial that is kept.
+// courses are the last counts of requests, machines and replicas of every trial that is kept.
 func courses(r *testbed.Results, suffix string) []spot {
 	var spots []spot
 	for i := range r.Runs {
@@ -187,8 +187,18 @@ func courses(r *testbed.Results, suffix string) []spot {
 		spots = append(spots,
 			spot{figure: "course-" + run.Policy, row: row, column: "machines" + suffix, want: float64(machines.Machines)},
 			spot{figure: "course-" + run.Policy, row: row, column: "replicas" + suffix, want: float64(replicas.Replicas)})
+		spots = append(spots, requests(run, len(run.Minutes)-1, suffix)...)
 	}
 	return spots
+}
+
+// requests are those of a minute of a trial, which counts from 0.
+func requests(run *testbed.Trial, minute int, suffix string) []spot {
+	row, m := strconv.Itoa(minute), run.Minutes[minute]
+	return []spot{
+		{figure: "requests-" + run.Policy, row: row, column: "requests" + suffix, want: float64(m.Requests)},
+		{figure: "requests-" + run.Policy, row: row, column: "late" + suffix, want: float64(m.Late)},
+	}
 }
 
 func minutes(seconds float64) string { return strconv.FormatFloat(seconds/60, 'f', -1, 64) }
@@ -205,6 +215,7 @@ func (s *site) ofScenarios(folder, suffix string) []spot {
 		run := &r.Runs[i]
 		if n := len(run.Machines); run.Trial == 1 && n > 0 {
 			spots = append(spots, spot{figure: "course-" + run.Policy, row: "0", column: "machines" + suffix, want: float64(run.Machines[0].Machines)})
+			spots = append(spots, requests(run, 0, suffix)...)
 		}
 	}
 	return spots

@@ -258,7 +258,7 @@ var mutants = []mutant{
 	{"a table without rows", "figure p90: its table is empty", func(page string) string {
 		return regexp.MustCompile(`(?s)(Response time, in a table</summary>.*?<tbody>).*?(</tbody>)`).ReplaceAllString(page, "$1$2")
 	}},
-	{"a series that the table leaves out", "does not tell of hpa61", swap(`data-series="hpa60"`, `data-series="hpa61"`)},
+	{"a series that the table leaves out", "its table does not have hpa61", swap(`data-series="hpa60"`, `data-series="hpa61"`)},
 	{"a word outside", `"Response time" sticks out`, swap(`<text class="t" x="62"`, `<text class="t" x="720"`)},
 	{"a word on another", `lies on`, swap(`<text class="t" x="62" y="24">`, `<text x="62" y="24">again</text><text class="t" x="62" y="24">`)},
 	{"pale words", "light, 1280 wide: contrast of ", swap("--soft:#5b6675", "--soft:#9aa5b4")},
