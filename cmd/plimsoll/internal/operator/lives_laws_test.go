@@ -240,7 +240,8 @@ func (l *life) Append(s *loop.Step) error {
 		case nodescaler.Buy:
 			l.bought = l.sim.Now()
 		case nodescaler.Return:
-			if a.Reasons[0].Code != nodescaler.MachineDrifted { // which goes once there is room for another one
+			// One that drifted goes once there is room for another one, which may be late.
+			if a.Reasons[0].Code != nodescaler.MachineDrifted {
 				l.returned = l.sim.Now()
 			}
 		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot:
