@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -118,7 +117,7 @@ func (a *answer) give(ctx context.Context, client dynamic.Interface, now time.Ti
 		if got != nil {
 			return nil, answered(got)
 		}
-		if p, got = proposalRead(o); got != nil {
+		if p, got = objectOf[v1alpha1.ScalingProposal](o); got != nil {
 			return nil, got
 		}
 	}
@@ -155,7 +154,7 @@ func (a *answer) write(ctx context.Context, client dynamic.Interface, p *v1alpha
 	if err != nil {
 		return nil, err
 	}
-	return proposalRead(o)
+	return objectOf[v1alpha1.ScalingProposal](o)
 }
 
 func (a *answer) proposals(ctx context.Context, client dynamic.Interface) (all []v1alpha1.ScalingProposal, err error) {
@@ -169,7 +168,7 @@ func (a *answer) proposals(ctx context.Context, client dynamic.Interface) (all [
 		return nil, answered(err)
 	}
 	for i := range list.Items {
-		p, err := proposalRead(&list.Items[i])
+		p, err := objectOf[v1alpha1.ScalingProposal](&list.Items[i])
 		if err != nil {
 			return nil, err
 		}
@@ -179,18 +178,6 @@ func (a *answer) proposals(ctx context.Context, client dynamic.Interface) (all [
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return all, nil
-}
-
-func proposalRead(o *unstructured.Unstructured) (*v1alpha1.ScalingProposal, error) {
-	p := &v1alpha1.ScalingProposal{}
-	text, err := o.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(text, p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ScalingProposal %s: %w", o.GetName(), err)
-	}
-	return p, nil
 }
 
 func proposalTable(w io.Writer, all []v1alpha1.ScalingProposal) {

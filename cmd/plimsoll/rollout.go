@@ -79,7 +79,7 @@ func roll(ctx context.Context, env *cli.Env, client dynamic.Interface, name stri
 	if err != nil {
 		return nil, answered(err)
 	}
-	p, err := poolRead(o)
+	p, err := objectOf[v1alpha1.VMPool](o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +101,20 @@ func roll(ctx context.Context, env *cli.Env, client dynamic.Interface, name stri
 	if err != nil {
 		return nil, answered(err)
 	}
-	return poolRead(after)
+	return objectOf[v1alpha1.VMPool](after)
 }
 
-func poolRead(o *unstructured.Unstructured) (*v1alpha1.VMPool, error) {
-	p := &v1alpha1.VMPool{}
+// objectOf reads an object of ours.
+func objectOf[T any](o *unstructured.Unstructured) (*T, error) {
+	of := new(T)
 	text, err := o.MarshalJSON()
 	if err == nil {
-		err = json.Unmarshal(text, p)
+		err = json.Unmarshal(text, of)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("VMPool %s: %w", o.GetName(), err)
+		return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 	}
-	return p, nil
+	return of, nil
 }
 
 // rolloutKeys is a change of spec.disruption.rollout.
