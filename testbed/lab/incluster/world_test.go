@@ -38,6 +38,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
+const root = "../../.."
+
 // world is a lab with our kinds in it, and the programs of ours that run.
 type world struct {
 	*testing.T
@@ -61,20 +63,37 @@ func newWorld(t *testing.T, parts ...lab.Part) *world {
 
 func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 	t.Helper()
+	w := newWorldWithout(t, part, parts...)
+	w.install(labtest.Program(t), root, 4)
+	return w
+}
+
+// newWorldWithout brings up a lab that has no kinds and no program of ours yet.
+func newWorldWithout(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
+	t.Helper()
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	w := &world{T: t, machines: part}
 	w.machines.Site = func(s *settings.Site) { w.site = *s }
-	w.binary = labtest.Program(t)
 	w.lab = labtest.Up(t, lab.Config{Parts: append([]lab.Part{&lab.KWOK{}, w.machines}, parts...)})
 	w.client, w.any = kubernetes.NewForConfigOrDie(w.lab.REST()), dynamic.NewForConfigOrDie(w.lab.REST())
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
-	files, err := filepath.Glob("../../../deploy/crds/*.yaml")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("the files of our kinds: %v, %v", files, err)
+	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: plimsoll}}`)
+	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
+	t.Cleanup(w.logObjects)
+	w.began = time.Now()
+	return w
+}
+
+// install makes a program the one that start runs, and applies the kinds of its checkout.
+func (w *world) install(program, checkout string, kinds int) {
+	w.Helper()
+	w.binary = program
+	files, err := filepath.Glob(filepath.Join(checkout, "deploy/crds/*.yaml"))
+	if err != nil || len(files) != kinds {
+		w.Fatalf("the files of our kinds: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text := must.Get(os.ReadFile(file))(t)
-		w.apply(string(text))
+		w.apply(string(must.Get(os.ReadFile(file))(w)))
 	}
 	for _, kind := range []string{"WorkloadAutoscaler", "VMPool", "PriceBook"} {
 		w.until("the API server serves "+kind, func() bool {
@@ -83,11 +102,6 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 			return err == nil
 		})
 	}
-	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: plimsoll}}`)
-	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
-	t.Cleanup(w.logObjects)
-	w.began = time.Now()
-	return w
 }
 
 // logObjects logs the status of our objects when a test has failed.
@@ -242,22 +256,30 @@ nodes:
     maxNodeProvisionTime: 5m
 `
 
-// start starts the program with the site and further settings.
+// start starts the program with the site, a page, and further settings.
 func (w *world) start(components, settings string) *child {
+	w.Helper()
+	page := must.Get(lab.FreeAddress())(w)
+	c := w.startAsIs(components, settings+fmt.Sprintf("\ndashboard: %s\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", page))
+	c.page = page
+	return c
+}
+
+// startAsIs is start without the settings that early versions do not know.
+func (w *world) startAsIs(components, settings string) *child {
 	w.Helper()
 	folder := must.Get(os.MkdirTemp(w.ArtifactDir(), "run"))(w)
 	site := w.site
 	site.Pools = nil
 	text := must.Get(yaml.Marshal(site))(w)
 	keep := strings.ReplaceAll(string(text), "pools: null\n", "")
-	metrics, page := must.Get(lab.FreeAddress())(w), must.Get(lab.FreeAddress())(w)
 	w.children++
-	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, page: page, ended: make(chan error, 1)}
+	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: must.Get(lab.FreeAddress())(w), ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
 	if !strings.Contains(settings, "\nstate: ") {
 		settings += "\nstate: kubernetes\n"
 	}
-	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\ndashboard: %s\nnamespace: plimsoll\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics, c.page) + settings
+	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\njournal: {file: journal.ndjson}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		w.Fatal(err)
 	}
