@@ -39,8 +39,9 @@ func Kinds() ([]byte, error) { return Manifests.ReadFile("manifests/crds.yaml") 
 var (
 	configHeld = regexp.MustCompile(`(?m)^  config\.yaml: \|\n(    .*\n)+`)
 	sumHeld    = regexp.MustCompile(`(?m)^(        checksum/config: )[0-9a-f]{64}$`)
-	leaseHeld  = regexp.MustCompile(`(?m)^(    resourceNames: \[")plimsoll((-intents)?"\])$`) // and what was ordered, under its name
-	imageHeld  = regexp.MustCompile(`(?m)^(          image: )"(.*)"$`)
+	// And what was ordered, under its name.
+	leaseHeld = regexp.MustCompile(`(?m)^(    resourceNames: \[")plimsoll((-intents)?"\])$`)
+	imageHeld = regexp.MustCompile(`(?m)^(          image: )"(.*)"$`)
 )
 
 // Image is the release's image.
@@ -132,7 +133,8 @@ func (p *Plimsoll) With(config map[string]any, image string) (string, error) {
 		return "", err
 	}
 	out := configHeld.ReplaceAllLiteralString(p.text, "  config.yaml: |\n    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")+"\n")
-	out = sumHeld.ReplaceAllString(out, fmt.Sprintf("${1}%x", sha256.Sum256([]byte(text)))) // pods start anew when it is another
+	// Pods start anew when it is another.
+	out = sumHeld.ReplaceAllString(out, fmt.Sprintf("${1}%x", sha256.Sum256([]byte(text))))
 	if lease, is := config["lease"].(string); is && lease != "" {
 		out = leaseHeld.ReplaceAllString(out, "${1}"+lease+"${2}") // or it may not lead
 	}

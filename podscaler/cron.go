@@ -222,7 +222,8 @@ func (c *Cron) last(t time.Time, zone *time.Location) (moment, bool) {
 			break
 		}
 		before := offsetAt(since.Add(-1).In(zone))
-		if wall, ok := c.latest(onWall(since, offset).Add(-1), onWall(since, before)); ok { // skipped
+		// The hour was skipped.
+		if wall, ok := c.latest(onWall(since, offset).Add(-1), onWall(since, before)); ok {
 			return moment{since, wall}, true
 		}
 		at = since.Add(-1)
@@ -246,7 +247,8 @@ func (c *Cron) next(t time.Time, zone *time.Location, within time.Duration) (mom
 			break
 		}
 		after := offsetAt(until.In(zone))
-		if wall, ok := c.earliest(onWall(until, offset), onWall(until, after).Add(-1)); ok { // skipped
+		// The hour was skipped.
+		if wall, ok := c.earliest(onWall(until, offset), onWall(until, after).Add(-1)); ok {
 			return moment{until, wall}, true
 		}
 		at = until

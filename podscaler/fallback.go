@@ -20,10 +20,12 @@ type FallbackBehavior string
 // How many replicas a fallback leaves. Static and CurrentIfLower may shrink a workload of which
 // nothing is known: whoever sets them wants that.
 const (
-	FallbackStatic          FallbackBehavior = "Static"          // Replicas
-	FallbackCurrent         FallbackBehavior = "Current"         // those that there are
-	FallbackCurrentIfHigher FallbackBehavior = "CurrentIfHigher" // those that there are, or Replicas if that is more
-	FallbackCurrentIfLower  FallbackBehavior = "CurrentIfLower"  // those that there are, or Replicas if that is less
+	FallbackStatic  FallbackBehavior = "Static"  // Replicas
+	FallbackCurrent FallbackBehavior = "Current" // those that there are
+	// Those that there are, or Replicas if that is more.
+	FallbackCurrentIfHigher FallbackBehavior = "CurrentIfHigher"
+	// Those that there are, or Replicas if that is less.
+	FallbackCurrentIfLower FallbackBehavior = "CurrentIfLower"
 )
 
 // replicas returns how many there are to be.

@@ -320,9 +320,11 @@ func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 		objective := workload(func(w *podscaler.Workload) { w.SLO.Window = 20 * time.Minute })
 		for _, runs := range [][]traffic{
 			{{600, 110, 0.1, 2, ""}, {1140, 20, 0.5, 8, "UpstreamSuspect"}, {2039, 20, 0.5, 8, "UpstreamSuspect"}, {2040, 20, 0.5, 2, "DesiredWithinRange"}},
-			{{1100, 200, 0.1, 2, ""}, {1140, 20, 0.5, 8, "UpstreamSuspect"}, {2040, 20, 0.9, 2, "DesiredWithinRange"}}, // once is enough
+			// Once is enough.
+			{{1100, 200, 0.1, 2, ""}, {1140, 20, 0.5, 8, "UpstreamSuspect"}, {2040, 20, 0.9, 2, "DesiredWithinRange"}},
 		} {
-			for over, w := range map[time.Duration]podscaler.Workload{0: objective, 20 * time.Minute: workload(nil)} { // the objective's, or without one
+			// The objective's, or without one.
+			for over, w := range map[time.Duration]podscaler.Workload{0: objective, 20 * time.Minute: workload(nil)} {
 				s := podscaler.NewScaler(w, &wish{2})
 				for _, run := range append([]traffic{begin, {0, 200, 0, 2, ""}}, runs...) {
 					d := s.Decide(&podscaler.View{

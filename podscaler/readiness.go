@@ -25,8 +25,8 @@ const (
 )
 
 // Starting reports whether a pod's sample, which began at since, may still be that of its start,
-// which says nothing of the load: in its first minutes unless it was ready throughout the sample,
-// after them only if it has never been ready.
+// which says nothing of the load. In its first minutes that is so unless it was ready throughout
+// the sample, after them only if it has never been ready.
 func (r *Readiness) Starting(p *Pod, since, now time.Time) bool {
 	delay, initialization := initialDelay, cpuInitialization
 	if r.InitialDelay != nil {

@@ -67,8 +67,9 @@ type CostMeasure string
 
 // How the current cost is measured.
 const (
-	MeasureRate      CostMeasure = "rate"      // the present rate, applied to the whole period
-	MeasureProjected CostMeasure = "projected" // spent so far in this period, and the present rate for the rest
+	MeasureRate CostMeasure = "rate" // the present rate, applied to the whole period
+	// Spent so far in this period, and the present rate for the rest.
+	MeasureProjected CostMeasure = "projected"
 )
 
 // View is everything a policy may look at. It is built once per step and never written to.

@@ -96,7 +96,8 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	for _, l := range r.Levels() {
 		switch l.Scenario {
 		case "takes-200ms", "takes-400ms", "wave-400ms", "waits-2s", "waits-10s":
-			if ours, theirs := r.Mean("joint", l, "costUnits"), r.Mean("hpa60", l, "costUnits"); ours > 1.5*theirs { // it was three to five times as much
+			// It was three to five times as much.
+			if ours, theirs := r.Mean("joint", l, "costUnits"), r.Mean("hpa60", l, "costUnits"); ours > 1.5*theirs {
 				t.Errorf("%s: it costs %.0f, and the HPA %.0f", l, ours, theirs)
 			}
 		default:

@@ -49,9 +49,10 @@ type Trial struct {
 	Scenario string `json:"scenario,omitempty"`
 	Trial    int    `json:"trial"` // from 1 on
 
-	Requests     int    `json:"requests"`     // that were answered or failed
-	Failed       int    `json:"failed"`       // of them
-	Unfinished   Number `json:"unfinished"`   // sent beside them, and not answered by the end; unknown where no one counts them
+	Requests int `json:"requests"` // that were answered or failed
+	Failed   int `json:"failed"`   // of them
+	// Sent beside them, and not answered by the end; unknown where no one counts them.
+	Unfinished   Number `json:"unfinished"`
 	GoodFraction Number `json:"goodFraction"` // of Requests, answered within the objective's target
 	// LateShare is the part of the requests that was answered after the target, or not by the end
 	// although that was over; FailedShare is the part that failed.
@@ -115,7 +116,7 @@ type Trial struct {
 	Minutes []Minute `json:"minutes,omitempty"`
 
 	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods
-	// that gave them, in worlds that go by the clock: it is no property of the policy, but of the
+	// that gave them, in worlds that go by the clock. It is no property of the policy, but of the
 	// machine it ran on.
 	LateMs Number `json:"lateMs,omitzero"`
 	// ServedP90Ms is the 90th percentile of what answers took by that law alone: what users of a

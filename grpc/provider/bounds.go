@@ -100,12 +100,13 @@ func (d door) lets(t *TLS) (*tls.Config, error) {
 
 // What is the same at all ports.
 const (
-	connections    = 64 // of all clients, and as many that have not shown a certificate
-	connectionsOf  = 16 // of one address
-	headerBytes    = 16 << 10
-	handshakeTime  = 5 * time.Second
-	questionTime   = 5 * time.Second // in which all of a question must come: cluster-autoscaler waits no longer
-	callTime       = time.Minute     // in which it is answered
+	connections   = 64 // of all clients, and as many that have not shown a certificate
+	connectionsOf = 16 // of one address
+	headerBytes   = 16 << 10
+	handshakeTime = 5 * time.Second
+	// In which all of a question must come: cluster-autoscaler waits no longer.
+	questionTime   = 5 * time.Second
+	callTime       = time.Minute // in which it is answered
 	idleTime       = 5 * time.Minute
 	connectionTime = time.Hour // then it is made anew, with a certificate that is still good
 	streamWindow   = 64 << 10

@@ -79,7 +79,8 @@ func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, now t
 		return nil, nil, err
 	}
 	template.SerialNumber = serial
-	template.NotBefore, template.NotAfter = now.Add(-time.Minute), now.Add(lasts) // clocks differ a little
+	// Clocks differ a little.
+	template.NotBefore, template.NotAfter = now.Add(-time.Minute), now.Add(lasts)
 	if parent == nil {
 		parent, parentKey = template, key
 	}

@@ -95,7 +95,8 @@ func FuzzCalls(f *testing.F) {
 	groups := must.Get(newGroups(all))(f)
 	group, id := groups[0].id, "proxmox://lab/1001" // of edge, as is the first machine
 	for method := range methods {
-		seed(method, &externalgrpc.NodeGroupTargetSizeRequest{Id: group}) // a field that most requests have
+		// A field that most requests have.
+		seed(method, &externalgrpc.NodeGroupTargetSizeRequest{Id: group})
 	}
 	seed(1, &externalgrpc.NodeGroupForNodeRequest{Node: fake(id)})
 	seed(2, &externalgrpc.PricingNodePriceRequest{Node: &externalgrpc.ExternalGrpcNode{Labels: map[string]string{PoolLabel: "edge", ShapeLabel: "small"}}})

@@ -236,7 +236,8 @@ func TestHostilePodsAskForNoLessThanNothing(t *testing.T) {
 func TestQuantitiesOfEndlessDigitsAreRefusedAtOnce(t *testing.T) {
 	for _, amount := range []string{"1e2000000000", "1E+2000000000", "1e-2000000000", strings.Repeat("9", 1<<20), "1e-2147483648"} {
 		entry := join(field(1, []byte("cpu")), field(2, field(1, []byte(amount))))
-		divisor := field(4, field(3, field(3, field(1, []byte(amount))))) // of an environment variable, which is not asked for
+		// Of an environment variable, which is not asked for.
+		divisor := field(4, field(3, field(3, field(1, []byte(amount)))))
 		for name, c := range map[string]struct {
 			container []byte
 			want      codes.Code

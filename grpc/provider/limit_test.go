@@ -25,7 +25,8 @@ func costs(p *port) pricing.Rate {
 func TestIncreaseBeyondTheLimitIsRefused(t *testing.T) {
 	one := pricing.DefaultBook().Rate(small, "", noon)
 	s, p := made(t, func(c *Config) { c.Limit = 3*one + one/2 })
-	p.machines = []nodescaler.Machine{{Name: "other-1", Order: "1", Pool: "other", Shape: small, Phase: nodescaler.Joined}} // of a pool that is not ours
+	// Of a pool that is not ours.
+	p.machines = []nodescaler.Machine{{Name: "other-1", Order: "1", Pool: "other", Shape: small, Phase: nodescaler.Joined}}
 	id := groupOf(t, s, "workers.small")
 	if _, most := limits(t, s, "workers.small"); most != 2 {
 		t.Errorf("%d are offered, want 2", most)

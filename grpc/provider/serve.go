@@ -195,7 +195,8 @@ func (s *Server) newMetrics(to prometheus.Registerer) (grpc.UnaryServerIntercept
 		}
 	}
 	for _, service := range []grpc.ServiceDesc{externalgrpc.CloudProvider_ServiceDesc, externalgrpc.Expander_ServiceDesc} {
-		for _, m := range service.Methods { // from the start, so that a rate has something to start from
+		// From the start, so that a rate has something to start from.
+		for _, m := range service.Methods {
 			calls.WithLabelValues(m.MethodName, "OK")
 			took.WithLabelValues(m.MethodName)
 		}

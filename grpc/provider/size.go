@@ -100,7 +100,8 @@ func (s *Server) moment(v *view) time.Time {
 	if !at.After(s.size.last) {
 		at = s.size.last.Add(time.Millisecond)
 	}
-	for v.orders[nodescaler.OrderID(at, 0)] { // by one who had the machines before us, and a clock that was ahead
+	// By one who had the machines before us, and a clock that was ahead.
+	for v.orders[nodescaler.OrderID(at, 0)] {
 		at = at.Add(time.Millisecond)
 	}
 	s.size.last = at

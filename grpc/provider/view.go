@@ -19,15 +19,16 @@ type view struct {
 	groups   []*group
 	byID     map[string]*group
 	machines map[*group][]*nodescaler.Machine
-	pool     map[string]int    // machines of each pool that are not going, whether their group is listed or not
-	kept     map[string]int    // and its spares, which belong to no group
-	at       map[string]*seen  // by the id that they are listed by
-	named    map[string]*seen  // by name
-	orders   map[string]bool   // that machines were made for
-	lost     map[string]*group // provider ids that were listed and that no machine will have
-	known    bool              // the machines were seen at least once
-	state    loop.MachineState
-	room     map[*group]int // how many more the hard limit allows; nil without one
+	// Machines of each pool that are not going, whether their group is listed or not.
+	pool   map[string]int
+	kept   map[string]int    // and its spares, which belong to no group
+	at     map[string]*seen  // by the id that they are listed by
+	named  map[string]*seen  // by name
+	orders map[string]bool   // that machines were made for
+	lost   map[string]*group // provider ids that were listed and that no machine will have
+	known  bool              // the machines were seen at least once
+	state  loop.MachineState
+	room   map[*group]int // how many more the hard limit allows; nil without one
 }
 
 // seen is a machine with its group.
@@ -164,7 +165,8 @@ func newView(groups []*group, machines []nodescaler.Machine) *view {
 	for i := range machines {
 		m := &machines[i]
 		v.orders[m.Order] = true
-		if m.Kept() { // no instance of any group: it is not cluster-autoscaler's to start or to delete
+		// No instance of any group: it is not cluster-autoscaler's to start or to delete.
+		if m.Kept() {
 			v.kept[m.Pool]++
 			continue
 		}

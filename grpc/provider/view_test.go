@@ -31,7 +31,8 @@ func TestNobodyWaitsForWhoReads(t *testing.T) {
 		machines = &slow{port: c.Machines.(*port)}
 		c.Machines = machines
 		now := time.Unix(0, 0)
-		c.Now = func() time.Time { now = now.Add(time.Hour); return now } // everything is always too old
+		// Everything is always too old.
+		c.Now = func() time.Time { now = now.Add(time.Hour); return now }
 	})
 	id := groupOf(t, s, "workers.small")
 	if err := increase(t, s, id, 2); err != nil {

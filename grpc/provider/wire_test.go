@@ -100,7 +100,8 @@ func TestOldAndNewClientsReadEqualValues(t *testing.T) {
 		}
 		return string(value)
 	}
-	seconds := func(n int64) []byte { return number(1, uint64(n)) } // a Timestamp, a metav1.Time and a Duration alike
+	// A Timestamp, a metav1.Time and a Duration alike.
+	seconds := func(n int64) []byte { return number(1, uint64(n)) }
 
 	template := ask("NodeGroupTemplateNodeInfo", field(1, []byte(group)))
 	if old, recent := must(template, "nodeInfo", 1), must(template, "nodeBytes", 2); old != recent || old == "" {

@@ -11,8 +11,8 @@ import (
 // that errors go on as they were for a while.
 //
 // An error is measured in what is usual at present: by the root of the forecast, as counts scatter
-// by the root of what is counted, and by the size of the last errors, as loads have calm and
-// restless hours. A quantile is the forecast and so many such units as the last errors have it.
+// by the root of what is counted, and by the size of the last errors. Loads have calm and restless
+// hours. A quantile is the forecast and so many such units as the last errors have it.
 // Where a level was exceeded more often than it should be it is raised by a step, else lowered by
 // a smaller one. So over time a 95 % quantile covers 95 % of any errors: adaptive conformal
 // inference.
@@ -153,7 +153,8 @@ func newFollower(h, window int, rate float64, cover []float64) follower {
 		h: h, pending: make([]pending, h), scores: make([]float64, window), sorted: make([]float64, 0, window),
 		cover: cover, levels: slices.Clone(cover), rate: rate,
 	}
-	values := make([]float64, h*len(cover)) // of all of them, for a service has a hundred forecasts on their way
+	// Of all of them, for a service has a hundred forecasts on their way.
+	values := make([]float64, h*len(cover))
 	for i := range f.pending {
 		f.pending[i].values, values = values[:len(cover):len(cover)], values[len(cover):]
 	}

@@ -212,7 +212,8 @@ func (m *podLearner) warmUp(v float64) {
 func (m *podLearner) follow(v float64) {
 	m.pods = m.moved(m.pods, m.next)
 	if m.age >= stale {
-		m.pods = int(math.Round(m.need(v))) // there were none, or they have served no one knows what
+		// There were none, or they have served no one knows what.
+		m.pods = int(math.Round(m.need(v)))
 	}
 	state := m.stateOf(v, m.pods)
 	if m.age == 0 {

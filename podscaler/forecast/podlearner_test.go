@@ -215,7 +215,8 @@ func TestLearnersComeNearToARuleOnRecordedDays(t *testing.T) {
 		rule := w.judge(w.towards(32)).r2
 		behind := 0.15
 		if w.name == "nasa_jul95/09" {
-			behind = 0.45 // a launch: for a load that no training had, it is chance what was tried last
+			// A launch: for a load that no training had, it is chance what was tried last.
+			behind = 0.45
 		}
 		for _, name := range []string{"QLearning", "SARSA"} {
 			forecasts, _, _ := w.walk(t, forecast.Spec{Type: name})

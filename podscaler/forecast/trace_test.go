@@ -37,7 +37,8 @@ func windows(t testing.TB) (all []window) {
 	} {
 		series := readTrace(t, w.file)
 		if race.On {
-			w.days = w.days[len(w.days)-1:] // thirty times slower, and nothing runs at the same time
+			// Thirty times slower, and nothing runs at the same time.
+			w.days = w.days[len(w.days)-1:]
 		}
 		for _, d := range w.days {
 			all = append(all, window{

@@ -147,7 +147,8 @@ func claimsOf(node pricing.Resources, pods []Demand) (amounts, []claim) {
 func drf(capacity amounts, claims []claim) []amounts {
 	left := amounts{new(big.Rat).Set(capacity[0]), new(big.Rat).Set(capacity[1])}
 	shares := make([]amounts, len(claims))
-	speed := make([]amounts, len(claims)) // of each pod, per part of the node in its dominant resource
+	// Of each pod, per part of the node in its dominant resource.
+	speed := make([]amounts, len(claims))
 	growing := make(map[int]bool)
 	for i, c := range claims {
 		shares[i], speed[i] = nothing(), nothing()

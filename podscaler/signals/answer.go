@@ -20,8 +20,9 @@ const (
 	maxSample = 64 << 10 // one series, as it is written
 	maxLabel  = 1 << 10  // a label's value that is kept
 
-	maxKept      = 8 << 20  // of an answer
-	maxKeptOwn   = 16 << 20 // of all answers to one namespace's owners, and as much of those to its presets
+	maxKept = 8 << 20 // of an answer
+	// Of all answers to one namespace's owners, and as much of those to its presets.
+	maxKeptOwn   = 16 << 20
 	maxKeptAll   = 64 << 20 // of all answers to all owners
 	maxKeptGroup = 64 << 20 // of all answers to presets, and to what is ours
 )
@@ -233,7 +234,8 @@ func (d *decoding) keep(s *series) error {
 	d.into.size += size
 	switch {
 	case s.Histogram != nil:
-		sample.Timestamp, sample.Histogram = s.Histogram.Timestamp, &model.SampleHistogram{} // nothing reads its buckets
+		// Nothing reads its buckets.
+		sample.Timestamp, sample.Histogram = s.Histogram.Timestamp, &model.SampleHistogram{}
 	case s.Value != nil:
 		sample.Timestamp, sample.Value = s.Value.Timestamp, s.Value.Value
 	case d.kind != model.ValMatrix.String():

@@ -35,7 +35,8 @@ var errPutOff = errors.New("not asked yet: its turn comes in one of the next rou
 // the next round.
 type line struct {
 	slots, perFlow int
-	enough         time.Duration // a job that had less before the round ended was not long enough to count
+	// A job that had less before the round ended was not long enough to count.
+	enough time.Duration
 
 	mu       sync.Mutex
 	freed    *sync.Cond

@@ -401,7 +401,8 @@ func TestLongAnswersTakeLittleRoomAndTime(t *testing.T) {
 			for n := range 16 {
 				spec := Spec{Prometheus: &Prometheus{URL: s.URL}, Metrics: []Series{{Name: "m", Query: fmt.Sprintf("up + %d", n), PerPod: "pod"}}}
 				one := source(spec)
-				one.Target.Namespace = fmt.Sprintf("ns-%d", n) // so that no one's share holds them back
+				// So that no one's share holds them back.
+				one.Target.Namespace = fmt.Sprintf("ns-%d", n)
 				sources[fmt.Sprintf("ns-%d/w", n)] = one
 			}
 			const timeout = 5 * time.Second

@@ -24,8 +24,9 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // fake is a Prometheus that answers by script.
 type fake struct {
 	*httptest.Server
-	mu      sync.Mutex
-	answer  func(query string) string // the answer's data, or "503", or a whole body that begins with {
+	mu sync.Mutex
+	// The answer's data, or "503", or a whole body that begins with {.
+	answer  func(query string) string
 	queries []string
 	seen    []*http.Request
 }

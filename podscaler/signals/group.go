@@ -20,7 +20,8 @@ const leastScrapes = 4
 // answers are what came back for a group, shared out among its members.
 type answers struct {
 	buckets, arrivals, inFlight, errors, newest, scrapes *answer
-	quantiles, goods                                     map[float64]*answer // native histograms, by quantile and target
+	// Native histograms, by quantile and target.
+	quantiles, goods map[float64]*answer
 }
 
 // measure sends the group's queries, and has their answers shared out among the members.

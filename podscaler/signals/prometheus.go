@@ -71,7 +71,8 @@ func (e *endpoint) ask(ctx context.Context, query string, labels []string, keep 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText)) // for the log, as much as there is
+		// For the log, as much as there is.
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText))
 		return unanswered(invalid("%s: %s", resp.Status, short(string(text))))
 	}
 	return decode(ctx, resp.Body, labels, keep)
@@ -160,7 +161,8 @@ func newTransport(c Credentials, p *permit) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
 	if p != nil {
-		t.Proxy, t.DialContext = nil, p.dial // behind a proxy it would not be seen what is connected to
+		// Behind a proxy it would not be seen what is connected to.
+		t.Proxy, t.DialContext = nil, p.dial
 	}
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if len(c.CA) > 0 {

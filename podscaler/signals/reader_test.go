@@ -345,7 +345,8 @@ func TestAnOutageIsAGapThatEndsWithTheFirstFullMeasurement(t *testing.T) {
 		{45 * time.Second, true, 45 * time.Second},
 		{60 * time.Second, false, 45 * time.Second},
 		{75 * time.Second, false, 45 * time.Second},
-		{75*time.Second + 3*time.Minute, false, 75*time.Second + 3*time.Minute}, // nothing was measured for longer than it keeps
+		// Nothing was measured for longer than it keeps.
+		{75*time.Second + 3*time.Minute, false, 75*time.Second + 3*time.Minute},
 	} {
 		now := noon.Add(c.after)
 		f.answer = func(q string) string {

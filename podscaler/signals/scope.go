@@ -189,7 +189,8 @@ func (c *scopeCheck) checkWord(text, rest string) error {
 		return nil
 	case slices.Contains(aggregations, lower) && byForm.MatchString(rest):
 		return nil
-	case strings.HasPrefix(rest, "(") && lower != "info": // which reads series that no selector names
+	case strings.HasPrefix(rest, "(") && lower != "info":
+		// Which reads series that no selector names.
 		return nil
 	}
 	return c.refuse(text)

@@ -241,7 +241,8 @@ func TestNoServicesNameSelectsAnotherNamespaces(t *testing.T) {
 		from := rapid.IntRange(0, len(value)).Draw(t, "from")
 		service := rapid.SampledFrom([]string{
 			value, value[from:rapid.IntRange(from, len(value)).Draw(t, "to")], strings.TrimPrefix(value, mine+"-"), names.Draw(t, "other"), written(t, preset, mine, names),
-			strings.TrimPrefix(value[:max(0, strings.LastIndexByte(value, '-'))], mine+"-"), // for which the port is put behind it
+			// For which the port is put behind it.
+			strings.TrimPrefix(value[:max(0, strings.LastIndexByte(value, '-'))], mine+"-"),
 		}).Draw(t, "chosen")
 		s := source(Spec{Preset: preset, Service: service})
 		s.Target = Target{Namespace: mine, Kind: "Deployment", Name: names.Draw(t, "workload")}

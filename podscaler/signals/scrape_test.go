@@ -355,7 +355,8 @@ func TestOnlyTheSeriesOfServedRequestsCount(t *testing.T) {
 		{"at the side that serves", nil, Scrape{}, 2},
 		{"of one kind", map[string]string{"code": "500"}, Scrape{}, 1},
 		{"at another side", map[string]string{"reporter": "source"}, Scrape{}, 1},
-		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 3}, // beside those of failures
+		// Beside those of failures.
+		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := source(Spec{Preset: Istio, Match: c.match, Scrape: &c.own})

@@ -80,8 +80,9 @@ type Prometheus struct {
 // Queries are PromQL of the owner's. The autoscaler puts its values in place of $namespace,
 // $workload, $quantile, $window, $target and $targetMs.
 type Queries struct {
-	Latency  string `json:"latency,omitempty"`  // the quantile of response times, in seconds
-	Good     string `json:"good,omitempty"`     // the fraction of requests within the target, 0 to 1
+	Latency string `json:"latency,omitempty"` // the quantile of response times, in seconds
+	// The fraction of requests within the target, 0 to 1.
+	Good     string `json:"good,omitempty"`
 	Arrivals string `json:"arrivals,omitempty"` // requests a second
 	InFlight string `json:"inFlight,omitempty"` // requests being served or queued
 	Errors   string `json:"errors,omitempty"`   // the fraction of requests that failed, 0 to 1

@@ -221,7 +221,8 @@ func TestDiscsHaveBounds(t *testing.T) {
 		}
 	}
 	full := Files{}
-	for i := range MaxFiles { // as many as there may be, of the longest names: more than one sector of records
+	// As many as there may be, of the longest names: more than one sector of records.
+	for i := range MaxFiles {
 		full[strings.Repeat("n", 62)+fmt.Sprintf("%02d", i)] = make([]byte, MaxFile)
 	}
 	d := mustDisc(t, full)

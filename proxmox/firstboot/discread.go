@@ -213,7 +213,8 @@ func (r *discReader) rockArea(area []byte, name *strings.Builder) (next []byte, 
 		switch {
 		case string(part[:2]) == "ST":
 			return next, nil
-		case string(part[:2]) == "NM" && size >= 5 && part[4]&^1 == 0: // not the folder or its parent
+		case string(part[:2]) == "NM" && size >= 5 && part[4]&^1 == 0:
+			// Not the folder or its parent.
 			name.Write(part[5:])
 		case string(part[:2]) == "CE" && size >= 28:
 			if next, err = r.elsewhere(part); err != nil {

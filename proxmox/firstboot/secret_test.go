@@ -87,7 +87,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 
 func TestServersTokensAreKnownFromAgents(t *testing.T) {
 	for token, want := range map[Secret]bool{
-		"K10c0ffee::server:secret":     true, // server/node-token of k3s and RKE2, where agents have none of their own
+		// server/node-token of k3s and RKE2, where agents have none of their own.
+		"K10c0ffee::server:secret":     true,
 		"K10::server:secret":           true,
 		"K10c0ffee::server:a::node:b":  true,
 		"K10c0ffee::node:secret":       false, // server/agent-token

@@ -15,14 +15,17 @@ const (
 	CodeHostOffline       = "HostOffline"       // the host is away
 	CodeHostInMaintenance = "HostInMaintenance" // the host takes nothing new
 	CodeHostNotInPool     = "HostNotInPool"     // the pool does not list the host
-	CodeHostAtLimit       = "HostAtLimit"       // the host has as many of the pool's machines as it may
-	CodeTemplateMissing   = "TemplateMissing"   // there is no template that could be cloned to the host
-	CodeTemplateUnread    = "TemplateUnread"    // the template has not been looked for yet, as is so of a pool that is new
-	CodeBridgeMissing     = "BridgeMissing"     // the host lacks the bridge
-	CodeStorageMissing    = "StorageMissing"    // the host lacks the storage
-	CodeStorageFull       = "StorageFull"       // the storage has no room
-	CodeNoMemory          = "NoMemory"          // the host has promised its memory
-	CodeNoCPU             = "NoCPU"             // the host has promised its processors
+	// The host has as many of the pool's machines as it may.
+	CodeHostAtLimit = "HostAtLimit"
+	// There is no template that could be cloned to the host.
+	CodeTemplateMissing = "TemplateMissing"
+	// The template has not been looked for yet, as is so of a pool that is new.
+	CodeTemplateUnread = "TemplateUnread"
+	CodeBridgeMissing  = "BridgeMissing"  // the host lacks the bridge
+	CodeStorageMissing = "StorageMissing" // the host lacks the storage
+	CodeStorageFull    = "StorageFull"    // the storage has no room
+	CodeNoMemory       = "NoMemory"       // the host has promised its memory
+	CodeNoCPU          = "NoCPU"          // the host has promised its processors
 )
 
 // scarce are the codes of reasons that more room would do away with.

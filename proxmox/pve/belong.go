@@ -14,7 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// Whose a machine is follows from its mark alone, and not from what is remembered: a configuration,
+// Whose a machine is follows from its mark alone, and not from what is remembered. A configuration,
 // a state folder and a kubeconfig can be copied, and the machines that they speak of are still
 // those of the cluster that made them.
 //

@@ -55,7 +55,8 @@ func TestNoHourTakesMoreThanTheBrakeLets(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(t, "leaps") == 0 {
 				leap = time.Duration(rapid.Int64Range(int64(-8*time.Hour), int64(8*time.Hour)).Draw(t, "by"))
 			}
-			for left := passed; left > 0; left -= 30 * time.Second { // it is looked at twice a minute
+			// It is looked at twice a minute.
+			for left := passed; left > 0; left -= 30 * time.Second {
 				wall = wall.Add(min(left, 30*time.Second))
 				s.see(wall)
 			}

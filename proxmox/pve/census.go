@@ -17,10 +17,11 @@ import (
 // little each of them remembers. What a process writes there the others see, so a machine that has
 // never run is started in two phases:
 //
-//  1. Its notes say stage=ready. That is the flag that it is about to be started; it is written with the digest of
-//     the configuration that was proved to be ours, and stays until the machine is destroyed.
-//  2. The process then lists the machines anew, counts the others of the pool that show the flag, and starts its own
-//     only if they are fewer than the maximum.
+//  1. Its notes say stage=ready. That is the flag that it is about to be started; it is written
+//     with the digest of the configuration that was proved to be ours, and stays until the machine
+//     is destroyed.
+//  2. The process then lists the machines anew, counts the others of the pool that show the flag,
+//     and starts its own only if they are fewer than the maximum.
 //
 // No more than the maximum are ever started, in any interleaving of the processes' calls and
 // whenever one dies: of the machines that were started, take the one whose count began last. All
@@ -112,7 +113,8 @@ func (w making) admitted(ctx context.Context) bool {
 			"see which other Plimsoll makes machines of owner "+w.cfg.Owner)
 		w.records.pause(m, lookGap)
 	}
-	return m.admitted && w.cfg.Now().Sub(m.proved) <= proofLasts // or else it is proved again, and started then
+	// Or else it is proved again, and started then.
+	return m.admitted && w.cfg.Now().Sub(m.proved) <= proofLasts
 }
 
 // census lists the machines of the pool that show the flag, without the one that is worked on.

@@ -419,7 +419,7 @@ func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 	}
 }
 
-// A process that takes over has no pools until it has read them, and one that cannot be read for a
+// A process that takes over has no pools until it has read them. A pool that cannot be read for a
 // moment, or is deleted and made again, is another name for the same: what its machines left to
 // remember outlives that.
 func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
@@ -475,9 +475,8 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 	}
 }
 
-// The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day,
-// and what it left to remember is forgotten in the end, however often the process is started anew
-// meanwhile.
+// The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day.
+// What it left to remember is forgotten in the end, however often the process is started anew.
 func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing.T) {
 	race.Skip(t)
 	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()

@@ -89,7 +89,8 @@ func (l *life) waits() bool {
 	named := func(n Node) bool {
 		return slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Held != nil && strings.Contains(m.Held.Text, n.Name+" ") })
 	}
-	l.joins = slices.DeleteFunc(l.joins, func(j joining) bool { // and whoever reads of contradictions deletes what is left over
+	// And whoever reads of contradictions deletes what is left over.
+	l.joins = slices.DeleteFunc(l.joins, func(j joining) bool {
 		return !there[j.node.SystemUUID] && named(j.node)
 	})
 	return braked || err != nil || slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Held != nil && !l.excused(m.Name) })

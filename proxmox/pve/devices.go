@@ -55,7 +55,8 @@ func devices(raw map[string]string, vmid int) map[string]string {
 				all[key] = d.ID
 			}
 		case deviceKey.MatchString(key):
-			if first, _ := pveapi.Properties(value); first != "socket" && first != "spice" { // these end in the host's own software
+			// These end in the host's own software.
+			if first, _ := pveapi.Properties(value); first != "socket" && first != "spice" {
 				all[key] = ""
 			}
 		}
@@ -89,7 +90,8 @@ func (w leaving) strange(c *pveapi.VMConfig) []string {
 	for _, key := range slices.Sorted(maps.Keys(has)) {
 		id := has[key]
 		was, there := made[key]
-		own := there && w.made(c, &template, key, was) || key == rawArgs && id == template.Devices[key] // which was not always kept
+		// Which was not always kept.
+		own := there && w.made(c, &template, key, was) || key == rawArgs && id == template.Devices[key]
 		left := strings.HasPrefix(key, "unused") && id != "" && slices.Contains(slices.Collect(maps.Values(made)), id)
 		if !own && !left {
 			strange = append(strange, strings.TrimSpace(key+" "+cmp.Or(id, c.Raw[key])))

@@ -130,7 +130,8 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 		for _, again := range []bool{keeps} {
 			t.Run(fmt.Sprintf("%s, begun anew %t", name, again), func(t *testing.T) {
 				w, names := seeing(t, 20)
-				w.wrap = func(http.RoundTripper) http.RoundTripper { return w.sim.Transport() } // that lists are true is seen elsewhere
+				// That lists are true is seen elsewhere.
+				w.wrap = func(http.RoundTripper) http.RoundTripper { return w.sim.Transport() }
 				w.begin()
 				if keeps {
 					w.joins = append(w.joins, joining{node: Node{Name: "control-plane", Ready: true}, at: w.sim.Now()})

@@ -115,11 +115,13 @@ type life struct {
 	held     map[string]bool // machines that were reported as quarantined
 	kept     map[string]keeping
 
-	once    map[string]bool      // machines whose node was ready once, as the fleet was shown
-	revoked map[string]bool      // machines that were to go and were said to stay
-	disks   map[int]bool         // machines that a person has put a disk into
-	leaving map[string]time.Time // when machines were first shut down or stopped, since they were to go
-	silent  []time.Time          // when machines were that had been nodes and were none, since a person resumed the pool
+	once    map[string]bool // machines whose node was ready once, as the fleet was shown
+	revoked map[string]bool // machines that were to go and were said to stay
+	disks   map[int]bool    // machines that a person has put a disk into
+	// When machines were first shut down or stopped, since they were to go.
+	leaving map[string]time.Time
+	// When machines were that had been nodes and were none, since a person resumed the pool.
+	silent []time.Time
 }
 
 // keeping is whether a machine is to be a spare, as far as was accepted.
@@ -523,7 +525,8 @@ func (l *life) giveBack(name string) {
 		if l.returned[name].IsZero() {
 			l.returned[name] = l.sim.Now()
 		}
-	} else if !l.mortal.dead && !strings.Contains(err.Error(), " is held: ") { // which no policy asks for
+	} else if !l.mortal.dead && !strings.Contains(err.Error(), " is held: ") {
+		// Which no policy asks for.
 		l.fail("%s is listed and cannot be returned: %v", name, err)
 	}
 }

@@ -221,7 +221,8 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	gib := func(n int) pricing.Bytes { return pricing.Bytes(n) * pricing.GiB }
 	want := []nodescaler.Host{
 		{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
-		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true}, // the pool says that it is in maintenance
+		// The pool says that it is in maintenance.
+		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
 		{Host: pricing.Host{Name: "pve3", Room: pricing.Resources{CPU: 60000, Memory: gib(164)}}, Online: true},
 	}
 	if diff := cmp.Diff(want, state.Hosts); diff != "" {

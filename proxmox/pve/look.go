@@ -34,14 +34,16 @@ type view struct {
 	known     map[string]bool                   // and in any
 	resting   map[string]time.Time              // that did not answer a look, until when they rest
 	silent    map[string]time.Time              // that did not answer a move, and since when
-	clones    map[string]int                    // clones of a pool's templates that no intent knows of
-	frozen    *nodescaler.Reason                // why nothing is changed now
-	hidden    int                               // machines that exist and are not listed
-	failed    error                             // of the last look
-	failures  int                               // of looks in a row
-	emptied   bool                              // all guests vanished from the list at once
-	missing   map[string]absence                // hosts of machines that are none of the cluster's
-	barred    int                               // what was in the way of orders then, or of pools since
+	// Clones of a pool's templates that no intent knows of.
+	clones   map[string]int
+	frozen   *nodescaler.Reason // why nothing is changed now
+	hidden   int                // machines that exist and are not listed
+	failed   error              // of the last look
+	failures int                // of looks in a row
+	emptied  bool               // all guests vanished from the list at once
+	missing  map[string]absence // hosts of machines that are none of the cluster's
+	// What was in the way of orders then, or of pools since.
+	barred int
 }
 
 const (

@@ -15,10 +15,10 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// A machine of ours is known by six things together: its VMID is in the range that its pool had
-// when it was ordered, its name is the one that was planned, it is in the resource pool, it carries
-// the owner's tag, its notes hold the mark with the UID of our cluster, and its system UUID follows
-// from owner and order. A copy or a restored backup has some of them, a machine that a person took
+// A machine of ours is known by six things together. Its VMID is in the range that its pool had
+// when it was ordered, and its name is the one that was planned. It is in the resource pool and
+// carries the owner's tag. Its notes hold the mark with the UID of our cluster, and its system UUID
+// follows from owner and order. A copy or a restored backup has some of them, a machine that a person took
 // over lacks some; only with all six is it destroyed.
 
 // stage is how far a machine had come when its notes were written.
@@ -226,7 +226,8 @@ func (c claim) judge(f facts) (verdict, []string) {
 		return doubtful, wrong
 	case f.hidden:
 		return unproved, []string{"it is not seen to be in pool " + c.pvePools[0]}
-	case !c.vmids.Holds(f.vmid): // all else is ours: it is the range that was changed, and may be again
+	case !c.vmids.Holds(f.vmid):
+		// All else is ours: it is the range that was changed, and may be again.
 		return unproved, []string{fmt.Sprintf("its VMID %d is not in %s any more, and in which range it was made was not kept: "+
 			"let vmids hold it again, or remove it by hand", f.vmid, c.vmids)}
 	case side == sideUnmarked:

@@ -263,7 +263,8 @@ func (ag *agenda) scene(m *tracked) *scene {
 	if v.seen == nil {
 		return s
 	}
-	s.blinded = v.frozen != nil && v.frozen.Code == pvecode.PermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
+	// Without its pool there is nowhere to look.
+	s.blinded = v.frozen != nil && v.frozen.Code == pvecode.PermissionsShrunk && !m.unsaved && p != nil
 	s.seen = v.seen.At
 	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
 	s.deserted, s.hostSilent = ag.deserted(m), ag.hostSilent(m)
@@ -292,7 +293,8 @@ func (ag *agenda) turns() *turns {
 		t.left[name], t.unsettled[name] = p.Max-ag.ownership.unknown(p), ag.ownership.unsettled(p) != nil
 	}
 	for _, o := range ag.roster.machines {
-		if o.Step == intents.StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: its clone is just being asked for
+		// One that is busy: its clone is just being asked for.
+		if o.Step == intents.StepOrdered && !o.busy || !o.Gone.IsZero() {
 			continue
 		}
 		t.left[o.Pool]--

@@ -134,7 +134,8 @@ func (ms *members) nodesOfGone(m *tracked) []string {
 	for _, name := range slices.Sorted(maps.Keys(ms.nodes)) {
 		n := ms.nodes[name]
 		c := ids.Of(n.identity())
-		uuid := nodescaler.SameUUID(n.SystemUUID, ms.uuidOf(m)) // its VMID may be another machine's by now
+		// Its VMID may be another machine's by now.
+		uuid := nodescaler.SameUUID(n.SystemUUID, ms.uuidOf(m))
 		others := slices.ContainsFunc(ms.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
 		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)

@@ -21,12 +21,15 @@ type OrphanKind string
 
 // The kinds of orphans.
 const (
-	MachineWithoutNode OrphanKind = "MachineWithoutNode" // a machine that should be a node, and is not
+	// A machine that should be a node, and is not.
+	MachineWithoutNode OrphanKind = "MachineWithoutNode"
 	NodeWithoutMachine OrphanKind = "NodeWithoutMachine" // a node whose machine is gone
 	DiscWithoutMachine OrphanKind = "DiscWithoutMachine" // a first-boot disc that is nobody's
 	IntentWithout      OrphanKind = "IntentWithout"      // an intent whose machine is not listed
-	UnprovedMachine    OrphanKind = "UnprovedMachine"    // a machine with our mark that is not proved to be ours
-	UnseenMachine      OrphanKind = "UnseenMachine"      // a VMID of ours that is taken by what cannot be seen
+	// A machine with our mark that is not proved to be ours.
+	UnprovedMachine OrphanKind = "UnprovedMachine"
+	// A VMID of ours that is taken by what cannot be seen.
+	UnseenMachine OrphanKind = "UnseenMachine"
 )
 
 // Orphan is something that is left over.
@@ -291,7 +294,8 @@ func (lf *leftovers) needed(name string) bool {
 	}
 	listed := slices.ContainsFunc(slices.Collect(maps.Values(lf.view.seen.Guests)), func(g *placement.Guest) bool { return g.Name == name })
 	p := lf.catalogue.poolOfName(name)
-	continues := p == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
+	// Another installation's, whose name continues ours.
+	continues := p == nil && strings.Contains(name, "--")
 	return continues || listed || p != nil && lf.ownership.shut[p.Name] != nil
 }
 

@@ -126,7 +126,8 @@ func (rs *records) readied(m *tracked, n *Node) {
 	}
 	now := rs.clock()
 	at := now
-	if n.ReadySince.After(m.mile.at) && n.ReadySince.Before(now) { // it was ready before it was looked at
+	// It was ready before it was looked at.
+	if n.ReadySince.After(m.mile.at) && n.ReadySince.Before(now) {
 		at = n.ReadySince
 	}
 	rs.timed(m, StageReady, m.mile.at, at)

@@ -110,7 +110,8 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 			pools: func(w *world) {
 				w.pool().Clone, w.pool().Placement.StorageReserve = placement.Full, 30*pricing.GiB
 			}},
-		{name: "the roomier host has as many as it may", pods: 2, told: 1, silent: 1, // two are planned at once
+		// Two are planned at once.
+		{name: "the roomier host has as many as it may", pods: 2, told: 1, silent: 1,
 			vms: []pvesim.VM{other(200, "pve2", gib, "65536")}, pools: func(w *world) { w.pool().Placement.MaxPerHost = 1 }},
 		{name: "the cheaper pool's template is gone", pods: 1, silent: 2,
 			pools: func(w *world) { w.another(); w.pool().Template = placement.Template{VMID: 7777} }},

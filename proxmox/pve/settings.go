@@ -51,7 +51,8 @@ func (w making) settings() (values map[string]string, remove []string, err error
 		"protection":  "0", "onboot": "0",
 	}
 	maps.Copy(values, hardware(&p.Guest))
-	for _, key := range []string{"hookscript", "vcpus", "cpulimit"} { // the template's, and not meant for its clones
+	// The template's, and not meant for its clones.
+	for _, key := range []string{"hookscript", "vcpus", "cpulimit"} {
 		if _, there := c.Raw[key]; there {
 			remove = append(remove, key)
 		}

@@ -183,9 +183,9 @@ func (st *settler) unmade(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
-// settleLeft lets no machine wait for what was on hosts that have left. A task there has come to no end
-// that could be seen. A disc there is out of reach; one on storage that others share is found among
-// the orphans.
+// settleLeft lets no machine wait for what was on hosts that have left. A task there has come to no
+// end that could be seen. A disc there is out of reach; one on storage that others share is found
+// among the orphans.
 func (st *settler) settleLeft(m *tracked) {
 	if m.Task != nil && st.view.left(m.Task.Host) && st.catalogue.pools[m.Pool] != nil {
 		st.crew.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})

@@ -210,7 +210,8 @@ func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	}
 	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
 	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
-	if got := w.calls("POST", "/status/shutdown"); got != 2 { // a guest that boots may not hear it, and is stopped then
+	// A guest that boots may not hear it, and is stopped then.
+	if got := w.calls("POST", "/status/shutdown"); got != 2 {
 		t.Errorf("it was asked to shut down %d times\n%s", got, w.story())
 	}
 }
@@ -221,7 +222,8 @@ func TestSpareThatIsWokenBeforeItIsShutDownIsLetRun(t *testing.T) {
 	stashed := false
 	w.wrap = func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			if stashed && strings.HasSuffix(r.URL.Path, "/status/current") { // the last look before the order
+			// The last look before the order.
+			if stashed && strings.HasSuffix(r.URL.Path, "/status/current") {
 				stashed = false
 				w.wake(name)
 			}

@@ -39,7 +39,8 @@ func (s *steady) see(now time.Time) (back bool) {
 	step := now.Sub(s.last)
 	switch {
 	case len(s.leaps) == 0:
-	case step < 0 || now.Round(0).Before(s.last.Round(0)): // the second of a clock that has a monotonic reading, too
+	case step < 0 || now.Round(0).Before(s.last.Round(0)):
+		// The second of a clock that has a monotonic reading, too.
 		back = true
 		for len(s.leaps) > 0 && !s.leaps[len(s.leaps)-1].at.Before(now) {
 			s.leaps = s.leaps[:len(s.leaps)-1]

@@ -176,7 +176,8 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 	w := twoWorld(t, 1, 4)
 	first := w.established()
 	second := w.beside("second", awayCluster, nil)
-	second.cfg.Nodes = func(context.Context) ([]Node, error) { return nil, nil } // its own cluster has none
+	// Its own cluster has none.
+	second.cfg.Nodes = func(context.Context) ([]Node, error) { return nil, nil }
 	second.start(nil)
 	together(3*time.Hour, first, second)
 	_, err := second.order()

@@ -71,18 +71,22 @@ type world struct {
 	connection pveapi.Connection
 	listeners  []net.Listener
 	wrap       func(http.RoundTripper) http.RoundTripper // around the way to the cluster
-	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
-	open       map[string]bool                           // nodes that take pods
-	deaf       bool                                      // machines that boot never become nodes
-	blind      bool                                      // nodes cannot be listed
-	emptied    func(name string) bool                    // nodes that the API server does not show; nil shows all
-	named      func(machine string) string               // what nodes are called; nil is as their machines
-	honest     bool                                      // nodes are not ready when their machines do not run
-	pods       map[string][]string                       // by node, what a drain would have to move
-	claims     map[string][]string                       // by node, whose volumes lie on its disk
-	ahead      time.Duration                             // of the true time is the fleet's clock
-	chance     *rand.Rand
-	orders     int
+	// How long a machine that has booted takes to become a node.
+	joinIn timing.Range
+	open   map[string]bool // nodes that take pods
+	deaf   bool            // machines that boot never become nodes
+	blind  bool            // nodes cannot be listed
+	// Nodes that the API server does not show; nil shows all.
+	emptied func(name string) bool
+	// What nodes are called; nil is as their machines.
+	named func(machine string) string
+	// Nodes are not ready when their machines do not run.
+	honest bool
+	pods   map[string][]string // by node, what a drain would have to move
+	claims map[string][]string // by node, whose volumes lie on its disk
+	ahead  time.Duration       // of the true time is the fleet's clock
+	chance *rand.Rand
+	orders int
 }
 
 // joining is a machine that has booted and will be a node at a time.

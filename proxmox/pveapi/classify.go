@@ -63,8 +63,8 @@ var texts = []struct {
 }
 
 // classify returns the class of an answer. Its status comes first, because a text may be quoted in
-// another, and because statuses that are not Proxmox VE's own come from a proxy in between, which
-// knows nothing of machines: its 404 does not say that a machine is gone.
+// another. Statuses that are not Proxmox VE's own come from a proxy in between, which knows nothing
+// of machines: its 404 does not say that a machine is gone.
 func classify(e *Error) Class {
 	switch e.Status {
 	case http.StatusBadRequest:

@@ -390,7 +390,8 @@ func TestClusterStatusIsQuorateOnlyIfItSaysSo(t *testing.T) {
 		{`[` + node + `,{"type":"cluster","name":"lab","quorate":1,"nodes":2}]`, ClusterStatus{Name: "lab", Quorate: true, Whole: true, Nodes: nodes}, ""},
 		{`[` + node + `,{"type":"cluster","name":"lab","quorate":1,"nodes":3}]`, ClusterStatus{Name: "lab", Quorate: true, Nodes: nodes}, ""},
 		{`[` + node + `,{"type":"cluster","name":"lab"}]`, ClusterStatus{Name: "lab", Nodes: nodes}, ""},
-		{`[` + node + `]`, ClusterStatus{Nodes: nodes}, ""}, // two hosts and no cluster: no one knows
+		// Two hosts and no cluster: no one knows.
+		{`[` + node + `]`, ClusterStatus{Nodes: nodes}, ""},
 		{`[{"type":"node","name":"pve1","online":1}]`, ClusterStatus{Quorate: true, Nodes: []ClusterNode{{Name: "pve1", Online: true}}}, ""},
 		{`[]`, ClusterStatus{}, Garbled},
 		{`{}`, ClusterStatus{}, Garbled},

@@ -118,7 +118,8 @@ func (c *Client) Now() time.Time { return c.now() }
 type EndpointStatus struct {
 	Endpoint string
 	Version  Version // if there is no Err
-	Err      error   // an *Error: Certificate for one that is not trusted, with the fingerprint it shows
+	// An *Error: Certificate for one that is not trusted, with the fingerprint it shows.
+	Err error
 }
 
 // Probe asks each endpoint for its version, those that are left alone too.

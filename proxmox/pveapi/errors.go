@@ -24,7 +24,8 @@ const (
 	NoEndpoint   Class = "NoEndpoint"   // no endpoint could be connected to
 	Certificate  Class = "Certificate"  // no endpoint showed a certificate that is trusted
 	Unauthorized Class = "Unauthorized" // the token is not accepted
-	Forbidden    Class = "Forbidden"    // the token lacks a privilege: Privilege on ACLPath, where named
+	// The token lacks a privilege: Privilege on ACLPath, where named.
+	Forbidden Class = "Forbidden"
 
 	// The server understood, and refused.
 	BadParameters Class = "BadParameters" // a parameter is wrong: Errors names them
@@ -36,28 +37,31 @@ const (
 	NoPool        Class = "NoPool"        // there is no such pool
 	NoBridge      Class = "NoBridge"      // the host has no such bridge
 	NoVolume      Class = "NoVolume"      // there is no such disk, image or snippet
-	Exists        Class = "Exists"        // the VMID is taken, by a machine that may be a stranger's
-	Locked        Class = "Locked"        // the machine's configuration carries a lock
-	LockTimeout   Class = "LockTimeout"   // another client held a file's lock for too long
-	StorageLock   Class = "StorageLock"   // another client held the storage's lock for too long
-	StorageFull   Class = "StorageFull"   // the storage has no room
-	MemoryFull    Class = "MemoryFull"    // the host has no memory to start the machine with
-	NoQuorum      Class = "NoQuorum"      // the host that was asked is not part of a majority
-	Running       Class = "Running"       // not while the machine is running
-	NotRunning    Class = "NotRunning"    // not while the machine is stopped
-	Protected     Class = "Protected"     // the machine's protection is on
-	HAManaged     Class = "HAManaged"     // the machine belongs to the HA manager
-	InUse         Class = "InUse"         // a disk is the base of linked clones
-	Changed       Class = "Changed"       // the configuration is not the one whose digest was given
-	AgentSilent   Class = "AgentSilent"   // the machine's guest agent does not answer
-	NoAgent       Class = "NoAgent"       // the machine's guest agent is not switched on
-	GuestSilent   Class = "GuestSilent"   // the guest did not shut down in the time it had
-	Interrupted   Class = "Interrupted"   // the task was stopped or killed
+	// The VMID is taken, by a machine that may be a stranger's.
+	Exists      Class = "Exists"
+	Locked      Class = "Locked"      // the machine's configuration carries a lock
+	LockTimeout Class = "LockTimeout" // another client held a file's lock for too long
+	StorageLock Class = "StorageLock" // another client held the storage's lock for too long
+	StorageFull Class = "StorageFull" // the storage has no room
+	MemoryFull  Class = "MemoryFull"  // the host has no memory to start the machine with
+	NoQuorum    Class = "NoQuorum"    // the host that was asked is not part of a majority
+	Running     Class = "Running"     // not while the machine is running
+	NotRunning  Class = "NotRunning"  // not while the machine is stopped
+	Protected   Class = "Protected"   // the machine's protection is on
+	HAManaged   Class = "HAManaged"   // the machine belongs to the HA manager
+	InUse       Class = "InUse"       // a disk is the base of linked clones
+	Changed     Class = "Changed"     // the configuration is not the one whose digest was given
+	AgentSilent Class = "AgentSilent" // the machine's guest agent does not answer
+	NoAgent     Class = "NoAgent"     // the machine's guest agent is not switched on
+	GuestSilent Class = "GuestSilent" // the guest did not shut down in the time it had
+	Interrupted Class = "Interrupted" // the task was stopped or killed
 
 	// The path to the host that does it failed.
-	HostUnreachable Class = "HostUnreachable" // the host was not reached (595): nothing was done there
-	Unanswered      Class = "Unanswered"      // no answer to what was sent: a write may have been done
-	Garbled         Class = "Garbled"         // a read's answer cannot be understood
+	// The host was not reached (595): nothing was done there.
+	HostUnreachable Class = "HostUnreachable"
+	// No answer to what was sent: a write may have been done.
+	Unanswered Class = "Unanswered"
+	Garbled    Class = "Garbled" // a read's answer cannot be understood
 )
 
 // Error is a call that failed, or a task that did.

@@ -204,7 +204,8 @@ func (c *Client) FindClone(ctx context.Context, node string, template, newID int
 		if s.UPID.Type() != "qmclone" {
 			continue
 		}
-		lines, err := c.TaskLog(ctx, s.UPID, maxLogPages*taskLogPage) // it is the first lines that say it
+		// It is the first lines that say it.
+		lines, err := c.TaskLog(ctx, s.UPID, maxLogPages*taskLogPage)
 		if err != nil && !Is(err, NoTask, Forbidden) {
 			return "", false, err
 		}

@@ -204,7 +204,8 @@ func TestADeadEndpointIsLeftAloneForAGrowingWhile(t *testing.T) {
 		{time.Second, read, "pve2"},
 		{time.Second, read, "pve1 pve2"}, // 2 s
 		{3 * time.Second, read, "pve2"},
-		{time.Second, write, "pve2"},          // 4 s are over, and orders go where answers come from
+		// 4 s are over, and orders go where answers come from.
+		{time.Second, write, "pve2"},
 		{5 * time.Second, read, "pve1 pve2"},  // 4 s
 		{8 * time.Second, read, "pve1 pve2"},  // 8 s
 		{16 * time.Second, read, "pve1 pve2"}, // 16 s

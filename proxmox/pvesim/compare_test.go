@@ -183,9 +183,12 @@ func kindOf(v any) string {
 // measured are fields whose value is measured, or depends on the machine under the recorded server.
 // Only their type is compared.
 var measured = regexp.MustCompile(`(^|\.)(` + strings.Join([]string{
-	`cpu|mem|memhost|disk|diskread|diskwrite|netin|netout|uptime|pressure\w+|loadavg|idle|wait`, // load
-	`avail|available|free|used|used_fraction|rootfs\.total|swap\.total|memory\.total`,           // room
-	`pid|pstart|starttime|endtime|time|ctime|snaptime`,                                          // when, and who did it
+	// Load.
+	`cpu|mem|memhost|disk|diskread|diskwrite|netin|netout|uptime|pressure\w+|loadavg|idle|wait`,
+	// Room.
+	`avail|available|free|used|used_fraction|rootfs\.total|swap\.total|memory\.total`,
+	// When, and who did it.
+	`pid|pstart|starttime|endtime|time|ctime|snaptime`,
 	`total`, // how long a list is whose beginning no one recorded
 	`cpuinfo\.\w+|current-kernel\.\w+|kversion|boot-info\.\w+|ksm\.shared`, // the machine
 }, "|") + `)$`)

@@ -11,16 +11,17 @@ import (
 
 // Call is a call that was made, as it ended.
 type Call struct {
-	At     time.Time     `json:"at"` // it came
-	Took   time.Duration `json:"took"`
-	Host   string        `json:"host"` // that was asked
-	User   string        `json:"user"` // with the token, if it came with one; empty if no one is known
-	Method string        `json:"method"`
-	Path   string        `json:"path"` // without /api2/json and query
-	Query  string        `json:"query,omitempty"`
-	Status int           `json:"status"` // 0 if the connection broke
-	Reason string        `json:"reason"`
-	Task   string        `json:"task,omitempty"` // that it started
+	At   time.Time     `json:"at"` // it came
+	Took time.Duration `json:"took"`
+	Host string        `json:"host"` // that was asked
+	// With the token, if it came with one; empty if no one is known.
+	User   string `json:"user"`
+	Method string `json:"method"`
+	Path   string `json:"path"` // without /api2/json and query
+	Query  string `json:"query,omitempty"`
+	Status int    `json:"status"` // 0 if the connection broke
+	Reason string `json:"reason"`
+	Task   string `json:"task,omitempty"` // that it started
 }
 
 // front is how calls come in, and what is remembered of them.

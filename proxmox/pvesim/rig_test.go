@@ -170,7 +170,8 @@ func (c *Cluster) wrongs() []string {
 
 func (c *Cluster) wrongsOf(m *world.Guest, busy bool, bad func(string, ...any)) {
 	for _, volid := range append(vmconf.VolumesOf(m.Conf), discsOf(m.Conf)...) {
-		if _, v := c.Volume(m.Host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
+		// Which is made anew.
+		if _, v := c.Volume(m.Host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() {
 			bad("VM %d names volume %s, which is not there", m.ID, volid)
 		}
 	}

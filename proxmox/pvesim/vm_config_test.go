@@ -268,7 +268,8 @@ func TestMachinesMigrate(t *testing.T) {
 	r.ends(r.start("POST /nodes/pve2/qemu/101/migrate target=pve3 online=1"), "migration aborted")
 	r.does("POST /nodes/pve2/qemu/101/migrate target=pve3 online=1 with-local-disks=1")
 	r.does("POST /nodes/pve1/qemu/9000/clone newid=102")
-	r.ends(r.start("POST /nodes/pve1/qemu/102/migrate target=pve3"), "migration aborted") // a linked clone leaves what it is made of
+	// A linked clone leaves what it is made of.
+	r.ends(r.start("POST /nodes/pve1/qemu/102/migrate target=pve3"), "migration aborted")
 	r.lawful()
 	r.inject("cut pve3")
 	r.Advance(time.Minute)

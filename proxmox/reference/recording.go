@@ -15,9 +15,10 @@ type Record struct {
 	Line int `json:"-"` // from 1
 	// Group is what was being looked at, and Note what of it.
 	Group, Note string
-	Stub        bool `json:"stub_artefact"` // shows the test bed and not the server: not to be compared
-	Request     *Request
-	Response    *Response
+	// Shows the test bed and not the server: not to be compared.
+	Stub     bool `json:"stub_artefact"`
+	Request  *Request
+	Response *Response
 
 	UPID   string // of a task that has ended
 	Log    []string

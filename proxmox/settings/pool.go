@@ -50,10 +50,11 @@ type Pool struct {
 
 	Placement placement.Rules `json:"placement,omitzero"`
 
-	Labels   map[string]string `json:"labels,omitempty"`
-	Taints   []Taint           `json:"taints,omitempty"`
-	Region   string            `json:"region,omitempty"`
-	Zone     string            `json:"zone,omitempty"` // empty is the host, where only one may carry the pool
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []Taint           `json:"taints,omitempty"`
+	Region string            `json:"region,omitempty"`
+	// Empty is the host, where only one may carry the pool.
+	Zone     string            `json:"zone,omitempty"`
 	Reserved pricing.Resources `json:"reserved,omitzero"`
 	PodSlots int               `json:"podSlots,omitempty" strict:"nonzero"` // 0 is Kubernetes' 110
 	// Resources is what each node has besides CPU and memory, by name: devices, huge pages. Without

@@ -65,7 +65,8 @@ func day(rng *rand.Rand) sim.Curve {
 	for i, h := range hours {
 		plain[i] = sim.Point{At: h.at, Level: about(h.rate, .06)}
 	}
-	plain[0].Level, plain[len(plain)-1].Level = hours[0].rate, hours[len(hours)-1].rate // midnight joins the days
+	// Midnight joins the days.
+	plain[0].Level, plain[len(plain)-1].Level = hours[0].rate, hours[len(hours)-1].rate
 	bumps := []sim.Curve{crowd(rng, plain)}
 	for range 4 {
 		at := time.Duration(about(float64(13*time.Hour), .5))

@@ -56,7 +56,8 @@ func (c *Chart) SVG() []byte {
 	d := &drawing{chart: c, right: width - c.legendWidth()}
 	d.x, d.y = c.spans()
 	d.high = max(height, float64(top+16+closest*len(c.Series)))
-	d.left = left + max(0, letter*float64(d.longest()-4)) // beside the axis' caption there is room for four letters
+	// Beside the axis' caption there is room for four letters.
+	d.left = left + max(0, letter*float64(d.longest()-4))
 	legend := d.right
 	d.right = width - 24
 	names := d.named()

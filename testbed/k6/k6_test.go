@@ -54,7 +54,8 @@ func found(pattern *regexp.Regexp, texts ...string) []string {
 		names = append(names, strings.Join(m[1:], ""))
 	}
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "PWD" }) // where k6 is run
+	// Where k6 is run.
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "PWD" })
 }
 
 func source(t *testing.T, name string) string {

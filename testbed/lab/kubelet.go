@@ -21,8 +21,9 @@ import (
 // Kubelet is how a part is a kubelet to the control plane.
 type Kubelet struct {
 	REST *rest.Config // of a user of that name, who may do everything
-	TLS  *tls.Config  // to serve the kubelet's API on loopback with: it lets in no one but the API server
-	CA   string       // the file with the control plane's authority
+	// To serve the kubelet's API on loopback with: it lets in no one but the API server.
+	TLS *tls.Config
+	CA  string // the file with the control plane's authority
 }
 
 // Kubelet returns what a part needs that plays kubelet.

@@ -264,7 +264,8 @@ func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 	}
 	into.Requests, into.Failed, into.GoodFraction = s.Requests, s.Failed, testbed.Rounded(good)
 	into.Lateness(s.Requests-s.Failed-s.Good, s.Failed, s.Requests)
-	into.Unfinished = testbed.Number(math.NaN()) // k6 waits for what is on its way, and does not count what it gives up
+	// k6 waits for what is on its way, and does not count what it gives up.
+	into.Unfinished = testbed.Number(math.NaN())
 	into.P50Ms, into.P90Ms, into.P99Ms = testbed.Rounded(s.P50), testbed.Rounded(s.P90), testbed.Rounded(s.P99)
 	for _, m := range s.Minutes {
 		if m.Requests > 0 && m.Quantile > float64(target)/float64(time.Millisecond) {

@@ -84,7 +84,8 @@ func TestJournalIsScoredForTheTimeOfTheTrialAlone(t *testing.T) {
 		CostUnits: testbed.Rounded(6 + 20./120 - 2 - 10./600),
 		Orders:    1, PodMoves: 1, Decisions: 1, UpheavalPerHour: 60,
 		MaxReplicasMinutes: 0.5, Growths: 1, ReplicasAdded: 4, SpanReplicaMinutes: 4, SpanChanges: 2, RateMax: 20, SpareUnits: testbed.Number(math.NaN()), Path: []testbed.Moment{{Replicas: 2}, {Seconds: 30, Replicas: 6}, {Seconds: 120, Replicas: 6}},
-		Machines: []testbed.Count{{Machines: 2}, {Seconds: 90, Machines: 3}, {Seconds: 120, Machines: 3}}, // one of them ordered
+		// One of them ordered.
+		Machines: []testbed.Count{{Machines: 2}, {Seconds: 90, Machines: 3}, {Seconds: 120, Machines: 3}},
 	}
 	if diff := cmp.Diff(want, trial); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

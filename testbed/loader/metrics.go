@@ -42,7 +42,8 @@ func newMeters(calls []string) *meters {
 	m.active = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "http_server_active_requests", Help: "Requests that are not answered yet, those that wait among them.",
 	}, func() float64 { return float64(m.underWay.Load()) })
-	m.requests.WithLabelValues("200") // a rate over a series that appears with its first request misses that
+	// A rate over a series that appears with its first request misses that.
+	m.requests.WithLabelValues("200")
 	for _, call := range calls {
 		m.calls.WithLabelValues(call, "200")
 	}

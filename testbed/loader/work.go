@@ -83,7 +83,8 @@ func threadTime(w Work) time.Duration {
 func threadClock() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(fmt.Sprintf("this system does not report a thread's CPU time: %v", err)) // each that we build for does
+		// Each that we build for does.
+		panic(fmt.Sprintf("this system does not report a thread's CPU time: %v", err))
 	}
 	return time.Duration(t.Nano())
 }

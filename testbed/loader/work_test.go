@@ -81,8 +81,10 @@ func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{
 			perDigit: rapid.Float64Range(0, 100).Draw(t, "per digit"), perSquare: rapid.Float64Range(2, 60).Draw(t, "per square"),
-			perMB: rapid.Float64Range(0, 5e5).Draw(t, "per MB"), disturbed: 0.1, // one in ten, which takes four times as long
-			draw: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "luck"), 0)).Float64, // what is drawn one by one is small too often
+			// One in ten, which takes four times as long.
+			perMB: rapid.Float64Range(0, 5e5).Draw(t, "per MB"), disturbed: 0.1,
+			// What is drawn one by one is small too often.
+			draw: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "luck"), 0)).Float64,
 		}
 		demand := time.Duration(rapid.Int64Range(int64(leastDemand), int64(mostDemand)).Draw(t, "demand"))
 		memory := pricing.Bytes(rapid.Int64Range(0, 3e6).Draw(t, "memory"))

@@ -35,7 +35,8 @@ func readTargets(file string) ([]target, error) {
 // mutant is one condition changed.
 type mutant struct {
 	change
-	name   string // file, function, place there and change: stable while the function stays as it is
+	// File, function, place there and change: stable while the function stays as it is.
+	name   string
 	file   string
 	args   []string // of go test
 	number int      // among those that are compiled together, from 1

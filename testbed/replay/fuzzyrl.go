@@ -21,8 +21,8 @@ import (
 // the pods by those that serve it.
 //
 // Three things are not as they were published. The reward was by how much the utility grew, from
-// which among the noise of counts so little was learnt that it took twice the pods it should and,
-// on one recorded day of ten, hundreds; here it is the utility. All three counted alike; by that a
+// which among the noise of counts little was learnt: it took twice the pods it should and, on one
+// recorded day of ten, hundreds. Here it is the utility. All three counted alike; by that a
 // pod costs what it serves at the highest load, and under a load that is far too much nothing is
 // gained by another, so what is not served counts twice here. And what a try weighs falls as a
 // choice is tried more often.

@@ -87,7 +87,8 @@ const (
 
 var (
 	imageName = regexp.MustCompile(`^[a-z0-9]+([./:_@-][A-Za-z0-9]+|--+[A-Za-z0-9]+|__[A-Za-z0-9]+)*$`)
-	kpPrefix  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,24}[a-z0-9])?$`) // with a UUID behind it a name of 63
+	// With a UUID behind it a name of 63.
+	kpPrefix = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,24}[a-z0-9])?$`)
 )
 
 // validate reports to must every setting that breaks a rule.

@@ -35,7 +35,8 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 		AnyCluster: true, // it makes the cluster itself, and removes what Plimsoll made for it
 		Now:        b.cfg.Now, Rand: rand.New(rand.NewPCG(b.cfg.Rand.Uint64(), b.cfg.Rand.Uint64())), Parallel: 1,
 		ClonesPerStorage: site.ClonesPerStorage, HA: site.HA,
-		OrphanGrace: nodescaler.Duration(time.Nanosecond), // no other client makes discs of this owner
+		// No other client makes discs of this owner.
+		OrphanGrace: nodescaler.Duration(time.Nanosecond),
 		Report:      func(e pve.Event) { b.premises.say("      %s", eventLine(e)) },
 	})
 	return b.fleet, err

@@ -250,8 +250,8 @@ func (p *pod) remove() {
 }
 
 // schedule binds every waiting pod that a node has room for: the important and the old ones
-// first, onto the node that is left with most to spare (kube-scheduler's LeastAllocated; of its
-// other scores none is modelled, and of equal nodes the first by name is taken).
+// first, onto the node that is left with most to spare (kube-scheduler's LeastAllocated). Of its
+// other scores none is modelled, and of equal nodes the first by name is taken.
 func (w *World) schedule() {
 	w.dirty = false
 	var pending []*pod

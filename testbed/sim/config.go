@@ -147,7 +147,8 @@ func unique[T any](f *findings, key string, all []T, name func(*T) string) []str
 // Validate says everything that is wrong with the configuration.
 func (c *Config) Validate() error {
 	var f findings
-	f.must(!c.Start.IsZero(), "start", "given", c.Start) // zero is how a machine says that it does not exist yet
+	// Zero is how a machine says that it does not exist yet.
+	f.must(!c.Start.IsZero(), "start", "given", c.Start)
 	f.must(c.Tick > 0, "tick", "greater than 0", c.Tick)
 	f.must(c.MetricsEvery > 0, "metricsEvery", "greater than 0", c.MetricsEvery)
 	f.must(c.Late >= 0, "late", "0 or more", c.Late)

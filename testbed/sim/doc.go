@@ -1,9 +1,9 @@
-// Package sim is a cluster on virtual machines with virtual time: hosts with room, machines
-// that are cloned, boot and join, a scheduler that binds pods, pods that serve requests under
-// processor sharing with a CPU quota, and users who send them one by one.
+// Package sim is a cluster on virtual machines with virtual time. Hosts have room, machines are
+// cloned, boot and join, and a scheduler binds pods. Pods serve requests under processor sharing
+// with a CPU quota, and users send them one by one.
 //
 // World satisfies the ports of the loop, so that the code that decides here is the code that
 // decides in production. Time is an event heap, and every source of chance has a stream of its
-// own, derived from one seed: the same seed gives the same run, byte for byte, and a new draw
+// own, derived from one seed. The same seed gives the same run, byte for byte, and a new draw
 // in one place moves nothing in another.
 package sim

@@ -11,14 +11,15 @@ import (
 type stats struct {
 	svc      *service
 	inFlight int
-	past     []int // requests in flight at the latest seconds, a ring; nil where readings are of now
-	recent   recent
-	hist     *histogram // nil when latencies are read exactly
-	starts   counter
-	score    Score
-	minute   []float32 // latencies of the minute that is running
-	lost     int       // requests of that minute that failed
-	late     int       // and that were answered after the goal
+	// Requests in flight at the latest seconds, a ring; nil where readings are of now.
+	past   []int
+	recent recent
+	hist   *histogram // nil when latencies are read exactly
+	starts counter
+	score  Score
+	minute []float32 // latencies of the minute that is running
+	lost   int       // requests of that minute that failed
+	late   int       // and that were answered after the goal
 }
 
 // Score is what became of a service in a run.

@@ -30,7 +30,8 @@ func apportion(parts []float64) []int {
 		sum, left = sum+p, left-int(p)
 	}
 	left += int(math.Round(sum))
-	remainder := func(i int) float64 { return math.Round(1e6 * (parts[i] - float64(out[i]))) } // less than that is noise
+	// Less than that is noise.
+	remainder := func(i int) float64 { return math.Round(1e6 * (parts[i] - float64(out[i]))) }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainder(b), remainder(a)) })
 	for _, i := range order[:left] {
 		out[i]++
@@ -80,9 +81,8 @@ func (c *closed) level(_ time.Duration, l float64) {
 }
 
 // spread is when the i-th of n new users comes. A paced user keeps its place in the second for
-// good, so it has one by its number, and those of numbers in a row are far apart: users that come
-// one by one at the full second, as a climbing level has them, would else make one burst a second
-// together.
+// good, so it has one by its number, and those of numbers in a row are far apart. Users that come
+// one by one at the full second, as a climbing level has them, would else make one burst a second.
 func (c *closed) spread(user int32, i, n int) time.Duration {
 	if !c.pace {
 		return time.Duration(int64(c.load.Spread) * int64(i) / int64(n))

@@ -440,7 +440,8 @@ func BenchmarkRequests(b *testing.B) {
 // Every request that is sent is answered, fails, or waits at the end, and counts in one figure.
 func TestRequestsThatWaitAtTheEndAreCounted(t *testing.T) {
 	cfg := small(0)
-	cfg.Workloads[0].Load = Load{Kind: Open, Even: true, Level: Flat(100)} // of ten that a pod can answer
+	// Of ten that a pod can answer.
+	cfg.Workloads[0].Load = Load{Kind: Open, Even: true, Level: Flat(100)}
 	s := live(t, cfg, time.Minute).Scores()[0]
 	if sent := s.Requests + s.Unfinished; sent < 5999 || sent > 6000 || s.Unfinished < 5000 {
 		t.Errorf("of 6000 requests %d were answered or failed, and %d wait", s.Requests, s.Unfinished)

@@ -11,8 +11,8 @@
 // Three rules on absent keys are written as tags, for once decoded, an absent key and a zero look
 // the same:
 //
-//	strict:"required"      the key must be there, unless the whole has a method Optional(path string)
-//	                       bool that says it need not be
+//	strict:"required"      the key must be there, unless the whole has a method
+//	                       Optional(path string) bool that says it need not be
 //	strict:"nonzero"       the key must not be there with a zero, which would mean its default
 //	strict:"oneof=memory"  of the keys with the same name after oneof=, exactly one must be there
 package strict

@@ -67,9 +67,9 @@ func thousand(b *testing.B) (*world, *clock) {
 	return w, c
 }
 
-// BenchmarkHangingCluster calls at 500 calls a second a provider of 1,000 nodes in 10 groups while
-// its fleet works, while the cluster hangs, and when it has hung for so long that what was seen
-// last is too old to act by; it prints how long the answers took.
+// BenchmarkHangingCluster calls at 500 calls a second a provider of 1,000 nodes in 10 groups. Its
+// fleet works at first, then the cluster hangs, at last for so long that what was seen is too old
+// to act by. It prints how long the answers took.
 func BenchmarkHangingCluster(b *testing.B) {
 	w, c := thousand(b)
 	ctx, cancel := context.WithCancel(context.Background())

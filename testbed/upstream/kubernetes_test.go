@@ -25,13 +25,15 @@ type kubernetes struct {
 	clock  func() time.Time
 	mu     sync.Mutex
 	chance *rand.Rand
-	deaf   func(name string) bool   // machines that boot and do not become nodes
-	held   map[string]*kubeNode     // machines that have booted and wait for their release; nil holds none
-	free   map[string]bool          // and those that were released before
-	down   error                    // why nothing can be asked of it
-	idOf   func(name string) string // what a cloud controller gives to nodes for an id; nil leaves them theirs
-	nodes  []kubeNode
-	ever   map[string]int // how often a node of a name joined
+	deaf   func(name string) bool // machines that boot and do not become nodes
+	// Machines that have booted and wait for their release; nil holds none.
+	held map[string]*kubeNode
+	free map[string]bool // and those that were released before
+	down error           // why nothing can be asked of it
+	// What a cloud controller gives to nodes for an id; nil leaves them theirs.
+	idOf  func(name string) string
+	nodes []kubeNode
+	ever  map[string]int // how often a node of a name joined
 }
 
 type kubeNode struct {

@@ -180,7 +180,8 @@ func (s *stage) pod(name string, did []string, r *recorded) {
 		}
 		if workload == "sm" {
 			p.Requests.CPU = 450
-			if len(s.nodes) < 3 { // as in the part without a static node, where a node is used 15 % by one
+			// As in the part without a static node, where a node is used 15 % by one.
+			if len(s.nodes) < 3 {
 				p.Requests.CPU = 300
 			}
 		}

@@ -430,7 +430,8 @@ func templatesHaveBytes(t *testing.T) {
 	}
 	every("before anything is seen")
 	w.run(time.Second)
-	if _, err := w.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil { // groups come with it only
+	// Groups come with it only.
+	if _, err := w.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(w.groups()); got != 3 {

@@ -291,7 +291,8 @@ func TestAccountResizesContainersAlone(t *testing.T) {
 // Of Deployments the account makes those of placeholders, and they run what does nothing.
 func TestAccountMakesPlaceholdersAlone(t *testing.T) {
 	r := render(t, installations["places"])
-	text, err := os.ReadFile("../../../nodescaler/kube/testdata/placeholders.yaml") // as Plimsoll makes them
+	// As Plimsoll makes them.
+	text, err := os.ReadFile("../../../nodescaler/kube/testdata/placeholders.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +323,8 @@ func TestAccountMakesPlaceholdersAlone(t *testing.T) {
 	}{
 		{nil, made, `{}`, ""},
 		{made, made, `{"spec":{"replicas":0}}`, ""},
-		{older, older, `{"spec":{"replicas":0}}`, ""}, // of an image that the configuration named before
+		// Of an image that the configuration named before.
+		{older, older, `{"spec":{"replicas":0}}`, ""},
 		{older, made, `{}`, ""},
 		{made, made, container(`"resources":{"requests":{"cpu":"2"}}`), ""},
 		{nil, older, `{}`, runs},
@@ -361,7 +363,8 @@ func TestAccountMakesPlaceholdersAlone(t *testing.T) {
 			before = c.before
 		}
 		got := strings.Join(denials(t, r, "deployments", account, before, after), "; ")
-		if c.want == "expression" && strings.HasPrefix(got, "expression '") { // what a rule asks about is not there
+		// What a rule asks about is not there.
+		if c.want == "expression" && strings.HasPrefix(got, "expression '") {
 			got = c.want
 		}
 		if got != c.want {

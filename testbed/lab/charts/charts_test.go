@@ -153,7 +153,8 @@ func TestManifestsAreTakenByKubernetes(t *testing.T) {
 		is   kube.Mode
 	}{{"recommend", kube.Recommend}, {"active", kube.Active}, {"recommend", kube.Recommend}} {
 		text := w.shown(mode.name)
-		w.apply(strings.SplitN(text, "\n---\n", 2)[0]) // the namespace, without which nothing can be tried
+		// The namespace, without which nothing can be tried.
+		w.apply(strings.SplitN(text, "\n---\n", 2)[0])
 		w.apply(text, metav1.DryRunAll)
 		w.apply(text)
 		w.apply(text)

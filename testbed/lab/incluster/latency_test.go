@@ -24,8 +24,9 @@ func TestPendingPodsHaveTheirCloneAskedForAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
 	w.poolUpTo("workers", 2*rounds*each, "  mode: Active")
-	w.begins("podscaler,nodescaler", "mode: Active\n") // with the interval and the policy that it has by default
-	w.deployment("first", 1, "1100m")                  // the first step only looks
+	// With the interval and the policy that it has by default.
+	w.begins("podscaler,nodescaler", "mode: Active\n")
+	w.deployment("first", 1, "1100m") // the first step only looks
 	w.until("machines are made", func() bool { return w.running() == 1 })
 	clock := w.clock()
 	before := len(w.clones(clock))
@@ -33,7 +34,8 @@ func TestPendingPodsHaveTheirCloneAskedForAtOnce(t *testing.T) {
 	for i := range rounds {
 		w.deployment(fmt.Sprintf("round-%d", i), each, "1100m") // a machine for each
 		w.until(fmt.Sprintf("round %d has its clones", i), func() bool { return len(w.clones(clock))-before == (i+1)*each })
-		time.Sleep(2*time.Second + time.Duration(rand.IntN(3000))*time.Millisecond) // until those are made, and at any time of the interval
+		// Until those are made, and at any time of the interval.
+		time.Sleep(2*time.Second + time.Duration(rand.IntN(3000))*time.Millisecond)
 	}
 	clones := w.clones(clock)[before:]
 	w.until("all pods run", func() bool { return w.running() == 1+rounds*each })

@@ -68,17 +68,20 @@ func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 		need := replicas / 2
 		w.deployment("web", replicas, "700m")
 		w.until("it has begun", func() bool { return len(w.vms()) > 1 && len(w.vms()) <= 3 || replicas == 2 })
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond) // somewhere in the middle of it
+		// Somewhere in the middle of it.
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 		if err := w.lab.Kill(lab.ControlPlanePart); err != nil {
 			t.Fatal(err)
 		}
 		w.Logf("%6.1fs  the API server is killed with %d machines", time.Since(w.began).Seconds(), len(w.vms()))
-		time.Sleep(time.Duration(rand.IntN(12000)) * time.Millisecond) // shorter than a lease lasts, or longer
+		// Shorter than a lease lasts, or longer.
+		time.Sleep(time.Duration(rand.IntN(12000)) * time.Millisecond)
 		if err := w.lab.Start(t.Context(), lab.ControlPlanePart); err != nil {
 			t.Fatal(err)
 		}
 		w.until("the API server is started", func() bool { return w.answers() })
-		w.again(lab.KWOKPart) // it plays kubelets, and may stop hearing of pods when the API server goes under it
+		// It plays kubelets, and may stop hearing of pods when the API server goes under it.
+		w.again(lab.KWOKPart)
 		w.until("there are the pods and the machines that are wanted", func() bool {
 			most = max(most, len(w.vms()))
 			return w.running() == replicas && len(w.vms()) == need && len(w.nodes()) == need

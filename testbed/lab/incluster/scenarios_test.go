@@ -159,7 +159,8 @@ func (c *child) steps(w *world) []loop.Step {
 	for d := json.NewDecoder(f); ; {
 		var s loop.Step
 		switch err := d.Decode(&s); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // at the end, or at a line that is being written
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			// At the end, or at a line that is being written.
 			return all
 		case err != nil:
 			w.Fatal(err)

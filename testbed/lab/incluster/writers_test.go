@@ -75,7 +75,8 @@ func TestLeadersThatAreKilledAreFollowed(t *testing.T) {
 	for round, replicas := range []int{6, 2, 6, 0} {
 		need := (replicas + 1) / 2 // machines
 		w.deployment("web", replicas, "700m")
-		time.Sleep(time.Duration(rand.IntN(6000)) * time.Millisecond) // somewhere in the middle of it
+		// Somewhere in the middle of it.
+		time.Sleep(time.Duration(rand.IntN(6000)) * time.Millisecond)
 		kill()
 		w.until("there are the pods and the machines that are wanted", func() bool {
 			most = max(most, len(w.vms()))

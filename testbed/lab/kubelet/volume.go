@@ -231,7 +231,8 @@ func pick(files map[string]file, data map[string][]byte, items []corev1.KeyToPat
 func (p *pod) configMap(name string) (map[string][]byte, error) {
 	c, err := p.k.objects.Core().V1().ConfigMaps().Lister().ConfigMaps(p.namespace).Get(name)
 	if err != nil {
-		return nil, fmt.Errorf("the ConfigMap %s: %w", name, fs.ErrNotExist) // what is asked is a cache, which has no other fault
+		// What is asked is a cache, which has no other fault.
+		return nil, fmt.Errorf("the ConfigMap %s: %w", name, fs.ErrNotExist)
 	}
 	all := maps.Clone(c.BinaryData)
 	if all == nil {

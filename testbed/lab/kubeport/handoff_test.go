@@ -50,7 +50,8 @@ func TestPlaceholdersGiveWayToPods(t *testing.T) {
 	w.autoscaler("web", "apps/v1", "Deployment", "web", "Active")
 	c := w.handsOff(kube.ByPlaceholders)
 	w.bound("web", 1)
-	see := func(what string, pods, placed int) { // the port's copies may be behind what the server says
+	// The port's copies may be behind what the server says.
+	see := func(what string, pods, placed int) {
 		t.Helper()
 		w.sees(c, what, func(s *loop.ClusterState) bool {
 			waits := slices.ContainsFunc(s.Pods, func(p nodescaler.Pod) bool { return p.Unschedulable })

@@ -600,7 +600,8 @@ func testChanged(w *world, c *kube.Cluster) {
 	}
 	w.autoscaler("edited", "apps/v1", "Deployment", "nobody", "Recommend")
 	o := w.ours(c, "edited").DeepCopy()
-	for rang(5 * time.Second) { // until all is quiet, also on a machine that is busy with other things
+	// Until all is quiet, also on a machine that is busy with other things.
+	for rang(5 * time.Second) {
 	}
 	nine := int32(9)
 	o.Status.CurrentReplicas = &nine

@@ -34,7 +34,8 @@ type kubelets struct {
 	// apply creates what a manifest of a server says. Without it, no server joins.
 	apply func(ctx context.Context, manifest []byte) error
 
-	agents map[string]*agent // by UUID: what is on the disks of machines, whose discs are taken away
+	// By UUID: what is on the disks of machines, whose discs are taken away.
+	agents map[string]*agent
 
 	mu    sync.Mutex
 	queue []event

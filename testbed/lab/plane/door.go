@@ -17,13 +17,13 @@ import (
 //
 //	/apps/NAMESPACE/WORKLOAD/...     a request to an application; so is any with a Host of
 //	                                 WORKLOAD.NAMESPACE.svc, with .cluster.local or without. The
-//	                                 answer says in X-Pod which pod it is from, and in Server-Timing
-//	                                 how many milliseconds it took there by the law
+//	                                 answer says in X-Pod which pod it is from, and in
+//	                                 Server-Timing how many milliseconds it took by the law
 //	/                                the applications, as JSON
 //	/metrics                         all proxies and containers, for Prometheus
-//	/pods/NAMESPACE/POD/metrics      one pod's proxy and containers; so is /stats/prometheus with a
-//	                                 pod's address as its Host, so that who reads pods by their
-//	                                 addresses can, with the plane as its HTTP proxy
+//	/pods/NAMESPACE/POD/metrics      one pod's proxy and containers; so is /stats/prometheus with
+//	                                 a pod's address as its Host, for readers that have the plane
+//	                                 as their HTTP proxy
 //	/healthz
 func (p *Plane) Handler() http.Handler {
 	mux := http.NewServeMux()

@@ -28,9 +28,10 @@ type report struct {
 	cpu                      map[string]float64 // cores, by part
 	after                    map[string]process // by part
 	heap                     []float64          // in use after each step, in bytes
-	measured                 float64            // of the workloads, those whose response time was known at the end
-	load                     string
-	asked, failed, deleted   atomic.Int64
+	// Of the workloads, those whose response time was known at the end.
+	measured               float64
+	load                   string
+	asked, failed, deleted atomic.Int64
 }
 
 // measure watches Plimsoll for a while, and makes pods meanwhile that fit nowhere.

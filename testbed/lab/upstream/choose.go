@@ -45,7 +45,8 @@ func (s *scan) choose(ctx context.Context) (*option, error) {
 	if len(options) == 0 {
 		return nil, nil
 	}
-	if slices.ContainsFunc(options, func(o option) bool { return len(o.pods) > 0 }) { // else it is for a group's minimum
+	// Else it is for a group's minimum.
+	if slices.ContainsFunc(options, func(o option) bool { return len(o.pods) > 0 }) {
 		if err := s.consider(ctx, options); err != nil {
 			return nil, err
 		}

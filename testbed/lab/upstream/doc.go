@@ -11,7 +11,8 @@
 // Where it is another thing than cluster-autoscaler, besides what the policy says of itself:
 //
 //   - It asks once in a scan where cluster-autoscaler asks the same again and again.
-//   - Nodes that were emptied are deleted by the next scan and not beside it, and one call deletes one node.
+//   - Nodes that were emptied are deleted by the next scan and not beside it, and one call deletes
+//     one node.
 //   - Pods are evicted in the scan that taints their node, not five seconds later.
 //   - Nodes that are only looked at for deletion get no taint of their own.
 //   - Options that a provider gives to a group are refused: the policy has one set of settings.

@@ -85,7 +85,8 @@ func (s *scan) machines(g *group, p *nodescaler.Pool) []nodescaler.Machine {
 		add(i.GetId(), nodescaler.Booting, nodescaler.Machine{Created: since, Since: since})
 		left--
 	}
-	since := s.now.Add(-time.Duration(s.cfg.Unneeded.MaxNodeProvisionTime)) // it is not the policy's to give it up
+	// It is not the policy's to give it up.
+	since := s.now.Add(-time.Duration(s.cfg.Unneeded.MaxNodeProvisionTime))
 	if known := s.short[g.id]; known.After(since) {
 		since = known
 	}

@@ -51,7 +51,8 @@ func (s *scan) tidy(ctx context.Context) (shrunk bool, err error) {
 		}
 		short[g.id] = since
 		late := s.now.Sub(since) > time.Duration(s.cfg.Unneeded.MaxNodeProvisionTime)
-		if !late || s.open[g.id] || len(g.nodes) == 0 { // of a group without nodes it never finds out
+		// Of a group without nodes it never finds out.
+		if !late || s.open[g.id] || len(g.nodes) == 0 {
 			continue
 		}
 		s.cfg.Log("%s: the target is %d too high for %s and is taken back", g.id, over, s.now.Sub(since))

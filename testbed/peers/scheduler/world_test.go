@@ -63,7 +63,8 @@ func (c chance) node(name string) *corev1.Node {
 			n.Status.Allocatable[more.name] = amount(pick(c, more.amounts...))
 		}
 	}
-	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable { // its controller adds the taint at once
+	// Its controller adds the taint at once.
+	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for range c.IntN(3) {

@@ -1,6 +1,6 @@
-// Package inlab lets a test build a test bed for RKE2 of which the machines are an emulated Proxmox
-// VE's, and the cluster is a lab's: they join a real control plane, which takes what the control
-// plane's machine was given for RKE2, the workers' pods are played by KWOK, and those of the
+// Package inlab lets a test build a test bed for RKE2 whose machines are an emulated Proxmox VE's,
+// and whose cluster is a lab's. They join a real control plane, which takes what the control
+// plane's machine was given for RKE2. The workers' pods are played by KWOK, and those of the
 // control plane and of the load machine are processes.
 package inlab
 

@@ -129,7 +129,8 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 	how.programs["plimsoll"] = kubelet.Plimsoll(program)
 	how.programs["k6"] = kubelet.Program{Path: k6, Env: []string{"HTTP_PROXY=" + proxy.URL}}
 	r.Rig = inlab.New(t, inlab.Config{
-		Speed:    1, // the age of machines is by the emulator's clock, and what they cost by Plimsoll's
+		// The age of machines is by the emulator's clock, and what they cost by Plimsoll's.
+		Speed:    1,
 		Programs: how.programs,
 		Parts:    []lab.Part{&lab.Prometheus{}, &plane.Part{Seed: 1, Every: 5 * time.Second}},
 		Site: func(s *rke2.Site) {
@@ -187,9 +188,9 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
-// A test bed is built, an experiment run on it by the real program, which is killed while the users
-// are there and run again, and the test bed taken down: Plimsoll and k6 are pods there and real,
-// the application's pods are played by the traffic plane. What is so on any machine is asserted,
+// A test bed is built, an experiment is run on it by the real program, and the test bed is taken
+// down. The program is killed while the users are there, and run again. Plimsoll and k6 are pods
+// there and real, the application's pods are played by the traffic plane. What is so on any machine is asserted,
 // and no speed.
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time

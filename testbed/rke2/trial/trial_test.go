@@ -38,7 +38,7 @@ func made(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.
 }
 
 // What is counted is known beforehand: at the step 18 s after k6's start, the workload is to grow
-// from one pod to three, which the next step sees, and there is a second machine, at 10 units an
+// from one pod to three, which the next step sees. There is a second machine then, at 10 units an
 // hour each.
 func TestARunIsScoredFromWhatPodsPrint(t *testing.T) {
 	r, _ := made(t, plain, experiment)
