@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // docs/security.md names the tests that hold its lines, and a line that nothing holds says so.
@@ -41,6 +43,41 @@ func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	}
 	if named == 0 {
 		t.Error("the page names no test: what is looked for is not what is written")
+	}
+}
+
+// The program sends nothing to its makers: each server that its code names is one that the page
+// says is called, and by which verb.
+func TestServersThatTheCodeNamesAreOnThePage(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page := string(must.Get(os.ReadFile(filepath.Join(root, "docs", "security.md")))(t))
+	server := regexp.MustCompile("[\"`/ ]https?://([a-z0-9.-]+\\.(?:com|dev|io|net|org))[\"'`/ )]")
+	found := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		rel := filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator)))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (rel == "testbed" || rel == "out" || rel == ".git" || rel == "deploy/tools" || rel == "proxmox/pvesim"):
+			return filepath.SkipDir // not the program
+		case filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		for line := range strings.Lines(string(must.Get(os.ReadFile(name))(t))) {
+			if strings.HasPrefix(strings.TrimSpace(line), "//") {
+				continue
+			}
+			for _, m := range server.FindAllStringSubmatch(line, -1) {
+				found++
+				if !strings.Contains(page, "`"+m[1]+"`") {
+					t.Errorf("%s names the server %s, and docs/security.md does not", rel, m[1])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d servers are named, %v", found, err)
 	}
 }
 

@@ -26,7 +26,7 @@ var (
 // The page on the papers names files, tests and experiments that are there.
 func TestThePapersPageNamesWhatIsThere(t *testing.T) {
 	page := string(must.Get(os.ReadFile("../../docs/seeds.md"))(t))
-	tests := declared(t)
+	tests := testsBelow(t, "../..")
 	files, held, played := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, m := range codeSpan.FindAllStringSubmatch(page, -1) {
 		span := m[1]
