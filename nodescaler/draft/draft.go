@@ -67,6 +67,7 @@ func (d *Draft) Note(code, format string, args ...any) {
 	d.Plan.Reasons = append(d.Plan.Reasons, Because(code, format, args...))
 }
 
+// Act adds an action to the plan.
 func (d *Draft) Act(a nodescaler.Action) { d.Plan.Actions = append(d.Plan.Actions, a) }
 
 // order returns the next order id of this plan. Two plans of one millisecond would make the

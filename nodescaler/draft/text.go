@@ -24,6 +24,7 @@ type finding struct {
 	more  int
 }
 
+// Add notes what was found of one thing.
 func (f Findings) Add(code, format string, args ...any) {
 	const named = 5
 	if f[code] == nil {

@@ -56,6 +56,7 @@ func makeFolder(path string) error {
 	return File(path).syncFolder()
 }
 
+// Close lets another process have the folder.
 func (s *Folder) Close() error { return s.lock.Close() }
 
 // file is a file in the folder, for a log.

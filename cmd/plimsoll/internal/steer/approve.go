@@ -28,6 +28,7 @@ import (
 
 var proposalResource = v1alpha1.GroupVersion.WithResource("scalingproposals")
 
+// NewApprove returns the verb approve.
 func NewApprove(env *cli.Env) *cobra.Command {
 	cmd := answerVerb(env, v1alpha1.Approved)
 	cmd.Use, cmd.Short = "approve [NAME]", "List what waits for approval, or approve one"
@@ -40,6 +41,7 @@ An answer is final. kubectl can write it, too: spec.approval of the ScalingPropo
 	return cmd
 }
 
+// NewReject returns the verb reject.
 func NewReject(env *cli.Env) *cobra.Command {
 	cmd := answerVerb(env, v1alpha1.Rejected)
 	cmd.Use, cmd.Short = "reject NAME", "Reject a change that waits for approval"

@@ -30,6 +30,7 @@ var (
 	poolResource       = v1alpha1.GroupVersion.WithResource("vmpools")
 )
 
+// NewPause returns the verb pause.
 func NewPause(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
@@ -65,6 +66,7 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 	return cmd
 }
 
+// NewResume returns the verb resume.
 func NewResume(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{

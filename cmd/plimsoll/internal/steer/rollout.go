@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
+// NewRollout returns the verb rollout.
 func NewRollout(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
