@@ -72,9 +72,9 @@ func (s *siteFile) Validate() error {
 		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster(), s.checkMeasuring())...)
 	}
 	for _, err := range cli.Parts(s.Site.Validate()) {
-		connect.Unread := slices.ContainsFunc(faults, func(f error) bool { return cli.KeyOf(f) == cli.KeyOf(err) })
+		unread := slices.ContainsFunc(faults, func(f error) bool { return cli.KeyOf(f) == cli.KeyOf(err) })
 		noPools := s.parts != nil && cli.KeyOf(err) == "pools" && len(s.Pools) == 0
-		if !connect.Unread && !noPools && !s.later(err) {
+		if !unread && !noPools && !s.later(err) {
 			faults = append(faults, err)
 		}
 	}

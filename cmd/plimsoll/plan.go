@@ -233,7 +233,7 @@ func (l *planLoad) columns(there bool) (cpu, memory string) {
 		}
 		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + cli.InPercent(used, all)
 	}
-	return part(cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(gib, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
+	return part(cli.Cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(cli.GiB, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
 }
 
 // answerPlan puts an outlook into words.

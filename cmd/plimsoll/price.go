@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/format"
 	"io"
 	"strings"
 	"time"

@@ -263,7 +263,7 @@ func (s *running) hosts() []string {
 
 // selfMade is the folder with the certificates that we made, now or on an earlier start.
 func (s *running) selfMade(state *statedir.Folder) (string, error) {
-	folder, err := filepath.Abs(filepath.Join(state.path, "provider"))
+	folder, err := filepath.Abs(string(state.File("provider")))
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
 		t.Fatalf("once the first has ended: %v", err)
 	}
 	defer again.Close() //nolint:errcheck // the test ends
-	if err := again.put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
+	if err := again.Put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]fs.FileMode{"": 0o700, "lock": 0o600, "provider": 0o700, "provider/server.key": 0o600} {

@@ -231,8 +231,8 @@ func (a *costAnswer) row(l *costLine) []string {
 	if l.UnpricedPods > 0 {
 		pods += fmt.Sprintf(" (+%d unpriced)", l.UnpricedPods)
 	}
-	row = append(row, pods, amount(l, cores, func(r pricing.Resources) int64 { return int64(r.CPU) }),
-		amount(l, gib, func(r pricing.Resources) int64 { return int64(r.Memory) }))
+	row = append(row, pods, amount(l, cli.Cores, func(r pricing.Resources) int64 { return int64(r.CPU) }),
+		amount(l, cli.GiB, func(r pricing.Resources) int64 { return int64(r.Memory) }))
 	if !l.Known {
 		return append(row, "not known", "-", "-", "-", "-")
 	}
@@ -273,12 +273,6 @@ func amount(l *costLine, print func(n int64) string, of func(pricing.Resources) 
 		return print(of(l.Requests))
 	}
 	return print(of(l.Requests)) + "/" + print(of(*l.Allocatable)) + cli.InPercent(of(l.Requests), of(*l.Allocatable))
-}
-
-func cores(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) }
-
-func gib(n int64) string {
-	return strconv.FormatFloat(float64(n)/float64(pricing.GiB), 'f', 1, 64) + "GiB"
 }
 
 // csv is the answer as rows of fixed columns, the same for everything that costs are listed by.
