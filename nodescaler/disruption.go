@@ -29,7 +29,7 @@ type Disruption struct {
 	// Rollout is how machines are replaced that drifted; nil leaves that to the budgets.
 	Rollout *Rollout `json:"rollout,omitempty"`
 	// Budgets limit how many machines go at once. Of those that apply the lowest counts; without
-	// any it is DefaultNodeBudget.
+	// any it is defaultNodeBudget.
 	Budgets []NodeBudget `json:"budgets,omitempty"`
 }
 
@@ -95,8 +95,8 @@ type NodeBudget struct {
 	TimeZone pricing.Zone `json:"timeZone,omitzero"`
 }
 
-// DefaultNodeBudget applies to pools with a Disruption and no budgets.
-var DefaultNodeBudget = NodeBudget{Nodes: NodeCount{N: 10, Percent: true}}
+// defaultNodeBudget applies to pools with a Disruption and no budgets.
+var defaultNodeBudget = NodeBudget{Nodes: NodeCount{N: 10, Percent: true}}
 
 // NodeCount is a number of machines, or a part of a pool's in percent.
 type NodeCount struct {
@@ -147,7 +147,7 @@ func (d *Disruption) Limit(cause Cause, now time.Time, total int) (limit int, by
 	}
 	budgets := d.Budgets
 	if len(budgets) == 0 {
-		budgets = []NodeBudget{DefaultNodeBudget}
+		budgets = []NodeBudget{defaultNodeBudget}
 	}
 	for i := range budgets {
 		b := &budgets[i]

@@ -2,6 +2,7 @@ package nodescaler
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,3 +133,42 @@ type Action struct {
 	Rate    pricing.Rate `json:"rate,omitempty"`
 	Reasons []Reason     `json:"reasons"`
 }
+
+// OrderID names the i-th order of the step at now. Two steps that are a millisecond apart
+// never share one, and it is short and plain enough to end a machine's name: mtim7pc0-0.
+// A name that was used once is refused by RKE2 and k3s for ever after, so ids are made from
+// the time and never from a count that starts again.
+func OrderID(now time.Time, i int) string {
+	// Unsigned, so that a world whose clock starts before 1970 has no sign in its names.
+	return strconv.FormatUint(uint64(now.UnixMilli()), 36) + "-" + strconv.FormatInt(int64(i), 36)
+}
+
+// MachineName is the name of the machine, and of the node, that an order makes.
+func MachineName(pool, order string) string { return pool + "-" + order }
+
+// Headroom is room that is kept free for a number of like pods that do not exist. It buys machines
+// and holds them; a pod that exists takes the room at once.
+type Headroom struct {
+	// Name is the namespace and the name of what asks for it.
+	Name string `json:"name"`
+	// Like is one of the pods. It has no name of its own.
+	Like  Pod `json:"like"`
+	Count int `json:"count"`
+}
+
+// HeadroomState is how much of a headroom there is.
+type HeadroomState struct {
+	Name string `json:"name"`
+	// For so many pods there is to be room. For Ready there is, on nodes, and for Coming there will
+	// be, on machines that are ordered or in flight.
+	Wanted int `json:"wanted"`
+	Ready  int `json:"ready,omitempty"`
+	Coming int `json:"coming,omitempty"`
+	// Rate is the headroom's part of what our machines cost, by requests.
+	Rate pricing.Rate `json:"rate,omitempty"`
+	// Why says why there is less room than wanted; nil if there is not.
+	Why *Reason `json:"why,omitempty"`
+}
+
+// Missing is for how many pods there is no room and none to come.
+func (h *HeadroomState) Missing() int { return max(h.Wanted-h.Ready-h.Coming, 0) }

@@ -267,3 +267,22 @@ func Hold(held map[string]*Held, namespace string, p *Pod, count int, why *Reaso
 
 // HeldAs is the key by which Hold notes what is held of a pod's kind.
 func HeldAs(p *Pod) string { return cmp.Or(p.Workload, p.Namespace()+"/") }
+
+// Room returns for how many pods of each headroom room may be kept within the quotas of their
+// namespaces, and why not for all.
+func (t *Tenants) Room(all []Headroom) (counts []int, why []*Reason) {
+	counts, why = make([]int, len(all)), make([]*Reason, len(all))
+	more := map[string]Take{}
+	for i := range all {
+		counts[i] = max(all[i].Count, 0)
+		if t == nil {
+			continue
+		}
+		held := map[string]*Held{}
+		counts[i] = t.admit(more, held, &all[i].Like, counts[i])
+		if h := held[HeldAs(&all[i].Like)]; h != nil {
+			why[i] = &h.Why
+		}
+	}
+	return counts, why
+}

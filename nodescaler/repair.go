@@ -12,7 +12,7 @@ type Repair struct {
 	Conditions []Ailment `json:"conditions,omitempty"`
 	// MaxUnhealthy is how many of the pool's nodes may be broken or not ready. With more of them
 	// none is replaced, for what broke so many would break their replacements. Zero is
-	// DefaultMaxUnhealthy.
+	// defaultMaxUnhealthy.
 	MaxUnhealthy NodeCount `json:"maxUnhealthy,omitzero"`
 	// Reboot has a machine stopped and started once before it is replaced; nil replaces it at once.
 	Reboot *RebootRule `json:"reboot,omitempty"`
@@ -43,8 +43,8 @@ func (r *Repair) Awaits(m *Machine, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// DefaultMaxUnhealthy is a fifth of a pool's nodes.
-var DefaultMaxUnhealthy = NodeCount{N: 20, Percent: true}
+// defaultMaxUnhealthy is a fifth of a pool's nodes.
+var defaultMaxUnhealthy = NodeCount{N: 20, Percent: true}
 
 // Ailment is a condition of a node that has it replaced once it has lasted for some time.
 type Ailment struct {
@@ -93,7 +93,7 @@ func (p *Pool) Halted(nodes []Node, now time.Time) *Reason {
 	}
 	most := r.MaxUnhealthy
 	if most == (NodeCount{}) {
-		most = DefaultMaxUnhealthy
+		most = defaultMaxUnhealthy
 	}
 	if len(r.Conditions) == 0 || bad <= most.Of(all) {
 		return nil

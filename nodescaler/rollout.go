@@ -23,10 +23,10 @@ type Rollout struct {
 	Paused bool `json:"paused,omitempty"`
 	// Canary are the machines that are replaced first, and watched; not set, there are none.
 	Canary Canary `json:"canary,omitzero"`
-	// MaxFailures is how many new machines fail before it stops; 0 is DefaultRolloutFailures.
+	// MaxFailures is how many new machines fail before it stops; 0 is defaultRolloutFailures.
 	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
 	// MissedFor is for how long workloads with pods on new machines may miss their objectives
-	// before it stops; 0 is DefaultMissedFor.
+	// before it stops; 0 is defaultMissedFor.
 	MissedFor Duration `json:"missedFor,omitempty" strict:"nonzero"`
 	// OnFailure is what follows when it stops; empty is RolloutRollback.
 	OnFailure RolloutFailure `json:"onFailure,omitempty"`
@@ -50,10 +50,10 @@ const (
 )
 
 const (
-	// DefaultRolloutFailures is with how many new machines that failed it stops.
-	DefaultRolloutFailures = 2
-	// DefaultMissedFor is for how long objectives may be missed.
-	DefaultMissedFor = 10 * time.Minute
+	// defaultRolloutFailures is with how many new machines that failed it stops.
+	defaultRolloutFailures = 2
+	// defaultMissedFor is for how long objectives may be missed.
+	defaultMissedFor = 10 * time.Minute
 	// canaryPatience is for how long a canary may be over and its pods not ready.
 	canaryPatience = 15 * time.Minute
 	// rolloutNamed is how many failed machines are kept by name.
@@ -288,7 +288,7 @@ func (s *Rolled) fault(x *Index, by *Rollout, f *poolFleet, missed []Missed) *Re
 	if by == nil {
 		return nil
 	}
-	most := cmp.Or(by.MaxFailures, DefaultRolloutFailures)
+	most := cmp.Or(by.MaxFailures, defaultRolloutFailures)
 	if len(s.Failed) >= most {
 		return reason(RolloutFailed, "%d machines of revision %s failed, and it stops at %d: %s", len(s.Failed), s.Revision, most, strings.Join(s.Failed, ", "))
 	}
@@ -301,7 +301,7 @@ func (s *Rolled) fault(x *Index, by *Rollout, f *poolFleet, missed []Missed) *Re
 // misses is which workload with pods on new machines has missed its objective for too long, or nil.
 // One that missed it before does not count.
 func (s *Rolled) misses(x *Index, by *Rollout, f *poolFleet, missed []Missed) *Reason {
-	patience := cmp.Or(time.Duration(by.MissedFor), DefaultMissedFor)
+	patience := cmp.Or(time.Duration(by.MissedFor), defaultMissedFor)
 	for _, m := range missed {
 		if m.Since.Before(s.Began) || x.Now.Sub(m.Since) < patience {
 			continue

@@ -34,7 +34,7 @@ type siteFile struct {
 	// examining takes it for any parts that may run, for the verb that looks whether they could.
 	examining bool
 	// reach is how a verb that only looks reaches the cluster; nil is as run does.
-	reach *kubeAccess
+	reach *connect.Kube
 	// offline leaves the files that it names alone, for verbs that make no call.
 	offline bool
 }
@@ -141,4 +141,12 @@ func (s *siteFile) beside(name string) string {
 		return name
 	}
 	return filepath.Join(s.folder, name)
+}
+
+// kubeBeside is the access with the configuration file's kubeconfig, where no flag names one.
+func (s *siteFile) kubeBeside(k connect.Kube) *connect.Kube {
+	if k.File == "" && s.Kubeconfig != "" {
+		k.File = s.beside(s.Kubeconfig)
+	}
+	return &k
 }

@@ -1,22 +1,27 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
+	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/dashboard"
-	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"github.com/plimsoll/plimsoll/testbed/demo"
+	"github.com/plimsoll/plimsoll/testbed/whatif"
 )
 
 func newDashboardCommand(env *cli.Env) *cobra.Command {
@@ -43,7 +48,7 @@ as FILE.1, first. plimsoll run serves the same page of its own records if its co
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" && recorded == "" && !simulate {
-				file = env.Getenv(journalVariable)
+				file = env.Getenv(journals.Variable)
 			}
 			if given := map[bool]int{true: 1}; given[file != ""]+given[recorded != ""]+given[simulate] != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or --recording, or --demo, and one of them only"))
@@ -72,7 +77,7 @@ as FILE.1, first. plimsoll run serves the same page of its own records if its co
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journals.Variable+")")
 	cmd.Flags().StringVar(&recorded, "recording", "", "a recording, as plimsoll run writes it: a `folder` or one of its files")
 	cmd.Flags().BoolVar(&simulate, "demo", false, "show the day that plimsoll demo simulates")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the simulated day's seed")
@@ -131,25 +136,7 @@ func followInto(ctx context.Context, h *dashboard.History, name string) error {
 			return err
 		}
 	}
-	return followFile(ctx, name, io.SeekStart, h.Append)
-}
-
-// followFile calls f with the records of a journal from its start or its end on, and with those
-// that are appended, also when it is put aside, until the context is done.
-func followFile(ctx context.Context, name string, whence int, f func(*loop.Step) error) error {
-	for ; ctx.Err() == nil; whence = io.SeekStart {
-		file, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("--journal: %w", err)
-		}
-		if _, err = file.Seek(0, whence); err == nil {
-			err = loop.Read(&growing{ctx: ctx, file: file}, f)
-		}
-		if err = errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return ctx.Err()
+	return journals.Follow(ctx, name, io.SeekStart, h.Append)
 }
 
 func readInto(h *dashboard.History, name string) (err error) {
@@ -164,36 +151,64 @@ func readInto(h *dashboard.History, name string) (err error) {
 	return nil
 }
 
-// growing is a file that is appended to. It ends when another file has its name, as after the
-// journal was put aside, or when the context is done.
-type growing struct {
-	ctx  context.Context
-	file *os.File
+// showRecording shows the steps of a recording, decided again, and opens the door to What if.
+func showRecording(env *cli.Env, h *dashboard.History, path string) error {
+	var replay recording.Replay
+	door := &whatIfDoor{}
+	err := journals.ReadRecording(path, func(m *recording.Moment) error {
+		if door.wrong == nil { // a load that cannot be played is no reason not to show its steps
+			door.wrong = door.recorded.Add(m)
+		}
+		s, _, err := replay.Decide(m)
+		if err != nil {
+			return err
+		}
+		s.ID = m.Step.ID
+		return s.Record(h)
+	})
+	if h.Doors.WhatIf = door; door.wrong != nil {
+		h.Doors.WhatIf = nil
+		fmt.Fprintln(env.Stderr, "note: the page has no view What if:", door.wrong)
+	}
+	return err
 }
 
-// Read waits at the end of the file for more.
-func (g *growing) Read(data []byte) (int, error) {
-	for {
-		n, err := g.file.Read(data)
-		if n > 0 || !errors.Is(err, io.EOF) {
-			return n, err
-		}
-		if g.replaced() {
-			return g.file.Read(data) // what was written until then
-		}
-		select {
-		case <-g.ctx.Done():
-			return 0, io.EOF
-		case <-time.After(time.Second):
-		}
-	}
+// whatIfDoor answers the page's questions, one at a time.
+type whatIfDoor struct {
+	recorded whatif.Recorded
+	wrong    error // why the load cannot be played
+	playing  sync.Mutex
 }
 
-func (g *growing) replaced() bool {
-	now, err := os.Stat(g.file.Name())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false // it is being put aside
+// Choices are what can be asked.
+func (d *whatIfDoor) Choices() any { return d.recorded.Choices() }
+
+// whatIfAsked is a question as the page asks it.
+type whatIfAsked struct {
+	whatif.Change
+	// ThinkMs is how long users think after each answer; 0 has requests arrive as recorded.
+	ThinkMs float64 `json:"thinkMs,omitempty"`
+}
+
+// Ask plays the load.
+func (d *whatIfDoor) Ask(ctx context.Context, question []byte) (any, error) {
+	var asked whatIfAsked
+	in := json.NewDecoder(bytes.NewReader(question))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&asked); err != nil {
+		return nil, dashboard.Refuse(http.StatusBadRequest, fmt.Errorf("question: %w", err))
 	}
-	mine, mineErr := g.file.Stat()
-	return err == nil && mineErr == nil && !os.SameFile(now, mine)
+	if asked.ThinkMs < 0 || asked.ThinkMs > 3.6e6 {
+		return nil, dashboard.Refuse(http.StatusBadRequest, fmt.Errorf("thinkMs: must be from 0 to an hour, was %g", asked.ThinkMs))
+	}
+	if !d.playing.TryLock() {
+		return nil, dashboard.Refuse(http.StatusServiceUnavailable, errors.New("another question is being played: ask again when it is done"))
+	}
+	defer d.playing.Unlock()
+	d.recorded.AllThink(asked.Workload, time.Duration(asked.ThinkMs*float64(time.Millisecond)))
+	answer, err := d.recorded.Ask(ctx, &asked.Change)
+	if err != nil {
+		return nil, dashboard.Refuse(http.StatusBadRequest, err)
+	}
+	return answer, nil
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/steer"
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/testbed/must"
@@ -100,7 +101,7 @@ func TestActionsAreTheUsersOwn(t *testing.T) {
 	defer server.Close()
 	now := time.Date(2026, 6, 1, 6, 0, 0, 0, time.UTC)
 	h := dashboard.New(dashboard.Small)
-	h.Doors.Actions = newActionsDoor(&rest.Config{Host: server.URL, BearerToken: "t-plimsoll"}, func() time.Time { return now })
+	h.Doors.Actions = steer.NewDoor(&rest.Config{Host: server.URL, BearerToken: "t-plimsoll"}, func() time.Time { return now })
 	if err := h.Append(&loop.Step{ID: "d-000001", Time: now}); err != nil {
 		t.Fatal(err)
 	}

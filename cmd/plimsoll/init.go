@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -29,7 +30,7 @@ elsewhere, and with --yes, the first option is taken. A flag answers its questio
 
 // initQuestion is what the init verb is asked.
 type initQuestion struct {
-	kube                           kubeAccess
+	kube                           connect.Kube
 	pve                            connect.Flags
 	out                            string
 	owner, currency, perKWh, watts string
@@ -64,7 +65,7 @@ func newInitCommand(env *cli.Env) *cobra.Command {
 	}
 	ask.pve.Add(cmd, "a `file` with an API token that may read, user@realm!name=value")
 	f := cmd.Flags()
-	addKubeconfig(cmd, &ask.kube)
+	ask.kube.Add(cmd)
 	f.StringVar(&ask.owner, "owner", "", "the `name` of this installation (default: that of the Proxmox VE cluster)")
 	for _, a := range initAnswers {
 		ask.answers[a.name] = f.String(a.name, "", a.usage)
@@ -190,7 +191,7 @@ func checkProposed(env *cli.Env, files []starter.File) error {
 	if _, err := readSiteWithPools(&inside, starter.ConfigFile, starter.PoolsFile, true); err != nil {
 		return err
 	}
-	book, err := readPrices(&inside, "prices", starter.PricesFile)
+	book, err := resources.ReadPrices(&inside, "prices", starter.PricesFile)
 	if err != nil {
 		return err
 	}

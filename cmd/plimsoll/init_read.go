@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -126,10 +127,10 @@ func readTemplate(ctx context.Context, client *pveapi.Client, r *pveapi.Resource
 
 // readNodes reads the nodes of the Kubernetes cluster.
 func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *starter.Seen) error {
-	if *ask.answers["join"] != "" && ask.kube == (kubeAccess{}) {
+	if *ask.answers["join"] != "" && ask.kube == (connect.Kube{}) {
 		return nil // it is said what the cluster runs
 	}
-	reach, _, err := ask.kube.config(env)
+	reach, _, err := ask.kube.Config(env)
 	if err != nil {
 		return cli.WithHint("give --kubeconfig, or --join rke2, k3s, talos or custom", err)
 	}
@@ -137,11 +138,11 @@ func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *star
 	if err != nil {
 		return cli.WithCode(cli.ExitConfig, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, connect.Patience)
 	defer cancel()
 	list, err := client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return unread(err)
+		return connect.Unread(err)
 	}
 	for i := range list.Items {
 		n := &list.Items[i]
@@ -170,7 +171,7 @@ func readKubeadm(ctx context.Context, client *typedv1.CoreV1Client, seen *starte
 		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 			return nil
 		case err != nil:
-			return unread(err)
+			return connect.Unread(err)
 		}
 		seen.Kubeadm = true
 		seen.APIServer, seen.CAHashes = clusterInfo(found.Data["kubeconfig"])

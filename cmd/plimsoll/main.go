@@ -9,8 +9,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/convert"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/demoverb"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/limits"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/manifests"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/replay"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/steer"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/testbedverb"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/topics"
 )
 
 func main() {
@@ -21,30 +30,32 @@ func main() {
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *cli.Env) int {
 	env.Version = readBuild(debug.ReadBuildInfo()).Version
-	return cli.Run(ctx, env, append(helpTopics(),
-		newApproveCommand,
+	return cli.Run(ctx, env, append(topics.Commands(),
+		steer.NewApprove,
 		newCompletionCommand,
-		newConvertCommand,
-		newCostCommand,
+		convert.New,
+		costs.New,
 		newDashboardCommand,
 		demoverb.New,
 		newDoctorCommand,
-		newExplainCommand,
+		explain.New,
 		newInitCommand,
-		newLimitsCommand,
+		limits.New,
 		newManCommand,
-		newManifestsCommand,
+		func(env *cli.Env) *cobra.Command {
+			return manifests.New(env, newManifestsInstallCommand(env), newManifestsKindsCommand(env))
+		},
 		newPVECommand,
-		newPauseCommand,
+		steer.NewPause,
 		newPlanCommand,
 		newPriceCommand,
-		newRejectCommand,
-		newReplayCommand,
-		newResumeCommand,
-		newRolloutCommand,
+		steer.NewReject,
+		replay.New,
+		steer.NewResume,
+		steer.NewRollout,
 		newRunCommand,
 		func(env *cli.Env) *cobra.Command { return testbedverb.NewSimulate(env, sitePrometheus) },
-		newTemplateCommand,
+		template.New,
 		testbedverb.New,
 		newTopCommand,
 		newVersionCommand,

@@ -66,7 +66,7 @@ settings, use the chart.`,
 	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", string(runRecommend), "the mode: Recommend (read and report) or Active")
 	cli.AddFlag(cmd, &v.nodes, cli.OneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
 		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
-	cli.AddFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
+	cli.AddFlag(cmd, &v.image, cli.ParseImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
 	cli.AddFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
 		"the namespaces in which pods may be patched to say which go first in a scale-down: all, none, or names with commas")
 	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that limit what the account may change of pods, nodes and Deployments")
@@ -114,7 +114,7 @@ func readMarks(text string) ([]string, error) {
 	}
 	namespaces := strings.Split(text, ",")
 	for _, n := range namespaces {
-		if _, err := readNamespace(n); err != nil {
+		if _, err := cli.ParseNamespace(n); err != nil {
 			return nil, fmt.Errorf("must be %s, %s, or namespaces with commas between, was %q", marksAll, marksNone, text)
 		}
 	}

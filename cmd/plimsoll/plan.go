@@ -18,9 +18,11 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/planner"
@@ -46,7 +48,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.answer(cmd.Context(), env) },
 	}
-	addKubeconfig(cmd, &ask.kube)
+	ask.kube.Add(cmd)
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
 	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools, node policy and, without --kubeconfig, kubeconfig")
 	addPools(cmd, &ask.pools)
@@ -56,7 +58,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 
 // planQuestion is what the plan verb is asked.
 type planQuestion struct {
-	kube           kubeAccess
+	kube           connect.Kube
 	prices, config string
 	pools          string // a file of VMPools
 	format         cli.Output
@@ -67,7 +69,7 @@ func (ask *planQuestion) answer(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	reach, cluster, err := ask.kube.config(env)
+	reach, cluster, err := ask.kube.Config(env)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 	seen := &planned{Seen: &operator.Seen{}}
 	var err error
 	if ask.prices != "" {
-		if seen.Prices, err = readPrices(env, "--prices", ask.prices); err != nil {
+		if seen.Prices, err = resources.ReadPrices(env, "--prices", ask.prices); err != nil {
 			return nil, nil, err
 		}
 		seen.from = ask.prices
@@ -123,7 +125,7 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 	for i := range site.Pools {
 		seen.Pools = append(seen.Pools, site.Pools[i].Words())
 	}
-	ask.kube = *ask.kube.beside(site)
+	ask.kube = *site.kubeBeside(ask.kube)
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
@@ -146,7 +148,7 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 	}
 	how.Usage, cfg.Containers = used, used.Containers
 	if seen.Picture, err = kube.Look(ctx, how); err != nil {
-		return unread(err)
+		return connect.Unread(err)
 	}
 	client, host, err := secretReader(reach)
 	if err != nil {
@@ -231,11 +233,8 @@ func (l *planLoad) columns(there bool) (cpu, memory string) {
 		}
 		return strings.TrimSuffix(of(used), "GiB") + "/" + of(all) + cli.InPercent(used, all)
 	}
-	return part(cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(gib, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
+	return part(cli.Cores, int64(l.Requested.CPU), int64(l.Allocatable.CPU)), part(cli.GiB, int64(l.Requested.Memory), int64(l.Allocatable.Memory))
 }
-
-// unitPrices are what there is where a cluster has no PriceBook and no file names prices.
-const unitPrices = "no PriceBook: a unit per vCPU-hour and per GB-hour"
 
 // answerPlan puts an outlook into words.
 func answerPlan(out *operator.Outlook, seen *planned, now time.Time) *planAnswer {
@@ -244,7 +243,7 @@ func answerPlan(out *operator.Outlook, seen *planned, now time.Time) *planAnswer
 		Workload: []planWorkload{}, Buy: []planMachine{}, Return: []planMachine{}, Stay: []planMachine{},
 	}
 	if seen.from == "" && len(seen.PriceBooks) == 0 {
-		a.Prices = unitPrices
+		a.Prices = costs.UnitPrices
 	}
 	for _, w := range out.Workloads {
 		a.Workload = append(a.Workload, foreseenWorkload(w))

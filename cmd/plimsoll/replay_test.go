@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
@@ -28,9 +29,9 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	minutes, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	folder, err := openRecording(ts.MkAbs(args[0]), 1<<20)
+	folder, err := journals.OpenRecording(ts.MkAbs(args[0]), 1<<20)
 	ts.Check(err)
-	recorder := recording.Recorder{Open: folder.open}
+	recorder := recording.Recorder{Open: folder.Open}
 	nodes := nodepolicy.Spec{Policy: "unneeded"}
 	policy, err := nodepolicy.New(nodes)
 	ts.Check(err)
@@ -73,7 +74,7 @@ func recordDay(ts *testscript.TestScript, neg bool, args []string) {
 
 // recordShop writes a recording of a simulated shop.
 func recordShop(path string, length time.Duration) error {
-	folder, err := openRecording(path, 1<<24)
+	folder, err := journals.OpenRecording(path, 1<<24)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func recordShop(path string, length time.Duration) error {
 			Policy: podpolicy.Spec{Policy: "joint"},
 		}}},
 	}
-	recorder := recording.Recorder{Open: folder.open}
+	recorder := recording.Recorder{Open: folder.Open}
 	recorder.Forget(recording.Nothing, c.Nodes)
 	_, err = c.Run(context.Background(), recorder.Append)
 	return errors.Join(err, recorder.Close())

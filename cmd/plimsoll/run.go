@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/statedir"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -89,13 +90,13 @@ func collectOften() {
 
 // runProvider serves cluster-autoscaler for the pools in the file, until the context is done.
 func (s *running) runProvider(ctx context.Context, file string) error {
-	state, err := openState(s.beside(s.State))
+	state, err := statedir.Open(s.beside(s.State))
 	if err != nil {
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	defer state.Close() //nolint:errcheck // the lock ends with the process, even after an error
 	registry := newRegistry()
-	intents, err := state.intents()
+	intents, err := state.Intents()
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ type ports struct {
 }
 
 // open opens the ports that the file names.
-func (s *running) open(state *stateFolder, registry *prometheus.Registry) (*ports, error) {
+func (s *running) open(state *statedir.Folder, registry *prometheus.Registry) (*ports, error) {
 	how, err := s.listening(state, registry)
 	if err != nil {
 		return nil, err

@@ -123,8 +123,8 @@ func (h *handOffSettings) check() (faults []error) {
 	placing := h.By == kube.ByPlaceholders
 	must(placing || h.PriorityClass == "", "priorityClass", "omitted but for Placeholders", h.PriorityClass)
 	must(placing || h.Image == "", "image", "omitted but for Placeholders", h.Image)
-	must(h.PriorityClass == "" || dnsName.MatchString(h.PriorityClass) && len(h.PriorityClass) <= 253, "priorityClass", "a name of lower-case letters, digits, '-' and '.'", h.PriorityClass)
-	must(h.Image == "" || image.MatchString(h.Image), "image", "an image such as "+placeholderImage, h.Image)
+	must(h.PriorityClass == "" || cli.IsName(h.PriorityClass), "priorityClass", "a name of lower-case letters, digits, '-' and '.'", h.PriorityClass)
+	must(h.Image == "" || cli.IsImage(h.Image), "image", "an image such as "+placeholderImage, h.Image)
 	return faults
 }
 
@@ -213,10 +213,8 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	spec.Pending, spec.Unneeded, spec.Joint = &pending, &unneeded, &joint
 	_, err := nodepolicy.New(spec)
 	var faults []error
-	for _, err := range append(cli.Parts(err), whole(err)) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("nodes.%w", err))
-		}
+	for _, err := range cli.Each(err) {
+		faults = append(faults, fmt.Errorf("nodes.%w", err))
 	}
 	return spec, errors.Join(faults...)
 }
@@ -246,14 +244,6 @@ func (n *nodeSettings) others() string {
 		return "pending"
 	}
 	return ""
-}
-
-// whole is an error that is not several.
-func whole(err error) error {
-	if cli.Parts(err) != nil {
-		return nil
-	}
-	return err
 }
 
 // stateInCluster, as the state, is a ConfigMap in our own namespace.
@@ -331,7 +321,7 @@ func (s *siteFile) checkNames() (faults []error) {
 		key, is string
 		read    func(string) (string, error)
 	}{
-		{"namespace", s.Namespace, readNamespace}, {"lease", s.Lease, readLease}, {"priceBook", s.PriceBook, readName},
+		{"namespace", s.Namespace, cli.ParseNamespace}, {"lease", s.Lease, readLease}, {"priceBook", s.PriceBook, cli.ParseName},
 	} {
 		if _, err := name.read(name.is); name.is != "" && err != nil {
 			faults = append(faults, pricing.NewFault(name.key, err.Error()))
@@ -345,7 +335,7 @@ func readLease(text string) (string, error) {
 	if most := 253 - len(intentMap("")); len(text) > most {
 		return "", fmt.Errorf("must be a name of at most %d letters, was one of %d", most, len(text))
 	}
-	return readName(text)
+	return cli.ParseName(text)
 }
 
 // inCluster reports whether what is decided is decided by objects in the cluster: always, but for

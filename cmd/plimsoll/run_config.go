@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -19,9 +20,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/statedir"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -113,7 +117,7 @@ func (s *siteFile) check(pools []string) []error {
 	faults = append(faults, p.TLS.check(!s.examining && slices.Contains(s.parts, partProvider))...)
 	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "omitted beside tls or plaintext: they go into a certificate that we make", p.Names)
 	for i, n := range p.Names {
-		must(isHost(n), fmt.Sprintf("provider.names[%d]", i), "a DNS name in lower case or an address", fmt.Sprintf("%q", n))
+		must(cli.IsHost(n), fmt.Sprintf("provider.names[%d]", i), "a DNS name in lower case or an address", fmt.Sprintf("%q", n))
 	}
 	known := []plaintext{plainNever, plainLocal, plainAnywhere}
 	must(slices.Contains(known, p.Plaintext), "provider.plaintext", "local or anywhere, or omitted", fmt.Sprintf("%q", p.Plaintext))
@@ -196,7 +200,7 @@ func (s *running) groups() []provider.Pool {
 // rest is how the cluster is reached.
 func (s *running) rest() (*rest.Config, error) {
 	if s.reach != nil {
-		cfg, _, err := s.reach.beside(s.siteFile).config(s.env)
+		cfg, _, err := s.kubeBeside(*s.reach).Config(s.env)
 		return cfg, err
 	}
 	var cfg *rest.Config
@@ -204,7 +208,7 @@ func (s *running) rest() (*rest.Config, error) {
 	if s.Kubeconfig != "" {
 		cfg, err = clientcmd.BuildConfigFromFlags("", s.beside(s.Kubeconfig))
 	} else if cfg, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
-		err = errNoCluster
+		err = connect.ErrNoCluster
 	}
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
@@ -217,7 +221,7 @@ func (s *running) rest() (*rest.Config, error) {
 const certificateLife = 10 * 365 * 24 * time.Hour
 
 // listening is how cluster-autoscaler is let in.
-func (s *running) listening(state *stateFolder, registry prometheus.Registerer) (provider.Listening, error) {
+func (s *running) listening(state *statedir.Folder, registry prometheus.Registerer) (provider.Listening, error) {
 	how := provider.Listening{Metrics: registry, PlainAnywhere: s.Provider.Plaintext == plainAnywhere}
 	if s.Provider.Plaintext != plainNever {
 		if how.PlainAnywhere {
@@ -258,8 +262,8 @@ func (s *running) hosts() []string {
 }
 
 // selfMade is the folder with the certificates that we made, now or on an earlier start.
-func (s *running) selfMade(state *stateFolder) (string, error) {
-	folder, err := filepath.Abs(filepath.Join(state.path, "provider"))
+func (s *running) selfMade(state *statedir.Folder) (string, error) {
+	folder, err := filepath.Abs(string(state.File("provider")))
 	if err != nil {
 		return "", err
 	}
@@ -297,7 +301,7 @@ func notIn(text []byte, hosts []string) []string {
 }
 
 // makeCertificates makes a set and says how cluster-autoscaler gets its part.
-func (s *running) makeCertificates(state *stateFolder, folder string) error {
+func (s *running) makeCertificates(state *statedir.Folder, folder string) error {
 	set, err := provider.SelfMade(s.hosts(), s.env.Now(), certificateLife)
 	if err != nil {
 		return err
@@ -308,7 +312,7 @@ func (s *running) makeCertificates(state *stateFolder, folder string) error {
 	}{ // the server's own comes last: while it is not there, none of them is
 		{"ca.crt", set.CA}, {"client.crt", set.Client}, {"client.key", set.ClientKey}, {"server.key", set.ServerKey}, {"server.crt", set.Server},
 	} {
-		if err := state.put(filepath.Join("provider", f.name), f.text); err != nil {
+		if err := state.Put(filepath.Join("provider", f.name), f.text); err != nil {
 			return err
 		}
 	}
@@ -319,4 +323,39 @@ func (s *running) makeCertificates(state *stateFolder, folder string) error {
 	}
 	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, pveapi.Shell(hand...))
 	return nil
+}
+
+// profilesAgain is how often the files that join profiles name are read again.
+const profilesAgain = 30 * time.Second
+
+// rereadProfiles gives the fleet the pools of the file with what their join profiles name now,
+// until the context is done: a join token may be rotated while the program runs.
+func (s *running) rereadProfiles(ctx context.Context, configure func([]settings.Pool, *pricing.Book) error) {
+	every, said := time.NewTicker(profilesAgain), ""
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			said = s.rereadOnce(said, configure)
+		}
+	}
+}
+
+// rereadOnce reads them once. What cannot be read or used leaves the pools as they are, and is said
+// unless it was the last time.
+func (s *running) rereadOnce(said string, configure func([]settings.Pool, *pricing.Book) error) string {
+	site := settings.Site{Pools: slices.Clone(s.Pools)}
+	err := site.Read(s.readBeside)
+	if err == nil {
+		err = configure(site.Pools, s.Prices)
+	}
+	if err == nil {
+		return ""
+	}
+	if err.Error() != said {
+		fmt.Fprintf(s.env.Stderr, "join profiles are used as they were read before: %v\n", err)
+	}
+	return err.Error()
 }

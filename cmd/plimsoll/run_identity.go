@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/statedir"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -27,15 +29,12 @@ const namingNamespace = "kube-system"
 // identityRest is the time between two questions for the cluster's UID.
 const identityRest = 5 * time.Second
 
-// errNoCluster is why a cluster cannot be reached that nothing leads to.
-var errNoCluster = errors.New("must be given outside of a cluster, was not")
-
 // reachCluster connects a fleet with the cluster that its machines are nodes of, and returns what
 // names that. Without a kubeconfig the fleet sees no nodes, and the name is that of the file or of
 // the state.
-func (s *running) reachCluster(ctx context.Context, file string, state *stateFolder, cfg *pve.FleetConfig) (string, error) {
+func (s *running) reachCluster(ctx context.Context, file string, state *statedir.Folder, cfg *pve.FleetConfig) (string, error) {
 	to, err := s.rest()
-	if s.Kubeconfig == "" && errors.Is(err, errNoCluster) {
+	if s.Kubeconfig == "" && errors.Is(err, connect.ErrNoCluster) {
 		fmt.Fprintln(s.env.Stderr, "note: without a kubeconfig it is not seen which machines have joined: none fails for not having done so, and first-boot discs stay until their machines go")
 		return s.keptClusterID(file, state)
 	}
@@ -99,11 +98,11 @@ const clusterFile = "cluster-id"
 
 // keptClusterID is the name in the file, or the one that was made at the first start and is kept
 // with the orders.
-func (s *running) keptClusterID(file string, state *stateFolder) (string, error) {
+func (s *running) keptClusterID(file string, state *statedir.Folder) (string, error) {
 	if s.ClusterID != "" {
 		return s.ClusterID, nil
 	}
-	kept := state.file(clusterFile)
+	kept := state.File(clusterFile)
 	data, err := kept.Read()
 	if err != nil {
 		return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))

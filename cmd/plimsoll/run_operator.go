@@ -20,8 +20,12 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/sight"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/statedir"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/steer"
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/grpc/scaler"
@@ -47,7 +51,7 @@ type clusterRun struct {
 	usage    *signals.Usage
 	links    *operator.Links
 	registry *prometheus.Registry
-	state    *stateFolder       // nil without a folder
+	state    *statedir.Folder   // nil without a folder
 	sender   *notify.Sender     // nil without receivers
 	history  *dashboard.History // nil if no page is served
 	identity string
@@ -136,9 +140,9 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	if r.sender != nil {
 		parts.Go(func() { r.sender.Run(serving) })
 	}
-	parts.Go(func() { warnUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
+	parts.Go(func() { sight.WarnUnseen(serving, r.logger(), r.rest.Host, r.cluster) })
 	if client, err := discovery.NewDiscoveryClientForConfig(r.rest); err == nil {
-		parts.Go(func() { warnOldKinds(serving, r.logger(), client) })
+		parts.Go(func() { sight.WarnOldKinds(serving, r.logger(), client) })
 	}
 	err = o.Run(ctx)
 	stop()
@@ -214,7 +218,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	}
 	if r.Dashboard != "" {
 		r.history = dashboard.New(dashboard.Small)
-		r.history.Doors.Actions = newActionsDoor(r.rest, r.env.Now)
+		r.history.Doors.Actions = steer.NewDoor(r.rest, r.env.Now)
 		if cfg.Journal == nil {
 			cfg.Journal = r.history
 		} else {
@@ -376,7 +380,7 @@ func (r *clusterRun) openState() error {
 		return nil
 	}
 	var err error
-	if r.state, err = openState(r.beside(r.State)); err != nil {
+	if r.state, err = statedir.Open(r.beside(r.State)); err != nil {
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	r.closers = append(r.closers, r.state.Close)
@@ -456,7 +460,7 @@ func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (intents.S
 		}
 		return intentmap.Look(ctx, where)
 	}
-	kept, err := r.state.intents()
+	kept, err := r.state.Intents()
 	if err != nil {
 		return nil, err
 	}
@@ -489,7 +493,7 @@ func (r *clusterRun) journal() (loop.Journal, error) {
 	if r.Journal.File == standardOutput {
 		return loop.NewNDJSON(r.env.Stdout), nil
 	}
-	j, err := openRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
+	j, err := journals.OpenRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("journal.file: %w", err))
 	}
@@ -502,11 +506,11 @@ func (r *clusterRun) record(cfg *operator.Config) error {
 	if r.Recording == nil {
 		return nil
 	}
-	folder, err := openRecording(filepath.Clean(r.beside(r.Recording.Folder)), int64(r.Recording.Limit))
+	folder, err := journals.OpenRecording(filepath.Clean(r.beside(r.Recording.Folder)), int64(r.Recording.Limit))
 	if err != nil {
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("recording.folder: %w", err))
 	}
-	recorder := &recording.Recorder{Open: folder.open}
+	recorder := &recording.Recorder{Open: folder.Open}
 	cfg.Recording = recorder
 	r.closers = append(r.closers, recorder.Close)
 	return nil

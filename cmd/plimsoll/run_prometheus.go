@@ -3,17 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
-	"slices"
 	"strings"
+	"time"
 
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -65,11 +69,9 @@ func (m *measuring) server() *signals.Prometheus {
 func (s *siteFile) checkMeasuring() []error {
 	var faults []error
 	under := func(prefix string, err error) {
-		for _, err := range append(cli.Parts(err), whole(err)) {
-			if err != nil {
-				key, rule, _ := strings.Cut(err.Error(), ": ")
-				faults = append(faults, pricing.NewFault(prefix+key, rule))
-			}
+		for _, err := range cli.Each(err) {
+			key, rule, _ := strings.Cut(err.Error(), ": ")
+			faults = append(faults, pricing.NewFault(prefix+key, rule))
 		}
 	}
 	if s.Signals != nil {
@@ -81,7 +83,7 @@ func (s *siteFile) checkMeasuring() []error {
 	}
 	if s.Scrape != nil {
 		name := s.Scrape.ServerName
-		if name != "" && !isHost(name) {
+		if name != "" && !cli.IsHost(name) {
 			faults = append(faults, pricing.NewFault("scrape.serverName", fmt.Sprintf("must be a DNS name in lower case or an address, was %q", name)))
 		}
 		faults = append(faults, s.checkAccess("scrape.", &s.Scrape.access)...)
@@ -97,7 +99,7 @@ func (s *siteFile) checkAccess(under string, a *access) []error {
 		return nil
 	}
 	_, err := s.credentials(under, a)
-	return slices.DeleteFunc(append(cli.Parts(err), whole(err)), func(err error) bool { return err == nil })
+	return cli.Each(err)
 }
 
 // credentials reads what the files hold now, for they may change. Errors name key and rule, and
@@ -187,4 +189,53 @@ func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter, apiServer string
 		}
 	}
 	return o
+}
+
+// sitePrometheus is the Prometheus that a configuration file names, and how it is asked.
+func sitePrometheus(env *cli.Env, file string) (*prometheus.Server, error) {
+	site, err := readFor(env, file, &siteFile{planning: true, offline: true})
+	if err != nil {
+		return nil, err
+	}
+	if site.Prometheus == nil {
+		return nil, cli.Misconfigured(file, pricing.NewFault("prometheus", "must be there for --query, or give --prometheus URL"))
+	}
+	creds, err := site.credentials("prometheus.", &site.Prometheus.access)
+	if faults := append(site.checkMeasuring(), err); errors.Join(faults...) != nil {
+		return nil, cli.Misconfigured(file, errors.Join(faults...))
+	}
+	to, err := url.Parse(site.Prometheus.URL)
+	if err != nil {
+		return nil, cli.Misconfigured(file, pricing.NewFault("prometheus.url", err.Error()))
+	}
+	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
+}
+
+// clientFor trusts the authority of the credentials, and follows no redirect to another server.
+func clientFor(c signals.Credentials) *http.Client {
+	client := &http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if len(c.CA) > 0 {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CA) // they have been looked at
+		client.Transport = t
+	}
+	return client
+}
+
+func authorize(c signals.Credentials, headers map[string]string) func(*http.Request) {
+	return func(r *http.Request) {
+		for name, value := range headers {
+			r.Header.Set(name, value)
+		}
+		switch {
+		case c.Token != "":
+			r.Header.Set("Authorization", "Bearer "+c.Token)
+		case c.Username != "":
+			r.SetBasicAuth(c.Username, c.Password)
+		}
+	}
 }

@@ -10,27 +10,28 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/statedir"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "var", "state")
-	first, err := openState(folder)
+	first, err := statedir.Open(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openState(folder); err == nil || !strings.Contains(err.Error(), "another plimsoll is at work in it: "+folder) {
+	if _, err := statedir.Open(folder); err == nil || !strings.Contains(err.Error(), "another plimsoll is at work in it: "+folder) {
 		t.Errorf("a second process: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openState(folder)
+	again, err := statedir.Open(folder)
 	if err != nil {
 		t.Fatalf("once the first has ended: %v", err)
 	}
 	defer again.Close() //nolint:errcheck // the test ends
-	if err := again.put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
+	if err := again.Put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]fs.FileMode{"": 0o700, "lock": 0o600, "provider": 0o700, "provider/server.key": 0o600} {
@@ -43,7 +44,7 @@ func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
 
 func TestStateFilesAreWholeOrAsTheyWere(t *testing.T) {
 	folder := t.TempDir()
-	f := stateFile(filepath.Join(folder, "intents.ndjson"))
+	f := statedir.File(filepath.Join(folder, "intents.ndjson"))
 	if data, err := f.Read(); err != nil || data != nil {
 		t.Errorf("before the first write: %q, %v", data, err)
 	}

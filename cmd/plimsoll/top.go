@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -98,7 +99,7 @@ func lastOfPage(ctx context.Context, url string) (*loop.Step, error) {
 
 // lastOfJournal reads a journal to its end.
 func lastOfJournal(env *cli.Env, file string) (*loop.Step, error) {
-	journal, err := openJournal(env, file)
+	journal, err := journals.Open(env, file)
 	if err != nil {
 		return nil, fmt.Errorf("--journal: %w", err)
 	}

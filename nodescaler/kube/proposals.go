@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -32,20 +33,20 @@ func (a approvals) at(namespace string) dynamic.ResourceInterface {
 }
 
 // all are the proposals that were observed. Those of pools count in our own namespace alone.
-func (a approvals) all() (all []loop.Proposal) {
+func (a approvals) all() (all []approval.Proposal) {
 	for _, o := range kept[*v1alpha1.ScalingProposal](a.Cluster, proposals) {
 		if o.DeletionTimestamp != nil {
 			continue
 		}
-		p := loop.Proposal{
-			ProposalRef: loop.ProposalRef{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Version: o.ResourceVersion},
-			Change:      changeOf(o), Digest: o.Status.Digest, Phase: loop.ProposalPhase(o.Status.Phase),
+		p := approval.Proposal{
+			ProposalRef: approval.ProposalRef{Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Version: o.ResourceVersion},
+			Change:      changeOf(o), Digest: o.Status.Digest, Phase: approval.ProposalPhase(o.Status.Phase),
 		}
 		if p.Kind == v1alpha1.KindVMPool && o.Namespace != a.cfg.Namespace {
 			p.Digest = ""
 		}
 		if said := o.Spec.Approval; said != nil {
-			p.Answer = &loop.Answer{Approved: said.Decision == v1alpha1.Approved, By: said.By}
+			p.Answer = &approval.Answer{Approved: said.Decision == v1alpha1.Approved, By: said.By}
 		}
 		all = append(all, p)
 	}
@@ -53,10 +54,10 @@ func (a approvals) all() (all []loop.Proposal) {
 }
 
 // changeOf is what is proposed. What cannot be read has another digest.
-func changeOf(o *v1alpha1.ScalingProposal) loop.Change {
+func changeOf(o *v1alpha1.ScalingProposal) approval.Change {
 	p := &o.Spec.Proposed
-	c := loop.Change{
-		Kind: p.Kind, Object: p.Object, Does: loop.Does(p.Does), Subject: p.Subject, Count: int(p.Count), From: int(p.From), To: int(p.To),
+	c := approval.Change{
+		Kind: p.Kind, Object: p.Object, Does: approval.Does(p.Does), Subject: p.Subject, Count: int(p.Count), From: int(p.From), To: int(p.To),
 		What: p.What, Unit: p.Currency, Made: p.Made.UTC(), Until: p.Until.UTC(),
 	}
 	if p.Kind == v1alpha1.KindWorkloadAutoscaler {
@@ -73,7 +74,7 @@ func changeOf(o *v1alpha1.ScalingProposal) loop.Change {
 }
 
 // proposal is a change as an object.
-func (a approvals) proposal(c *loop.Change) (*v1alpha1.ScalingProposal, error) {
+func (a approvals) proposal(c *approval.Change) (*v1alpha1.ScalingProposal, error) {
 	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: c.Kind}
 	o := &v1alpha1.ScalingProposal{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindScalingProposal},
@@ -106,7 +107,7 @@ func (a approvals) proposal(c *loop.Change) (*v1alpha1.ScalingProposal, error) {
 }
 
 // Propose makes a proposal, and writes its digest where only we can.
-func (a approvals) Propose(ctx context.Context, c *loop.Change) error {
+func (a approvals) Propose(ctx context.Context, c *approval.Change) error {
 	what := "propose " + c.ProposalName()
 	o, err := a.proposal(c)
 	if err != nil {
@@ -122,20 +123,20 @@ func (a approvals) Propose(ctx context.Context, c *loop.Change) error {
 		if err != nil {
 			return err
 		}
-		ref := loop.ProposalRef{Namespace: o.Namespace, Name: o.Name, UID: string(made.GetUID()), Version: made.GetResourceVersion()}
-		return a.state(ctx, &ref, map[string]any{"digest": c.Digest(), "phase": loop.ProposalOpen})
+		ref := approval.ProposalRef{Namespace: o.Namespace, Name: o.Name, UID: string(made.GetUID()), Version: made.GetResourceVersion()}
+		return a.state(ctx, &ref, map[string]any{"digest": c.Digest(), "phase": approval.ProposalOpen})
 	})
 }
 
 // Claim notes that an approval is followed.
-func (a approvals) Claim(ctx context.Context, p *loop.ProposalRef, by string) error {
+func (a approvals) Claim(ctx context.Context, p *approval.ProposalRef, by string) error {
 	return a.write(ctx, Active, "claim the approval "+p.Name, func(ctx context.Context) error {
-		return a.state(ctx, p, map[string]any{"phase": loop.ProposalFollowed, "message": "it is carried out by decision " + by})
+		return a.state(ctx, p, map[string]any{"phase": approval.ProposalFollowed, "message": "it is carried out by decision " + by})
 	})
 }
 
 // Close notes that nothing is done by a proposal.
-func (a approvals) Close(ctx context.Context, c *loop.Closed) error {
+func (a approvals) Close(ctx context.Context, c *approval.Closed) error {
 	return a.write(ctx, Active, "close "+c.Name, func(ctx context.Context) error {
 		err := a.state(ctx, &c.ProposalRef, map[string]any{"phase": c.Phase, "message": c.Why})
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -146,7 +147,7 @@ func (a approvals) Close(ctx context.Context, c *loop.Closed) error {
 }
 
 // state writes keys of the status of a proposal, if it is as it was observed.
-func (a approvals) state(ctx context.Context, p *loop.ProposalRef, keys map[string]any) error {
+func (a approvals) state(ctx context.Context, p *approval.ProposalRef, keys map[string]any) error {
 	keys["since"] = metav1.NewTime(time.Now().Truncate(time.Second))
 	status, err := json.Marshal(keys)
 	if err != nil {
@@ -163,7 +164,7 @@ func (a approvals) state(ctx context.Context, p *loop.ProposalRef, keys map[stri
 }
 
 // Remove deletes a proposal.
-func (a approvals) Remove(ctx context.Context, p *loop.ProposalRef) error {
+func (a approvals) Remove(ctx context.Context, p *approval.ProposalRef) error {
 	return a.write(ctx, Active, "remove "+p.Name, func(ctx context.Context) error {
 		uid := types.UID(p.UID)
 		err := a.at(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})

@@ -11,15 +11,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-var aChange = loop.Change{
-	Kind: v1alpha1.KindVMPool, Object: "workers", Does: loop.OrderMachines, Subject: "small", Count: 2, What: "order up to 2 of shape small", Unit: "EUR",
+var aChange = approval.Change{
+	Kind: v1alpha1.KindVMPool, Object: "workers", Does: approval.OrderMachines, Subject: "small", Count: 2, What: "order up to 2 of shape small", Unit: "EUR",
 	Price: pricing.RateOf(pricing.Unit / 3), Why: []podscaler.Reason{{Code: "PodsPending", Text: "2 pods wait <&>"}},
 	Made: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Until: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC),
 }
@@ -36,7 +36,7 @@ func anOffice(t *testing.T) (approvals, dynamic.Interface) {
 }
 
 // seen are the proposals as they are read once the copies are up to date.
-func (a approvals) seen(t *testing.T, of dynamic.Interface) []loop.Proposal {
+func (a approvals) seen(t *testing.T, of dynamic.Interface) []approval.Proposal {
 	t.Helper()
 	list := must.Get(of.Resource(v1alpha1.GroupVersion.WithResource("scalingproposals")).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range list.Items {
@@ -52,8 +52,8 @@ func (a approvals) seen(t *testing.T, of dynamic.Interface) []loop.Proposal {
 func TestAProposalIsReadAsItWasMade(t *testing.T) {
 	a, of := anOffice(t)
 	grow := aChange
-	grow.Kind, grow.Object, grow.Does, grow.Subject, grow.From, grow.To = v1alpha1.KindWorkloadAutoscaler, "shop/web", loop.GrowWorkload, "", 2, 5
-	for _, c := range []loop.Change{aChange, grow} {
+	grow.Kind, grow.Object, grow.Does, grow.Subject, grow.From, grow.To = v1alpha1.KindWorkloadAutoscaler, "shop/web", approval.GrowWorkload, "", 2, 5
+	for _, c := range []approval.Change{aChange, grow} {
 		if err := a.Propose(t.Context(), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestAProposalIsReadAsItWasMade(t *testing.T) {
 		t.Fatalf("there is %+v", all)
 	}
 	for _, p := range all {
-		if p.Digest != p.Change.Digest() || p.Name != p.ProposalName() || p.Phase != loop.ProposalOpen || p.Answer != nil {
+		if p.Digest != p.Change.Digest() || p.Name != p.ProposalName() || p.Phase != approval.ProposalOpen || p.Answer != nil {
 			t.Errorf("it is read as another one: %+v", p)
 		}
 	}
@@ -99,11 +99,11 @@ func TestAnApprovalIsClaimedOnceAndAsItWasSeen(t *testing.T) {
 	if a.Claim(t.Context(), &open.ProposalRef, "d-1") == nil {
 		t.Error("what has changed since it was seen is claimed")
 	}
-	if err := a.Close(t.Context(), &loop.Closed{ProposalRef: open.ProposalRef, Phase: loop.ProposalExpired}); err != nil {
+	if err := a.Close(t.Context(), &approval.Closed{ProposalRef: open.ProposalRef, Phase: approval.ProposalExpired}); err != nil {
 		t.Errorf("what has changed is not left as it is: %v", err)
 	}
 	approved := a.seen(t, of)[0]
-	if approved.Answer == nil || !approved.Answer.Approved || approved.Answer.By != "ann" || approved.Phase != loop.ProposalOpen {
+	if approved.Answer == nil || !approved.Answer.Approved || approved.Answer.By != "ann" || approved.Phase != approval.ProposalOpen {
 		t.Fatalf("it is %+v", approved)
 	}
 	if err := a.Claim(t.Context(), &approved.ProposalRef, "d-2"); err != nil {
@@ -112,7 +112,7 @@ func TestAnApprovalIsClaimedOnceAndAsItWasSeen(t *testing.T) {
 	if a.Claim(t.Context(), &approved.ProposalRef, "d-3") == nil {
 		t.Error("it is claimed twice")
 	}
-	if followed := a.seen(t, of)[0]; followed.Phase != loop.ProposalFollowed || followed.Digest != aChange.Digest() {
+	if followed := a.seen(t, of)[0]; followed.Phase != approval.ProposalFollowed || followed.Digest != aChange.Digest() {
 		t.Errorf("it is %+v", followed)
 	}
 	a.cfg.Mode = Recommend

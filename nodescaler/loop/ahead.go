@@ -6,24 +6,12 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // Expecter is a Cluster that makes known to whoever orders machines how many replicas a workload is
 // expected to want beyond those that it is to have.
 type Expecter interface {
 	Expect(ctx context.Context, workload string, more int) error
-}
-
-// Expectation is what is made known of a workload. While it is held, nothing is asked for.
-type Expectation struct {
-	Workload string             `json:"workload"`
-	More     int                `json:"more"`
-	To       int                `json:"to"` // replicas that it is to have
-	Held     *nodescaler.Reason `json:"held,omitempty"`
-	Error    string             `json:"error,omitempty"`
-	Err      error              `json:"-"`
 }
 
 // expectations decides what is made known of the workloads. At the first look nothing is decided,

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
-	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -27,7 +27,7 @@ var errCrash = errors.New("the process ends")
 
 func newOffice() *office { return &office{house: newHouse()} }
 
-func (o *office) change(name string, do func(*Proposal)) {
+func (o *office) change(name string, do func(*approval.Proposal)) {
 	o.state.Proposals = slices.Clone(o.state.Proposals)
 	for i := range o.state.Proposals {
 		if p := &o.state.Proposals[i]; p.Name == name {
@@ -38,40 +38,42 @@ func (o *office) change(name string, do func(*Proposal)) {
 	}
 }
 
-func (o *office) Propose(_ context.Context, c *Change) error {
-	p := Proposal{ProposalRef: ProposalRef{Namespace: "plimsoll", Name: c.ProposalName(), UID: c.ProposalName()}, Change: *c, Digest: c.Digest(), Phase: ProposalOpen}
+func (o *office) Propose(_ context.Context, c *approval.Change) error {
+	p := approval.Proposal{ProposalRef: approval.ProposalRef{Namespace: "plimsoll", Name: c.ProposalName(), UID: c.ProposalName()}, Change: *c, Digest: c.Digest(), Phase: approval.ProposalOpen}
 	o.state.Proposals = append(slices.Clone(o.state.Proposals), p)
-	o.change(p.Name, func(*Proposal) {})
+	o.change(p.Name, func(*approval.Proposal) {})
 	return o.do("propose " + strings.TrimSuffix(p.Name, p.Digest[:16]))
 }
 
-func (o *office) Claim(_ context.Context, r *ProposalRef, _ string) error {
-	i := slices.IndexFunc(o.state.Proposals, func(p Proposal) bool { return p.Name == r.Name && p.Version == r.Version && p.Phase == ProposalOpen })
+func (o *office) Claim(_ context.Context, r *approval.ProposalRef, _ string) error {
+	i := slices.IndexFunc(o.state.Proposals, func(p approval.Proposal) bool {
+		return p.Name == r.Name && p.Version == r.Version && p.Phase == approval.ProposalOpen
+	})
 	if i < 0 {
 		return errors.New("it has changed")
 	}
-	o.change(r.Name, func(p *Proposal) { p.Phase = ProposalFollowed })
+	o.change(r.Name, func(p *approval.Proposal) { p.Phase = approval.ProposalFollowed })
 	if o.crashes {
 		return errCrash
 	}
 	return nil
 }
 
-func (o *office) Close(_ context.Context, c *Closed) error {
-	o.change(c.Name, func(p *Proposal) { p.Phase = c.Phase })
+func (o *office) Close(_ context.Context, c *approval.Closed) error {
+	o.change(c.Name, func(p *approval.Proposal) { p.Phase = c.Phase })
 	return o.do("close " + string(c.Phase))
 }
 
-func (o *office) Remove(_ context.Context, r *ProposalRef) error {
-	o.state.Proposals = slices.DeleteFunc(slices.Clone(o.state.Proposals), func(p Proposal) bool { return p.Name == r.Name })
+func (o *office) Remove(_ context.Context, r *approval.ProposalRef) error {
+	o.state.Proposals = slices.DeleteFunc(slices.Clone(o.state.Proposals), func(p approval.Proposal) bool { return p.Name == r.Name })
 	return o.do("remove")
 }
 
 // answer has a person answer what is open.
 func (o *office) answer(yes bool) {
 	for _, p := range o.state.Proposals {
-		if p.Phase == ProposalOpen {
-			o.change(p.Name, func(p *Proposal) { p.Answer = &Answer{Approved: yes, By: "ann"} })
+		if p.Phase == approval.ProposalOpen {
+			o.change(p.Name, func(p *approval.Proposal) { p.Answer = &approval.Answer{Approved: yes, By: "ann"} })
 		}
 	}
 }
@@ -80,7 +82,7 @@ func (o *office) answer(yes bool) {
 func (o *office) asks(pods podscaler.Policy, nodes nodescaler.Policy) *Runner {
 	r := o.runner(pods, nodes)
 	r.Approvals = o
-	r.Consent = Consent{Pools: map[string]PoolRules{"worker": {}}, Workloads: map[string]WorkloadRules{"shop/web": {}}}
+	r.Consent = approval.Consent{Pools: map[string]approval.PoolRules{"worker": {}}, Workloads: map[string]approval.WorkloadRules{"shop/web": {}}}
 	return r
 }
 
@@ -150,13 +152,13 @@ func TestWhatIsAskedFirstIsDoneOnceItIsApproved(t *testing.T) {
 			s, done := o.at(t, r, 20)
 			expect(t, "done while nothing is answered", []string(nil), done)
 			for i := range s.Plan.Actions {
-				expect(t, "held", CodeAwaitingApproval, s.Deferred[i].Code)
+				expect(t, "held", approval.CodeAwaitingApproval, s.Deferred[i].Code)
 			}
 			o.answer(true)
 			_, done = o.at(t, r, 30)
 			expect(t, "done by the approval", c.done, done[:min(len(c.done), len(done))])
 			for _, p := range o.state.Proposals {
-				if p.Phase == ProposalFollowed {
+				if p.Phase == approval.ProposalFollowed {
 					return
 				}
 			}
@@ -185,7 +187,7 @@ func TestAnApprovalIsFollowedOnce(t *testing.T) {
 	o.state.Proposals = now
 	_, done = o.at(t, next, 50)
 	expect(t, "done by the next process", []string{"propose worker-order-"}, done)
-	if stale[0].Phase != ProposalOpen {
+	if stale[0].Phase != approval.ProposalOpen {
 		t.Error("the picture was changed")
 	}
 }
@@ -220,23 +222,23 @@ func TestAnswersThatAreNotFollowed(t *testing.T) {
 		meddle func(o *office, r *Runner)
 		at     int
 		done   []string
-		phase  ProposalPhase
+		phase  approval.ProposalPhase
 	}{
-		{"it is rejected", func(o *office, _ *Runner) { o.answer(false) }, 30, []string{"close Rejected"}, ProposalRejected},
-		{"it comes too late", func(o *office, _ *Runner) { o.answer(true) }, 10 + 3600, []string{"propose worker-order-", "close Expired"}, ProposalExpired},
+		{"it is rejected", func(o *office, _ *Runner) { o.answer(false) }, 30, []string{"close Rejected"}, approval.ProposalRejected},
+		{"it comes too late", func(o *office, _ *Runner) { o.answer(true) }, 10 + 3600, []string{"propose worker-order-", "close Expired"}, approval.ProposalExpired},
 		{"it is tampered with", func(o *office, _ *Runner) {
 			o.answer(true)
-			o.change(o.state.Proposals[0].Name, func(p *Proposal) { p.Count = 9 })
-		}, 300, []string{"propose worker-order-", "close Ignored"}, ProposalIgnored},
+			o.change(o.state.Proposals[0].Name, func(p *approval.Proposal) { p.Count = 9 })
+		}, 300, []string{"propose worker-order-", "close Ignored"}, approval.ProposalIgnored},
 		{"it is of another name", func(o *office, _ *Runner) {
 			o.answer(true)
-			o.change(o.state.Proposals[0].Name, func(p *Proposal) { p.Name = "worker-order-0123456789abcdef" })
-		}, 300, []string{"propose worker-order-", "close Ignored"}, ProposalIgnored},
+			o.change(o.state.Proposals[0].Name, func(p *approval.Proposal) { p.Name = "worker-order-0123456789abcdef" })
+		}, 300, []string{"propose worker-order-", "close Ignored"}, approval.ProposalIgnored},
 		{"it costs more by now", func(o *office, r *Runner) {
 			o.answer(true)
 			r.Nodes, r.Pools[0].Shapes = actions(dear), []pricing.Shape{large}
-		}, 30, []string{"propose worker-order-", "close Outgrown"}, ProposalOutgrown},
-		{"nothing wants it for long", func(o *office, r *Runner) { r.Nodes = idle() }, 10 + 600, []string{"close Outgrown"}, ProposalOutgrown},
+		}, 30, []string{"propose worker-order-", "close Outgrown"}, approval.ProposalOutgrown},
+		{"nothing wants it for long", func(o *office, r *Runner) { r.Nodes = idle() }, 10 + 600, []string{"close Outgrown"}, approval.ProposalOutgrown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOffice()
@@ -257,9 +259,9 @@ func TestAForgedProposalIsIgnored(t *testing.T) {
 	o := newOffice()
 	r := o.asks(replicas(2), actions(order("b")))
 	o.at(t, r, 0)
-	ch := Change{Kind: "VMPool", Object: "worker", Does: OrderMachines, Subject: "small", Count: 9, Price: 100 * pricing.RateOf(pricing.Unit), Made: t0, Until: t0.Add(time.Hour)}
-	o.state.Proposals = []Proposal{{ // all but the status, which only we may write
-		ProposalRef: ProposalRef{Name: ch.ProposalName()}, Change: ch, Answer: &Answer{Approved: true},
+	ch := approval.Change{Kind: "VMPool", Object: "worker", Does: approval.OrderMachines, Subject: "small", Count: 9, Price: 100 * pricing.RateOf(pricing.Unit), Made: t0, Until: t0.Add(time.Hour)}
+	o.state.Proposals = []approval.Proposal{{ // all but the status, which only we may write
+		ProposalRef: approval.ProposalRef{Name: ch.ProposalName()}, Change: ch, Answer: &approval.Answer{Approved: true},
 	}}
 	_, done := o.at(t, r, 10)
 	expect(t, "done", []string{"propose worker-order-", "close Ignored"}, done)
@@ -276,7 +278,7 @@ func TestARejectionHoldsForItsTime(t *testing.T) {
 	o.at(t, r, 10)
 	o.answer(false)
 	s, _ := o.at(t, r, 20)
-	expect(t, "why", CodeApprovalRejected, s.Deferred[0].Code)
+	expect(t, "why", approval.CodeApprovalRejected, s.Deferred[0].Code)
 	for at := 30; at < 3600; at += 300 {
 		if _, done := o.at(t, r, at); done != nil {
 			t.Errorf("done at %d: %v", at, done)
@@ -308,18 +310,18 @@ func TestRulesCoverWhatTheySay(t *testing.T) {
 	failed := nodescaler.Action{Kind: nodescaler.Return, Machine: "worker-b", Pool: "worker", Reasons: []nodescaler.Reason{{Code: nodescaler.MachineFailed, Text: "it failed"}}}
 	for _, c := range []struct {
 		name     string
-		pool     PoolRules
-		workload WorkloadRules
+		pool     approval.PoolRules
+		workload approval.WorkloadRules
 		replicas int
 		plan     nodescaler.Policy
 		done     []string
 	}{
-		{"growth up to 3 of 5", PoolRules{}, WorkloadRules{GrowthUpTo: 3}, 5, idle(), []string{"scale shop/web to 3", "propose web-grow-"}},
-		{"growth up to 5", PoolRules{}, WorkloadRules{GrowthUpTo: 5}, 5, idle(), []string{"scale shop/web to 5"}},
-		{"the second machine exceeds", PoolRules{BuysUpTo: 2 * rate}, WorkloadRules{}, 2, actions(order("b"), order("c")), []string{"create b", "propose worker-order-"}},
-		{"a repair", PoolRules{Repairs: true}, WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
-		{"a repair is no order", PoolRules{BuysUpTo: 9 * rate}, WorkloadRules{}, 2, actions(failed), []string{"propose worker-end-"}},
-		{"an end", PoolRules{Ends: true}, WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
+		{"growth up to 3 of 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 3}, 5, idle(), []string{"scale shop/web to 3", "propose web-grow-"}},
+		{"growth up to 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 5}, 5, idle(), []string{"scale shop/web to 5"}},
+		{"the second machine exceeds", approval.PoolRules{BuysUpTo: 2 * rate}, approval.WorkloadRules{}, 2, actions(order("b"), order("c")), []string{"create b", "propose worker-order-"}},
+		{"a repair", approval.PoolRules{Repairs: true}, approval.WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
+		{"a repair is no order", approval.PoolRules{BuysUpTo: 9 * rate}, approval.WorkloadRules{}, 2, actions(failed), []string{"propose worker-end-"}},
+		{"an end", approval.PoolRules{Ends: true}, approval.WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOffice()
@@ -328,7 +330,7 @@ func TestRulesCoverWhatTheySay(t *testing.T) {
 				o.machines.Machines = o.machines.Machines[:1]
 			}
 			r := o.asks(replicas(c.replicas), c.plan)
-			r.Consent = Consent{Pools: map[string]PoolRules{"worker": c.pool}, Workloads: map[string]WorkloadRules{"shop/web": c.workload}}
+			r.Consent = approval.Consent{Pools: map[string]approval.PoolRules{"worker": c.pool}, Workloads: map[string]approval.WorkloadRules{"shop/web": c.workload}}
 			o.at(t, r, 0)
 			_, done := o.at(t, r, 10)
 			expect(t, "done", c.done, done)
@@ -375,35 +377,5 @@ func TestAnApprovedDrainGoesOn(t *testing.T) {
 			want = []string{"propose worker-end-"}
 		}
 		expect(t, "done next", want, done)
-	}
-}
-
-func TestResizesAreAskedAbout(t *testing.T) {
-	order := &rightsize.Order{Pod: "web-1", Reasons: why, Changes: []rightsize.Change{{Container: "app", Requests: pricing.Resources{CPU: 500}}}}
-	ask := func(in *Consent, o *Observation, m *asking) (*rightsize.Order, *Asked) {
-		c := newConsult(o, in, m)
-		got := c.resize("shop/web", order)
-		return got, c.end()
-	}
-	in := &Consent{Workloads: map[string]WorkloadRules{"shop/web": {}}}
-	o, m := &Observation{Time: t0}, &asking{}
-	got, asked := ask(in, o, m)
-	if got != nil || asked == nil || len(asked.Propose) != 1 {
-		t.Fatalf("resized by %+v, asked %+v", got, asked)
-	}
-	ch := asked.Propose[0]
-	o.Cluster.Proposals = []Proposal{{ProposalRef: ProposalRef{Name: ch.ProposalName()}, Change: ch, Digest: ch.Digest(), Phase: ProposalOpen, Answer: &Answer{Approved: true}}}
-	if got, asked = ask(in, o, m); got != order || asked == nil || len(asked.Claim) != 1 {
-		t.Errorf("after the approval: resized by %+v, asked %+v", got, asked)
-	}
-	in.Workloads["shop/web"] = WorkloadRules{Resizes: true}
-	if got, _ = ask(in, &Observation{Time: t0}, &asking{}); got != order {
-		t.Error("the rule does not cover it")
-	}
-}
-
-func TestProposalsHoldTextThatSteersNoTerminal(t *testing.T) {
-	if got := plain("a\x1b[31mb\nc"); strings.ContainsAny(got, "\x1b\n") || len(plain(strings.Repeat("x", 5000))) > 1100 {
-		t.Errorf("got %q", got)
 	}
 }

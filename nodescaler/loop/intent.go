@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -37,7 +38,7 @@ type Intent struct {
 	// Quotas are what namespaces may take of the machines. The first that fits a namespace counts.
 	Quotas []nodescaler.Quota
 	// Consent is about what people are asked first.
-	Consent Consent
+	Consent approval.Consent
 	// DryRun decides and records, and does nothing.
 	DryRun bool
 }

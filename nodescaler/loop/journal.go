@@ -8,6 +8,11 @@ import (
 	"io"
 )
 
+// Journal keeps the records of all steps.
+type Journal interface {
+	Append(s *Step) error
+}
+
 // NDJSON is a journal of one JSON record a line.
 type NDJSON struct{ enc *json.Encoder }
 

@@ -2,11 +2,13 @@ package loop
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -36,7 +38,7 @@ type Memory struct {
 	recalled bool
 	helped   nodescaler.Unhelped
 	prices   *pricing.Book
-	asking   asking
+	asking   approval.Memory
 	seen     []podscaler.Pod // room for what the next step's views see
 }
 
@@ -44,6 +46,19 @@ type Memory struct {
 // measured holds. The orders that quotas count are kept, or each jump would allow as many anew.
 func (m *Memory) Jump(now time.Time) Memory {
 	return Memory{Jumped: now, ordered: m.ordered, recalled: m.recalled}
+}
+
+// reprice lets machines cost what the book says from a moment on, if it is another one.
+func (m *Memory) reprice(b *pricing.Book, at time.Time) error {
+	if m.prices == nil || b != m.prices && !reflect.DeepEqual(b, m.prices) {
+		if l := m.account.ledger; l != nil {
+			if err := l.Reprice(b, at); err != nil {
+				return err
+			}
+		}
+		m.prices = b
+	}
+	return nil
 }
 
 // scaler is a workload's scaler, and what it was made from.
@@ -171,4 +186,53 @@ func (m *Memory) bought(a *nodescaler.Action, o *Outcome, now time.Time) {
 		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,
 		Host: a.Host, Phase: nodescaler.Ordered, Since: now, Keep: a.Keep,
 	}})
+}
+
+// ordered is for which namespaces machines were ordered in the last hour, of those that have
+// quotas. A restart forgets it: then a machine that was made in that time counts for those whose
+// pods it carries.
+type ordered []orderedFor
+
+type orderedFor struct {
+	namespace string
+	at        time.Time
+}
+
+func (o *ordered) note(namespaces []string, at time.Time) {
+	for _, n := range namespaces {
+		*o = append(*o, orderedFor{n, at})
+	}
+}
+
+// recall works out what was ordered before the start.
+func (o *ordered) recall(x *nodescaler.Index) {
+	for _, m := range x.Machines {
+		n := x.NodeOf(m.Name)
+		if n == nil || x.Now.Sub(m.Created) >= time.Hour {
+			continue
+		}
+		var namespaces []string
+		for _, p := range n.Pods {
+			if !p.Daemon && x.QuotaOf(p.Namespace()) != nil {
+				namespaces = append(namespaces, p.Namespace())
+			}
+		}
+		slices.Sort(namespaces)
+		o.note(slices.Compact(namespaces), m.Created)
+	}
+}
+
+// count is how many machines were ordered for each namespace in the hour before now. By a clock
+// that was put back they were ordered just now.
+func (o *ordered) count(now time.Time) map[string]int {
+	*o = slices.DeleteFunc(*o, func(f orderedFor) bool { return now.Sub(f.at) >= time.Hour })
+	by := map[string]int{}
+	for i := range *o {
+		f := &(*o)[i]
+		if f.at.After(now) {
+			f.at = now
+		}
+		by[f.namespace]++
+	}
+	return by
 }

@@ -5,8 +5,42 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
+
+// Ports are what a step sees through and acts through.
+type Ports struct {
+	Cluster  Cluster
+	Machines Machines
+	Signals  Signals
+	// Approvals is where people are asked; nil asks no one, and so does nothing that asks first.
+	Approvals Approvals
+	// Uses is what containers were last measured to use, by pod; nil knows of none.
+	Uses func() map[string][]podscaler.ContainerUse
+}
+
+// Observation is what the ports answered at one moment.
+type Observation struct {
+	Time     time.Time
+	Cluster  ClusterState
+	Machines MachineState
+	// ClusterErr and MachinesErr are why the one or the other is not known.
+	ClusterErr, MachinesErr error
+	// Windows are what was measured of the workloads whose turn it is (Memory.Due), by name.
+	Windows map[string]Measured
+	// Sizes are what the pods request whose sizes are looked at, and Uses what containers use, by
+	// pod: of those namespaces where either sizes or a policy goes by it.
+	Sizes map[string]rightsize.Pod
+	Uses  map[string][]podscaler.ContainerUse
+}
+
+// Measured is what was measured of a workload, or why that is not known.
+type Measured struct {
+	podscaler.Window
+	Err error
+}
 
 // Cluster is the Kubernetes side: what runs, and the four things that are done to it.
 type Cluster interface {
@@ -47,7 +81,7 @@ type ClusterState struct {
 	Failing map[string]string
 	Budgets []nodescaler.Budget
 	// Proposals are what people are asked and have answered, by namespace and name.
-	Proposals []Proposal `json:",omitempty"`
+	Proposals []approval.Proposal `json:",omitempty"`
 	// Headroom is room that is to be kept free, by name.
 	Headroom []nodescaler.Headroom
 	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places
@@ -109,7 +143,15 @@ type Signals interface {
 	Read(ctx context.Context, w *podscaler.Workload, now time.Time) (podscaler.Window, error)
 }
 
-// Journal keeps the records of all steps.
-type Journal interface {
-	Append(s *Step) error
+// Approvals is where people are asked.
+type Approvals interface {
+	// Propose makes a proposal.
+	Propose(ctx context.Context, c *approval.Change) error
+	// Claim notes that an approval is followed, and fails if the proposal is not as it was
+	// observed.
+	Claim(ctx context.Context, p *approval.ProposalRef, by string) error
+	// Close notes that nothing is done by a proposal. One that has changed is left as it is.
+	Close(ctx context.Context, c *approval.Closed) error
+	// Remove deletes a proposal.
+	Remove(ctx context.Context, p *approval.ProposalRef) error
 }

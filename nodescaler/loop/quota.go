@@ -3,61 +3,11 @@ package loop
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
-
-// ordered is for which namespaces machines were ordered in the last hour, of those that have
-// quotas. A restart forgets it: then a machine that was made in that time counts for those whose
-// pods it carries.
-type ordered []orderedFor
-
-type orderedFor struct {
-	namespace string
-	at        time.Time
-}
-
-func (o *ordered) note(namespaces []string, at time.Time) {
-	for _, n := range namespaces {
-		*o = append(*o, orderedFor{n, at})
-	}
-}
-
-// recall works out what was ordered before the start.
-func (o *ordered) recall(x *nodescaler.Index) {
-	for _, m := range x.Machines {
-		n := x.NodeOf(m.Name)
-		if n == nil || x.Now.Sub(m.Created) >= time.Hour {
-			continue
-		}
-		var namespaces []string
-		for _, p := range n.Pods {
-			if !p.Daemon && x.QuotaOf(p.Namespace()) != nil {
-				namespaces = append(namespaces, p.Namespace())
-			}
-		}
-		slices.Sort(namespaces)
-		o.note(slices.Compact(namespaces), m.Created)
-	}
-}
-
-// count is how many machines were ordered for each namespace in the hour before now. By a clock
-// that was put back they were ordered just now.
-func (o *ordered) count(now time.Time) map[string]int {
-	*o = slices.DeleteFunc(*o, func(f orderedFor) bool { return now.Sub(f.at) >= time.Hour })
-	by := map[string]int{}
-	for i := range *o {
-		f := &(*o)[i]
-		if f.at.After(now) {
-			f.at = now
-		}
-		by[f.namespace]++
-	}
-	return by
-}
 
 // headcount is how many pods namespaces with quotas have, and are to have by what was decided so
 // far. Replicas that are not pods count while they are expected to become some: in a rollout a pod

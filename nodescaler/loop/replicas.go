@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// pods decides on replicas.
-func (d *decider) pods() {
+// scalePods decides on replicas.
+func (d *decider) scalePods() {
 	if d.newCluster || d.newMachines {
 		d.step.problem(CodeLooking, "the first step after a start decides nothing")
 	}
@@ -66,8 +66,11 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 
 // agree has people asked about a decision, if it is not covered.
 func (d *decider) agree(a *asked, ws *WorkloadStep) {
+	if ws.Decision == nil || ws.Held != nil {
+		return
+	}
 	like := d.like(a.of.Workload())
-	d.consult.scale(d.x, ws, &like)
+	ws.Held = d.consult.Scale(d.x, ws.Decision, &like)
 }
 
 // counted is how many of a workload's replicas count where the others' places are worked out:

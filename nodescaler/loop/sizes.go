@@ -92,7 +92,7 @@ func (d *decider) sizes() {
 			s.Learn(d.snap.Now, pods, d.o.Uses)
 		}
 		says, resize := s.Decide(d.snap.Now, d.wants(w), pods)
-		ws.Sizing, ws.Resize = &says, d.consult.resize(w.Name, resize)
+		ws.Sizing, ws.Resize = &says, d.consult.Resize(w.Name, resize)
 	}
 }
 

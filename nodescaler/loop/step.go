@@ -2,13 +2,30 @@ package loop
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Codes of what a step itself has to say.
+const (
+	CodeClusterUnknown = "ClusterUnknown" // the cluster could not be read: nothing is decided
+	// the machines could not be read: pods are scaled, machines are not
+	CodeMachinesUnknown = "MachinesUnknown"
+	CodeSignalsUnknown  = "SignalsUnknown" // a workload's signals could not be read
+	CodeLooking         = "Looking"        // the first step after a start only looks
+	CodeNoSuchWorkload  = "NoSuchWorkload" // a workload has no scale subresource to be found
+	// an action would have broken an invariant and is not done
+	CodePlanRefused   = "PlanRefused"
+	CodeOrderLost     = "OrderLost"     // an accepted order never showed up among the machines
+	CodeCostUnknown   = "CostUnknown"   // the ledger could not be kept
+	CodePolicyInvalid = "PolicyInvalid" // a workload's policy cannot be made
 )
 
 // Step is the record of one step: what was seen, what was decided and why, and what came of
@@ -28,7 +45,7 @@ type Step struct {
 	// Snapshot is what was decided on. It is only to be read, and no part of the record.
 	Snapshot *nodescaler.Snapshot `json:"-"`
 	// what people are asked, and what follows from what they answered
-	Asked *Asked `json:"asked,omitempty"`
+	Asked *approval.Asked `json:"asked,omitempty"`
 	// Deferred says which actions of the plan are not done now, by their place, and why.
 	Deferred map[int]nodescaler.Reason `json:"-"`
 }
@@ -76,28 +93,6 @@ type Observed struct {
 	Pods     int                      `json:"pods"`
 	Pending  int                      `json:"pending"`
 	Cost     Cost                     `json:"cost"`
-}
-
-// HostLoad is how far a host is loaded.
-type HostLoad struct {
-	Name     string            `json:"name"`
-	Online   bool              `json:"online"`
-	Room     pricing.Resources `json:"room"`
-	Machines []MachineLoad     `json:"machines,omitempty"`
-}
-
-// MachineLoad is a machine and what its pods ask of it.
-type MachineLoad struct {
-	Name     string            `json:"name"`
-	Pool     string            `json:"pool,omitempty"`
-	Phase    nodescaler.Phase  `json:"phase"`
-	Shape    pricing.Shape     `json:"shape"`
-	Rate     pricing.Rate      `json:"rate,omitempty"` // without its share of the host's price
-	Pods     int               `json:"pods"`
-	Requests pricing.Resources `json:"requests"`
-	Draining bool              `json:"draining,omitempty"`
-	// it is paid for since; zero if it was only ordered
-	Created time.Time `json:"created,omitzero"`
 }
 
 // Cost is what our machines cost, in the price book's unit; nothing is known of it while the
@@ -171,3 +166,60 @@ const (
 	OrderRefused Refusal = "Order"
 	PoolRefused  Refusal = "Pool"
 )
+
+func (s *Step) problem(code, text string) {
+	s.Problems = append(s.Problems, nodescaler.Reason{Code: code, Text: text})
+}
+
+// Expectation is what is made known of a workload. While it is held, nothing is asked for.
+type Expectation struct {
+	Workload string             `json:"workload"`
+	More     int                `json:"more"`
+	To       int                `json:"to"` // replicas that it is to have
+	Held     *nodescaler.Reason `json:"held,omitempty"`
+	Error    string             `json:"error,omitempty"`
+	Err      error              `json:"-"`
+}
+
+// inputs are the readings that the record shows beside a decision.
+func inputs(wl *podscaler.Workload, w *podscaler.Window, c podscaler.Cost) *Inputs {
+	scaled := func(r podscaler.Reading, by float64) *float64 {
+		v, ok := r.Number() // what is not a number is unknown, and would be no JSON
+		if !ok {
+			return nil
+		}
+		v *= by
+		return &v
+	}
+	in := &Inputs{
+		LatencyMs:  scaled(w.Latency, 1e3),
+		TargetMs:   wl.SLO.Target.Seconds() * 1e3,
+		Good:       scaled(w.Good, 1),
+		Arrivals:   scaled(w.Arrivals, 1),
+		InFlight:   scaled(w.InFlight, 1),
+		Errors:     scaled(w.Errors, 1),
+		Registered: scaled(w.Registered, 1),
+	}
+	if wl.Cost.Target > 0 {
+		in.CostTarget = wl.Cost.Target
+		if now, known := wl.Cost.Current(c); known {
+			in.Cost = &now
+		}
+	}
+	return in
+}
+
+// budgetOf is what the record has of an error budget, in numbers that are as fine as it matters.
+func budgetOf(b *podscaler.Budget) *podscaler.Budget {
+	if b == nil {
+		return nil
+	}
+	for i := range b.Burn {
+		b.Burn[i].Rate = rounded(b.Burn[i].Rate)
+	}
+	b.Left, b.Late = rounded(b.Left), rounded(b.Late)
+	return b
+}
+
+// rounded is a number to six digits behind the point.
+func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }

@@ -60,7 +60,7 @@ func (t *arrivals) boughtFor(o *packing.Offer, b *bundle) {
 	a.Pods = b.names
 	switch {
 	case t.Tenants != nil:
-		a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
+		a.For = slices.Sorted(maps.Keys(charge(t.Draft, o, b)))
 	case !t.fills:
 		return
 	}
@@ -94,7 +94,7 @@ func (t *arrivals) charges(wants []want, r packing.Result) map[string]nodescaler
 	}
 	for bin, b := range coming {
 		m, is := due[bin]
-		for namespace, take := range t.charge(&packing.Offer{Pool: m.pool, Shape: m.shape, Rate: m.rate}, b) {
+		for namespace, take := range charge(t.Draft, &packing.Offer{Pool: m.pool, Shape: m.shape, Rate: m.rate}, b) {
 			if take.Orders = 0; !is || m.used.Pods > 0 { // others pay for it
 				take.Rate = 0
 			}

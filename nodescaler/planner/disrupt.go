@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -16,82 +16,16 @@ import (
 // the cheapest machines are ordered, and it is drained once they are ready. Nothing of that is
 // remembered: which machines were ordered for it shows in where its pods would go.
 
-const (
-	// endAgain is how long a node is left alone that could not be drained.
-	endAgain = 10 * time.Minute
-	// endWithin is how long its pods may take to be evicted. A disruption budget of pods lets them
-	// go one by one, each once the one before is ready elsewhere.
-	endWithin = 15 * time.Minute
-)
-
-// going counts the machines of a pool that have joined, and those of them on their way out.
-type going struct{ all, out int }
-
-// outgoing counts them, by pool. A node that is not ready is as good as on its way out.
-func (t *turn) outgoing() map[string]*going {
-	if t.going != nil {
-		return t.going
-	}
-	t.going = map[string]*going{}
-	for i := range t.X.Pools {
-		t.going[t.X.Pools[i].Name] = &going{}
-	}
-	for _, m := range t.X.Machines {
-		g, n := t.going[m.Pool], t.X.AnyNodeOf(m.Name)
-		if g == nil || m.Kept() || m.Phase != nodescaler.Joined && (m.Phase != nodescaler.Deleting || n == nil) {
-			continue
-		}
-		_, begun := t.drains[m.Name]
-		if n != nil {
-			_, begun = t.drains[n.Name]
-		}
-		g.all++
-		if m.Phase == nodescaler.Deleting || n == nil || n.Draining || begun || !n.Ready {
-			g.out++
-		}
-	}
-	return t.going
-}
-
-// spend takes one from the pool's budgets for a cause, or says why not.
-func (t *turn) spend(pool string, cause nodescaler.Cause) *nodescaler.Reason {
-	p, g := t.X.Pool(pool), t.outgoing()[pool]
-	if p == nil || g == nil {
-		return nil
-	}
-	limit, by := p.Disruption.Limit(cause, t.X.Now, g.all)
-	if by != nil && g.out >= limit {
-		r := Because(nodescaler.NodeBudgetSpent, "%d of pool %s's %s are on their way out or not ready, and a budget of %s allows %d for reason %s now",
-			g.out, pool, Plural(g.all, "machine"), by.Nodes, limit, cause)
-		return &r
-	}
-	g.out++
-	return nil
-}
-
 // disrupter ends machines that work.
 type disrupter struct {
 	*turn
 	grower  *grower
 	drainer *drainer
 	roller  *roller
-	kept    findings
+	kept    draft.Findings
 	closed  map[string]func()             // reopens a candidate's node
 	repairs map[string]*nodescaler.Reason // why none is repaired, by pool
 }
-
-// ending is a candidate.
-type ending struct {
-	*nodescaler.NodeLoad
-	cause nodescaler.Cause
-	why   nodescaler.Reason
-	cost  float64
-}
-
-func (e *ending) end() end { return end{e.VM.Pool, e.cause} }
-
-// waitedFor reports whether what is to go waits for the machine.
-func (t *turn) waitedFor(machine string) bool { _, is := t.replacing[machine]; return is }
 
 // run drains candidates, or orders what replaces them, and reports whether it ordered anything.
 func (t *disrupter) run() bool {
@@ -119,7 +53,7 @@ func (t *disrupter) run() bool {
 		c := &list[i]
 		_, waiting := was[c.Name]
 		if why := t.roller.holds(c, waiting); why != nil {
-			t.kept.add(why.Code, "%s, but stays: %s", c.why.Text, why.Text)
+			t.kept.Add(why.Code, "%s, but stays: %s", c.why.Text, why.Text)
 			continue
 		}
 		t.roller.goes(c, waiting, t.end)
@@ -128,7 +62,7 @@ func (t *disrupter) run() bool {
 	for _, name := range slices.Sorted(maps.Keys(t.closed)) {
 		t.closed[name]()
 	}
-	t.conclude(t.kept, "machine")
+	t.Conclude(t.kept, "machine")
 	return t.Bought > before
 }
 
@@ -162,7 +96,7 @@ func (t *disrupter) candidates() (list []ending) {
 			keeps = p.RollsNone()
 		}
 		if keeps != nil {
-			t.kept.add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
+			t.kept.Add(keeps.Code, "%s, but stays: %s", why.Text, keeps.Text)
 			continue
 		}
 		t.ending[n.Name] = *why
@@ -183,30 +117,6 @@ func (t *disrupter) halted(p *nodescaler.PoolSize) *nodescaler.Reason {
 	return why
 }
 
-// keeps says why a machine stays that is to go, or nil. Of one whose node is lost an annotation
-// counts no more: nothing on it works.
-func (t *turn) keeps(n *nodescaler.NodeLoad, lost bool) *nodescaler.Reason {
-	var r nodescaler.Reason
-	held, failed := t.Stays(n.VM), t.unended[n.Name]
-	switch {
-	case held != nil:
-		return held
-	case t.X.Away(n.VM.Host):
-		r = Because(nodescaler.HostOffline, "its host %s is away", n.VM.Host)
-	case n.Pinned != "" && !lost:
-		r = Because(nodescaler.NodePinned, "its node is %s", n.Pinned)
-	case n.Cordoned:
-		r = Because(nodescaler.NodeCordoned, "its node was cordoned by another client")
-	case !n.Ready && !lost:
-		r = Because(nodescaler.NodeNotReady, "its node is not ready")
-	case !failed.IsZero() && t.X.Now.Sub(failed) < endAgain:
-		r = Because(nodescaler.CoolingDown, "its drain failed %s ago, less than %s", t.X.Now.Sub(failed), endAgain)
-	default:
-		return nil
-	}
-	return &r
-}
-
 // cost is what moving the pods of a node costs: one for each pod, more for those of a high
 // priority or deletion cost, and less for those of a low one.
 func cost(n *nodescaler.NodeLoad) (sum float64) {
@@ -224,11 +134,11 @@ func (t *disrupter) end(c *ending) {
 		return
 	}
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil && t.grace(c.NodeLoad) == 0 {
-		t.kept.add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
+		t.kept.Add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
 		return
 	}
 	if spent := t.spend(c.VM.Pool, c.cause); spent != nil {
-		t.kept.add(spent.Code, "%s, but stays for now: %s", c.why.Text, spent.Text)
+		t.kept.Add(spent.Code, "%s, but stays for now: %s", c.why.Text, spent.Text)
 		return
 	}
 	to, blocked := t.drainer.leave(c.NodeLoad)
@@ -258,12 +168,7 @@ func (t *disrupter) lose(c *ending) {
 	delete(t.closed, c.Name)
 	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
 	t.drainer.leaving(c.NodeLoad, 1)
-	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, Plural(len(c.Held()), "pod")))
-}
-
-// silent reports whether the node is on its way out because it is not ready.
-func (t *turn) silent(n *nodescaler.NodeLoad) bool {
-	return !n.Ready && t.ends[n.Name].Code == nodescaler.MachineUnhealthy
+	t.Cordon(c.NodeLoad, c.why, draft.Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, draft.Plural(len(c.Held()), "pod")))
 }
 
 // spared reports whether the pool has its minimum of nodes that are ready without one, and takes
@@ -283,11 +188,11 @@ func (t *disrupter) drain(c *ending, to []string) {
 	delete(t.closed, c.Name) // it stays closed
 	where := "nothing on it has to move"
 	if len(to) > 0 {
-		where = "its pods have places on " + Some("node", to)
+		where = "its pods have places on " + draft.Some("node", to)
 	}
 	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
 	t.drainer.leaving(c.NodeLoad, 1)
-	t.Cordon(c.NodeLoad, c.why, Because(nodescaler.NodeDraining, "%s is to be emptied: %s", c.Name, where))
+	t.Cordon(c.NodeLoad, c.why, draft.Because(nodescaler.NodeDraining, "%s is to be emptied: %s", c.Name, where))
 	t.drainer.evict(c.NodeLoad, t.X.Now)
 }
 
@@ -295,7 +200,7 @@ func (t *disrupter) drain(c *ending, to []string) {
 func (t *disrupter) await(c *ending, what string) {
 	t.replacing[c.Name] = c.end()
 	t.Reserve(c.VM.Pool)
-	t.kept.add(nodescaler.ReplacementAwaited, "%s; it stays until %s", c.why.Text, what)
+	t.kept.Add(nodescaler.ReplacementAwaited, "%s; it stays until %s", c.why.Text, what)
 }
 
 // refill orders a machine for a pool that would have fewer than its minimum without the candidate.
@@ -314,10 +219,10 @@ func (t *disrupter) refill(c *ending) {
 		return
 	}
 	if len(may) > 0 {
-		o := Least(may, func(o packing.Offer) int64 { return int64(o.Rate) })
+		o := draft.Least(may, func(o packing.Offer) int64 { return int64(o.Rate) })
 		if o.Host = t.grower.spread(o, nil); t.grower.mayBuy(o) && t.Affords(o.Shape, o.Host) {
 			t.roller.ordered[pool]++
-			t.Buy(pool, o.Shape, o.Host, Because(nodescaler.ReplacementOrdered, "it replaces %s, without which pool %s has fewer than its minimum", c.Name, pool), c.why)
+			t.Buy(pool, o.Shape, o.Host, draft.Because(nodescaler.ReplacementOrdered, "it replaces %s, without which pool %s has fewer than its minimum", c.Name, pool), c.why)
 			t.await(c, "a machine that is ordered for it is ready")
 			return
 		}
@@ -344,9 +249,9 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 	nowhere := slices.IndexFunc(r.Placements, func(p packing.Placement) bool { return p.Bin == "" && p.Purchase < 0 })
 	switch {
 	case len(narrowed) < len(wants):
-		t.crowd(c, blocked.Text)
+		t.crowdOut(c, blocked.Text)
 	case nowhere >= 0:
-		t.crowd(c, r.Placements[nowhere].Text)
+		t.crowdOut(c, r.Placements[nowhere].Text)
 	case len(r.Purchases) == 0:
 		t.hold(r, c.end())
 		t.grower.place(narrowed, r)
@@ -382,14 +287,14 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	for i := before; i < len(t.Plan.Actions); i++ {
 		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
 			a.For = nil // no namespace asked for it, and no quota counts it
-			a.Reasons = append([]nodescaler.Reason{Because(nodescaler.ReplacementOrdered, "it takes in pods of %s, which is to go", c.Name), c.why}, a.Reasons...)
+			a.Reasons = append([]nodescaler.Reason{draft.Because(nodescaler.ReplacementOrdered, "it takes in pods of %s, which is to go", c.Name), c.why}, a.Reasons...)
 		}
 	}
 	t.await(c, "what is ordered for its pods is ready")
 }
 
-// crowd moves the pods onto other candidates and into headroom, where nothing can be made for them.
-func (t *disrupter) crowd(c *ending, why string) {
+// crowdOut moves the pods onto other candidates and into headroom, where nothing can be made for them.
+func (t *disrupter) crowdOut(c *ending, why string) {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.closed)), func(name string) bool { return name == c.Name })
 	for _, name := range others {
 		t.closed[name]()
@@ -410,5 +315,5 @@ func (t *disrupter) crowd(c *ending, why string) {
 // block says what keeps a candidate, whose pool's budgets may be spent on others.
 func (t *disrupter) block(c *ending, code, why string) {
 	t.outgoing()[c.VM.Pool].out--
-	t.kept.add(code, "%s, but stays: %s", c.why.Text, why)
+	t.kept.Add(code, "%s, but stays: %s", c.why.Text, why)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -32,8 +33,8 @@ func (t *drainer) inherited(n *nodescaler.NodeLoad) bool {
 	return n.Draining && n.VM != nil && n.VM.Phase.Live() && !ours
 }
 
-// used is what the pods on the node take of it, less those that any other would displace.
-func (t *drainer) used(n *nodescaler.NodeLoad) nodescaler.Used {
+// usedOf is what the pods on the node take of it, less those that any other would displace.
+func (t *drainer) usedOf(n *nodescaler.NodeLoad) nodescaler.Used {
 	used := n.Used
 	for _, p := range n.Pods {
 		if t.rules.expendable(p) {
@@ -59,9 +60,9 @@ func (t *drainer) carryOn() {
 			t.Note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
 			continue
 		}
-		held := MachineHeld(t.X, n.VM)
+		held := draft.MachineHeld(t.X, n.VM)
 		if t.inherited(n) {
-			started := Because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
+			started := draft.Because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
 			t.takeBack(n, *cmp.Or(held, &started))
 			continue
 		}
@@ -81,15 +82,15 @@ func (t *drainer) carryOn() {
 			t.finish(n, begun)
 		case t.wait(n):
 		case !n.Cordoned:
-			t.takeBack(n, CalledOff(n))
+			t.takeBack(n, draft.CalledOff(n))
 		case !spared:
-			t.takeBack(n, Because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
+			t.takeBack(n, draft.Because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
 		case blocked != nil:
 			t.takeBack(n, *blocked)
 		case len(n.Held()) == 0:
 			t.finish(n, begun)
 		case t.late(n, begun):
-			t.takeBack(n, Because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, Some("pod", PodNames(n.Held())), t.X.Now.Sub(begun)))
+			t.takeBack(n, draft.Because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, draft.Some("pod", draft.PodNames(n.Held())), t.X.Now.Sub(begun)))
 		default:
 			t.Note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.X.Now.Sub(begun))
 			t.evict(n, begun)
@@ -105,10 +106,10 @@ func (t *drainer) carryOn() {
 // held. It is on nobody's way out then and keeps no other node from going. Once it may be touched
 // again it is for a time that is not known that it was being emptied.
 func (t *drainer) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
-	if held := t.held(n.VM.Pool, nodescaler.Return); held != nil || !t.inherited(n) {
+	if held := t.Held(n.VM.Pool, nodescaler.Return); held != nil || !t.inherited(n) {
 		return held
 	}
-	return t.held(n.VM.Pool, nodescaler.Uncordon)
+	return t.Held(n.VM.Pool, nodescaler.Uncordon)
 }
 
 // leaving counts a node among those on their way out, or not any more.
@@ -164,16 +165,16 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 	t.deleted = t.X.Now
 	switch why, ends := t.ends[n.Name]; {
 	case t.silent(n):
-		t.Return(n.VM, why, Because(nodescaler.NodeNotReady, "%s is not ready, and what it ran ends with its machine", n.Name))
+		t.Return(n.VM, why, draft.Because(nodescaler.NodeNotReady, "%s is not ready, and what it ran ends with its machine", n.Name))
 		return
 	case ends:
-		t.Return(n.VM, why, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+		t.Return(n.VM, why, draft.Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 		return
 	}
 	if t.spares.stashes(n) {
 		return
 	}
-	t.Return(n.VM, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+	t.Return(n.VM, draft.Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 }
 
 // late reports whether the drain has taken too long: with pods that could not be evicted,
@@ -204,15 +205,6 @@ func (t *drainer) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
 	return nodesOf(to), blocked
 }
 
-// candidate is a node that might be reclaimed.
-type candidate struct {
-	*nodescaler.NodeLoad
-	used  float64
-	since time.Time     // unneeded; now, if it was not in the last scan
-	wait  time.Duration // how long it has to be
-	to    []string      // where its pods would go
-}
-
 // toMove returns the pods that have to find another place before the node can go, and headroom that
 // is kept there.
 func (t *drainer) toMove(n *nodescaler.NodeLoad) []*nodescaler.Pod {
@@ -224,36 +216,36 @@ func (t *drainer) toMove(n *nodescaler.NodeLoad) []*nodescaler.Pod {
 // or keeps their clocks. What it finds holds for all of them together: the room that one
 // leaves or takes is no longer there for the next.
 func (t *drainer) judge() []candidate {
-	kept := findings{}
+	kept := draft.Findings{}
 	var unneeded []candidate
 	idle := since{}
 	for _, c := range t.candidates(kept) {
 		if t.takesPods(c.Name) {
-			kept.add(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", c.Name)
+			kept.Add(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", c.Name)
 			continue
 		}
 		if p := t.unbudgeted(c.NodeLoad); p != nil {
-			kept.add(nodescaler.BudgetExhausted, "%s holds %s, whose budget lets none go now", c.Name, p.Name)
+			kept.Add(nodescaler.BudgetExhausted, "%s holds %s, whose budget lets none go now", c.Name, p.Name)
 			continue
 		}
 		reopen := t.places.close(c.Node)
 		to, blocked := t.leave(c.NodeLoad)
 		if blocked != nil {
 			reopen()
-			kept.add(blocked.Code, "%s", blocked.Text)
+			kept.Add(blocked.Code, "%s", blocked.Text)
 			continue
 		}
 		idle[c.Name], c.to = c.since, to
 		unneeded = append(unneeded, c)
 	}
 	t.idle = idle
-	t.conclude(kept, "node")
+	t.Conclude(kept, "node")
 	return unneeded
 }
 
 // candidates are our nodes that are little used: those first whose time is up first, so that a
 // node which is about to go is not passed over for another, and then the least used.
-func (t *drainer) candidates(kept findings) []candidate {
+func (t *drainer) candidates(kept draft.Findings) []candidate {
 	var list []candidate
 	t.unasked = map[string]bool{}
 	for i := range t.X.Nodes {
@@ -267,21 +259,21 @@ func (t *drainer) candidates(kept findings) []candidate {
 		switch {
 		case held != nil:
 			t.unasked[n.Name] = held.Code == nodescaler.MachineHeld
-			kept.add(held.Code, "%s stays: %s", n.Name, held.Text)
+			kept.Add(held.Code, "%s stays: %s", n.Name, held.Text)
 		case t.X.Away(n.VM.Host):
-			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
+			kept.Add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:
-			kept.add(nodescaler.NodeCordoned, "%s was cordoned by another client", n.Name)
+			kept.Add(nodescaler.NodeCordoned, "%s was cordoned by another client", n.Name)
 		case n.Pinned != "":
-			kept.add(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
+			kept.Add(nodescaler.NodePinned, "%s stays: it is %s", n.Name, n.Pinned)
 		case replaces:
-			kept.add(nodescaler.NodeTakesPods, "%s stays: it replaces another, or is to be replaced", n.Name)
+			kept.Add(nodescaler.NodeTakesPods, "%s stays: it replaces another, or is to be replaced", n.Name)
 		case t.consolidation(n.VM.Pool).Policy == nodescaler.WhenEmpty && len(n.Held()) > 0:
-			kept.add(nodescaler.WhenEmptyOnly, "%s stays: the consolidation of pool %s is %s, and it holds pods", n.Name, n.VM.Pool, nodescaler.WhenEmpty)
+			kept.Add(nodescaler.WhenEmptyOnly, "%s stays: the consolidation of pool %s is %s, and it holds pods", n.Name, n.VM.Pool, nodescaler.WhenEmpty)
 		case t.Spare[n.VM.Pool] < 1:
-			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
+			kept.Add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
-			kept.add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, percent(used), percent(t.rules.ScaleDownUtilizationThreshold))
+			kept.Add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
 		default:
 			list = append(list, t.candidate(n, used))
 		}
@@ -323,14 +315,14 @@ func (t *drainer) utilisation(n *nodescaler.NodeLoad) float64 {
 			used = used.Plus(p.Requests)
 		}
 	}
-	return Dominant(used, capacity)
+	return draft.Dominant(used, capacity)
 }
 
 // unbudgeted returns a pod on the node whose budget allows no eviction at all. With a budget
 // for fewer pods than there are, the drain only takes longer.
 func (t *drainer) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
 	for _, p := range t.toMove(n) {
-		if !t.allows(p) {
+		if !t.Allows(p) {
 			return p
 		}
 	}
@@ -340,13 +332,13 @@ func (t *drainer) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
 // startDrains closes the nodes that have been unneeded for long enough, as many as may go at
 // once, empty ones before others.
 func (t *drainer) startDrains(unneeded []candidate) {
-	kept := findings{}
+	kept := draft.Findings{}
 	var empty, full []candidate
 	t.spares.hasten(unneeded)
 	for _, c := range unneeded {
 		switch passed := t.X.Now.Sub(c.since); {
 		case passed <= c.wait:
-			kept.add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
+			kept.Add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, draft.Percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
 			empty = append(empty, c)
 		default:
@@ -358,7 +350,7 @@ func (t *drainer) startDrains(unneeded []candidate) {
 		free -= t.close(empty, min(free, t.rules.MaxEmptyBulkDelete), kept)
 		t.close(full, min(free, t.rules.MaxDrainParallelism-t.emptying), kept)
 	}
-	t.conclude(kept, "node")
+	t.Conclude(kept, "node")
 }
 
 // rested reports whether the last order, return and failed drain are long enough ago. Those
@@ -385,7 +377,7 @@ func (t *drainer) rested() bool {
 }
 
 // close cordons up to limit of the nodes and starts to empty them, and returns how many.
-func (t *drainer) close(list []candidate, limit int, kept findings) int {
+func (t *drainer) close(list []candidate, limit int, kept draft.Findings) int {
 	closed := 0
 	for _, c := range list {
 		cause := nodescaler.Underutilized
@@ -393,15 +385,15 @@ func (t *drainer) close(list []candidate, limit int, kept findings) int {
 			cause = nodescaler.Empty
 		}
 		if closed >= max(limit, 0) {
-			kept.add(nodescaler.ParallelLimit, "%s waits, since as many nodes are on their way out as may be at once", c.Name)
+			kept.Add(nodescaler.ParallelLimit, "%s waits, since as many nodes are on their way out as may be at once", c.Name)
 			continue
 		}
 		spent := t.spend(c.VM.Pool, cause)
 		switch {
 		case spent != nil:
-			kept.add(spent.Code, "%s waits: %s", c.Name, spent.Text)
+			kept.Add(spent.Code, "%s waits: %s", c.Name, spent.Text)
 		case !t.Reserve(c.VM.Pool):
-			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", c.Name, c.VM.Pool)
+			kept.Add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", c.Name, c.VM.Pool)
 		default:
 			closed++
 			t.drains[c.Name] = t.X.Now
@@ -415,10 +407,10 @@ func (t *drainer) close(list []candidate, limit int, kept findings) int {
 func (t *drainer) whyUnneeded(c candidate) nodescaler.Reason {
 	where := "nothing on it has to move"
 	if len(c.to) > 0 {
-		where = "there is room for its " + Some("pod", PodNames(t.toMove(c.NodeLoad))) + " on " + Some("node", c.to)
+		where = "there is room for its " + draft.Some("pod", draft.PodNames(t.toMove(c.NodeLoad))) + " on " + draft.Some("node", c.to)
 	}
-	return Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
-		c.Name, percent(c.used), percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
+	return draft.Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
+		c.Name, draft.Percent(c.used), draft.Percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
 }
 
 // consolidation is that of a pool.

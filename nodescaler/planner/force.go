@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -52,11 +53,36 @@ func (t *drainer) force(n *nodescaler.NodeLoad, by time.Time) {
 			continue
 		}
 		grace = min(grace, max(left, least))
-		t.forced[p.Name] = true
-		t.act(nodescaler.Action{
+		t.Forced[p.Name] = true
+		t.Act(nodescaler.Action{
 			Kind: nodescaler.DeletePod, Pod: p.Name, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Grace: nodescaler.Duration(grace),
-			Reasons: []nodescaler.Reason{Because(nodescaler.DrainEnds, "the drain of %s ends at %s by pool %s's terminationGracePeriod: the pod has %s to end",
+			Reasons: []nodescaler.Reason{draft.Because(nodescaler.DrainEnds, "the drain of %s ends at %s by pool %s's terminationGracePeriod: the pod has %s to end",
 				n.Name, by.UTC().Format(time.RFC3339), n.VM.Pool, pricing.Short(grace))},
 		})
 	}
+}
+
+// detachWithin is how long a machine whose pods are gone waits for their volumes to be detached.
+// Kubernetes itself detaches a volume by force after as long.
+const detachWithin = 6 * time.Minute
+
+// detaches reports whether volumes of pods that left are still attached to the node. A machine that
+// stops with them would keep these pods from starting elsewhere, or have them written to twice.
+func (t *drainer) detaches(n *nodescaler.NodeLoad) bool {
+	if len(n.Attached) == 0 || t.silent(n) {
+		delete(t.emptied, n.Name)
+		return false
+	}
+	since, known := t.emptied[n.Name]
+	if !known {
+		since = t.X.Now
+		t.emptied[n.Name] = since
+	}
+	passed := t.X.Now.Sub(since)
+	if passed > detachWithin {
+		t.Note(nodescaler.VolumesAttached, "%s is empty for %s and still has %s attached: its machine goes all the same", n.Name, passed, draft.Some("volume", n.Attached))
+		return false
+	}
+	t.Note(nodescaler.VolumesAttached, "%s is empty and waits, for up to %s, until these are detached: %s", n.Name, detachWithin, draft.Some("volume", n.Attached))
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -28,7 +29,7 @@ type grower struct {
 // grow places the pods that wait, and orders the cheapest machines for those that no node can
 // take. It reports whether it ordered any.
 func (t *grower) grow() bool {
-	wants := (&demand{t.turn}).wanted()
+	wants := (&demand{t.turn}).list()
 	t.posed, t.posing = t.posing, nil
 	offers := t.offers()
 	t.all = offers
@@ -61,7 +62,7 @@ func (t *grower) cancel() {
 		if t.first || over < t.rules.Cancel() || t.Stays(m) != nil || !t.Reserve(m.Pool) {
 			continue
 		}
-		t.Return(m, Because(nodescaler.OrderCancelled, "%s has not begun, and nothing has needed it for %s", m.Name, over))
+		t.Return(m, draft.Because(nodescaler.OrderCancelled, "%s has not begun, and nothing has needed it for %s", m.Name, over))
 	}
 	t.unawaited = unawaited
 }
@@ -89,7 +90,7 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		t.settle(wants, t.solve(t.problem(wants, offers)), nil)
 		return
 	}
-	apart := maps.Clone(t.at)
+	apart := maps.Clone(t.At)
 	in := func(w want) bool { return apart[w.pod.Namespace()] }
 	for {
 		together := slices.DeleteFunc(slices.Clone(wants), in)
@@ -114,12 +115,6 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		b.add(t.arrivals.charges(own, r)[namespace])
 		t.settle(own, r, b)
 	}
-}
-
-// solved is a problem and its result.
-type solved struct {
-	problem packing.Problem
-	result  packing.Result
 }
 
 // solve returns the result of a problem. Pods that may have no machine, as at a limit, pose the
@@ -147,7 +142,7 @@ func (t *grower) beyond(wants []want, r packing.Result) map[string]bool {
 		}
 	}
 	for i := range bundles {
-		for namespace, take := range t.charge(&r.Purchases[i].Offer, &bundles[i]) {
+		for namespace, take := range charge(t.Draft, &r.Purchases[i].Offer, &bundles[i]) {
 			all[namespace] = plus(all[namespace], take)
 		}
 	}
@@ -258,7 +253,7 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 // for one namespace alone end where its quota does.
 func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 	bundles, waiting := t.place(wants, r)
-	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, findings{}
+	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, draft.Findings{}
 	for _, p := range r.Purchases {
 		left[p.Offer.Pool]++
 		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
@@ -290,30 +285,30 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 			}
 			if t.makes(o.Pool) && t.Room[o.Pool] < 1 {
 				pool := t.X.Pool(o.Pool)
-				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
-					o.Shape.Name, Some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
+				full.Add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
+					o.Shape.Name, draft.Some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
 			}
 			continue // a smaller one may still be
 		}
 		t.Buy(o.Pool, o.Shape, o.Host,
-			Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), Some("pod", p.Items)),
-			Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
-				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), Plural(waiting, "pod"), r.Rate, r.LowerBound),
-			Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
+			draft.Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), draft.Some("pod", p.Items)),
+			draft.Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), draft.Plural(waiting, "pod"), r.Rate, r.LowerBound),
+			draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
 		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)
 		t.arrivals.boughtFor(&o, b)
 		b.ordered(o.Rate, capacity)
 	}
-	t.conclude(full, "machine")
+	t.Conclude(full, "machine")
 }
 
 // place puts the pods where the packing has them. It returns what each purchase is for, and for how
 // many pods there are any.
 func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waiting int) {
 	var fit []string
-	nowhere := findings{}
+	nowhere := draft.Findings{}
 	bundles = make([]bundle, len(r.Purchases))
 	for i := range r.Placements { // in the order of the items, as what is wanted is
 		switch p, w := &r.Placements[i], &wants[i]; {
@@ -329,21 +324,21 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 			}
 		case p.Purchase < 0:
 			if !w.expected {
-				t.Strand(w.all(), "", packed(p))
+				t.Strand(w.all(), "", draft.Packed(p))
 			}
 			if w.room != nil {
-				w.room.Why = new(Because(string(p.Why), "%s", p.Text))
+				w.room.Why = new(draft.Because(string(p.Why), "%s", p.Text))
 			}
-			nowhere.add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
+			nowhere.Add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.DaemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
 		default:
 			waiting++
 			bundles[p.Purchase].add(w)
 		}
 	}
 	if len(fit) > 0 {
-		t.Note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", Some("pod", fit))
+		t.Note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", draft.Some("pod", fit))
 	}
-	t.conclude(nowhere, "pod")
+	t.Conclude(nowhere, "pod")
 	return bundles, waiting
 }
 
@@ -382,14 +377,14 @@ func (t *grower) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and %s", p.Name, live, p.Min, none)
 			return
 		}
-		o := Least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
+		o := draft.Least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
 		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
 			if !t.spares.makeWay(o) && t.Room[p.Name] < 1 {
 				t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
 			}
 			return
 		}
-		t.Buy(o.Pool, o.Shape, o.Host, Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
+		t.Buy(o.Pool, o.Shape, o.Host, draft.Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -30,13 +31,13 @@ func (t *grower) keepRoom() bool {
 		asks[t.wants[i].pod.Namespace()] = true
 	}
 	t.Plan.Headroom = make([]nodescaler.HeadroomState, len(t.X.Headroom))
-	together, alone := t.rooms()
+	together, alone := t.roomFor()
 	if len(together) > 0 {
 		t.keepFor(together, nil, t.all)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(alone)) {
 		offers := t.all
-		if asks[namespace] || t.at[namespace] {
+		if asks[namespace] || t.At[namespace] {
 			offers = nil // its quota is for what it waits for
 		}
 		t.keepFor(alone[namespace], &bill{tenant: t.Tenants.Of(namespace)}, offers)
@@ -44,17 +45,17 @@ func (t *grower) keepRoom() bool {
 	for i := range t.Plan.Headroom {
 		s := &t.Plan.Headroom[i]
 		if s.Missing() > 0 && s.Why == nil {
-			s.Why = new(Because(nodescaler.HeadroomShort, "no machine can be ordered for it now"))
+			s.Why = new(draft.Because(nodescaler.HeadroomShort, "no machine can be ordered for it now"))
 		}
 		if s.Missing() > 0 {
-			t.Note(nodescaler.HeadroomShort, "headroom %s has no room for %s: %s", s.Name, Plural(s.Missing(), "pod"), s.Why.Text)
+			t.Note(nodescaler.HeadroomShort, "headroom %s has no room for %s: %s", s.Name, draft.Plural(s.Missing(), "pod"), s.Why.Text)
 		}
 	}
 	return t.Bought > bought
 }
 
-// rooms are the pods for which room is kept: those of namespaces with quotas apart.
-func (t *grower) rooms() (together []want, alone map[string][]want) {
+// roomFor are the pods for which room is kept: those of namespaces with quotas apart.
+func (t *grower) roomFor() (together []want, alone map[string][]want) {
 	counts, why := t.Tenants.Room(t.X.Headroom)
 	alone = map[string][]want{}
 	for i := range t.X.Headroom {
@@ -124,7 +125,7 @@ func (t *grower) roomRate(bin string, p *nodescaler.Pod) pricing.Rate {
 }
 
 func partOf(rate pricing.Rate, p *nodescaler.Pod, capacity pricing.Resources) pricing.Rate {
-	return pricing.Rate(float64(rate) * min(Dominant(p.Requests, capacity), 1))
+	return pricing.Rate(float64(rate) * min(draft.Dominant(p.Requests, capacity), 1))
 }
 
 // ordered notes that a machine is ordered for headroom.
@@ -138,7 +139,7 @@ func (b *bundle) ordered(rate pricing.Rate, capacity pricing.Resources) {
 // short notes why no machine is ordered for headroom.
 func (b *bundle) short(code, format string, args ...any) {
 	for _, w := range b.rooms {
-		w.room.Why = new(Because(code, format, args...))
+		w.room.Why = new(draft.Because(code, format, args...))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -85,7 +86,7 @@ func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
 	}
 	for n, want := range map[int]float64{1: 1, 2: 1, 3: 0} {
 		if got := p.keep.saved("w", n, sample.Noon.Add(at+time.Minute)); got != want {
-			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
+			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", draft.Ordinal(n), got, want)
 		}
 	}
 }
@@ -265,7 +266,7 @@ func TestTheRankOfAnOrderInItsBurst(t *testing.T) {
 
 func TestNumbersOfSparesInWords(t *testing.T) {
 	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 23: "23rd", 111: "111th"} {
-		if got := ordinal(n); got != want {
+		if got := draft.Ordinal(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -34,7 +35,7 @@ func (t *market) makes(pool string) bool {
 // shut says why the pool's machines are not made now, or nil.
 func (t *market) shut(p *nodescaler.PoolSize) *nodescaler.Reason {
 	if b := t.backoffs[p.Name]; p.Shut() == nil && b.on(t.X.Now) {
-		r := Because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
+		r := draft.Because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
 		return &r
 	}
 	return p.Shut()
@@ -96,7 +97,7 @@ func (t *market) live(p *nodescaler.PoolSize) int {
 func (t *market) wokenOf(pool string) int {
 	n := 0
 	for _, m := range t.X.Spares {
-		if m.Pool == pool && t.woken[m.Name] {
+		if m.Pool == pool && t.Woken[m.Name] {
 			n++
 		}
 	}
@@ -112,7 +113,7 @@ func (t *market) running(pool, host string) (n int) {
 		}
 	}
 	for _, m := range t.X.Spares {
-		if m.Pool == pool && m.Host == host && t.woken[m.Name] {
+		if m.Pool == pool && m.Host == host && t.Woken[m.Name] {
 			n++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -70,7 +71,7 @@ func newPlaces(x *nodescaler.Index, domains *nodescaler.Domains, open func(*node
 	slices.SortFunc(s.groups, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
 	for _, g := range s.groups {
 		slices.SortStableFunc(g.nodes, func(a, b *nodescaler.NodeLoad) int {
-			full := func(n *nodescaler.NodeLoad) float64 { return Dominant(n.Used.Requests, n.Allocatable) }
+			full := func(n *nodescaler.NodeLoad) float64 { return draft.Dominant(n.Used.Requests, n.Allocatable) }
 			return cmp.Or(-cmp.Compare(full(a), full(b)), cmp.Compare(a.Name, b.Name))
 		})
 		g.room, g.extra = newFirstFit(len(g.nodes)), make([]pricing.Amounts, len(g.nodes))
@@ -148,13 +149,13 @@ func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []sl
 func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
 	for _, p := range held {
 		if p.Pinned != "" && !p.Terminating {
-			r := Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
+			r := draft.Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
 			return nil, &r
 		}
 	}
 	to, stuck := s.move(n, moving)
 	if stuck != nil {
-		r := Because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
+		r := draft.Because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
 		return nil, &r
 	}
 	return to, nil

@@ -1,7 +1,6 @@
 // Package planner holds what node policies plan with: where pods have places, which machines to
 // order for those without, which nodes to drain, and which machines to keep stopped.
 //
-//   - A Draft is a plan in the making, and counts what it takes from hosts, pools and budgets.
 //   - A Planner scans by its Rules: it sees which machines come, orders, drains and keeps spares.
 //     It may be forgotten at any time, and reclaims nothing at its first scan.
 //   - Surplus is which nodes could be done without.
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 )
 
 // Planner scans: it places pods, orders machines, and empties nodes, by its rules.
@@ -22,7 +22,11 @@ type Planner struct {
 
 // New is one that has seen nothing yet. At its first scan it only looks and orders.
 func New(r Rules) *Planner {
-	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, unended: map[string]time.Time{}, emptied: since{}}}
+	p := &Planner{rules: r, memory: memory{
+		clocks:     clocks{emptied: since{}},
+		orders:     orders{backoffs: map[string]*backoff{}},
+		departures: departures{ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}, circuits: map[end]*circuit{}},
+	}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
 	}
@@ -59,15 +63,15 @@ type scan struct {
 }
 
 func newScan(p *Planner, x *nodescaler.Index) *scan {
-	u := &turn{Draft: NewDraft(x), memory: &p.memory, rules: &p.rules, headroom: map[string][]*nodescaler.Pod{}, ending: map[string]nodescaler.Reason{}}
+	u := &turn{Draft: draft.New(x), memory: &p.memory, rules: &p.rules, headroom: map[string][]*nodescaler.Pod{}, ending: map[string]nodescaler.Reason{}}
 	m := &market{u}
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
-	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.used)
-	u.repelled = u.places.domains.Repelled
+	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.usedOf)
+	u.Repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}
-	e := &disrupter{turn: u, grower: g, drainer: d, roller: &roller{u, map[string]int{}, map[string]int{}}, kept: findings{}, closed: map[string]func(){}, repairs: map[string]*nodescaler.Reason{}}
+	e := &disrupter{turn: u, grower: g, drainer: d, roller: &roller{u, map[string]int{}, map[string]int{}}, kept: draft.Findings{}, closed: map[string]func(){}, repairs: map[string]*nodescaler.Reason{}}
 	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, disrupt: e, spares: s}
 }
 

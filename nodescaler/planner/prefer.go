@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -45,10 +46,10 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 		}
 	}
 	if o.Pool != was {
-		why = append(why, Because(nodescaler.PreferencesMet, "pool %s rather than %s for no more: %s", o.Pool, was, t.wish(o.Pool, was, b)))
+		why = append(why, draft.Because(nodescaler.PreferencesMet, "pool %s rather than %s for no more: %s", o.Pool, was, t.wish(o.Pool, was, b)))
 	}
 	if dearer != nil && t.liking(dearer.Pool, b) > most {
-		why = append(why, Because(nodescaler.PreferenceGivenUp, "%s, and %s of pool %s would cost %s/h in place of %s/h",
+		why = append(why, draft.Because(nodescaler.PreferenceGivenUp, "%s, and %s of pool %s would cost %s/h in place of %s/h",
 			t.wish(dearer.Pool, o.Pool, b), dearer.Shape.Name, dearer.Pool, dearer.Rate, o.Rate))
 	}
 	t.notice(t.X.Pool(o.Pool).Node(), b.pods)

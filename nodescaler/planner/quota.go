@@ -2,10 +2,10 @@ package planner
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -15,65 +15,8 @@ import (
 // wants too much. The price of that is a packing that is less tight: pods of a namespace at its
 // quota fill machines of others, and do not share in choosing them.
 
-// Admit is what machines may be ordered for.
-func (d *Draft) Admit() nodescaler.Wanted {
-	d.Tenants = d.X.Tenants()
-	w := d.Tenants.Admit(d.X)
-	d.holding, d.at = map[string]*nodescaler.Held{}, w.At
-	for _, h := range w.Held {
-		d.HoldBack(h.Namespace, &nodescaler.Pod{Workload: h.Workload}, h.Pods, &h.Why)
-	}
-	admitted := map[*nodescaler.Pod]bool{}
-	for _, p := range w.Pending {
-		admitted[p] = true
-	}
-	for _, p := range d.X.Pending {
-		if h := d.holding[nodescaler.HeldAs(p)]; h != nil && !admitted[p] {
-			d.Park(p, QuotaHelp(p), h.Why)
-		}
-	}
-	return w
-}
-
-// QuotaHelp is what would help a pod that its namespace's quota holds.
-func QuotaHelp(p *nodescaler.Pod) string { return "a higher quota of namespace " + p.Namespace() }
-
-// HoldBack notes pods that no machine is ordered for.
-func (d *Draft) HoldBack(namespace string, p *nodescaler.Pod, count int, why *nodescaler.Reason) {
-	nodescaler.Hold(d.holding, namespace, p, count, why)
-}
-
-// NoteHeld says what is held for quotas, and which pods no machine helps.
-func (d *Draft) NoteHeld() {
-	quotas, unhelped := findings{}, findings{}
-	for _, key := range slices.Sorted(maps.Keys(d.holding)) {
-		h := *d.holding[key]
-		d.Plan.Held = append(d.Plan.Held, h)
-		of := h.Workload
-		if of == "" {
-			of = h.Namespace + ", of no workload"
-		}
-		quotas.add(h.Why.Code, "no machine is ordered for %s of %s: %s", Plural(h.Pods, "pod"), of, h.Why.Text)
-	}
-	for i := range d.X.Snapshot.Pods {
-		p := &d.X.Snapshot.Pods[i]
-		if why := d.X.NotHelped(p); why != "" {
-			unhelped.add(nodescaler.PodsNotHelped, "no machine is ordered for %s: %s", p.Name, why)
-		}
-	}
-	d.conclude(quotas, "workload")
-	d.conclude(unhelped, "pod")
-}
-
-// tooMany notes that a namespace wants more pods like one than all machines could carry.
-func (d *Draft) tooMany(p *nodescaler.Pod) {
-	if d.Tenants.Of(p.Namespace()) != nil {
-		d.at[p.Namespace()] = true
-	}
-}
-
 // charge is what namespaces with quotas take of a machine for these pods.
-func (d *Draft) charge(o *packing.Offer, b *bundle) map[string]nodescaler.Take {
+func charge(d *draft.Draft, o *packing.Offer, b *bundle) map[string]nodescaler.Take {
 	parts := map[string]nodescaler.Take{}
 	capacity := o.Shape.Resources()
 	if p := d.X.Pool(o.Pool); p != nil {
@@ -119,17 +62,17 @@ func (b *bill) order(bundles []bundle) []int {
 func (b *bill) add(take nodescaler.Take) { b.takes = plus(b.takes, take) }
 
 // allows reports whether the namespace may have a machine for these pods, and holds them if not.
-func (b *bill) allows(d *Draft, o *packing.Offer, of *bundle) bool {
+func (b *bill) allows(d *draft.Draft, o *packing.Offer, of *bundle) bool {
 	if b == nil {
 		return true
 	}
-	take := d.charge(o, of)[b.tenant.Namespace]
+	take := charge(d, o, of)[b.tenant.Namespace]
 	if why := b.tenant.Beyond(plus(b.takes, take)); why != nil {
 		for _, p := range of.pods {
 			d.HoldBack(b.tenant.Namespace, p, 1, why)
 		}
 		for _, p := range of.asked {
-			d.Park(p, QuotaHelp(p), *why)
+			d.Park(p, draft.QuotaHelp(p), *why)
 		}
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -33,7 +34,7 @@ func (t *turn) rebooted(n *nodescaler.NodeLoad) *nodescaler.Reason {
 	if until.IsZero() {
 		return nil
 	}
-	r := Because(nodescaler.RebootAwaited, "its machine was rebooted at %s, and its node has until %s to be healthy",
+	r := draft.Because(nodescaler.RebootAwaited, "its machine was rebooted at %s, and its node has until %s to be healthy",
 		n.VM.Rebooted.UTC().Format(time.RFC3339), until.UTC().Format(time.RFC3339))
 	return &r
 }
@@ -41,9 +42,9 @@ func (t *turn) rebooted(n *nodescaler.NodeLoad) *nodescaler.Reason {
 // reboot has a machine stopped and started.
 func (t *turn) reboot(n *nodescaler.NodeLoad, why nodescaler.Reason) {
 	p := t.X.Pool(n.VM.Pool)
-	t.act(nodescaler.Action{
+	t.Act(nodescaler.Action{
 		Kind: nodescaler.Reboot, Machine: n.VM.Name, Node: n.Name, Pool: n.VM.Pool, Host: n.VM.Host,
-		Reasons: []nodescaler.Reason{why, Because(nodescaler.RebootFirst, "pool %s has it rebooted first: its node has %s to be healthy, or it is replaced",
+		Reasons: []nodescaler.Reason{why, draft.Because(nodescaler.RebootFirst, "pool %s has it rebooted first: its node has %s to be healthy, or it is replaced",
 			p.Name, pricing.Short(time.Duration(p.Disruption.Repair.Reboot.Within)))},
 	})
 }
@@ -58,7 +59,7 @@ func (t *drainer) afterReboot(n *nodescaler.NodeLoad) bool {
 	ails := p.Disruption.Repair.Ails(n.Node, t.X.Now)
 	switch waits := t.rebooted(n); {
 	case n.Ready && !n.VM.Rebooting && ails == nil:
-		t.Uncordon(n, Because(nodescaler.RebootHelped, "%s is healthy since its machine was rebooted", n.Name))
+		t.Uncordon(n, draft.Because(nodescaler.RebootHelped, "%s is healthy since its machine was rebooted", n.Name))
 	case waits != nil:
 		t.Note(waits.Code, "%s stays closed: %s", n.Name, waits.Text)
 	default:

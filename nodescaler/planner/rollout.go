@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -23,7 +24,7 @@ func (t *roller) holds(c *ending, waiting bool) *nodescaler.Reason {
 	if c.cause != nodescaler.Drifted || !canary || waiting || more > t.ordered[p.Name]+t.begins[p.Name] {
 		return nil
 	}
-	r := Because(nodescaler.RolloutHeld, "%s", p.Rolling.Now.Why.Text)
+	r := draft.Because(nodescaler.RolloutHeld, "%s", p.Rolling.Now.Why.Text)
 	return &r
 }
 
@@ -54,7 +55,7 @@ func (t *roller) full(c *ending, more int) *nodescaler.Reason {
 		return nil
 	}
 	if first, canary := p.RollsFirst(t.X); canary && t.ordered[pool]+more > first {
-		r := Because(nodescaler.RolloutHeld, "%s", p.Rolling.Now.Why.Text)
+		r := draft.Because(nodescaler.RolloutHeld, "%s", p.Rolling.Now.Why.Text)
 		return &r
 	}
 	surge, limited := p.RollsBeside(t.outgoing()[pool].all)
@@ -75,7 +76,7 @@ func (t *roller) full(c *ending, more int) *nodescaler.Reason {
 	if beside+more <= surge {
 		return nil
 	}
-	r := Because(nodescaler.RolloutSurge, "%d machines of pool %s are beside those that they replace, %s more would be needed, and its surge is %d", beside, pool, Plural(more, "machine"), surge)
+	r := draft.Because(nodescaler.RolloutSurge, "%d machines of pool %s are beside those that they replace, %s more would be needed, and its surge is %d", beside, pool, draft.Plural(more, "machine"), surge)
 	return &r
 }
 

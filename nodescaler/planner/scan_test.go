@@ -56,8 +56,8 @@ func TestWhichSparesStir(t *testing.T) {
 		{name: "its host is not known", world: func(w *sample.World) { w.Machines[0].Host = "gone" }},
 		{name: "its host is away", world: func(w *sample.World) { w.Hosts[0].Online = false }},
 		{name: "it drifted", world: func(w *sample.World) { w.Machines[0].Drifted = "its template was changed" }},
-		{name: "it was woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
-		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "it was woken by this plan", scan: func(s *scan) { s.Woken["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.Let["w-1"] = true }},
 		{name: "it has a problem", world: func(w *sample.World) { w.Machines[0].Problem = "NoMemory" }},
 		{name: "its host is full", world: func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources().Times(0) }},
 		{name: "it was tried", scan: func(s *scan) { s.spares.keep.tried["w-1"] = sample.Noon.Add(-spareRest + 1) }},
@@ -138,8 +138,8 @@ func TestWhichSparesMayGo(t *testing.T) {
 	making := func(w *sample.World) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
 	for _, c := range []moment{
 		{name: "one that is stopped", want: true},
-		{name: "it is woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
-		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "it is woken by this plan", scan: func(s *scan) { s.Woken["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.Let["w-1"] = true }},
 		{name: "its host is away", world: func(w *sample.World) { w.Hosts[0].Online = false }},
 		{name: "its pool is held", world: sample.HeldDown},
 		{name: "its pool is not to grow", world: sample.HeldUp, want: true},
@@ -191,7 +191,7 @@ func TestWhatAHostCarriesOfAPool(t *testing.T) {
 	w.Machine("s", "pve1", nodescaler.Spare).Machine("t", "pve2", nodescaler.Spare).Machine("u", "pve1", nodescaler.Spare, other).
 		Machine("woken", "pve1", nodescaler.Spare).Machine("let", "pve1", nodescaler.Spare)
 	s := scanOf(w)
-	s.woken["woken"], s.let["let"] = true, true
+	s.Woken["woken"], s.Let["let"] = true, true
 	if running, kept := s.spares.running("w", "pve1"), s.spares.kept("w", "pve1"); running != 3 || kept != 1 {
 		t.Errorf("%d run and %d are kept, want 3 and 1", running, kept)
 	}
@@ -212,11 +212,11 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 		{name: "another is there", stock: func(s *stock) { s.good = append(s.good, machine) }, want: true},
 		{name: "as many as are wanted are there", stock: func(s *stock) { s.good = append(s.good, machine, machine) }},
 		{name: "one is there and one was woken", stock: func(s *stock) { s.good, s.lent = append(s.good, machine), 1 }},
-		{name: "one is there and one is stopped by this plan", stock: func(s *stock) { s.good = append(s.good, machine) }, scan: func(s *scan) { s.stashed["w"] = 1 }},
+		{name: "one is there and one is stopped by this plan", stock: func(s *stock) { s.good = append(s.good, machine) }, scan: func(s *scan) { s.Stashed["w"] = 1 }},
 		{name: "as many are made as may be at once", stock: func(s *stock) { s.pays, s.making = 9, append(s.making, machine, machine) }},
 		{name: "fewer are made", stock: func(s *stock) { s.making = append(s.making, machine) }, want: true},
 		{name: "a machine is on its way", scan: func(s *scan) { s.coming = append(s.coming, machine) }},
-		{name: "a spare is woken", scan: func(s *scan) { s.woken["w-8"] = true }},
+		{name: "a spare is woken", scan: func(s *scan) { s.Woken["w-8"] = true }},
 		{name: "the pool makes no machines", world: sample.Shut},
 		{name: "the pool has no place", world: func(w *sample.World) { w.Pools[0].Max = 0 }},
 		{name: "the pool has one place", world: func(w *sample.World) { w.Pools[0].Max = 1 }, want: true},
@@ -252,7 +252,7 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 		{name: "it has another shape", world: func(w *sample.World) { w.Machines[0].Shape = sample.Large }},
 		{name: "two are there", world: func(w *sample.World) { w.Spare("s-1", "pve1").Spare("s-2", "pve1") }, want: true},
 		{name: "three are there", world: func(w *sample.World) { w.Spare("s-1", "pve1").Spare("s-2", "pve1").Spare("s-3", "pve1") }},
-		{name: "three are stopped by this plan", scan: func(s *scan) { s.stashed["w"] = 3 }},
+		{name: "three are stopped by this plan", scan: func(s *scan) { s.Stashed["w"] = 3 }},
 	} {
 		s := c.of(sample.New().Node("w-1", "pve1"))
 		if got := s.spares.stashes(&s.X.Nodes[0]); got != c.want {
@@ -439,7 +439,7 @@ func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
 	} {
 		s := scanOf(sample.New().Pod("a", "", 100, 100, func(p *nodescaler.Pod) { p.Created, p.Priority = sample.Noon.Add(-c.age), c.priority }))
 		s.rules.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
-		if got := len((&demand{s.turn}).wanted()) == 1; got != c.want {
+		if got := len((&demand{s.turn}).list()) == 1; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}
@@ -520,7 +520,7 @@ func TestTheStockOfAPool(t *testing.T) {
 		Machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).Machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
 	s := scanOf(w)
 	s.spares.keep.started, s.spares.keep.lead = sample.Noon, 3*time.Minute
-	s.woken["woken"], s.let["let"] = true, true
+	s.Woken["woken"], s.Let["let"] = true, true
 	is := s.spares.stockOf(s.X.Pool("w"))
 	names := func(all []*nodescaler.Machine) (names []string) {
 		for _, m := range all {

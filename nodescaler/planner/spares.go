@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -47,11 +48,11 @@ func (t *spares) stashes(n *nodescaler.NodeLoad) bool {
 		return false
 	}
 	s := t.stockOf(p)
-	if s.have()+t.stashed[p.Name] >= s.want() || n.VM.Shape != t.spareShape(p) {
+	if s.have()+t.Stashed[p.Name] >= s.want() || n.VM.Shape != t.spareShape(p) {
 		return false
 	}
-	t.stashed[p.Name]++
-	t.stash(n, Because(nodescaler.SpareStashed, "%s was emptied, and is kept as a spare", n.Name), s.why)
+	t.Stashed[p.Name]++
+	t.Stash(n, draft.Because(nodescaler.SpareStashed, "%s was emptied, and is kept as a spare", n.Name), s.why)
 	return true
 }
 
@@ -90,7 +91,7 @@ func (t *spares) tend(spending bool) {
 // after that.
 func (t *spares) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	n := t.X.AnyNodeOf(m.Name)
-	if held := MachineHeld(t.X, m); held != nil {
+	if held := draft.MachineHeld(t.X, m); held != nil {
 		return t.release(m, *held)
 	}
 	if m.Phase != nodescaler.Joined || n == nil || n.VM == nil || !n.Ready || t.X.Away(m.Host) {
@@ -98,33 +99,33 @@ func (t *spares) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	}
 	delete(t.keep.dark, m.Name)
 	if held := n.Held(); len(held) > 0 {
-		if t.held(m.Pool, nodescaler.Wake) != nil {
+		if t.Held(m.Pool, nodescaler.Wake) != nil {
 			return false
 		}
-		t.rouse(m, Because(nodescaler.SpareTaken, "%s was to become a spare, and holds %s", m.Name, Some("pod", PodNames(held))))
+		t.rouse(m, draft.Because(nodescaler.SpareTaken, "%s was to become a spare, and holds %s", m.Name, draft.Some("pod", draft.PodNames(held))))
 		return true
 	}
 	closed, ours := t.keep.closed[m.Name]
 	switch {
 	case !ours || !n.Draining || !n.Cordoned:
 		t.keep.closed[m.Name] = t.X.Now
-		t.Cordon(n, Because(nodescaler.SpareMade, "%s has joined and is to be a spare", m.Name))
+		t.Cordon(n, draft.Because(nodescaler.SpareMade, "%s has joined and is to be a spare", m.Name))
 		return false
 	case t.X.Now.Sub(closed) < time.Duration(t.rules.NodeDeleteDelayAfterTaint):
 		return false
 	case len(s.good) >= s.want() || m.Drifted != "":
-		t.Return(m, Because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), s.why)
+		t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), s.why)
 		return true
 	}
 	s.good = append(s.good, m)
-	t.stash(n, Because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), s.why)
+	t.Stash(n, draft.Because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), s.why)
 	return true
 }
 
 // release lets a machine that was to become a spare and is held be capacity: it can neither be
 // stopped nor go.
 func (t *spares) release(m *nodescaler.Machine, why nodescaler.Reason) bool {
-	if m.Phase != nodescaler.Joined || t.held(m.Pool, nodescaler.Wake) != nil {
+	if m.Phase != nodescaler.Joined || t.Held(m.Pool, nodescaler.Wake) != nil {
 		t.Plan.Reasons = append(t.Plan.Reasons, why)
 		return false
 	}
@@ -146,11 +147,11 @@ func (t *spares) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 	case late <= time.Duration(t.rules.MaxNodeProvisionTime) || n != nil && (n.VM == nil || len(n.Held()) > 0):
 		return false
 	case n != nil && !(n.Draining && n.Cordoned):
-		t.Cordon(n, Because(nodescaler.NodeNotReady, "%s was to become a spare and has not been ready for %s", m.Name, late))
+		t.Cordon(n, draft.Because(nodescaler.NodeNotReady, "%s was to become a spare and has not been ready for %s", m.Name, late))
 		return false
 	}
 	t.backoffOf(m.Pool).fail(t.X.Now)
-	t.Return(m, Because(nodescaler.ProvisionTimedOut, "%s was to become a spare and has not been a node that is ready for %s, more than %s", m.Name, late, t.rules.MaxNodeProvisionTime))
+	t.Return(m, draft.Because(nodescaler.ProvisionTimedOut, "%s was to become a spare and has not been a node that is ready for %s, more than %s", m.Name, late, t.rules.MaxNodeProvisionTime))
 	return true
 }
 
@@ -162,7 +163,7 @@ func (t *spares) dismiss(s *stock) {
 	}
 	for _, m := range s.drifted {
 		if here(m) {
-			t.Return(m, Because(nodescaler.SpareDrifted, "%s is reclaimed and replaced: %s", m.Name, m.Drifted))
+			t.Return(m, draft.Because(nodescaler.SpareDrifted, "%s is reclaimed and replaced: %s", m.Name, m.Drifted))
 			return
 		}
 	}
@@ -171,7 +172,7 @@ func (t *spares) dismiss(s *stock) {
 	}
 	for _, m := range slices.Backward(s.good) {
 		if here(m) {
-			t.Return(m, Because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, Plural(len(s.good), "spare"), s.want()), s.why)
+			t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, draft.Plural(len(s.good), "spare"), s.want()), s.why)
 			return
 		}
 	}
@@ -180,15 +181,15 @@ func (t *spares) dismiss(s *stock) {
 // order orders a machine that is to become a spare, when no pod waits for the storage that makes
 // it, and nothing was woken: what is missing then is known to the next scan.
 func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
-	have := s.have() + s.lent + t.stashed[p.Name]
-	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.woken) > 0 || !t.makes(p.Name) || t.Room[p.Name] < 1 {
+	have := s.have() + s.lent + t.Stashed[p.Name]
+	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.Woken) > 0 || !t.makes(p.Name) || t.Room[p.Name] < 1 {
 		return
 	}
 	o := t.spareOffer(p)
 	if o.Host == "" || t.allowed(p, o.Host) <= s.have() || !t.Affords(o.Shape, o.Host) {
 		return
 	}
-	t.Buy(p.Name, o.Shape, o.Host, Because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, Plural(s.want(), "spare")), s.why)
+	t.Buy(p.Name, o.Shape, o.Host, draft.Because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, draft.Plural(s.want(), "spare")), s.why)
 	t.Plan.Actions[len(t.Plan.Actions)-1].Keep = true
 }
 
@@ -234,7 +235,7 @@ func (t *spares) makeWay(o packing.Offer) bool {
 			bar = fmt.Sprintf("it may have %d, spares included", t.X.Pool(o.Pool).Max)
 		}
 		t.keep.gave[m.Name] = t.X.Now
-		t.Return(m, Because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s: %s", m.Name, o.Shape.Name, o.Pool, bar))
+		t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s: %s", m.Name, o.Shape.Name, o.Pool, bar))
 	}
 	return len(way) > 0
 }
@@ -259,9 +260,9 @@ func (t *spares) placesWithout(spares []*nodescaler.Machine, pool string) int {
 
 // paidWithout is what will be paid for without these spares, once what is on its way out is gone.
 func (t *spares) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
-	paid := t.paid
+	paid := t.Paid
 	for _, m := range t.X.Machines {
-		if t.goes(m) || t.let[m.Name] {
+		if t.goes(m) || t.Let[m.Name] {
 			paid = paid.Without(m)
 		}
 	}

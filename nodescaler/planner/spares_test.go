@@ -101,7 +101,7 @@ func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 		{name: "beside one that goes", change: func(w *sample.World) { w.Machine("w-2", "pve1", nodescaler.Deleting, since(spareRest-1)) }, places: 3},
 		{name: "beside one that is long in going", change: func(w *sample.World) { w.Machine("w-2", "pve1", nodescaler.Deleting, since(spareRest)) }, places: 2},
 		{name: "beside one that goes where its host is away", change: func(w *sample.World) { w.Machine("w-2", "pve3", nodescaler.Deleting, since(0)) }, places: 2, paid: 1},
-		{name: "beside one that the plan reclaims", change: func(w *sample.World) { w.Node("w-2", "pve1") }, scan: func(s *scan) { s.let["w-2"] = true }, places: 2},
+		{name: "beside one that the plan reclaims", change: func(w *sample.World) { w.Node("w-2", "pve1") }, scan: func(s *scan) { s.Let["w-2"] = true }, places: 2},
 		{name: "beside one of another pool", change: func(w *sample.World) {
 			w.Machine("x-1", "pve1", nodescaler.Deleting, since(0), func(m *nodescaler.Machine) { m.Pool = "x" })
 		}, places: 3},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -55,7 +56,7 @@ func (t *waking) standsBy(pool string, s pricing.Shape) bool {
 
 // wakeable reports whether a machine that is kept can be woken now.
 func (t *waking) wakeable(m *nodescaler.Machine) bool {
-	_, within := t.paid.Waking(m)
+	_, within := t.Paid.Waking(m)
 	return within && t.stirs(m)
 }
 
@@ -63,7 +64,7 @@ func (t *waking) wakeable(m *nodescaler.Machine) bool {
 func (t *waking) stirs(m *nodescaler.Machine) bool {
 	h, p := t.X.Host(m.Host), t.X.Pool(m.Pool)
 	switch {
-	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
+	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.Woken[m.Name] || t.Let[m.Name]:
 		return false
 	case m.Phase != nodescaler.Spare:
 		return true
@@ -81,7 +82,7 @@ func (t *waking) triedLately(m *nodescaler.Machine) bool {
 
 // mayGo reports whether a spare can be returned now. One that was to start may be about to.
 func (t *waking) mayGo(m *nodescaler.Machine) bool {
-	if t.woken[m.Name] || t.let[m.Name] || t.X.Away(m.Host) || t.Stays(m) != nil || m.Problem == "" && t.triedLately(m) {
+	if t.Woken[m.Name] || t.Let[m.Name] || t.X.Away(m.Host) || t.Stays(m) != nil || m.Problem == "" && t.triedLately(m) {
 		return false
 	}
 	return m.Phase == nodescaler.Spare || t.X.AnyNodeOf(m.Name) == nil
@@ -102,8 +103,8 @@ func (t *waking) wakes(o packing.Offer, items []string, waited bool) bool {
 	if m == nil {
 		return false
 	}
-	t.rouse(m, Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
-		m.Name, o.Shape.Name, o.Host, Some("pod", items), t.keep.sooner().Round(time.Second)))
+	t.rouse(m, draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
+		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), t.keep.sooner().Round(time.Second)))
 	t.waitedFor(m.Order, waited)
 	return true
 }
@@ -115,7 +116,7 @@ func (t *waking) wakesAny(p *nodescaler.PoolSize) bool {
 	}
 	m := t.nextSpare(func(m *nodescaler.Machine) bool { return m.Pool == p.Name })
 	if m != nil {
-		t.rouse(m, Because(nodescaler.PoolBelowMin, "%s is started, since pool %s has %d live machines of at least %d", m.Name, p.Name, p.Live, p.Min))
+		t.rouse(m, draft.Because(nodescaler.PoolBelowMin, "%s is started, since pool %s has %d live machines of at least %d", m.Name, p.Name, p.Live, p.Min))
 	}
 	return m != nil
 }
@@ -146,7 +147,7 @@ func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machi
 
 // rouse wakes a machine, and forgets that its node was emptied.
 func (t *waking) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
-	t.wake(m, why)
+	t.Wake(m, why)
 	t.keep.tried[m.Name] = t.X.Now
 	if n := t.X.AnyNodeOf(m.Name); n != nil {
 		delete(t.drains, n.Name)
@@ -163,7 +164,7 @@ func (t *waking) waitedFor(order string, waited bool) {
 // kept is how many spares of the pool the host carries, those in the making included.
 func (t *waking) kept(pool, host string) (n int) {
 	for _, m := range t.X.Spares {
-		if m.Pool == pool && m.Host == host && !t.woken[m.Name] && !t.let[m.Name] {
+		if m.Pool == pool && m.Host == host && !t.Woken[m.Name] && !t.Let[m.Name] {
 			n++
 		}
 	}

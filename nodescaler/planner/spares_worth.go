@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -56,7 +57,7 @@ func (t *stocks) spareShape(p *nodescaler.PoolSize) pricing.Shape {
 			return u.shape
 		}
 	}
-	return Least(p.Shapes, func(s pricing.Shape) pricing.Rate { return t.X.Rate(s, "") })
+	return draft.Least(p.Shapes, func(s pricing.Shape) pricing.Rate { return t.X.Rate(s, "") })
 }
 
 // worthOf is worked out once a scan.
@@ -71,7 +72,7 @@ func (t *stocks) worthOf(p *nodescaler.PoolSize) worth {
 
 func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	if len(p.Shapes) == 0 {
-		return worth{why: Because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)}
+		return worth{why: draft.Because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)}
 	}
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.X.SpareRate(shape), t.X.Rate(shape, "")
@@ -85,7 +86,7 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 		times := k.saved(p.Name, n, t.X.Now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
 		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
-			ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
+			draft.Ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
 		if value < cost {
 			w.pays, last = n-1, ": "+why
 			break
@@ -93,10 +94,10 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 		last = ", as many as may be: " + why
 	}
 	if w.allowed < w.pays {
-		w.why = Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", Plural(w.allowed, "spare"), p.Name, t.X.Limit)
+		w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", draft.Plural(w.allowed, "spare"), p.Name, t.X.Limit)
 		return w
 	}
-	w.why = Because(nodescaler.SparesPay, "%s of pool %s pay%s", Plural(w.pays, "spare"), p.Name, last)
+	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay%s", draft.Plural(w.pays, "spare"), p.Name, last)
 	return w
 }
 
@@ -123,15 +124,15 @@ func (t *stocks) advise(p *nodescaler.PoolSize) {
 	if t.Plan.Advice == nil {
 		t.Plan.Advice = map[string]nodescaler.Reason{}
 	}
-	t.Plan.Advice[p.Name] = Because(nodescaler.SparesAdvised, "pods waited for %s within %s: %s, for %s/h of disk, would have had each machine ready %s sooner (spares: auto)",
-		Plural(waits, "machine"), seen.Round(time.Minute), Plural(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
+	t.Plan.Advice[p.Name] = draft.Because(nodescaler.SparesAdvised, "pods waited for %s within %s: %s, for %s/h of disk, would have had each machine ready %s sooner (spares: auto)",
+		draft.Plural(waits, "machine"), seen.Round(time.Minute), draft.Plural(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
 }
 
 func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {
 	s := stock{worth: t.worthOf(p)}
 	for _, m := range t.X.Spares {
 		switch {
-		case m.Pool != p.Name || t.woken[m.Name] || t.let[m.Name]:
+		case m.Pool != p.Name || t.Woken[m.Name] || t.Let[m.Name]:
 		case m.Phase != nodescaler.Spare:
 			s.making = append(s.making, m)
 		case m.Drifted != "":

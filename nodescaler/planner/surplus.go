@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 )
 
 // Surplus is which nodes could be done without as things are, all of them together: those that are
@@ -120,7 +121,7 @@ func (s *Surplus) candidates(of []*nodescaler.Pod) []*load {
 	}
 	slices.SortStableFunc(list, func(a, b *load) int { // those that are equal are by name already
 		return cmp.Or(
-			cmp.Compare(Dominant(a.used.Requests, a.Allocatable), Dominant(b.used.Requests, b.Allocatable)),
+			cmp.Compare(draft.Dominant(a.used.Requests, a.Allocatable), draft.Dominant(b.used.Requests, b.Allocatable)),
 			-cmp.Compare(s.x.Rate(a.VM.Shape, a.VM.Host), s.x.Rate(b.VM.Shape, b.VM.Host)))
 	})
 	return list
@@ -215,20 +216,20 @@ func (t *trial) run(candidates []*load) []Verdict {
 func (t *trial) stays(l *load) *nodescaler.Reason {
 	var r nodescaler.Reason
 	above, known := t.above[l.VM.Pool]
-	held := MachineHeld(t.s.x, l.VM)
+	held := draft.MachineHeld(t.s.x, l.VM)
 	switch {
 	case held != nil:
-		r = Because(held.Code, "%s stays: %s", l.Name, held.Text)
+		r = draft.Because(held.Code, "%s stays: %s", l.Name, held.Text)
 	case t.s.x.Away(l.VM.Host):
-		r = Because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
+		r = draft.Because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
 	case l.Pinned != "":
-		r = Because(nodescaler.NodePinned, "%s stays: it is %s", l.Name, l.Pinned)
+		r = draft.Because(nodescaler.NodePinned, "%s stays: it is %s", l.Name, l.Pinned)
 	case known && above < 1:
-		r = Because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
+		r = draft.Because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
 	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):
-		r = Because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
+		r = draft.Because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
 	case t.places.taken[l.Name] > 0:
-		r = Because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
+		r = draft.Because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
 	default:
 		return nil
 	}
@@ -244,7 +245,7 @@ func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
 		}
 	}
 	slices.SortFunc(moving, func(a, b *nodescaler.Pod) int {
-		return cmp.Or(-cmp.Compare(Dominant(a.Requests, l.Allocatable), Dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(draft.Dominant(a.Requests, l.Allocatable), draft.Dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
 	})
 	reopen := t.places.close(l.Node)
 	seats, kept := t.places.leave(l.Node, moving, moving)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -36,29 +37,6 @@ const (
 	// So many machines are tried each by itself, and so many together.
 	swapSingles, swapMost = 8, 24
 )
-
-// swap is a set of machines that cheaper ones replace.
-type swap struct {
-	ends  map[string]end // by node; those whose drain has begun are no longer in it
-	made  []string       // the machines that were ordered for it
-	why   nodescaler.Reason
-	begun time.Time
-}
-
-// calm is since when a node has held the same pods.
-type calm struct {
-	pods  uint64
-	since time.Time
-}
-
-// seek is when a set was looked for last, and in what. Swapped is when the last one went, and of
-// which pools.
-type seek struct {
-	at      time.Time
-	in      uint64
-	swapped time.Time
-	of      []end
-}
 
 // swapper replaces machines by cheaper ones.
 type swapper struct{ *disrupter }
@@ -174,7 +152,7 @@ func (t *swapper) cheapest(pods []*nodescaler.Pod) pricing.Rate {
 	least := math.Inf(1)
 	for i := range t.grower.all {
 		o := &t.grower.all[i]
-		least = min(least, float64(o.Rate)*Dominant(sum, o.Free))
+		least = min(least, float64(o.Rate)*draft.Dominant(sum, o.Free))
 	}
 	if math.IsInf(least, 1) {
 		return 0
@@ -335,7 +313,7 @@ func (t *swapper) try(set []costly) *offered {
 // canBuy reports whether all that the packing buys could be had together, and whether pools keep
 // their minimums without the set.
 func (t *swapper) canBuy(set []costly, r packing.Result) bool {
-	more, rate := map[string]int{}, t.paid.Rate()
+	more, rate := map[string]int{}, t.Paid.Rate()
 	for i := range r.Purchases {
 		o := &r.Purchases[i].Offer
 		more[o.Pool]++
@@ -365,8 +343,8 @@ func (t *swapper) begin(o *offered) {
 		pods += len(t.drainer.toMove(c.NodeLoad))
 		s.ends[c.Name] = end{c.VM.Pool, nodescaler.Underutilized}
 	}
-	s.why = Because(nodescaler.MachineCostly, "%s at %s/h: there are places for %s that cost %s/h less, which pays for the move within %s",
-		Some("node", names), rate, Plural(pods, "pod"), o.saved, (time.Duration(float64(o.price) / float64(o.saved.For(time.Hour)+1) * float64(time.Hour))).Round(time.Minute))
+	s.why = draft.Because(nodescaler.MachineCostly, "%s at %s/h: there are places for %s that cost %s/h less, which pays for the move within %s",
+		draft.Some("node", names), rate, draft.Plural(pods, "pod"), o.saved, (time.Duration(float64(o.price) / float64(o.saved.For(time.Hour)+1) * float64(time.Hour))).Round(time.Minute))
 	t.swap = s
 	if len(o.r.Purchases) > 0 {
 		if t.order(o); len(s.made) < len(o.r.Purchases) {
@@ -390,7 +368,7 @@ func (t *swapper) order(o *offered) {
 	for i := before; i < len(t.Plan.Actions); i++ {
 		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
 			a.For = nil // no namespace asked for it, and no quota counts it
-			a.Reasons = append([]nodescaler.Reason{Because(nodescaler.ReplacementOrdered, "it takes in pods of %s", Some("node", names)), t.swap.why}, a.Reasons...)
+			a.Reasons = append([]nodescaler.Reason{draft.Because(nodescaler.ReplacementOrdered, "it takes in pods of %s", draft.Some("node", names)), t.swap.why}, a.Reasons...)
 			t.swap.made = append(t.swap.made, cmp.Or(a.Machine, nodescaler.MachineName(a.Pool, a.Order)))
 		}
 	}
@@ -495,11 +473,11 @@ func (t *swapper) keepPlaces(left []*nodescaler.NodeLoad) {
 // leave begins to empty a node of a set if its pods have places.
 func (t *swapper) leave(c *ending) {
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
-		t.kept.add(nodescaler.BudgetExhausted, "%s, but %s stays for now: it holds %s, whose budget lets none go", c.why.Text, c.Name, p.Name)
+		t.kept.Add(nodescaler.BudgetExhausted, "%s, but %s stays for now: it holds %s, whose budget lets none go", c.why.Text, c.Name, p.Name)
 		return
 	}
 	if spent := t.spend(c.VM.Pool, c.cause); spent != nil {
-		t.kept.add(spent.Code, "%s, but %s stays for now: %s", c.why.Text, c.Name, spent.Text)
+		t.kept.Add(spent.Code, "%s, but %s stays for now: %s", c.why.Text, c.Name, spent.Text)
 		return
 	}
 	to, blocked := t.drainer.leave(c.NodeLoad)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -68,7 +69,7 @@ func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []
 			y.asked[r]++
 		}
 	}
-	nowhere := findings{}
+	nowhere := draft.Findings{}
 	placed, late := make([]want, 0, len(wants)), []want(nil)
 	wants = y.join(wants, nowhere)
 	for len(wants) > 0 {
@@ -91,14 +92,14 @@ func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []
 		}
 		wants, late = late, nil
 	}
-	t.conclude(nowhere, "pod")
+	t.Conclude(nowhere, "pod")
 	slices.SortStableFunc(placed, func(a, b want) int { return strings.Compare(a.item, b.item) })
 	return placed
 }
 
 // noDomain notes pods that no domain may take.
-func (y *topology) noDomain(nowhere findings, w *want, why string) {
-	nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+func (y *topology) noDomain(nowhere draft.Findings, w *want, why string) {
+	nowhere.Add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
 	if !w.expected {
 		y.Strand(w.all(), "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
 	}
@@ -111,7 +112,7 @@ func (y *topology) follows(p *nodescaler.Pod) bool {
 
 // join makes one item of the pods that are to share a node which none of them is on yet, as many
 // as a machine holds.
-func (y *topology) join(wants []want, nowhere findings) []want {
+func (y *topology) join(wants []want, nowhere draft.Findings) []want {
 	joined := make([]want, 0, len(wants))
 	at := map[string]int{} // items that others join, by mark
 	for _, w := range wants {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -53,7 +54,7 @@ func (b *bundle) add(w *want) {
 	if len(w.with) == 0 {
 		b.names = append(b.names, w.item)
 	} else {
-		b.names = append(b.names, PodNames(w.all())...)
+		b.names = append(b.names, draft.PodNames(w.all())...)
 	}
 	if w.room != nil {
 		b.rooms = append(b.rooms, w)
@@ -77,9 +78,9 @@ func (b *bundle) code() string {
 // demand is the pods that machines are ordered for.
 type demand struct{ *turn }
 
-// wanted is the pods to be placed, those that are decided on and do not exist yet included, by
+// list is the pods to be placed, those that are decided on and do not exist yet included, by
 // the name of their item.
-func (t *demand) wanted() []want {
+func (t *demand) list() []want {
 	admitted := t.Admit()
 	wants := make([]want, 0, len(admitted.Pending))
 	var cheap, young []string
@@ -88,7 +89,7 @@ func (t *demand) wanted() []want {
 		switch {
 		case t.rules.expendable(p):
 			cheap = append(cheap, p.Name)
-			t.Park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", Because(nodescaler.PodExpendable,
+			t.Park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", draft.Because(nodescaler.PodExpendable,
 				"its priority of %d is below %d, and no machine is ordered for such pods", p.Priority, t.rules.ExpendablePodsPriorityCutoff))
 		// without a delay, a clock that is behind the API server's delays nothing
 		case delay > 0 && t.X.Now.Sub(p.Created) < delay:
@@ -104,10 +105,10 @@ func (t *demand) wanted() []want {
 		slices.SortFunc(wants, byItem)
 	}
 	if len(cheap) > 0 {
-		t.Note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", Some("pod", cheap), t.rules.ExpendablePodsPriorityCutoff)
+		t.Note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", draft.Some("pod", cheap), t.rules.ExpendablePodsPriorityCutoff)
 	}
 	if len(young) > 0 {
-		t.Note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", Some("pod", young), t.rules.NewPodScaleUpDelay)
+		t.Note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", draft.Some("pod", young), t.rules.NewPodScaleUpDelay)
 	}
 	return wants
 }
@@ -166,14 +167,14 @@ func (t *demand) few(future []nodescaler.Future) []int {
 		few[i], most = min(counts[i], rooms[k]+1), max(most, rooms[k])
 	}
 	few = nodescaler.Few(few, most)
-	cut := findings{}
+	cut := draft.Findings{}
 	for i, n := range few {
 		if n < counts[i] {
-			t.tooMany(&future[i].Like)
-			cut.add(nodescaler.BeyondAllPools, "%d replicas of %s are to come; machines are planned for %d, for all that may be carry no more", counts[i], future[i].Like.Workload, n)
+			t.TooMany(&future[i].Like)
+			cut.Add(nodescaler.BeyondAllPools, "%d replicas of %s are to come; machines are planned for %d, for all that may be carry no more", counts[i], future[i].Like.Workload, n)
 		}
 	}
-	t.conclude(cut, "workload")
+	t.Conclude(cut, "workload")
 	return few
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 )
 
 // watcher is which nodes and machines can be counted on.
@@ -44,7 +45,7 @@ func (t *watcher) healthy() bool {
 			dark++
 		}
 	}
-	percent := 100 * Share(int64(dark), int64(all))
+	percent := 100 * draft.Share(int64(dark), int64(all))
 	if dark <= t.rules.OKTotalUnreadyCount || percent <= t.rules.MaxTotalUnreadyPercentage {
 		return true
 	}
@@ -72,7 +73,7 @@ func (t *watcher) lookAtMachines() {
 			t.busy++
 			continue
 		case m.Phase == nodescaler.Failed:
-			t.giveUp(m, failed, Because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
+			t.giveUp(m, failed, draft.Because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
 			continue
 		case n != nil: // also when it boots again: it has been a node, and is judged as one
 			if t.starting(n) && !n.Draining {
@@ -88,7 +89,7 @@ func (t *watcher) lookAtMachines() {
 			}
 			continue
 		}
-		t.giveUp(m, failed, Because(nodescaler.ProvisionTimedOut, "%s has not been a node for %s, more than %s", m.Name, waited, t.rules.MaxNodeProvisionTime))
+		t.giveUp(m, failed, draft.Because(nodescaler.ProvisionTimedOut, "%s has not been a node for %s, more than %s", m.Name, waited, t.rules.MaxNodeProvisionTime))
 	}
 	t.lost, t.failed = lost, failed
 }

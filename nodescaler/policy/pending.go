@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/nodescaler/planner"
+	"github.com/plimsoll/plimsoll/nodescaler/draft"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -119,7 +119,7 @@ func (p *pending) Decide(x *nodescaler.Index) nodescaler.Plan {
 	}
 	first := p.last.IsZero()
 	p.last = x.Now
-	d := planner.NewDraft(x)
+	d := draft.New(x)
 	if t, ok := newPoll(&p.cfg, d); ok {
 		t.grow()
 		if first {
@@ -139,7 +139,7 @@ func (p *pending) Decide(x *nodescaler.Index) nodescaler.Plan {
 
 // poll is one poll: the pool's machines and nodes as they are.
 type poll struct {
-	*planner.Draft
+	*draft.Draft
 	cfg      *Pending
 	pool     *nodescaler.PoolSize
 	shape    pricing.Shape
@@ -152,7 +152,7 @@ type poll struct {
 	wait     bool // there are pods to wait for before anything is reclaimed
 }
 
-func newPoll(cfg *Pending, d *planner.Draft) (*poll, bool) {
+func newPoll(cfg *Pending, d *draft.Draft) (*poll, bool) {
 	t := &poll{Draft: d, cfg: cfg}
 	if !t.choosePool() || !t.chooseShape() {
 		return nil, false
@@ -234,13 +234,13 @@ func (t *poll) grow() {
 		}
 	}
 	if t.wait = len(pods)+len(last) > 0; len(tooBig) > 0 {
-		t.Note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), planner.Some("pod", planner.PodNames(tooBig)))
+		t.Note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), draft.Some("pod", draft.PodNames(tooBig)))
 	}
 	asked := asksOf(pods)
 	need, why := t.need(asked, pods)
 	if short := t.pool.Min - t.pool.Live; short > need {
 		need = short
-		why = planner.Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
+		why = draft.Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
 	} else if need == 0 && len(pods) > 0 {
 		t.Note(nodescaler.CapacityInFlight, "%s", why.Text)
 	}
@@ -268,8 +268,8 @@ func (t *poll) strandAll(pods []*nodescaler.Pod) {
 // need is how many machines the larger of the two sums needs beside those on their way.
 func (t *poll) need(asked pricing.Resources, pods []*nodescaler.Pod) (int, nodescaler.Reason) {
 	coming := t.size.Times(len(t.inFlight))
-	return t.machines(asked.Minus(coming)), planner.Because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
-		nodescaler.Amount(asked), planner.Some("pod", planner.PodNames(pods)), nodescaler.Amount(coming), planner.Some("machine", t.inFlight), nodescaler.Amount(t.size))
+	return t.machines(asked.Minus(coming)), draft.Because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
+		nodescaler.Amount(asked), draft.Some("pod", draft.PodNames(pods)), nodescaler.Amount(coming), draft.Some("machine", t.inFlight), nodescaler.Amount(t.size))
 }
 
 // machines is how many machines hold what is asked for.
@@ -353,7 +353,7 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 			t.HoldBack(n, by[n][0], len(by[n]), why)
 			if may == 0 {
 				for _, p := range by[n] {
-					t.Park(p, planner.QuotaHelp(p), *why)
+					t.Park(p, draft.QuotaHelp(p), *why)
 				}
 			}
 		}
@@ -362,8 +362,8 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 		left := pricing.Resources{CPU: max(coming.CPU, 0), Memory: max(coming.Memory, 0)}
 		coming = left.Minus(asked)
 		only := []string{n}
-		t.buyUpTo(t.machines(asked.Minus(left)), planner.Because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
-			nodescaler.Amount(asked), planner.Some("pod", planner.PodNames(by[n])), n, nodescaler.Amount(t.size)), func(int) []string { return only })
+		t.buyUpTo(t.machines(asked.Minus(left)), draft.Because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
+			nodescaler.Amount(asked), draft.Some("pod", draft.PodNames(by[n])), n, nodescaler.Amount(t.size)), func(int) []string { return only })
 	}
 }
 
@@ -377,22 +377,22 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason, of func(after int) []str
 	if need == 0 {
 		return
 	}
-	count := planner.Because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", planner.Plural(need, "machine"), t.shape.Name)
+	count := draft.Because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", draft.Plural(need, "machine"), t.shape.Name)
 	at := t.hostsInUse()
 	for i := range need {
 		switch host, reason := t.host(at); {
 		case len(t.inFlight)+t.Bought >= t.cfg.Parallel:
-			t.Note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.cfg.Parallel)
+			t.Note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.cfg.Parallel)
 			return
 		case t.pool.Shut() != nil:
 			t.Plan.Reasons = append(t.Plan.Reasons, *t.pool.Shut())
 			return
 		case t.Room[t.pool.Name] < 1:
-			t.Note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.pool.Name, t.pool.Max)
+			t.Note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.pool.Name, t.pool.Max)
 			return
 		case host == "":
 			t.NoteRefused()
-			t.Note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
+			t.Note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
 			return
 		case !t.Affords(t.shape, host):
 			return
@@ -430,11 +430,11 @@ func (t *poll) host(inUse map[string]bool) (string, nodescaler.Reason) {
 	fullness := func(h *nodescaler.HostRoom) pricing.Bytes { return -t.Free[h.Name].Memory }
 	switch {
 	case len(empty) > 0:
-		name := planner.Least(empty, fullness).Name
-		return name, planner.Because(nodescaler.SpreadHost, "%s carries no machine of pool %s yet, as %d of %d hosts with room", name, t.pool.Name, len(empty), len(all))
+		name := draft.Least(empty, fullness).Name
+		return name, draft.Because(nodescaler.SpreadHost, "%s carries no machine of pool %s yet, as %d of %d hosts with room", name, t.pool.Name, len(empty), len(all))
 	case len(all) > 0:
-		name := planner.Least(all, fullness).Name
-		return name, planner.Because(nodescaler.RoomiestHost, "%s has the most memory left of %d hosts with room: %s", name, len(all), nodescaler.Amount(t.Free[name]))
+		name := draft.Least(all, fullness).Name
+		return name, draft.Because(nodescaler.RoomiestHost, "%s has the most memory left of %d hosts with room: %s", name, len(all), nodescaler.Amount(t.Free[name]))
 	}
 	return "", nodescaler.Reason{}
 }
@@ -454,7 +454,7 @@ func (t *poll) shrink() {
 			t.Note(held.Code, "%s failed and stays: %s", m.Name, held.Text)
 			continue
 		}
-		t.Return(m, planner.Because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
+		t.Return(m, draft.Because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
 	}
 	for _, n := range t.draining {
 		t.carryOn(n)
@@ -471,7 +471,7 @@ func (t *poll) unknown(n *nodescaler.NodeLoad) bool { return !n.Ready || t.X.Awa
 func (t *poll) carryOn(n *nodescaler.NodeLoad) {
 	held := n.Held()
 	pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
-	if why := planner.MachineHeld(t.X, n.VM); why != nil {
+	if why := draft.MachineHeld(t.X, n.VM); why != nil {
 		t.Uncordon(n, *why)
 		return
 	}
@@ -479,13 +479,13 @@ func (t *poll) carryOn(n *nodescaler.NodeLoad) {
 	case t.unknown(n):
 		t.Note(nodescaler.NodeNotReady, "%s is being emptied and is not ready, or its host is away; what is on it is not known", n.Name)
 	case !n.Cordoned:
-		t.Uncordon(n, planner.CalledOff(n))
+		t.Uncordon(n, draft.CalledOff(n))
 	case !t.Reserve(t.pool.Name):
-		t.Uncordon(n, planner.Because(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min))
+		t.Uncordon(n, draft.Because(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min))
 	case pinned >= 0:
-		t.Uncordon(n, planner.Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned))
+		t.Uncordon(n, draft.Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned))
 	case len(held) == 0:
-		t.Return(n.VM, planner.Because(nodescaler.NodeEmpty, "%s was emptied", n.Name))
+		t.Return(n.VM, draft.Because(nodescaler.NodeEmpty, "%s was emptied", n.Name))
 	default:
 		t.Evict(n)
 	}
@@ -499,7 +499,7 @@ func (t *poll) mayShrink() bool {
 	case t.wait:
 		t.Note(nodescaler.ActivityElsewhere, "nothing is reclaimed while pods are pending")
 	case len(busy) > 0:
-		t.Note(nodescaler.ActivityElsewhere, "nothing is reclaimed with %s on the way in or out", planner.Some("machine", busy))
+		t.Note(nodescaler.ActivityElsewhere, "nothing is reclaimed with %s on the way in or out", draft.Some("machine", busy))
 	case unready >= 0:
 		t.Note(nodescaler.NodeNotReady, "nothing is reclaimed while %s is not ready, or its host is away", t.nodes[unready].Name)
 	case t.Spare[t.pool.Name] < 1:
@@ -532,13 +532,13 @@ func (t *poll) fewerWouldDo() bool {
 	whole, limit := t.size.Times(n), float64(n-1)/float64(n)
 	// The slack keeps a load that is exactly at the limit from passing it by a rounding.
 	const slack = 1e-9
-	cpu := planner.Share(int64(used.CPU), int64(whole.CPU)) * (1 + t.cfg.LoadHeadroom)
-	mem := planner.Share(int64(used.Memory), int64(whole.Memory)) * (1 + t.cfg.LoadHeadroom)
+	cpu := draft.Share(int64(used.CPU), int64(whole.CPU)) * (1 + t.cfg.LoadHeadroom)
+	mem := draft.Share(int64(used.Memory), int64(whole.Memory)) * (1 + t.cfg.LoadHeadroom)
 	if cpu+slack < limit && mem+slack < limit {
 		return true
 	}
 	t.Note(nodescaler.LoadNeedsAll, "%s asked for on %s; with %.0f %% headroom that is %.2f of their CPU and %.2f of their memory, and one fewer would be %.2f",
-		nodescaler.Amount(used), planner.Plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
+		nodescaler.Amount(used), draft.Plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
 	return false
 }
 
@@ -566,10 +566,10 @@ func (t *poll) startDrain() {
 	if len(may) == 0 {
 		return
 	}
-	load := func(n *nodescaler.NodeLoad) float64 { return planner.Dominant(n.Used.Requests, t.size) }
-	n := planner.Least(may, load)
+	load := func(n *nodescaler.NodeLoad) float64 { return draft.Dominant(n.Used.Requests, t.size) }
+	n := draft.Least(may, load)
 	t.Cordon(n,
-		planner.Because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", planner.Plural(len(t.nodes)-1, "node"), planner.Plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
-		planner.Because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
+		draft.Because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", draft.Plural(len(t.nodes)-1, "node"), draft.Plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
+		draft.Because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
 	t.Evict(n)
 }

@@ -30,14 +30,7 @@ const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that 
 
 // ownership is whose the machines in our ranges are, ours and others'.
 type ownership struct {
-	cfg       *FleetConfig
-	mu        *guard
-	watch     *watch
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
+	*ground
 
 	taken  map[int]time.Time             // VMIDs that turned out to be others', and when
 	others map[int]string                // VMs in our ranges that are not ours, and how they looked

@@ -87,9 +87,10 @@ func assemble(cfg FleetConfig) *Fleet {
 		known: map[string]bool{}, resting: map[string]time.Time{}, silent: map[string]time.Time{},
 	}
 	f.members = &members{cfg: c, records: f.records, roster: f.roster}
+	on := &ground{client, c, mu, f.watch, f.records, f.catalogue, f.roster, f.view, f.members}
 	f.ownership = &ownership{
-		cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members,
-		taken: map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
+		ground: on,
+		taken:  map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
 	}
 	f.holds = &holds{cfg: c, watch: f.watch, records: f.records, roster: f.roster, members: f.members, ownership: f.ownership}
 	f.agenda = &agenda{
@@ -99,22 +100,10 @@ func assemble(cfg FleetConfig) *Fleet {
 		cfg: c, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view, ownership: f.ownership, holds: f.holds, agenda: f.agenda,
 	}
 	f.listing = &listing{cfg: c, catalogue: f.catalogue, roster: f.roster, view: f.view, members: f.members, holds: f.holds, intake: f.intake}
-	f.lookout = &lookout{
-		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
-		members: f.members, news: make(chan struct{}, 1),
-	}
-	f.leftovers = &leftovers{
-		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
-		members: f.members, ownership: f.ownership, holds: f.holds,
-	}
-	f.crew = &crew{
-		client: client, cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
-		members: f.members, ownership: f.ownership, holds: f.holds, intake: f.intake,
-	}
-	f.settler = &settler{
-		cfg: c, mu: mu, watch: f.watch, records: f.records, catalogue: f.catalogue, roster: f.roster, view: f.view,
-		members: f.members, ownership: f.ownership, intake: f.intake, lookout: f.lookout, leftovers: f.leftovers, crew: f.crew,
-	}
+	f.lookout = &lookout{ground: on, news: make(chan struct{}, 1)}
+	f.leftovers = &leftovers{ground: on, ownership: f.ownership, holds: f.holds}
+	f.crew = &crew{ground: on, ownership: f.ownership, holds: f.holds, intake: f.intake}
+	f.settler = &settler{ground: on, ownership: f.ownership, intake: f.intake, lookout: f.lookout, leftovers: f.leftovers, crew: f.crew}
 	f.adoption = &adoption{f.crew, f.settler}
 	return f
 }

@@ -56,15 +56,7 @@ const (
 
 // lookout looks at the cluster, and keeps what it sees in the view.
 type lookout struct {
-	client    *pveapi.Client
-	cfg       *FleetConfig
-	mu        *guard
-	watch     *watch
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
+	*ground
 
 	news chan struct{} // rung when orders can be taken that could not be taken before
 }

@@ -58,15 +58,7 @@ type Report struct {
 
 // leftovers looks for what is left over, and remembers since when it is.
 type leftovers struct {
-	client    *pveapi.Client
-	cfg       *FleetConfig
-	mu        *guard
-	watch     *watch
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
+	*ground
 	ownership *ownership
 	holds     *holds
 

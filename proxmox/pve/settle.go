@@ -12,14 +12,7 @@ import (
 
 // settler takes what was seen over into what is known of the machines.
 type settler struct {
-	cfg       *FleetConfig
-	mu        *guard
-	watch     *watch
-	records   *records
-	catalogue *catalogue
-	roster    *roster
-	view      *view
-	members   *members
+	*ground
 	ownership *ownership
 	intake    *intake
 	lookout   *lookout

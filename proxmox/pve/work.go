@@ -231,8 +231,8 @@ func (w *work) do(ctx context.Context, mv move) {
 	}
 }
 
-// crew is what work on machines is done with.
-type crew struct {
+// ground is what most parts of a fleet are built on.
+type ground struct {
 	client    *pveapi.Client
 	cfg       *FleetConfig
 	mu        *guard
@@ -242,6 +242,11 @@ type crew struct {
 	roster    *roster
 	view      *view
 	members   *members
+}
+
+// crew is what work on machines is done with.
+type crew struct {
+	*ground
 	ownership *ownership
 	holds     *holds
 	intake    *intake

@@ -161,14 +161,24 @@ var rooms = []room{
 		why:     "the words of node scaling hold no opinion; opinions are in nodescaler/policy and import the words",
 	},
 	{
-		folder: "nodescaler/planner", floor: pure,
+		folder: "nodescaler/draft", floor: pure,
 		imports: []string{"nodescaler", "pricing", "pricing/packing"},
+		why:     "a plan counts what it takes and says why pods wait, whoever writes it",
+	},
+	{
+		folder: "nodescaler/planner", floor: pure,
+		imports: []string{"nodescaler", "nodescaler/draft", "pricing", "pricing/packing"},
 		why:     "planner places pods, orders machines and empties nodes by the rules that a policy hands it, and knows no policy",
 	},
 	{
 		folder: "nodescaler/policy", floor: pure,
-		imports: []string{"nodescaler", "nodescaler/planner", "pricing"},
+		imports: []string{"nodescaler", "nodescaler/draft", "nodescaler/planner", "pricing"},
 		why:     "a node policy sees the snapshot and what capacity costs; which pod policy asked for the pods must not matter to it",
+	},
+	{
+		folder: "nodescaler/approval", floor: pure,
+		imports: []string{"nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
+		why:     "what an answer covers follows from what is proposed and decided; where people are asked is the ports' business",
 	},
 	{
 		folder: "nodescaler/sample", floor: aid,
@@ -187,7 +197,7 @@ var rooms = []room{
 	},
 	{
 		folder: "nodescaler/kube", floor: adapter,
-		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
+		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "nodescaler/approval", "podscaler", "podscaler/rightsize", "pricing"},
 		tests:   []string{"testbed/kubesim"},
 		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
 	},

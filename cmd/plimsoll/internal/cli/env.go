@@ -118,3 +118,11 @@ func isTerminal(f *os.File) bool {
 	null, err := os.Stat(os.DevNull)
 	return err != nil || !os.SameFile(info, null)
 }
+
+// Input reads a file, or standard input if it is called -.
+func (env *Env) Input(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(env.Stdin)
+	}
+	return env.ReadFile(file)
+}

@@ -87,3 +87,11 @@ func Parts(err error) []error {
 	}
 	return nil
 }
+
+// Each is the parts of an error, or the error if it has none.
+func Each(err error) []error {
+	if parts := Parts(err); parts != nil || err == nil {
+		return parts
+	}
+	return []error{err}
+}

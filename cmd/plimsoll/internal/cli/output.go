@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll/plimsoll/api/printable"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Output is how a verb prints its answer.
@@ -111,4 +113,12 @@ func InPercent(part, whole int64) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%.0f%%)", 100*float64(part)/float64(whole))
+}
+
+// Cores prints CPU in cores.
+func Cores(n int64) string { return strconv.FormatFloat(float64(n)/1000, 'f', 1, 64) }
+
+// GiB prints memory in GiB.
+func GiB(n int64) string {
+	return strconv.FormatFloat(float64(n)/float64(pricing.GiB), 'f', 1, 64) + "GiB"
 }

@@ -1,5 +1,5 @@
-// Package connect is how verbs reach Proxmox VE: with a token and a certificate authority in files
-// that a configuration or flags name.
+// Package connect is how verbs reach Proxmox VE, with a token and a certificate authority in files
+// that a configuration or flags name, and Kubernetes, with a kubeconfig.
 package connect
 
 import (

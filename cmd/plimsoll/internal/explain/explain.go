@@ -22,7 +22,7 @@ func Tree(s *loop.Step) *Node {
 	}
 	machines(root, s)
 	if len(s.Problems) > 0 {
-		reasons(root.Add("problems", ""), s.Problems)
+		addReasons(root.Add("problems", ""), s.Problems)
 	}
 	return root
 }
@@ -120,9 +120,9 @@ func workload(root *Node, s *loop.Step, i int) {
 	if d.Known {
 		proposal.Text = replicas(d.Proposed)
 	}
-	reasons(proposal, policy)
+	addReasons(proposal, policy)
 	if len(guards) > 0 {
-		reasons(n.Add("limits", ""), guards)
+		addReasons(n.Add("limits", ""), guards)
 	}
 	result(n, s, w)
 }
@@ -153,7 +153,7 @@ func resize(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 		changes = append(changes, c.String())
 	}
 	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Workload == w.Workload && o.Pod == r.Pod })
-	reasons(n.Add("resize", fmt.Sprintf("%s: %s  %s", r.Pod, strings.Join(changes, "; "), outcome(s, at))), r.Reasons)
+	addReasons(n.Add("resize", fmt.Sprintf("%s: %s  %s", r.Pod, strings.Join(changes, "; "), outcome(s, at))), r.Reasons)
 }
 
 func replicas(n int) string { return Count(n, "replica") }
@@ -200,7 +200,7 @@ func split(all []podscaler.Reason) (policy, limits []podscaler.Reason) {
 	return policy, limits
 }
 
-func reasons(n *Node, list []nodescaler.Reason) {
+func addReasons(n *Node, list []nodescaler.Reason) {
 	for _, r := range list {
 		n.Add(r.Code, r.Text)
 	}

@@ -43,7 +43,7 @@ func machines(root *Node, s *loop.Step) {
 		if len(s.Plan.Actions) == 0 {
 			label = "why not"
 		}
-		reasons(n.Add(label, ""), s.Plan.Reasons)
+		addReasons(n.Add(label, ""), s.Plan.Reasons)
 	}
 	for _, pool := range slices.Sorted(maps.Keys(s.Plan.Advice)) {
 		n.Add("advice for pool "+pool, s.Plan.Advice[pool].Text)
@@ -118,7 +118,7 @@ func action(under *Node, s *loop.Step, i int) {
 	}
 	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i })
 	n := under.Add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s, at))
-	reasons(n, a.Reasons)
+	addReasons(n, a.Reasons)
 }
 
 // What says what an action is done to.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -18,7 +19,7 @@ func (p *pool) asks() bool { return p.object.Spec.Mode == v1alpha1.ModePoolAppro
 func (w *workload) asks() bool { return w.object.Spec.Mode == v1alpha1.ModeApprove }
 
 // rules are what is done to the pool without asking.
-func (p *pool) rules() (r loop.PoolRules, err error) {
+func (p *pool) rules() (r approval.PoolRules, err error) {
 	if p.object.Spec.Approval == nil {
 		return r, nil
 	}
@@ -42,8 +43,8 @@ func (p *pool) tidies() bool {
 }
 
 // consent is what people are asked about, of the objects that nothing else holds.
-func (d *desk) consent() loop.Consent {
-	in := loop.Consent{Pools: map[string]loop.PoolRules{}, Workloads: map[string]loop.WorkloadRules{}}
+func (d *desk) consent() approval.Consent {
+	in := approval.Consent{Pools: map[string]approval.PoolRules{}, Workloads: map[string]approval.WorkloadRules{}}
 	for _, p := range d.pools {
 		if p.asks() && p.ours() && p.held == nil {
 			in.Pools[p.object.Name], _ = p.rules() // what is wrong with them makes the pool invalid
@@ -53,9 +54,9 @@ func (d *desk) consent() loop.Consent {
 		if !w.asks() || w.held != nil {
 			continue
 		}
-		var r loop.WorkloadRules
+		var r approval.WorkloadRules
 		if a := w.object.Spec.Approval; a != nil {
-			r = loop.WorkloadRules{GrowthUpTo: int(a.Proceed.GrowthUpToReplicas), Shrinks: a.Proceed.Shrinks, Resizes: a.Proceed.Resizes}
+			r = approval.WorkloadRules{GrowthUpTo: int(a.Proceed.GrowthUpToReplicas), Shrinks: a.Proceed.Shrinks, Resizes: a.Proceed.Resizes}
 		}
 		in.Workloads[w.name] = r
 	}
@@ -76,7 +77,7 @@ func (c conditions) awaits(why *nodescaler.Reason) {
 
 // waits reports whether a reason is that people are asked, or said no.
 func waits(r *nodescaler.Reason) bool {
-	return r != nil && (r.Code == loop.CodeAwaitingApproval || r.Code == loop.CodeApprovalRejected)
+	return r != nil && (r.Code == approval.CodeAwaitingApproval || r.Code == approval.CodeApprovalRejected)
 }
 
 func (p *pool) awaits(c conditions, s *loop.Step) {

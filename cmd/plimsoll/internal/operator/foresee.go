@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -70,7 +71,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	}
 	t.Signals.Prepare(ctx, now)
 	in := c.intent(d)
-	in.Prices, in.Consent = out.Prices, loop.Consent{}
+	in.Prices, in.Consent = out.Prices, approval.Consent{}
 	for i := range in.Workloads { // this is what would be done without a hold
 		in.Workloads[i].Held = nil
 	}

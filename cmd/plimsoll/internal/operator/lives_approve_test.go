@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -23,15 +24,15 @@ func asksPeople(seed uint64) bool {
 
 // inbox is the proposals of a town, as its API server keeps them, and what people have said.
 type inbox struct {
-	all      []loop.Proposal
+	all      []approval.Proposal
 	version  int
 	crashes  bool // the next claim is kept, and its answer lost
-	approved map[string]loop.Change
+	approved map[string]approval.Change
 	followed map[string]bool
 }
 
 // change writes a proposal. What was shown of it before stays as it was.
-func (b *inbox) change(name string, do func(*loop.Proposal)) {
+func (b *inbox) change(name string, do func(*approval.Proposal)) {
 	b.all = slices.Clone(b.all)
 	for i := range b.all {
 		if p := &b.all[i]; p.Name == name {
@@ -45,28 +46,28 @@ func (b *inbox) change(name string, do func(*loop.Proposal)) {
 // townApprovals is the town as the place where people are asked.
 type townApprovals struct{ *town }
 
-func (w townApprovals) Propose(ctx context.Context, c *loop.Change) error {
+func (w townApprovals) Propose(ctx context.Context, c *approval.Change) error {
 	if err := w.write(ctx, "propose"); err != nil {
 		return err
 	}
 	b, name := &w.inbox, c.ProposalName()
-	b.all = append(slices.Clone(b.all), loop.Proposal{
-		ProposalRef: loop.ProposalRef{Namespace: "plimsoll", Name: name, UID: name}, Change: *c, Digest: c.Digest(), Phase: loop.ProposalOpen,
+	b.all = append(slices.Clone(b.all), approval.Proposal{
+		ProposalRef: approval.ProposalRef{Namespace: "plimsoll", Name: name, UID: name}, Change: *c, Digest: c.Digest(), Phase: approval.ProposalOpen,
 	})
-	b.change(name, func(*loop.Proposal) {})
+	b.change(name, func(*approval.Proposal) {})
 	w.said["proposal "+string(c.Does)]++
 	return nil
 }
 
-func (w townApprovals) Claim(ctx context.Context, r *loop.ProposalRef, _ string) error {
+func (w townApprovals) Claim(ctx context.Context, r *approval.ProposalRef, _ string) error {
 	if err := w.write(ctx, "claim"); err != nil {
 		return err
 	}
 	b := &w.inbox
-	if !slices.ContainsFunc(b.all, func(p loop.Proposal) bool { return p.Name == r.Name && p.Version == r.Version }) {
+	if !slices.ContainsFunc(b.all, func(p approval.Proposal) bool { return p.Name == r.Name && p.Version == r.Version }) {
 		return errors.New("the proposal has changed")
 	}
-	b.change(r.Name, func(p *loop.Proposal) { p.Phase = loop.ProposalFollowed })
+	b.change(r.Name, func(p *approval.Proposal) { p.Phase = approval.ProposalFollowed })
 	w.said["proposal followed"]++
 	if b.crashes {
 		b.crashes = false
@@ -75,19 +76,19 @@ func (w townApprovals) Claim(ctx context.Context, r *loop.ProposalRef, _ string)
 	return nil
 }
 
-func (w townApprovals) Close(ctx context.Context, c *loop.Closed) error {
+func (w townApprovals) Close(ctx context.Context, c *approval.Closed) error {
 	if err := w.write(ctx, "close"); err != nil {
 		return err
 	}
-	w.inbox.change(c.Name, func(p *loop.Proposal) { p.Phase = c.Phase })
+	w.inbox.change(c.Name, func(p *approval.Proposal) { p.Phase = c.Phase })
 	w.said["proposal "+string(c.Phase)]++
 	return nil
 }
 
-func (w townApprovals) Remove(ctx context.Context, r *loop.ProposalRef) error {
+func (w townApprovals) Remove(ctx context.Context, r *approval.ProposalRef) error {
 	err := w.write(ctx, "remove proposal")
 	if err == nil {
-		w.inbox.all = slices.DeleteFunc(slices.Clone(w.inbox.all), func(p loop.Proposal) bool { return p.Name == r.Name })
+		w.inbox.all = slices.DeleteFunc(slices.Clone(w.inbox.all), func(p approval.Proposal) bool { return p.Name == r.Name })
 	}
 	return err
 }
@@ -97,11 +98,11 @@ func (w *town) Approvals() loop.Approvals { return townApprovals{w} }
 // answer has a person answer proposals that are open.
 func (l *life) answer(r *rand.Rand, yes bool) {
 	for _, p := range l.inbox.all {
-		if p.Phase != loop.ProposalOpen || p.Answer != nil || r.IntN(4) == 0 {
+		if p.Phase != approval.ProposalOpen || p.Answer != nil || r.IntN(4) == 0 {
 			continue
 		}
 		l.note("PERSON approves %t: %s", yes, p.What)
-		l.inbox.change(p.Name, func(p *loop.Proposal) { p.Answer = &loop.Answer{Approved: yes, By: "ann"} })
+		l.inbox.change(p.Name, func(p *approval.Proposal) { p.Answer = &approval.Answer{Approved: yes, By: "ann"} })
 		if yes && p.Digest == p.Change.Digest() {
 			l.inbox.approved[p.Name] = p.Change
 		}
@@ -138,14 +139,14 @@ var approveHappenings = map[string]func(*life, *rand.Rand){
 	"a person says no":  func(l *life, r *rand.Rand) { l.answer(r, false) },
 	"a claim is lost":   func(l *life, _ *rand.Rand) { l.inbox.crashes = true },
 	"a proposal is forged": func(l *life, r *rand.Rand) {
-		c := loop.Change{
-			Kind: v1alpha1.KindVMPool, Object: "aa", Does: one(r, []loop.Does{loop.OrderMachines, loop.EndMachine}), Subject: one(r, []string{"small", "large"}),
+		c := approval.Change{
+			Kind: v1alpha1.KindVMPool, Object: "aa", Does: one(r, []approval.Does{approval.OrderMachines, approval.EndMachine}), Subject: one(r, []string{"small", "large"}),
 			Count: 8, Price: 1000 * pricing.RateOf(pricing.Unit), What: "all", Made: l.now(), Until: l.now().Add(time.Hour),
 		}
-		l.inbox.all = append(slices.Clone(l.inbox.all), loop.Proposal{
-			ProposalRef: loop.ProposalRef{Namespace: "plimsoll", Name: c.ProposalName(), UID: "forged"}, Change: c, Answer: &loop.Answer{Approved: true, By: "mallory"},
+		l.inbox.all = append(slices.Clone(l.inbox.all), approval.Proposal{
+			ProposalRef: approval.ProposalRef{Namespace: "plimsoll", Name: c.ProposalName(), UID: "forged"}, Change: c, Answer: &approval.Answer{Approved: true, By: "mallory"},
 		})
-		l.inbox.change(c.ProposalName(), func(*loop.Proposal) {})
+		l.inbox.change(c.ProposalName(), func(*approval.Proposal) {})
 	},
 	"a proposal is tampered with": func(l *life, r *rand.Rand) {
 		if len(l.inbox.all) == 0 {
@@ -153,8 +154,8 @@ var approveHappenings = map[string]func(*life, *rand.Rand){
 		}
 		name := one(r, l.inbox.all).Name
 		delete(l.inbox.approved, name)
-		l.inbox.change(name, func(p *loop.Proposal) {
-			p.Count, p.To, p.Until, p.Answer = p.Count+5, p.To+5, p.Until.Add(time.Hour), &loop.Answer{Approved: true, By: "mallory"}
+		l.inbox.change(name, func(p *approval.Proposal) {
+			p.Count, p.To, p.Until, p.Answer = p.Count+5, p.To+5, p.Until.Add(time.Hour), &approval.Answer{Approved: true, By: "mallory"}
 		})
 	},
 }
@@ -174,14 +175,14 @@ func approveEventsOf(seed uint64) []event {
 // rule nor an approval covers, and none is followed twice. It goes by what people said, and by no
 // word of the product but which approval it claims.
 func (l *life) approvedFirst(s *loop.Step) {
-	by := map[int]loop.Change{}
-	workloads := map[string][]loop.Change{}
+	by := map[int]approval.Change{}
+	workloads := map[string][]approval.Change{}
 	if s.Asked != nil {
 		for _, c := range s.Asked.Claim {
 			change, is := l.inbox.approved[c.Name]
 			done := slices.ContainsFunc(c.Actions, func(i int) bool { o := actionOutcome(s, i); return o != nil && o.Held == nil })
 			scaled := s.Rescaled(c.Workload)
-			done = done || c.Workload != "" && c.Does != loop.ResizePod && scaled != nil && scaled.Error == ""
+			done = done || c.Workload != "" && c.Does != approval.ResizePod && scaled != nil && scaled.Error == ""
 			switch {
 			case !done:
 			case !is:
@@ -204,7 +205,7 @@ func (l *life) approvedFirst(s *loop.Step) {
 	}
 }
 
-func (l *life) poolApproved(s *loop.Step, by map[int]loop.Change) {
+func (l *life) poolApproved(s *loop.Step, by map[int]approval.Change) {
 	p := l.pools["aa"]
 	if p.Spec.Mode != v1alpha1.ModePoolApprove {
 		return
@@ -227,9 +228,9 @@ func (l *life) poolApproved(s *loop.Step, by map[int]loop.Change) {
 		case nodescaler.Buy, nodescaler.Wake:
 			name := fmt.Sprint(c.Made, c.Does, c.Subject)
 			count[name]++
-			ok = rules.BuysUpToPerHour != "" && !claimed || claimed && count[name] <= c.Count && (c.Does == loop.OrderMachines) == (a.Kind == nodescaler.Buy)
+			ok = rules.BuysUpToPerHour != "" && !claimed || claimed && count[name] <= c.Count && (c.Does == approval.OrderMachines) == (a.Kind == nodescaler.Buy)
 		case nodescaler.Cordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
-			ok = rules.Ends || rules.Repairs || claimed && c.Does == loop.EndMachine && c.Subject == a.Machine || a.Kind != nodescaler.Cordon && l.endApproved(a.Machine)
+			ok = rules.Ends || rules.Repairs || claimed && c.Does == approval.EndMachine && c.Subject == a.Machine || a.Kind != nodescaler.Cordon && l.endApproved(a.Machine)
 		}
 		if !ok {
 			l.fault("%s: %s %s is done, and neither a rule nor an approval covers it", s.ID, a.Kind, subject(a))
@@ -240,14 +241,14 @@ func (l *life) poolApproved(s *loop.Step, by map[int]loop.Change) {
 // endApproved reports whether the end of a machine was approved, and begun.
 func (l *life) endApproved(machine string) bool {
 	for name, c := range l.inbox.approved {
-		if c.Does == loop.EndMachine && c.Subject == machine && l.inbox.followed[name] {
+		if c.Does == approval.EndMachine && c.Subject == machine && l.inbox.followed[name] {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *life) workloadApproved(s *loop.Step, ws *loop.WorkloadStep, by []loop.Change) {
+func (l *life) workloadApproved(s *loop.Step, ws *loop.WorkloadStep, by []approval.Change) {
 	a := l.autoscalers[ws.Workload]
 	if a == nil || a.Spec.Mode != v1alpha1.ModeApprove {
 		return
@@ -256,15 +257,15 @@ func (l *life) workloadApproved(s *loop.Step, ws *loop.WorkloadStep, by []loop.C
 	if a.Spec.Approval != nil {
 		rules = a.Spec.Approval.Proceed
 	}
-	has := func(ok func(loop.Change) bool) bool { return slices.ContainsFunc(by, ok) }
+	has := func(ok func(approval.Change) bool) bool { return slices.ContainsFunc(by, ok) }
 	if o := s.Rescaled(ws.Workload); o != nil && o.Error == "" {
 		switch d := ws.Decision; {
-		case d.To > d.From && d.To > int(rules.GrowthUpToReplicas) && !has(func(c loop.Change) bool { return c.Does == loop.GrowWorkload && d.To <= c.To }),
-			d.To < d.From && !rules.Shrinks && !has(func(c loop.Change) bool { return c.Does == loop.ShrinkTo && d.To >= c.To }):
+		case d.To > d.From && d.To > int(rules.GrowthUpToReplicas) && !has(func(c approval.Change) bool { return c.Does == approval.GrowWorkload && d.To <= c.To }),
+			d.To < d.From && !rules.Shrinks && !has(func(c approval.Change) bool { return c.Does == approval.ShrinkTo && d.To >= c.To }):
 			l.fault("%s: %s goes from %d to %d, and neither a rule nor an approval covers it", s.ID, ws.Workload, d.From, d.To)
 		}
 	}
-	if done := s.Resized(ws); done != nil && done.Applied && !rules.Resizes && !has(func(c loop.Change) bool { return c.Does == loop.ResizePod && c.Subject == done.Pod }) {
+	if done := s.Resized(ws); done != nil && done.Applied && !rules.Resizes && !has(func(c approval.Change) bool { return c.Does == approval.ResizePod && c.Subject == done.Pod }) {
 		l.fault("%s: %s is resized, and neither a rule nor an approval covers it", s.ID, done.Pod)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
-	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
@@ -64,7 +64,7 @@ func newLife(seed uint64) (*life, error) {
 		},
 	}
 	l.scaled = l.scales
-	l.inbox.approved, l.inbox.followed = map[string]loop.Change{}, map[string]bool{}
+	l.inbox.approved, l.inbox.followed = map[string]approval.Change{}, map[string]bool{}
 	sim.OnBoot(l.booted)
 	sim.OnCall(l.called)
 	sim.Grant("/", "Administrator", "plimsoll@pve")

@@ -21,6 +21,7 @@ var vocabulary = map[string]*regexp.Regexp{
 	"podscaler/rightsize":            prefixed,
 	"podscaler/signals":              prefixed,
 	"nodescaler":                     regexp.MustCompile(`^[A-Z][a-z]+[A-Z]`),
+	"nodescaler/approval":            prefixed,
 	"nodescaler/loop":                prefixed,
 	"nodescaler/kube":                prefixed,
 	"api/v1alpha1":                   prefixed,

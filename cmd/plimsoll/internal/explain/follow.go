@@ -1,0 +1,42 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+// explainFollow prints the decisions that come, until the program is interrupted. Of a file those
+// that are appended, of standard input all.
+func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string, format cli.Output) error {
+	if len(args) > 0 {
+		return cli.SeeHelp(cmd, cli.Misused("--follow: must be given without a workload or a decision, was given %q", args[0]))
+	}
+	if file == "" {
+		file = env.Getenv(journals.Variable)
+	}
+	print := func(s *loop.Step) error {
+		if !s.Decided() {
+			return nil
+		}
+		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, Tree(s)) })
+	}
+	switch file {
+	case "":
+		return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journals.Variable))
+	case "-":
+		return loop.Read(env.Stdin, print)
+	}
+	err := journals.Follow(cmd.Context(), file, io.SeekEnd, print)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
