@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
 
 const (
@@ -60,7 +60,7 @@ func newReports() reports { return reports{mu: &sync.Mutex{}, byUID: map[types.U
 // as they were and nothing done, only once in a while: call it at every step with what is true
 // then. An object that is gone has no status.
 func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
-	resource, i, err := ourResource(o)
+	i, _, err := ofOurs(o)
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("status of %s %s", watchedKinds[i].kind, o.GetName())
+	what := fmt.Sprintf("status of %s %s", copies.Kinds[i].Kind, o.GetName())
 	if !c.reports.due(o.GetUID(), status, c.statusNow(i, o), time.Now()) {
 		return nil
 	}
 	return c.write(ctx, Recommend, what, func(ctx context.Context) error {
 		body, err := json.Marshal(map[string]any{
-			"apiVersion": v1alpha1.GroupVersion.String(), "kind": watchedKinds[i].kind,
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": copies.Kinds[i].Kind,
 			"metadata": metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID()},
 			"status":   json.RawMessage(status),
 		})
@@ -84,48 +84,34 @@ func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 		// Applied whole, so that absent fields are removed, including those that other clients
 		// wrote.
 		force := true
-		_, err = c.objects.Resource(resource).Namespace(o.GetNamespace()).
-			Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force}, "status")
-		// The object is gone, or another one has its name.
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil
-		}
+		_, err = c.objects.Resource(v1alpha1.GroupVersion.WithResource(copies.Kinds[i].Resource)).Namespace(o.GetNamespace()).
+			Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: kept.FieldManager, Force: &force}, "status")
 		if err == nil {
 			c.reports.wrote(o.GetUID(), status, time.Now())
 		}
-		return err
+		return unlessGone(err)
 	})
 }
 
-// ourResource finds out which of our kinds an object is of.
-func ourResource(o client.Object) (schema.GroupVersionResource, copies, error) {
-	var i copies
-	switch o.(type) {
+// ofOurs is which of our kinds an object is of, and its status.
+func ofOurs(o client.Object) (i copies.Kind, status any, err error) {
+	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
-		i = autoscalers
+		return copies.Autoscalers, o.Status, nil
 	case *v1alpha1.VMPool:
-		i = vmPools
+		return copies.VMPools, o.Status, nil
 	case *v1alpha1.PriceBook:
-		i = priceBooks
-	default:
-		return schema.GroupVersionResource{}, 0, fmt.Errorf("a %T is not one of our kinds", o)
+		return copies.PriceBooks, o.Status, nil
 	}
-	return v1alpha1.GroupVersion.WithResource(watchedKinds[i].resource), i, nil
+	return 0, nil, fmt.Errorf("a %T is not one of our kinds", o)
 }
 
 // statusOf returns an object's status as JSON, with no text in it that steers a terminal: people
 // look at it with kubectl.
 func statusOf(o client.Object) ([]byte, error) {
-	var status any
-	switch o := o.(type) {
-	case *v1alpha1.WorkloadAutoscaler:
-		status = o.Status
-	case *v1alpha1.VMPool:
-		status = o.Status
-	case *v1alpha1.PriceBook:
-		status = o.Status
-	default:
-		return nil, fmt.Errorf("a %T has no status of ours", o)
+	_, status, err := ofOurs(o)
+	if err != nil {
+		return nil, err
 	}
 	text, err := json.Marshal(status)
 	if err != nil {
@@ -135,12 +121,12 @@ func statusOf(o client.Object) ([]byte, error) {
 }
 
 // statusNow returns the status that the object has, as far as is known.
-func (c *Cluster) statusNow(i copies, o client.Object) []byte {
+func (c *Cluster) statusNow(i copies.Kind, o client.Object) []byte {
 	key := o.GetName()
 	if o.GetNamespace() != "" {
 		key = o.GetNamespace() + "/" + key
 	}
-	is, ok := one[client.Object](c, i, key)
+	is, ok := copies.One[client.Object](c.copies, i, key)
 	if !ok {
 		return nil
 	}
