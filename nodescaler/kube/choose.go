@@ -63,35 +63,6 @@ func lacksPatch(ctx context.Context, client kubernetes.Interface, namespace stri
 	return err == nil && !review.Status.Allowed
 }
 
-// deniedFor is how long a missing right is not tried again.
-const deniedFor = time.Hour
-
-// denials are namespaces in which a right is lacking.
-type denials struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by namespace, when it was last lacking
-}
-
-// tries reports whether it is worth trying in a namespace.
-func (d *denials) tries(namespace string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	since, denied := d.since[namespace]
-	return !denied || now.Sub(since) >= deniedFor
-}
-
-// deny notes that the right is lacking, and reports whether that is news.
-func (d *denials) deny(namespace string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, known := d.since[namespace]
-	if d.since == nil {
-		d.since = map[string]time.Time{}
-	}
-	d.since[namespace] = now
-	return !known
-}
-
 // remark returns the pods whose mark must change: pods to be marked, and pods with a mark of ours
 // to remove.
 func remark(all []*kept.Pod, chosen []string) []*kept.Pod {

@@ -24,40 +24,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// Errors that callers branch on. What is returned wraps them and says more.
-var (
-	// ErrStale is returned by a read while the copies are incomplete or may be stale.
-	ErrStale = copies.ErrStale
-	// ErrForbidden is returned by a write that the mode does not allow. No request was made.
-	ErrForbidden = errors.New("not allowed in this mode")
-	// ErrNotLeader is returned by a write while leadership is not certain. No request was made.
-	ErrNotLeader = errors.New("not the leader")
-	// ErrConflicted is returned by SetReplicas for a workload with a finding, or whose autoscaler
-	// is no longer Active. No request was made.
-	ErrConflicted = targets.ErrConflicted
-	// ErrChanged is returned by a write when another client changed the object after it was
-	// observed.
-	ErrChanged = targets.ErrChanged
-)
-
-// Mode is what a Cluster may write.
-type Mode string
-
-// The modes. Each allows what the earlier ones allow, too.
-const (
-	ReadOnly  Mode = "ReadOnly"  // nothing at all
-	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	// Active allows to write replicas and those that are expected, deletion costs and requests of
-	// pods, draining marks, evictions, nodes whose machine is gone, and ScalingProposals.
-	Active Mode = "Active"
-)
-
-// allows reports whether the mode allows what needs another.
-func (m Mode) allows(need Mode) bool {
-	rank := map[Mode]int{"": 0, ReadOnly: 0, Recommend: 1, Active: 2}
-	return rank[m] >= rank[need]
-}
-
 // Config is what a Cluster is made from.
 type Config struct {
 	REST *rest.Config
@@ -261,4 +227,18 @@ func byLabel(n *corev1.Node) (machine, pool string) {
 		return "", ""
 	}
 	return n.Name, pool
+}
+
+// Leading reports whether this process certainly leads now, so that it may write.
+func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
+
+// Lead waits until this process leads, runs work, and gives the lead back once work returned. The
+// context of work ends when the lead is lost or ctx is done. It returns nil when work returned by
+// itself or ctx is done, and an error that wraps ErrNotLeader when the lead was lost; it can then
+// be called again. Identities must differ between processes.
+func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
+	if !c.cfg.Mode.allows(Recommend) {
+		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
+	}
+	return c.lead.run(ctx, identity, work)
 }

@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"strconv"
@@ -13,12 +11,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/printable"
-	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
-	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
 
 // Event is a Kubernetes Event about an object.
@@ -73,51 +67,6 @@ type teller struct {
 
 func newEvents() events {
 	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting), pods: map[podEvent]time.Time{}}
-}
-
-// Tell sends an event about one of our own objects, in the background. It sends nothing if the mode
-// forbids writes, or if another process leads.
-func (c *Cluster) Tell(about client.Object, e Event) {
-	i, _, err := ofOurs(about)
-	if err != nil || !c.cfg.Mode.allows(Recommend) {
-		return
-	}
-	unsaid, ok := c.events.admit(about.GetUID(), e, time.Now())
-	if !ok {
-		return
-	}
-	if unsaid > 0 {
-		e.Note = fmt.Sprintf("%s (%d events before this one were dropped)", e.Note, unsaid)
-	}
-	c.events.send(event(corev1.ObjectReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: copies.Kinds[i].Kind, Namespace: about.GetNamespace(), Name: about.GetName(),
-		UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
-	}, c.lead.holder.Load(), e), c.log)
-}
-
-// AboutPod sends an event about a pod, by its name with its namespace, in the background. It is on
-// the node that is named, or waits where none is. It reports whether it did: not for a pod that is
-// gone or elsewhere, and of events with the same reason and action one an hour.
-func (c *Cluster) AboutPod(name, node string, e Event) bool {
-	p, ok := copies.One[*kept.Pod](c.copies, copies.Pods, name)
-	return ok && p.Said.Node == node && c.about("Pod", &p.ObjectMeta, e)
-}
-
-// AboutNode sends an event about a node, as AboutPod does.
-func (c *Cluster) AboutNode(name string, e Event) bool {
-	n, ok := copies.One[*kept.Node](c.copies, copies.Nodes, name)
-	return ok && c.about("Node", &n.ObjectMeta, e)
-}
-
-// about sends an event about an object of Kubernetes' own, unless it was sent within the hour.
-func (c *Cluster) about(kind string, o *metav1.ObjectMeta, e Event) bool {
-	if !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{o.UID, e.Reason, e.Action}, time.Now()) {
-		return false
-	}
-	c.events.send(event(corev1.ObjectReference{
-		APIVersion: "v1", Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-	}, c.lead.holder.Load(), e), c.log)
-	return true
 }
 
 func (e *events) send(what *eventsv1.Event, log *slog.Logger) {
@@ -215,22 +164,4 @@ func cut(s string, limit int) string {
 		limit--
 	}
 	return s[:limit]
-}
-
-// sendEvents sends what waits, until the context is done.
-func (c *Cluster) sendEvents(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-c.events.queue:
-			err := c.write(ctx, Recommend, "event about "+e.Regarding.Name, func(ctx context.Context) error {
-				_, err := c.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{FieldManager: kept.FieldManager})
-				return err
-			})
-			if err != nil {
-				c.log.Warn("event not sent", "reason", e.Reason, "note", e.Note, "err", err)
-			}
-		}
-	}
 }

@@ -45,9 +45,6 @@ func (l *lease) until() time.Time {
 	return renewed.Add(renewDeadline)
 }
 
-// Leading reports whether this process certainly leads now, so that it may write.
-func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
-
 // timedLock notes when renewals were sent. A process that was suspended may read the answer much
 // later, when another process holds the lease.
 type timedLock struct {
@@ -74,17 +71,6 @@ func (l timedLock) timed(r resourcelock.LeaderElectionRecord, send func() error)
 		l.lead.renewed.Store(&sent)
 	}
 	return err
-}
-
-// Lead waits until this process leads, runs work, and gives the lead back once work returned. The
-// context of work ends when the lead is lost or ctx is done. It returns nil when work returned by
-// itself or ctx is done, and an error that wraps ErrNotLeader when the lead was lost; it can then
-// be called again. Identities must differ between processes.
-func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
-	if !c.cfg.Mode.allows(Recommend) {
-		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
-	}
-	return c.lead.run(ctx, identity, work)
 }
 
 // run waits until this process leads, runs work, and gives the lead back.

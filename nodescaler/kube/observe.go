@@ -14,22 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/sight"
-	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/targets"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
-)
-
-// Target is what a WorkloadAutoscaler scales.
-type Target = targets.Target
-
-// Finding is something about a target that forbids to write to it.
-type Finding = targets.Finding
-
-// Codes of findings.
-const (
-	FindingForeignSizer    = targets.FindingForeignSizer
-	FindingTargetUnknown   = targets.FindingTargetUnknown
-	FindingSelectorMissing = targets.FindingSelectorMissing
 )
 
 // Objects are what Read takes.

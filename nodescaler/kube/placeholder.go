@@ -1,78 +1,16 @@
 package kube
 
 import (
-	"context"
-	"fmt"
 	"maps"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/resource"
 
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
-
-// placeholderResource is what makes placeholders.
-var placeholderResource = appsv1.SchemeGroupVersion.WithResource("deployments")
-
-// placeholders is the Deployment of a target's placeholders.
-func (p publisher) placeholders(ctx context.Context, t *Target) (map[string]any, error) {
-	h := p.cfg.HandOff
-	if err := h.givesWay(ctx, p.client); err != nil {
-		return nil, err
-	}
-	like, err := p.replica(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(deploymentOf(ExpectName(t.Autoscaler.Name), like, h))
-}
-
-// givesWay looks whether placeholders would, and returns why not.
-func (h HandOff) givesWay(ctx context.Context, client kubernetes.Interface) error {
-	class, err := client.SchedulingV1().PriorityClasses().Get(ctx, h.PriorityClass, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("priority class %s: %w", h.PriorityClass, err)
-	}
-	if class.Value >= 0 {
-		return fmt.Errorf("priority class %s: value must be below 0, or placeholders would not give way to pods without a class, was %d", h.PriorityClass, class.Value)
-	}
-	return nil
-}
-
-// replica is the form of a target's next replica: its template, or where its kind is not known to
-// have one, the newest of its pods.
-func (p publisher) replica(ctx context.Context, t *Target) (*corev1.PodTemplateSpec, error) {
-	switch {
-	case t.Watched && t.Kind == "Deployment":
-		d, err := p.client.AppsV1().Deployments(t.Ref.Namespace).Get(ctx, t.Ref.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return &d.Spec.Template, nil
-	case t.Watched:
-		s, err := p.client.AppsV1().StatefulSets(t.Ref.Namespace).Get(ctx, t.Ref.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return &s.Spec.Template, nil
-	}
-	all := slices.DeleteFunc(slices.Clone(p.observed.Load().Of[t.Workload]), func(o *kept.Pod) bool { return o.Said.Terminating })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s %s has no pod to take the form of", t.Kind, t.Name)
-	}
-	newest := slices.MaxFunc(all, func(a, b *kept.Pod) int { return a.Said.Created.Compare(b.Said.Created) })
-	o, err := p.client.CoreV1().Pods(newest.Namespace).Get(ctx, newest.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: o.Labels}, Spec: o.Spec}, nil
-}
 
 // deploymentOf makes placeholders for pods of a form. They are replaced all at once: a change that
 // went pod by pod would keep more places than are expected to be wanted.

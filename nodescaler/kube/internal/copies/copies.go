@@ -285,3 +285,10 @@ func One[T metav1.Object](c *Copies, i Kind, key string) (T, bool) {
 	t, ok := o.(T)
 	return t, ok
 }
+
+// Unready is what came of asking the API server last whether it is ready, if it did not say so.
+func (c *Copies) Unready() error {
+	c.watches.mu.Lock()
+	defer c.watches.mu.Unlock()
+	return c.watches.unready
+}

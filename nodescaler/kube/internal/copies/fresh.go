@@ -190,13 +190,6 @@ func (w *watches) silent(now time.Time) error {
 	return fmt.Errorf("%w: the API server has not said %s that it is ready: %w", ErrStale, how, w.unready)
 }
 
-// Unready is what came of asking the API server last whether it is ready, if it did not say so.
-func (c *Copies) Unready() error {
-	c.watches.mu.Lock()
-	defer c.watches.mu.Unlock()
-	return c.watches.unready
-}
-
 // ask asks the API server again and again whether it is ready, until the context is done.
 func (w *watches) ask(ctx context.Context, client rest.Interface) {
 	for {
@@ -269,3 +262,48 @@ func (b *watchBody) Close() error {
 }
 
 func (b *watchBody) end() { b.closed.Do(func() { b.watches.closed(b.path) }) }
+
+// guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a
+// server that has a fault of its own, those that follow wait.
+func (w *watches) guarded(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet || !w.follows(r.URL.Path) {
+		return w.next.RoundTrip(r)
+	}
+	if err := w.gate.wait(r.Context()); err != nil {
+		return nil, err
+	}
+	if w.beginsAnew(r) {
+		return gone(r), nil
+	}
+	response, err := w.next.RoundTrip(r)
+	if err != nil && r.Context().Err() == nil || err == nil && response.StatusCode >= http.StatusInternalServerError {
+		w.gate.close()
+	}
+	return response, err
+}
+
+// A watch that was interrupted for a while does not continue where it ended: it begins with a list.
+// The API server may have been restored from a backup meanwhile. Its versions then go back, and a
+// watch that continues from a later version misses all changes up to that version, without any
+// error: what the restored server no longer has would be seen for ever.
+
+// interruption is how long a watch may be interrupted and still continue: shorter than a restore
+// takes, and longer than it takes to open a watch again that ended in the usual way.
+func (w *watches) interruption() time.Duration { return w.after / 3 }
+
+// beginsAnew reports whether a request is for a watch that must begin with a list. It does so once,
+// because the watch that follows the list continues from that.
+func (w *watches) beginsAnew(r *http.Request) bool {
+	query := r.URL.Query()
+	if query.Get("watch") == "" || query.Get("sendInitialEvents") == "true" {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.at(r.URL.Path)
+	if a.ended.IsZero() || time.Since(a.ended) < w.interruption() {
+		return false
+	}
+	a.ended = time.Time{}
+	return true
+}

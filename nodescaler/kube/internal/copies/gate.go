@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 )
 
 // gate delays requests for copies while the API server does not answer. Informers back off after
@@ -65,51 +64,6 @@ func (g *gate) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a
-// server that has a fault of its own, those that follow wait.
-func (w *watches) guarded(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet || !w.follows(r.URL.Path) {
-		return w.next.RoundTrip(r)
-	}
-	if err := w.gate.wait(r.Context()); err != nil {
-		return nil, err
-	}
-	if w.beginsAnew(r) {
-		return gone(r), nil
-	}
-	response, err := w.next.RoundTrip(r)
-	if err != nil && r.Context().Err() == nil || err == nil && response.StatusCode >= http.StatusInternalServerError {
-		w.gate.close()
-	}
-	return response, err
-}
-
-// A watch that was interrupted for a while does not continue where it ended: it begins with a list.
-// The API server may have been restored from a backup meanwhile. Its versions then go back, and a
-// watch that continues from a later version misses all changes up to that version, without any
-// error: what the restored server no longer has would be seen for ever.
-
-// interruption is how long a watch may be interrupted and still continue: shorter than a restore
-// takes, and longer than it takes to open a watch again that ended in the usual way.
-func (w *watches) interruption() time.Duration { return w.after / 3 }
-
-// beginsAnew reports whether a request is for a watch that must begin with a list. It does so once,
-// because the watch that follows the list continues from that.
-func (w *watches) beginsAnew(r *http.Request) bool {
-	query := r.URL.Query()
-	if query.Get("watch") == "" || query.Get("sendInitialEvents") == "true" {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a := w.at(r.URL.Path)
-	if a.ended.IsZero() || time.Since(a.ended) < w.interruption() {
-		return false
-	}
-	a.ended = time.Time{}
-	return true
 }
 
 // gone is the answer of an API server that no longer has the version from which a watch is to

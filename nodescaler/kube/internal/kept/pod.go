@@ -313,3 +313,11 @@ func ExpectName(autoscaler string) string {
 	sum := sha256.Sum256([]byte(autoscaler))
 	return name[:most-9] + "-" + hex.EncodeToString(sum[:4])
 }
+
+// Sizing is what sizing the pod goes by.
+func (kept *Pod) Sizing() rightsize.Pod {
+	return rightsize.Pod{
+		Running: kept.Said.Phase == podscaler.Running && !kept.Said.Terminating, Started: kept.Said.Started,
+		Resize: kept.resize, Containers: kept.containers,
+	}
+}

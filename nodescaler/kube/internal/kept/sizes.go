@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
@@ -28,14 +27,6 @@ func sizes(p *corev1.Pod) []rightsize.Container {
 		}
 	}
 	return all
-}
-
-// Sizing is what sizing the pod goes by.
-func (kept *Pod) Sizing() rightsize.Pod {
-	return rightsize.Pod{
-		Running: kept.Said.Phase == podscaler.Running && !kept.Said.Terminating, Started: kept.Said.Started,
-		Resize: kept.resize, Containers: kept.containers,
-	}
 }
 
 // restarts are the resources that a container cannot be given more or less of without a restart.

@@ -154,3 +154,9 @@ func pausedAt(said map[string]string, now time.Time) bool {
 	until, err := time.Parse(time.RFC3339, said[v1alpha1.AnnotationPausedUntil])
 	return said[v1alpha1.AnnotationPaused] == "true" && (err != nil || now.Before(until))
 }
+
+// Finding is something about a target that forbids to write to it.
+type Finding struct {
+	Code string
+	Text string
+}

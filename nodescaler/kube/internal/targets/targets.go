@@ -59,12 +59,6 @@ const (
 	FindingSelectorMissing = "SelectorMissing"
 )
 
-// Finding is something about a target that forbids to write to it.
-type Finding struct {
-	Code string
-	Text string
-}
-
 func (t *Target) fault(code, format string, args ...any) {
 	t.Findings = append(t.Findings, Finding{code, fmt.Sprintf(format, args...)})
 }
