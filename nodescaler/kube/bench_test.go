@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -33,16 +35,9 @@ func BenchmarkObserve(b *testing.B) {
 // large fills the copies as watches would.
 func (c *Cluster) large(b *testing.B, many, of, workloads int) {
 	b.Helper()
-	hold := func(i copies, o any, keep func(any) (any, error)) {
-		kept, err := keep(o)
-		if err != nil {
-			b.Fatal(err)
-		}
-		c.holds(b, i, kept)
-	}
 	use := map[string]podscaler.Sample{}
 	for i := range many {
-		hold(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", i), Labels: map[string]string{"kubernetes.io/hostname": fmt.Sprintf("node-%04d", i)}}}, keepNode)
+		c.holds(b, copies.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d", i), Labels: map[string]string{"kubernetes.io/hostname": fmt.Sprintf("node-%04d", i)}}})
 	}
 	meta := func(i int, name, kind string, owner *metav1.ObjectMeta) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: fmt.Sprintf("team-%02d", i%20), Name: name, UID: types.UID(kind + name), Labels: map[string]string{"app": fmt.Sprintf("app-%03d", i)}}
@@ -58,11 +53,11 @@ func (c *Cluster) large(b *testing.B, many, of, workloads int) {
 		name := fmt.Sprintf("app-%03d", i)
 		d := meta(i, name, "Deployment", nil)
 		selector := &metav1.LabelSelector{MatchLabels: d.Labels}
-		c.holds(b, deployments, keepScale(&d, "Deployment", &replicas, selector))
+		c.holds(b, copies.Deployments, &appsv1.Deployment{ObjectMeta: d, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector}})
 		sets[i] = meta(i, name+"-777bcd78d", "ReplicaSet", &d)
-		c.holds(b, owners, &metav1.PartialObjectMetadata{ObjectMeta: sets[i]})
-		hold(disruptions, &policyv1.PodDisruptionBudget{ObjectMeta: meta(i, name, "Budget", nil), Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &one, Selector: selector}}, keepDisruption)
-		c.holds(b, autoscalers, &v1alpha1.WorkloadAutoscaler{
+		c.holds(b, copies.Owners, &metav1.PartialObjectMetadata{ObjectMeta: sets[i]})
+		c.holds(b, copies.Disruptions, &policyv1.PodDisruptionBudget{ObjectMeta: meta(i, name, "Budget", nil), Spec: policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &one, Selector: selector}})
+		c.holds(b, copies.Autoscalers, &v1alpha1.WorkloadAutoscaler{
 			ObjectMeta: meta(i, name, "WLA", nil), Spec: v1alpha1.WorkloadAutoscalerSpec{ScaleTargetRef: v1alpha1.ScaleTargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}},
 		})
 	}
@@ -72,7 +67,7 @@ func (c *Cluster) large(b *testing.B, many, of, workloads int) {
 		p := &corev1.Pod{ObjectMeta: meta(w, fmt.Sprintf("%s-%05d", sets[w].Name, i), "Pod", &sets[w])}
 		p.Spec = corev1.PodSpec{NodeName: fmt.Sprintf("node-%04d", i%many), Containers: []corev1.Container{{Name: "server", Resources: ask}, {Name: "proxy", Resources: ask}}}
 		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
-		hold(pods, p, keepPod)
+		c.holds(b, copies.Pods, p)
 		use[p.Namespace+"/"+p.Name] = podscaler.Sample{Known: true, Value: 0.01}
 	}
 	c.meter.last.Store(&used{use, time.Now().Add(time.Hour)})

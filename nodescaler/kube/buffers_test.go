@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
 	"github.com/plimsoll/plimsoll/testbed/must"
@@ -18,7 +18,7 @@ import (
 
 // capacityBuffers is their kind in a version.
 func capacityBuffers(version string) kubesim.Kind {
-	return kubesim.Kind{Group: bufferGroup, Version: version, Name: "CapacityBuffer", Resource: bufferResource, Status: true, Custom: true}
+	return kubesim.Kind{Group: copies.BufferGroup, Version: version, Name: "CapacityBuffer", Resource: copies.BufferResource, Status: true, Custom: true}
 }
 
 const bufferObjects = `
@@ -37,7 +37,7 @@ func buffersIn(t *testing.T, version string, specs map[string]string, report fun
 		s := kubesim.New(1, append(ourKinds(), capacityBuffers(version))...)
 		all := bufferObjects
 		for name, spec := range specs {
-			all += fmt.Sprintf("---\n{apiVersion: %s/%s, kind: CapacityBuffer, metadata: {name: %s, namespace: shop, generation: 1}, spec: %s}\n", bufferGroup, version, name, spec)
+			all += fmt.Sprintf("---\n{apiVersion: %s/%s, kind: CapacityBuffer, metadata: {name: %s, namespace: shop, generation: 1}, spec: %s}\n", copies.BufferGroup, version, name, spec)
 		}
 		for o := range strings.SplitSeq(all, "---\n") {
 			if err := s.Apply(o); err != nil {
@@ -72,7 +72,7 @@ func buffersIn(t *testing.T, version string, specs map[string]string, report fun
 }
 
 func TestCapacityBuffersAskForHeadroom(t *testing.T) {
-	for _, version := range bufferVersions {
+	for _, version := range copies.BufferVersions {
 		specs := map[string]string{
 			"part":      `{scalableRef: {apiGroup: apps, kind: Deployment, name: web}, percentage: 25}`,
 			"larger":    `{scalableRef: {apiGroup: apps, kind: Deployment, name: web}, percentage: 20, replicas: 1, provisioningStrategy: buffer.x-k8s.io/active-capacity}`,
@@ -109,7 +109,7 @@ func TestCapacityBuffersAskForHeadroom(t *testing.T) {
 				"nothing": "<nil> ReadyForProvisioning=False/BufferInvalid",
 				"other":   "",
 			} {
-				status, _ := s.Get(bufferResource+"."+bufferGroup, "shop/"+name)["status"].(map[string]any)
+				status, _ := s.Get(copies.BufferResource+"."+copies.BufferGroup, "shop/"+name)["status"].(map[string]any)
 				got := ""
 				if status != nil {
 					got = fmt.Sprint(status["replicas"])
@@ -124,47 +124,5 @@ func TestCapacityBuffersAskForHeadroom(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestBufferCounts(t *testing.T) {
-	like := nodescaler.Pod{Requests: pricing.Resources{CPU: 500, Memory: pricing.GiB}, Extra: pricing.Amounts{{Name: "gpu", N: 1}}}
-	n := func(v int64) *int64 { return &v }
-	limits := func(pairs ...string) map[string]resource.Quantity {
-		all := map[string]resource.Quantity{}
-		for i := 0; i < len(pairs); i += 2 {
-			all[pairs[i]] = resource.MustParse(pairs[i+1])
-		}
-		return all
-	}
-	ref := &struct{ APIGroup, Kind, Name string }{"apps", "Deployment", "web"}
-	for _, c := range []struct {
-		spec bufferSpec
-		of   int
-		want int // -1 is an error
-	}{
-		{bufferSpec{Replicas: n(3)}, 0, 3},
-		{bufferSpec{Replicas: n(0)}, 0, 0},
-		{bufferSpec{Percentage: n(20), ScalableRef: ref}, 10, 2},
-		{bufferSpec{Percentage: n(1), ScalableRef: ref}, 10, 1},
-		{bufferSpec{Percentage: n(150), ScalableRef: ref}, 3, 5},
-		{bufferSpec{Percentage: n(50), ScalableRef: ref}, 0, 0},
-		{bufferSpec{Percentage: n(50)}, 10, -1},
-		{bufferSpec{Percentage: n(20), Replicas: n(5), ScalableRef: ref}, 10, 5},
-		{bufferSpec{Replicas: n(9), Limits: limits("cpu", "2")}, 0, 4},
-		{bufferSpec{Replicas: n(1), Limits: limits("cpu", "2")}, 0, 1},
-		{bufferSpec{Limits: limits("cpu", "2", "memory", "3Gi")}, 0, 3},
-		{bufferSpec{Limits: limits("gpu", "7")}, 0, 7},
-		{bufferSpec{Replicas: n(2), Limits: limits("tpu", "7")}, 0, -1},
-		{bufferSpec{Limits: limits("cpu", "100m")}, 0, 0},
-		{bufferSpec{}, 0, -1},
-	} {
-		got, err := c.spec.count(c.of, &like)
-		if err != nil {
-			got = -1
-		}
-		if got != c.want {
-			t.Errorf("%+v of %d: %d, %v, want %d", c.spec, c.of, got, err, c.want)
-		}
 	}
 }

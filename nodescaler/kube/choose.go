@@ -14,34 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
 var _ loop.Chooser = (*Cluster)(nil)
-
-// deletionCost is the pod deletion cost of chosen pods. It is below 0, the default of all other
-// pods, and an unusual number, by which our own marks are recognised.
-const deletionCost = "-1876"
-
-// mark is whose deletion cost a pod has.
-type mark uint8
-
-const (
-	unmarked mark = iota
-	markedByUs
-	markedByOthers
-)
-
-func markOf(p *corev1.Pod) mark {
-	switch cost, ok := p.Annotations[corev1.PodDeletionCost]; {
-	case !ok:
-		return unmarked
-	case cost == deletionCost:
-		return markedByUs
-	}
-	return markedByOthers
-}
 
 // Choose marks the pods that the ReplicaSet controller deletes first when the workload scales down,
 // and removes the marks of an earlier choice. It changes no pod whose deletion cost another client
@@ -53,7 +32,7 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 	if _, err := c.scalable(seen, workload, what); err != nil {
 		return err
 	}
-	changes := remark(seen.of[workload], chosen)
+	changes := remark(seen.Of[workload], chosen)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -62,8 +41,8 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 		return nil
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
-		err := c.markAll(ctx, changes)
-		if !apierrors.IsForbidden(err) || !c.lacksPatch(ctx, namespace) {
+		err := markAll(ctx, c.client, changes)
+		if !apierrors.IsForbidden(err) || !lacksPatch(ctx, c.client, namespace) {
 			return err
 		}
 		if c.unmarked.deny(namespace, time.Now()) {
@@ -75,8 +54,8 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 
 // lacksPatch reports whether we lack the right to patch pods in a namespace. A patch may be refused
 // for another reason, such as an admission policy. Every client may review its own rights.
-func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
-	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+func lacksPatch(ctx context.Context, client kubernetes.Interface, namespace string) bool {
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "patch", Version: "v1", Resource: "pods"},
 		},
@@ -84,49 +63,20 @@ func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
 	return err == nil && !review.Status.Allowed
 }
 
-// deniedFor is how long a missing right is not tried again.
-const deniedFor = time.Hour
-
-// denials are namespaces in which a right is lacking.
-type denials struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by namespace, when it was last lacking
-}
-
-// tries reports whether it is worth trying in a namespace.
-func (d *denials) tries(namespace string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	since, denied := d.since[namespace]
-	return !denied || now.Sub(since) >= deniedFor
-}
-
-// deny notes that the right is lacking, and reports whether that is news.
-func (d *denials) deny(namespace string, now time.Time) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, known := d.since[namespace]
-	if d.since == nil {
-		d.since = map[string]time.Time{}
-	}
-	d.since[namespace] = now
-	return !known
-}
-
 // remark returns the pods whose mark must change: pods to be marked, and pods with a mark of ours
 // to remove.
-func remark(all []*pod, chosen []string) []*pod {
+func remark(all []*kept.Pod, chosen []string) []*kept.Pod {
 	goes := make(map[string]bool, len(chosen))
 	for _, name := range chosen {
 		goes[name] = true
 	}
-	var changes []*pod
+	var changes []*kept.Pod
 	for _, p := range all {
-		if owner, _, ok := controllerOf(&p.ObjectMeta); !ok || owner.Group != "apps" || owner.Kind != "ReplicaSet" {
+		if owner, _, ok := kept.ControllerOf(&p.ObjectMeta); !ok || owner.Group != "apps" || owner.Kind != "ReplicaSet" {
 			return nil
 		}
-		is := goes[p.said.Name]
-		if !p.said.Terminating && (is && p.mark == unmarked || !is && p.mark == markedByUs) {
+		is := goes[p.Said.Name]
+		if !p.Said.Terminating && (is && p.Mark == kept.Unmarked || !is && p.Mark == kept.MarkedByUs) {
 			changes = append(changes, p)
 		}
 	}
@@ -135,7 +85,7 @@ func remark(all []*pod, chosen []string) []*pod {
 
 // markAll marks the pods without a mark, and removes the mark from the others. A failure for one
 // pod does not stop it.
-func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
+func markAll(ctx context.Context, client kubernetes.Interface, all []*kept.Pod) error {
 	failed := make([]error, len(all))
 	var parts sync.WaitGroup
 	atOnce := make(chan struct{}, 8)
@@ -143,7 +93,7 @@ func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
 		atOnce <- struct{}{}
 		parts.Go(func() {
 			defer func() { <-atOnce }()
-			failed[i] = c.markPod(ctx, p)
+			failed[i] = markPod(ctx, client, p)
 		})
 	}
 	parts.Wait()
@@ -156,9 +106,9 @@ func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
 
 // markPod changes the mark of exactly the version of the pod that was observed: another client may
 // have written a deletion cost since. A pod that is gone needs no mark.
-func (c *Cluster) markPod(ctx context.Context, p *pod) error {
-	var cost any = deletionCost
-	if p.mark == markedByUs {
+func markPod(ctx context.Context, client kubernetes.Interface, p *kept.Pod) error {
+	var cost any = kept.DeletionCost
+	if p.Mark == kept.MarkedByUs {
 		cost = nil
 	}
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -167,14 +117,14 @@ func (c *Cluster) markPod(ctx context.Context, p *pod) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: kept.FieldManager})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("pod %s: %w: %w", p.said.Name, ErrChanged, err)
+		return fmt.Errorf("pod %s: %w: %w", p.Said.Name, ErrChanged, err)
 	case err != nil:
-		return fmt.Errorf("pod %s: %w", p.said.Name, err)
+		return fmt.Errorf("pod %s: %w", p.Said.Name, err)
 	}
 	return nil
 }

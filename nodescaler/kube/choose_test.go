@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 )
 
 // podSite holds the versions of pods, and what is written as their deletion cost.
@@ -67,25 +70,25 @@ func (s *podSite) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // marked is a pod of the Deployment web, with a deletion cost unless that is empty.
-func marked(t *testing.T, name, cost string) *pod {
+func marked(t *testing.T, name, cost string) *kept.Pod {
 	t.Helper()
 	annotations := ""
 	if cost != "" {
 		annotations = `annotations: {controller.kubernetes.io/pod-deletion-cost: "` + cost + `"}, `
 	}
-	return keptPod(t, `metadata: {namespace: shop, name: `+name+`, uid: u-`+name+`, resourceVersion: "1", `+annotations+owned+`}`)
+	return kept.ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: `+name+`, uid: u-`+name+`, resourceVersion: "1", `+annotations+written.Owned+`}`))
 }
 
 // shop is a port that sees the pods, all of the Deployment web, before what a test has changed
 // since.
-func (s *podSite) shop(t *testing.T, all ...*pod) *Cluster {
+func (s *podSite) shop(t *testing.T, all ...*kept.Pod) *Cluster {
 	t.Helper()
 	s.versions = map[string]string{"web-1": "1"}
 	c := (&site{answer: s.answer}).port(t, Active)
 	c.observes(t)
 	for _, p := range all {
 		s.versions[p.Name] = "1"
-		c.holds(t, pods, p)
+		c.holds(t, copies.Pods, p)
 	}
 	c.look(t.Context())
 	c.leads(0)
@@ -118,8 +121,8 @@ func TestChosenPodsAreMarkedAndNoOthers(t *testing.T) {
 			stray := marked(t, "stray", "")
 			stray.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "other").OwnerReferences
 			going := marked(t, "going", "")
-			going.said.Terminating = true
-			port := s.shop(t, marked(t, "a", ""), marked(t, "b", deletionCost), marked(t, "ours", deletionCost),
+			going.Said.Terminating = true
+			port := s.shop(t, marked(t, "a", ""), marked(t, "b", kept.DeletionCost), marked(t, "ours", kept.DeletionCost),
 				marked(t, "theirs", "-10"), marked(t, "cheap", "0"), stray, going)
 			if slices.Contains(c.chosen, "shop/ours") {
 				c.chosen = append(c.chosen, "shop/b")
@@ -146,9 +149,9 @@ func TestPodsThatNoReplicaSetOwnsAreNotMarked(t *testing.T) {
 	for _, owner := range []metav1.ObjectMeta{
 		controlledBy("apps/v1", "StatefulSet", "web"), controlledBy("batch/v1", "Job", "web"), controlledBy("example.com/v1", "ReplicaSet", "web"), {},
 	} {
-		p, other := marked(t, "a", ""), marked(t, "b", deletionCost)
+		p, other := marked(t, "a", ""), marked(t, "b", kept.DeletionCost)
 		p.OwnerReferences = owner.OwnerReferences
-		if changes := remark([]*pod{other, p}, []string{"shop/a"}); changes != nil {
+		if changes := remark([]*kept.Pod{other, p}, []string{"shop/a"}); changes != nil {
 			t.Errorf("%v: %d pods are to be marked", owner.OwnerReferences, len(changes))
 		}
 	}
@@ -190,9 +193,9 @@ func TestWithoutTheRightToPatchPodsNothingIsMarked(t *testing.T) {
 
 func TestNothingIsMarkedForAWorkloadThatIsNotOursToScale(t *testing.T) {
 	for name, spoil := range map[string]func(*Cluster){
-		"it only recommends": func(c *Cluster) { c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeRecommend)) },
+		"it only recommends": func(c *Cluster) { c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeRecommend)) },
 		"a HorizontalPodAutoscaler has it": func(c *Cluster) {
-			c.holds(t, hpas, &rival{metav1.ObjectMeta{Name: "h"}, "HorizontalPodAutoscaler", refer("shop", "apps/v1", "Deployment", "web")})
+			c.holds(t, copies.HPAs, &kept.Rival{ObjectMeta: metav1.ObjectMeta{Name: "h"}, Kind: "HorizontalPodAutoscaler", Target: kept.Refer("shop", "apps/v1", "Deployment", "web")})
 			c.look(t.Context())
 		},
 	} {

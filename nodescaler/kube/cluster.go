@@ -5,57 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/sight"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/targets"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
-
-// Errors that callers branch on. What is returned wraps them and says more.
-var (
-	// ErrStale is returned by a read while the copies are incomplete or may be stale.
-	ErrStale = errors.New("the picture of the cluster may be old")
-	// ErrForbidden is returned by a write that the mode does not allow. No request was made.
-	ErrForbidden = errors.New("not allowed in this mode")
-	// ErrNotLeader is returned by a write while leadership is not certain. No request was made.
-	ErrNotLeader = errors.New("not the leader")
-	// ErrConflicted is returned by SetReplicas for a workload with a finding, or whose autoscaler
-	// is no longer Active. No request was made.
-	ErrConflicted = errors.New("not ours to scale")
-	// ErrChanged is returned by a write when another client changed the object after it was
-	// observed.
-	ErrChanged = errors.New("changed by another client")
-)
-
-// Mode is what a Cluster may write.
-type Mode string
-
-// The modes. Each allows what the earlier ones allow, too.
-const (
-	ReadOnly  Mode = "ReadOnly"  // nothing at all
-	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	// Active allows to write replicas and those that are expected, deletion costs and requests of
-	// pods, draining marks, evictions, nodes whose machine is gone, and ScalingProposals.
-	Active Mode = "Active"
-)
-
-// allows reports whether the mode allows what needs another.
-func (m Mode) allows(need Mode) bool {
-	rank := map[Mode]int{"": 0, ReadOnly: 0, Recommend: 1, Active: 2}
-	return rank[m] >= rank[need]
-}
 
 // Config is what a Cluster is made from.
 type Config struct {
@@ -87,25 +54,21 @@ type Config struct {
 type Cluster struct {
 	cfg     Config
 	log     *slog.Logger
-	http    *http.Client
+	copies  *copies.Copies
 	client  kubernetes.Interface
 	objects dynamic.Interface
-	cache   cache.Cache
-	watches *watches
-	scales  *scales
+	targets *targets.Resolver
 
-	held     [numberOfCopies]held
 	wake     *signal
 	changed  *signal
-	meddling *meddling
 	expected *expectations
-	lead     leadership
+	lead     lease
 	reports  reports
 	events   events
 	unmarked denials // where pods may not be marked
 
 	// observed is what the last Observe saw, and what writing goes by.
-	observed atomic.Pointer[sight]
+	observed atomic.Pointer[sight.Sight]
 	meter    *meter
 }
 
@@ -113,10 +76,6 @@ var (
 	_ loop.Cluster    = (*Cluster)(nil)
 	_ loop.PodDeleter = (*Cluster)(nil)
 )
-
-// patience is the timeout of a call. An API server that accepts calls and answers none would
-// otherwise block the caller.
-const patience = 15 * time.Second
 
 // wakeEvery is how often Wake is signalled at most.
 const wakeEvery = 200 * time.Millisecond
@@ -138,78 +97,33 @@ func New(cfg Config) (*Cluster, error) {
 		cfg.Machine = byLabel
 	}
 	c := &Cluster{
-		cfg: cfg, log: cfg.Log, watches: newWatches(cfg.StaleAfter), wake: newSignal(wakeEvery), changed: newSignal(wakeEvery),
-		meddling: newMeddling(), expected: newExpectations(), reports: newReports(), events: newEvents(),
+		cfg: cfg, log: cfg.Log, wake: newSignal(wakeEvery), changed: newSignal(wakeEvery),
+		expected: newExpectations(), reports: newReports(), events: newEvents(),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.meter = newMeter(cfg.Usage, c.log)
-	if err := c.connect(cfg.REST); err != nil {
+	c.lead = lease{to: cfg.REST, namespace: cfg.Namespace, name: cfg.Lease, log: c.log}
+	held, err := copies.New(cfg.REST, copies.Options{StaleAfter: cfg.StaleAfter, Buffers: cfg.Buffers, Log: c.log, Handler: c.handler})
+	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
+	c.copies, c.client, c.objects = held, held.Client, held.Objects
+	c.targets = targets.New(held, c.Leading)
 	return c, nil
-}
-
-// connect makes the clients, which share their connections.
-func (c *Cluster) connect(to *rest.Config) error {
-	if to == nil {
-		return errors.New("no connection is configured")
-	}
-	cfg := rest.CopyConfig(to)
-	cfg.Timeout = 0 // a watch lasts; calls have deadlines of their own
-	if cfg.QPS == 0 {
-		cfg.QPS, cfg.Burst = 50, 100
-	}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		c.watches.next = next
-		return c.watches
-	})
-	var err error
-	if c.http, err = rest.HTTPClientFor(cfg); err != nil {
-		return err
-	}
-	if c.client, err = kubernetes.NewForConfigAndClient(cfg, c.http); err != nil {
-		return err
-	}
-	if c.objects, err = dynamic.NewForConfigAndClient(cfg, c.http); err != nil {
-		return err
-	}
-	c.scales = &scales{
-		kinds: discovery.ToServerResourcesInterfaceWithContext(c.client.Discovery()), objects: c.objects,
-		groups: map[string]known[*metav1.APIResourceList]{}, read: map[reference]known[*autoscalingv1.Scale]{},
-	}
-	c.cache, err = c.newCache(cfg)
-	return err
 }
 
 // Run keeps the copies up to date and sends events, until the context is done.
 func (c *Cluster) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	part := func(do func() error) {
-		parts.Go(func() {
-			if err := do(); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	for i := range numberOfCopies {
-		if watchedKinds[i].forBuffers && !c.cfg.Buffers {
-			c.held[i].absent.Store(true)
-		} else if watchedKinds[i].added {
-			part(func() error { return c.startAdded(ctx, i) })
-		} else if err := c.start(ctx, i); err != nil {
-			cancel(err)
-		}
-	}
-	part(func() error { return c.cache.Start(ctx) })
-	part(func() error { c.watches.ask(ctx, c.client.Discovery().RESTClient()); return nil })
-	part(func() error { c.sendEvents(ctx); return nil })
-	part(func() error { c.meter.run(ctx); return nil })
+	parts.Go(func() { c.sendEvents(ctx) })
+	parts.Go(func() { c.meter.run(ctx) })
+	err := c.copies.Run(ctx)
+	cancel()
 	parts.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	return nil
@@ -234,13 +148,43 @@ func (c *Cluster) Synced(ctx context.Context) error {
 }
 
 // Fresh returns nil, or an error that wraps ErrStale and names what may be stale.
-func (c *Cluster) Fresh() error {
-	for i := range c.held {
-		if _, ok := c.held[i].synced(); !ok {
-			return fmt.Errorf("%w: %s have not been read yet", ErrStale, watchedKinds[i].resource)
+func (c *Cluster) Fresh() error { return c.copies.Fresh() }
+
+// Unready is what came of asking the API server last whether it is ready, if it did not say so.
+func (c *Cluster) Unready() error { return c.copies.Unready() }
+
+// handler reports changes that cannot wait for the next step.
+func (c *Cluster) handler(i copies.Kind) toolscache.ResourceEventHandler {
+	edited := func(before, after any) {
+		if isEdited(before, after) {
+			c.changed.ring()
 		}
 	}
-	return c.watches.fresh()
+	switch i {
+	case copies.Pods:
+		return toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(o any, first bool) { c.wake.podCame(nil, o, first) },
+			UpdateFunc: func(before, after any) { c.wake.podCame(before, after, false) },
+		}
+	case copies.Deployments, copies.StatefulSets:
+		return toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) { c.targets.ScaleChanged(before, after) }}
+	case copies.Autoscalers, copies.VMPools, copies.PriceBooks:
+		return toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.changed.ring() }, UpdateFunc: edited, DeleteFunc: func(any) { c.changed.ring() },
+		}
+	case copies.Proposals: // an answer is a change of the spec; others come of a step
+		return toolscache.ResourceEventHandlerFuncs{UpdateFunc: edited}
+	default:
+		return toolscache.ResourceEventHandlerFuncs{}
+	}
+}
+
+// isEdited reports edits of specs. The status is written by us, and needs no action.
+func isEdited(before, after any) bool {
+	was, ok := before.(metav1.Object)
+	is, too := after.(metav1.Object)
+	return ok && too && (was.GetGeneration() != is.GetGeneration() || !maps.Equal(was.GetAnnotations(), is.GetAnnotations()) ||
+		!maps.Equal(was.GetLabels(), is.GetLabels()) || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil))
 }
 
 // Wake is signalled when a pod turns unschedulable: at once, and then at most every 200 ms.
@@ -253,21 +197,48 @@ func (c *Cluster) Changed() <-chan struct{} { return c.changed.c }
 // Autoscalers returns all WorkloadAutoscalers, sorted by namespace and name. They are only to be
 // read.
 func (c *Cluster) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error) {
-	return read[*v1alpha1.WorkloadAutoscaler](c, autoscalers)
+	return read[*v1alpha1.WorkloadAutoscaler](c, copies.Autoscalers)
 }
 
 // Pools returns all VMPools, sorted by name. They are only to be read.
-func (c *Cluster) Pools() ([]*v1alpha1.VMPool, error) { return read[*v1alpha1.VMPool](c, vmPools) }
+func (c *Cluster) Pools() ([]*v1alpha1.VMPool, error) {
+	return read[*v1alpha1.VMPool](c, copies.VMPools)
+}
 
 // PriceBooks returns all PriceBooks, sorted by name. They are only to be read.
 func (c *Cluster) PriceBooks() ([]*v1alpha1.PriceBook, error) {
-	return read[*v1alpha1.PriceBook](c, priceBooks)
+	return read[*v1alpha1.PriceBook](c, copies.PriceBooks)
 }
 
 // read returns the copies of a kind, if they are known to be up to date.
-func read[T metav1.Object](c *Cluster, i copies) ([]T, error) {
+func read[T metav1.Object](c *Cluster, i copies.Kind) ([]T, error) {
 	if err := c.Fresh(); err != nil {
 		return nil, err
 	}
-	return kept[T](c, i), nil
+	return copies.Sorted[T](c.copies, i), nil
+}
+
+const labelPool = "plimsoll.dev/pool"
+
+// byLabel names the machine behind a node by the label that every machine of ours joins with.
+// Machine, virtual machine and node have one name.
+func byLabel(n *corev1.Node) (machine, pool string) {
+	if pool = n.Labels[labelPool]; pool == "" {
+		return "", ""
+	}
+	return n.Name, pool
+}
+
+// Leading reports whether this process certainly leads now, so that it may write.
+func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
+
+// Lead waits until this process leads, runs work, and gives the lead back once work returned. The
+// context of work ends when the lead is lost or ctx is done. It returns nil when work returned by
+// itself or ctx is done, and an error that wraps ErrNotLeader when the lead was lost; it can then
+// be called again. Identities must differ between processes.
+func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
+	if !c.cfg.Mode.allows(Recommend) {
+		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
+	}
+	return c.lead.run(ctx, identity, work)
 }

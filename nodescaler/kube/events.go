@@ -1,8 +1,7 @@
 package kube
 
 import (
-	"context"
-	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 	"sync"
@@ -12,10 +11,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/printable"
-	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
 // Event is a Kubernetes Event about an object.
@@ -72,56 +69,11 @@ func newEvents() events {
 	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting), pods: map[podEvent]time.Time{}}
 }
 
-// Tell sends an event about one of our own objects, in the background. It sends nothing if the mode
-// forbids writes, or if another process leads.
-func (c *Cluster) Tell(about client.Object, e Event) {
-	_, i, err := ourResource(about)
-	if err != nil || !c.cfg.Mode.allows(Recommend) {
-		return
-	}
-	unsaid, ok := c.events.admit(about.GetUID(), e, time.Now())
-	if !ok {
-		return
-	}
-	if unsaid > 0 {
-		e.Note = fmt.Sprintf("%s (%d events before this one were dropped)", e.Note, unsaid)
-	}
-	c.send(c.event(corev1.ObjectReference{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: watchedKinds[i].kind, Namespace: about.GetNamespace(), Name: about.GetName(),
-		UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
-	}, e))
-}
-
-// AboutPod sends an event about a pod, by its name with its namespace, in the background. It is on
-// the node that is named, or waits where none is. It reports whether it did: not for a pod that is
-// gone or elsewhere, and of events with the same reason and action one an hour.
-func (c *Cluster) AboutPod(name, node string, e Event) bool {
-	p, ok := one[*pod](c, pods, name)
-	return ok && p.said.Node == node && c.about("Pod", &p.ObjectMeta, e)
-}
-
-// AboutNode sends an event about a node, as AboutPod does.
-func (c *Cluster) AboutNode(name string, e Event) bool {
-	n, ok := one[*node](c, nodes, name)
-	return ok && c.about("Node", &n.ObjectMeta, e)
-}
-
-// about sends an event about an object of Kubernetes' own, unless it was sent within the hour.
-func (c *Cluster) about(kind string, o *metav1.ObjectMeta, e Event) bool {
-	if !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{o.UID, e.Reason, e.Action}, time.Now()) {
-		return false
-	}
-	c.send(c.event(corev1.ObjectReference{
-		APIVersion: "v1", Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-	}, e))
-	return true
-}
-
-func (c *Cluster) send(e *eventsv1.Event) {
+func (e *events) send(what *eventsv1.Event, log *slog.Logger) {
 	select {
-	case c.events.queue <- e:
+	case e.queue <- what:
 	default:
-		c.log.Warn("event dropped: too many wait to be sent", "object", e.Regarding.Name, "reason", e.Reason)
+		log.Warn("event dropped: too many wait to be sent", "object", what.Regarding.Name, "reason", what.Reason)
 	}
 }
 
@@ -179,7 +131,7 @@ func (e *events) forget(now time.Time) {
 	}
 }
 
-func (c *Cluster) event(about corev1.ObjectReference, e Event) *eventsv1.Event {
+func event(about corev1.ObjectReference, by *string, e Event) *eventsv1.Event {
 	now := time.Now()
 	namespace := about.Namespace
 	if namespace == "" {
@@ -192,8 +144,8 @@ func (c *Cluster) event(about corev1.ObjectReference, e Event) *eventsv1.Event {
 	if action == "" {
 		action = e.About
 	}
-	if holder := c.lead.holder.Load(); holder != nil {
-		instance = *holder
+	if by != nil {
+		instance = *by
 	}
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cut(about.Name, 200) + "." + strconv.FormatInt(now.UnixNano(), 16)},
@@ -212,22 +164,4 @@ func cut(s string, limit int) string {
 		limit--
 	}
 	return s[:limit]
-}
-
-// sendEvents sends what waits, until the context is done.
-func (c *Cluster) sendEvents(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-c.events.queue:
-			err := c.write(ctx, Recommend, "event about "+e.Regarding.Name, func(ctx context.Context) error {
-				_, err := c.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{FieldManager: fieldManager})
-				return err
-			})
-			if err != nil {
-				c.log.Warn("event not sent", "reason", e.Reason, "note", e.Note, "err", err)
-			}
-		}
-	}
 }

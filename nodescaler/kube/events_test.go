@@ -10,6 +10,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
 
 // eventSite is an API server that takes events, and the events that it was sent.
@@ -34,9 +37,9 @@ func eventSite(t *testing.T) (*site, <-chan eventsv1.Event) {
 // mode ReadOnly nor for a pod with a node is an event sent.
 func TestEventsAboutPods(t *testing.T) {
 	s, got := eventSite(t)
-	waits := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1"}}
-	runs := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2", UID: "u2"}}
-	runs.said.Node = "w-1"
+	waits := &kept.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "u1"}}
+	runs := &kept.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2", UID: "u2"}}
+	runs.Said.Node = "w-1"
 	e := Event{About: "Wait", Warning: true, Reason: "PoolAtMax", Note: "no machine is ordered for it"}
 	for _, c := range []struct {
 		mode Mode
@@ -50,7 +53,7 @@ func TestEventsAboutPods(t *testing.T) {
 	} {
 		p := s.port(t, c.mode)
 		p.leads(0)
-		p.holds(t, pods, waits, runs)
+		p.holds(t, copies.Pods, waits, runs)
 		ctx, cancel := context.WithCancel(t.Context())
 		go p.sendEvents(ctx)
 		if is := p.AboutPod(c.pod, "", e); is != c.want {
@@ -79,10 +82,10 @@ func TestEventsAboutNodesAndTheirPods(t *testing.T) {
 	s, got := eventSite(t)
 	p := s.port(t, Active)
 	p.leads(0)
-	runs := &pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}
-	runs.said.Node = "w-1"
-	p.holds(t, pods, runs)
-	p.holds(t, nodes, &node{ObjectMeta: metav1.ObjectMeta{Name: "w-1", UID: "n1"}})
+	runs := &kept.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}
+	runs.Said.Node = "w-1"
+	p.holds(t, copies.Pods, runs)
+	p.holds(t, copies.Nodes, &kept.Node{ObjectMeta: metav1.ObjectMeta{Name: "w-1", UID: "n1"}})
 	go p.sendEvents(t.Context())
 	e := Event{About: "ScaleDown", Reason: "ScaleDown", Action: "Evict", Note: "evicted"}
 	if p.AboutPod("shop/web", "w-2", e) || p.AboutPod("shop/web", "", e) || p.AboutNode("w-2", e) {

@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 )
 
 // shelf is an API server that keeps objects by their path, each with a version.
@@ -216,11 +219,10 @@ func TestPlaceholdersAreMadeForWhateverHasAScale(t *testing.T) {
 		if kind == "Rollout" {
 			wla.Spec.ScaleTargetRef.APIVersion = "argoproj.io/v1alpha1"
 		}
-		c.holds(t, autoscalers, wla)
-		one := int32(1)
-		c.holds(t, statefulSets, keepScale(&metav1.ObjectMeta{Namespace: "shop", Name: "web"}, "StatefulSet", &one, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}))
+		c.holds(t, copies.Autoscalers, wla)
+		c.holds(t, copies.StatefulSets, scalable[appsv1.StatefulSet](t, 1))
 		for i, more := range []string{`creationTimestamp: "2026-03-01T12:00:00Z"`, `creationTimestamp: "2026-03-01T13:00:00Z"`, `creationTimestamp: "2026-03-01T14:00:00Z", deletionTimestamp: "2026-03-01T15:00:00Z"`} {
-			c.holds(t, pods, keptPod(t, fmt.Sprintf(`metadata: {namespace: shop, name: r-%d, %s, ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web, uid: ro, controller: true}]}`, i, more)))
+			c.holds(t, copies.Pods, kept.ShortPod(written.Object[corev1.Pod](t, fmt.Sprintf(`metadata: {namespace: shop, name: r-%d, %s, ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web, uid: ro, controller: true}]}`, i, more))))
 		}
 		c.look(t.Context())
 		if err := c.Expect(t.Context(), "shop/web", 1); err != nil {
@@ -275,7 +277,7 @@ func TestOnlyWorkloadsThatWeScaleExpectReplicas(t *testing.T) {
 	if err := c.Expect(t.Context(), "shop/web", 3); err != nil {
 		t.Fatal(err)
 	}
-	c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeRecommend))
+	c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeRecommend))
 	if err := c.Expect(t.Context(), "shop/web", 4); !errors.Is(err, ErrConflicted) {
 		t.Errorf("more for a workload that only gets recommendations: %v", err)
 	}
@@ -285,7 +287,7 @@ func TestOnlyWorkloadsThatWeScaleExpectReplicas(t *testing.T) {
 }
 
 func TestPlaceholdersTakeThePlaceOfTheirLike(t *testing.T) {
-	like := object[corev1.PodTemplateSpec](t, `
+	like := written.Object[corev1.PodTemplateSpec](t, `
 metadata: {labels: {app: web}}
 spec:
   nodeSelector: {disk: fast}
@@ -315,7 +317,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := object[appsv1.Deployment](t, string(text))
+	want := written.Object[appsv1.Deployment](t, string(text))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -325,7 +327,7 @@ spec:
 // cannot be preempted is an ordinary pod, regardless of its labels.
 func TestPlaceholdersAreNoPods(t *testing.T) {
 	c := still(t)
-	c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeActive))
+	c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeActive))
 	const labels = `labels: {plimsoll.dev/placeholder: plimsoll-ahead-web}`
 	for name, rest := range map[string]string{
 		"placed":    `spec: {nodeName: n-1, priority: -10}`,
@@ -338,9 +340,9 @@ func TestPlaceholdersAreNoPods(t *testing.T) {
 		if name == "leaving" {
 			going = `deletionTimestamp: "2026-03-01T12:00:00Z", `
 		}
-		c.holds(t, pods, keptPod(t, `{metadata: {namespace: shop, name: `+name+`, `+going+labels+`}, `+rest+`}`))
+		c.holds(t, copies.Pods, kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: `+name+`, `+going+labels+`}, `+rest+`}`)))
 	}
-	c.holds(t, pods, keptPod(t, `{metadata: {namespace: other, name: foreign, `+labels+`}, spec: {nodeName: n-1, priority: -1}}`))
+	c.holds(t, copies.Pods, kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: other, name: foreign, `+labels+`}, spec: {nodeName: n-1, priority: -1}}`)))
 	state := c.look(t.Context())
 	var names []string
 	for i := range state.Pods {
@@ -352,21 +354,8 @@ func TestPlaceholdersAreNoPods(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"shop/web": 2}, state.Placed); diff != "" {
 		t.Errorf("with a place, -want +got:\n%s", diff)
 	}
-	waits := keptPod(t, `{metadata: {namespace: shop, name: waiting, `+labels+`}, spec: {priority: -10}, status: {conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}}`)
-	if c.podCame(nil, waits, false); len(c.Wake()) > 0 {
+	waits := kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: waiting, `+labels+`}, spec: {priority: -10}, status: {conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}}`))
+	if c.wake.podCame(nil, waits, false); len(c.Wake()) > 0 {
 		t.Error("a placeholder that waits has woken us")
-	}
-}
-
-func TestNamesOfWhatIsExpectedAreNamesAndLabels(t *testing.T) {
-	long := strings.Repeat("a", 253)
-	for name, want := range map[string]string{"web": "plimsoll-ahead-web", long: ""} {
-		got := ExpectName(name)
-		if want != "" && got != want || len(got) > 63 {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	if ExpectName(long) == ExpectName(long[1:]) {
-		t.Error("two that are long have one name")
 	}
 }

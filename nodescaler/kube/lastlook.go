@@ -9,8 +9,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/sight"
 )
 
 // Sight is what the API server says now of the nodes that name a machine, of their pods, and of
@@ -36,8 +39,8 @@ func (n *Nodes) sight(ctx context.Context, id nodescaler.Identity) (nodescaler.S
 	ids := nodescaler.NewIdentities([]nodescaler.Machine{machine})
 	var s nodescaler.Sight
 	for _, o := range all {
-		if said := o.said.Identity(); len(ids.Of(said).Named) > 0 {
-			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: said, UID: string(o.UID), Ready: o.ready, Open: o.open()})
+		if said := o.Said.Identity(); len(ids.Of(said).Named) > 0 {
+			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: said, UID: string(o.UID), Ready: o.Ready, Open: o.Open()})
 		}
 	}
 	for i := range s.Nodes {
@@ -45,8 +48,8 @@ func (n *Nodes) sight(ctx context.Context, id nodescaler.Identity) (nodescaler.S
 			return s, err
 		}
 	}
-	if !slices.ContainsFunc(all, func(o *node) bool { return o.Name == machine.Name }) {
-		all = append(all, &node{ObjectMeta: metav1.ObjectMeta{Name: machine.Name}})
+	if !slices.ContainsFunc(all, func(o *kept.Node) bool { return o.Name == machine.Name }) {
+		all = append(all, &kept.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Name}})
 	}
 	local, err := n.localClaims(ctx, all, append(namesOf(s.Nodes), machine.Name))
 	if err != nil {
@@ -70,31 +73,22 @@ func namesOf(nodes []nodescaler.SeenNode) []string {
 	return names
 }
 
-// pages reads a list page by page.
-func pages(how metav1.ListOptions, one func(metav1.ListOptions) (next string, err error)) error {
-	how.Limit = page
-	for {
-		next, err := one(how)
-		if err != nil || next == "" {
-			return err
+// listed is what is kept of all objects of a list, which is read page by page.
+func listed[T any, L paged](ctx context.Context, what string, how metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error)) (all []T, err error) {
+	err = pages(ctx, what, how, list, func(o runtime.Object) error {
+		short, err := kept.Keep(o)
+		if is, ok := short.(T); ok {
+			all = append(all, is)
 		}
-		how.Continue = next
-	}
+		return err
+	})
+	return all, err
 }
 
 // all reads the nodes, sorted by name.
-func (n *Nodes) all(ctx context.Context) (all []*node, err error) {
-	err = pages(metav1.ListOptions{}, func(how metav1.ListOptions) (string, error) {
-		list, err := n.client.CoreV1().Nodes().List(ctx, how)
-		if err != nil {
-			return "", fmt.Errorf("nodes: %w", err)
-		}
-		for i := range list.Items {
-			all = append(all, shortNode(&list.Items[i]))
-		}
-		return list.Continue, nil
-	})
-	slices.SortFunc(all, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+func (n *Nodes) all(ctx context.Context) ([]*kept.Node, error) {
+	all, err := listed[*kept.Node](ctx, "nodes", metav1.ListOptions{}, n.client.CoreV1().Nodes().List)
+	slices.SortFunc(all, func(a, b *kept.Node) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 
@@ -103,42 +97,25 @@ func (n *Nodes) all(ctx context.Context) (all []*node, err error) {
 // have left.
 func (n *Nodes) podsOn(ctx context.Context, node string, ready bool) (names []string, err error) {
 	how := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
-	err = pages(how, func(how metav1.ListOptions) (string, error) {
-		list, err := n.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, how)
-		if err != nil {
-			return "", fmt.Errorf("pods of node %s: %w", node, err)
+	all, err := listed[*kept.Pod](ctx, "pods of node "+node, how, n.client.CoreV1().Pods(metav1.NamespaceAll).List)
+	for _, p := range all {
+		if p.Said.Node == node && !p.Said.Finished() && !p.Said.Daemon && !p.IsPlaceholder() && (ready || !p.Said.Terminating) {
+			names = append(names, p.Said.Name)
 		}
-		for i := range list.Items {
-			p := shortPod(&list.Items[i])
-			if p.said.Node == node && !p.said.Finished() && !p.said.Daemon && !p.isPlaceholder() && (ready || !p.said.Terminating) {
-				names = append(names, p.said.Name)
-			}
-		}
-		return list.Continue, nil
-	})
+	}
 	slices.Sort(names)
 	return names, err
 }
 
 // localClaims are the claims on the disks of some nodes that must not be lost, by node. Which
 // claims may be is only asked where there are any.
-func (n *Nodes) localClaims(ctx context.Context, all []*node, of []string) (map[string][]string, error) {
-	var kept []*volume
-	err := pages(metav1.ListOptions{}, func(how metav1.ListOptions) (string, error) {
-		list, err := n.client.CoreV1().PersistentVolumes().List(ctx, how)
-		if err != nil {
-			return "", fmt.Errorf("persistentvolumes: %w", err)
-		}
-		for i := range list.Items {
-			kept = append(kept, shortVolume(&list.Items[i]))
-		}
-		return list.Continue, nil
-	})
+func (n *Nodes) localClaims(ctx context.Context, all []*kept.Node, of []string) (map[string][]string, error) {
+	volumes, err := listed[*kept.Volume](ctx, "persistentvolumes", metav1.ListOptions{}, n.client.CoreV1().PersistentVolumes().List)
 	if err != nil {
 		return nil, err
 	}
-	found := newDisks(all, nil).local(kept)
-	var marks []*claim
+	found := sight.NewDisks(all, nil).Local(volumes)
+	var marks []*kept.Claim
 	asked := map[string]bool{}
 	for _, node := range of {
 		for _, name := range found[node] {
@@ -147,7 +124,7 @@ func (n *Nodes) localClaims(ctx context.Context, all []*node, of []string) (map[
 				continue
 			}
 			asked[namespace] = true
-			in, err := n.claimsIn(ctx, namespace)
+			in, err := listed[*kept.Claim](ctx, "persistentvolumeclaims of "+namespace, metav1.ListOptions{}, n.client.CoreV1().PersistentVolumeClaims(namespace).List)
 			if err != nil {
 				return nil, err
 			}
@@ -157,19 +134,5 @@ func (n *Nodes) localClaims(ctx context.Context, all []*node, of []string) (map[
 	if len(marks) == 0 {
 		return found, nil
 	}
-	return newDisks(all, marks).local(kept), nil
-}
-
-func (n *Nodes) claimsIn(ctx context.Context, namespace string) (all []*claim, err error) {
-	err = pages(metav1.ListOptions{}, func(how metav1.ListOptions) (string, error) {
-		list, err := n.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, how)
-		if err != nil {
-			return "", fmt.Errorf("persistentvolumeclaims of %s: %w", namespace, err)
-		}
-		for i := range list.Items {
-			all = append(all, shortClaim(&list.Items[i]))
-		}
-		return list.Continue, nil
-	})
-	return all, err
+	return sight.NewDisks(all, marks).Local(volumes), nil
 }

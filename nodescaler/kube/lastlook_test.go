@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -81,7 +83,7 @@ func aListing(t *testing.T) *listing {
 		return p
 	}
 	v := &corev1.PersistentVolume{}
-	if err := yaml.UnmarshalStrict([]byte(localPath), v); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(written.LocalPath), v); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
@@ -107,7 +109,7 @@ func aListing(t *testing.T) *listing {
 			pod("stuck", "zz-old", nil),
 			pod("place", "w-1", func(p *corev1.Pod) {
 				low := int32(-10)
-				p.Labels, p.Spec.Priority = map[string]string{labelPlaceholder: "web"}, &low
+				p.Labels, p.Spec.Priority = map[string]string{kept.LabelPlaceholder: "web"}, &low
 			}),
 		},
 		"/api/v1/persistentvolumes":                           {v},
@@ -144,7 +146,7 @@ func TestLastLookSeesWhichNodesAreOpen(t *testing.T) {
 		}, true},
 		"cordoned": {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
 		"to be deleted": {func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{{Key: taintToBeDeleted, Effect: corev1.TaintEffectNoSchedule}}
+			n.Spec.Taints = []corev1.Taint{{Key: kept.TaintToBeDeleted, Effect: corev1.TaintEffectNoSchedule}}
 		}, false},
 		"to be left soon": {func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "DeletionCandidateOfClusterAutoscaler", Effect: corev1.TaintEffectPreferNoSchedule}}
@@ -236,8 +238,8 @@ func TestVolumesAreSeenThoughTheirNodeLacksTheLabel(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := aListing(t)
-			v := object[corev1.PersistentVolume](t, localPath)
-			v.Spec.NodeAffinity = onLabel(c.label, c.value)
+			v := written.Object[corev1.PersistentVolume](t, written.LocalPath)
+			v.Spec.NodeAffinity = written.OnLabel(c.label, c.value)
 			s.items["/api/v1/persistentvolumes"] = []any{v}
 			c.nodes(s)
 			got := must.Get(s.nodes(t).Sight(t.Context(), wOne))(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,14 +26,18 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-// leadership is how long this process certainly leads.
-type leadership struct {
+// lease is what this process leads by, and how long it certainly does.
+type lease struct {
+	to              *rest.Config
+	namespace, name string
+	log             *slog.Logger
+
 	renewed atomic.Pointer[time.Time] // when the last accepted renewal was sent; nil for none
 	holder  atomic.Pointer[string]    // our identity, for logs
 }
 
 // until returns when leadership is no longer certain: long ago, if it is not held.
-func (l *leadership) until() time.Time {
+func (l *lease) until() time.Time {
 	renewed := l.renewed.Load()
 	if renewed == nil {
 		return time.Time{}
@@ -40,14 +45,11 @@ func (l *leadership) until() time.Time {
 	return renewed.Add(renewDeadline)
 }
 
-// Leading reports whether this process certainly leads now, so that it may write.
-func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
-
 // timedLock notes when renewals were sent. A process that was suspended may read the answer much
 // later, when another process holds the lease.
 type timedLock struct {
 	resourcelock.Interface
-	lead *leadership
+	lead *lease
 }
 
 func (l timedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
@@ -71,22 +73,16 @@ func (l timedLock) timed(r resourcelock.LeaderElectionRecord, send func() error)
 	return err
 }
 
-// Lead waits until this process leads, runs work, and gives the lead back once work returned. The
-// context of work ends when the lead is lost or ctx is done. It returns nil when work returned by
-// itself or ctx is done, and an error that wraps ErrNotLeader when the lead was lost; it can then
-// be called again. Identities must differ between processes.
-func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
-	if !c.cfg.Mode.allows(Recommend) {
-		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
-	}
-	if identity == "" || c.cfg.Namespace == "" || c.cfg.Lease == "" {
+// run waits until this process leads, runs work, and gives the lead back.
+func (l *lease) run(ctx context.Context, identity string, work func(context.Context)) error {
+	if identity == "" || l.namespace == "" || l.name == "" {
 		return errors.New("lead: identity, namespace and name of the lease must not be empty")
 	}
-	lock, err := c.lock(identity)
+	lock, err := l.lock(identity)
 	if err != nil {
 		return fmt.Errorf("lead: %w", err)
 	}
-	c.lead.holder.Store(&identity)
+	l.holder.Store(&identity)
 	// The election goes on while work ends, so that no other process begins before.
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -94,7 +90,7 @@ func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.C
 	unhook := context.AfterFunc(ctx, term.withdraw)
 	defer unhook()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: c.cfg.Lease, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock: lock, Name: l.name, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: term.begin, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
@@ -104,32 +100,32 @@ func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.C
 	lost := electing.Err() == nil
 	term.finish()
 	if lost {
-		c.lead.renewed.Store(nil)
-		return fmt.Errorf("lead: %w: the lease %s/%s could not be renewed in time", ErrNotLeader, c.cfg.Namespace, c.cfg.Lease)
+		l.renewed.Store(nil)
+		return fmt.Errorf("lead: %w: the lease %s/%s could not be renewed in time", ErrNotLeader, l.namespace, l.name)
 	}
-	c.release(lock)
+	l.release(lock)
 	return nil
 }
 
 // lock is the lease, reached by a client of its own: a renewal does not wait behind other calls,
 // and one that hangs is given up in time for another.
-func (c *Cluster) lock(identity string) (resourcelock.Interface, error) {
-	cfg := rest.CopyConfig(c.cfg.REST)
+func (l *lease) lock(identity string) (resourcelock.Interface, error) {
+	cfg := rest.CopyConfig(l.to)
 	cfg.Timeout, cfg.QPS = renewDeadline/2, -1
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return timedLock{&resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: c.cfg.Lease},
+		LeaseMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name},
 		Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-	}, &c.lead}, nil
+	}, l}, nil
 }
 
 // release gives the lease back, so that the next leader need not wait for it to run out. Work has
 // ended.
-func (c *Cluster) release(lock resourcelock.Interface) {
-	if c.lead.renewed.Swap(nil) == nil {
+func (l *lease) release(lock resourcelock.Interface) {
+	if l.renewed.Swap(nil) == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), renewDeadline/2)
@@ -142,7 +138,7 @@ func (c *Cluster) release(lock resourcelock.Interface) {
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.log.Warn("the lease was not released, and expires by itself", "err", err)
+		l.log.Warn("the lease was not released, and expires by itself", "err", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 )
 
 // Need is something that the API server must allow us.
@@ -24,16 +25,16 @@ func Needs(m Mode) []Need {
 			all = append(all, Need{group, resource, verb, own})
 		}
 	}
-	for i := range watchedKinds {
-		if !watchedKinds[i].forBuffers {
-			add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
+	for i := range copies.Kinds {
+		if !copies.Kinds[i].ForBuffers {
+			add(copies.Kinds[i].Group, copies.Kinds[i].Resource, false, "list", "watch")
 		}
 	}
 	add("", "namespaces", false, "get") // the UID of kube-system alone
 	add("*", "*/scale", false, "get")   // of any kind that an autoscaler may name
 	if m.allows(Recommend) {
-		for _, i := range []copies{autoscalers, vmPools, priceBooks} {
-			add(v1alpha1.GroupVersion.Group, watchedKinds[i].resource+"/status", false, "patch")
+		for _, i := range []copies.Kind{copies.Autoscalers, copies.VMPools, copies.PriceBooks} {
+			add(v1alpha1.GroupVersion.Group, copies.Kinds[i].Resource+"/status", false, "patch")
 		}
 		add("events.k8s.io", "events", false, "create")
 		add("coordination.k8s.io", "leases", true, "get", "create", "update")
@@ -45,8 +46,8 @@ func Needs(m Mode) []Need {
 		add("", "pods/eviction", false, "create")
 		add("", "pods", false, "delete") // at the end of a drain that has one
 		add("", "pods/resize", false, "patch")
-		add(v1alpha1.GroupVersion.Group, watchedKinds[proposals].resource, false, "create", "delete")
-		add(v1alpha1.GroupVersion.Group, watchedKinds[proposals].resource+"/status", false, "patch")
+		add(v1alpha1.GroupVersion.Group, copies.Kinds[copies.Proposals].Resource, false, "create", "delete")
+		add(v1alpha1.GroupVersion.Group, copies.Kinds[copies.Proposals].Resource+"/status", false, "patch")
 	}
 	sortNeeds(all)
 	return all
@@ -57,10 +58,10 @@ func Needs(m Mode) []Need {
 func BufferNeeds(m Mode) []Need {
 	var all []Need
 	for _, verb := range []string{"list", "watch"} {
-		all = append(all, Need{Group: bufferGroup, Resource: bufferResource, Verb: verb}, Need{Resource: "podtemplates", Verb: verb})
+		all = append(all, Need{Group: copies.BufferGroup, Resource: copies.BufferResource, Verb: verb}, Need{Resource: "podtemplates", Verb: verb})
 	}
 	if m.allows(Active) {
-		all = append(all, Need{Group: bufferGroup, Resource: bufferResource + "/status", Verb: "patch"})
+		all = append(all, Need{Group: copies.BufferGroup, Resource: copies.BufferResource + "/status", Verb: "patch"})
 	}
 	sortNeeds(all)
 	return all
@@ -84,7 +85,7 @@ func (h HandOff) Needs() []Need {
 	}
 	switch h.By {
 	case ByCapacityBuffer:
-		add(bufferGroup, bufferResource, "create", "get", "update")
+		add(copies.BufferGroup, copies.BufferResource, "create", "get", "update")
 	case ByPlaceholders:
 		add("apps", "deployments", "create", "get", "update")
 		add("apps", "statefulsets", "get")

@@ -9,10 +9,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
 
 // Node is a node as the machine side needs it: who it is, and whether it is there.
@@ -44,38 +49,55 @@ func NewNodes(cfg *rest.Config) (*Nodes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	return &Nodes{client, patience}, nil
+	return &Nodes{client, copies.Patience}, nil
 }
-
-// page is how many nodes one answer holds, so that a large cluster is not one large answer.
-const page = 500
 
 // List returns all nodes, sorted by name.
 func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
 	var all []Node
-	for from := ""; ; {
-		list, err := n.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page, Continue: from})
-		if err != nil {
-			return nil, fmt.Errorf("nodes: %w", err)
+	err := pages(ctx, "nodes", metav1.ListOptions{}, n.client.CoreV1().Nodes().List, func(o runtime.Object) error {
+		if is, ok := o.(*corev1.Node); ok {
+			all = append(all, describe(kept.ShortNode(is)))
+			all[len(all)-1].Version = is.Status.NodeInfo.KubeletVersion
 		}
-		for i := range list.Items {
-			all = append(all, describe(&list.Items[i]))
-		}
-		if from = list.Continue; from == "" {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-func describe(n *corev1.Node) Node {
-	ready, since := readyByKubelet(n)
+// paged is a list that may go on in another answer.
+type paged interface {
+	runtime.Object
+	metav1.ListInterface
+}
+
+// pages reads a list page by page.
+func pages[L paged](ctx context.Context, what string, how metav1.ListOptions, list func(context.Context, metav1.ListOptions) (L, error), one func(runtime.Object) error) error {
+	how.Limit = copies.Page
+	for {
+		some, err := list(ctx, how)
+		if err == nil {
+			err = meta.EachListItem(some, one)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if how.Continue = some.GetContinue(); how.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func describe(n *kept.Node) Node {
 	return Node{
-		Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		Labels: n.Labels, Ready: ready, ReadySince: since, Joined: n.CreationTimestamp.Time, Version: n.Status.NodeInfo.KubeletVersion,
+		Name: n.Name, UID: string(n.UID), ProviderID: n.Said.ProviderID, SystemUUID: n.Said.SystemUUID,
+		Labels: n.Labels, Ready: n.Ready, ReadySince: n.ReadySince, Joined: n.CreationTimestamp.Time,
 	}
 }
 
@@ -98,6 +120,11 @@ func removeNode(ctx context.Context, client kubernetes.Interface, name string, m
 	if err == nil {
 		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	}
+	return unlessGone(err)
+}
+
+// unlessGone is the error of a write, but for an object that is gone, or another one of its name.
+func unlessGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -118,7 +118,7 @@ func TestListReadsWhoNodesAre(t *testing.T) {
 
 func TestListReadsEveryPage(t *testing.T) {
 	c := &cluster{}
-	for i := range 2*page + 1 {
+	for i := range 2*copies.Page + 1 {
 		c.nodes = append(c.nodes, aNode("n"+strconv.Itoa(i), strconv.Itoa(i)))
 	}
 	got, err := nodesOf(t, c).List(t.Context())
@@ -161,36 +161,5 @@ func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
 	}
 	if err := nodes.Remove(t.Context(), "a"); err == nil {
 		t.Error("removed a node without an event")
-	}
-}
-
-// Owners keep nodes by the annotations that they know.
-func TestOwnersKeepNodes(t *testing.T) {
-	for annotation, want := range map[string]bool{
-		`plimsoll.dev/do-not-disrupt: "true"`:                           true,
-		`karpenter.sh/do-not-disrupt: "true"`:                           true,
-		`cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"`:  true,
-		`cluster-autoscaler.kubernetes.io/scale-down-disabled: "false"`: false,
-		`cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`:       false,
-	} {
-		key, value, _ := strings.Cut(annotation, ": ")
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: strings.Trim(value, `"`)}}}
-		if got := shortNode(n).said.Pinned; (got != "") != want || want && got != "annotated "+annotation {
-			t.Errorf("%s: got %q", annotation, got)
-		}
-	}
-}
-
-// Conditions that every healthy node has are not kept.
-func TestConditionsOfNodesAreKept(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, {Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)},
-		{Type: "KernelDeadlock", Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(at)},
-	}}}
-	want := []nodescaler.NodeCondition{{Type: "DiskPressure", Status: "True", Since: at}, {Type: "KernelDeadlock", Status: "False", Since: at}}
-	if d := cmp.Diff(want, shortNode(n).said.Conditions); d != "" {
-		t.Errorf("(-want +got)\n%s", d)
 	}
 }

@@ -1,113 +1,21 @@
 package kube
 
 import (
-	"context"
-	"fmt"
 	"maps"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
-
-// labelPlaceholder is on placeholders, with the name of the Deployment that makes them.
-const labelPlaceholder = "plimsoll.dev/placeholder"
-
-// placeholderResource is what makes placeholders.
-var placeholderResource = appsv1.SchemeGroupVersion.WithResource("deployments")
-
-// isPlaceholder reports whether the pod only reserves room for another. A pod that would not be
-// preempted is an ordinary pod, regardless of its labels.
-func (kept *pod) isPlaceholder() bool {
-	return kept.Labels[labelPlaceholder] != "" && kept.said.Priority < 0
-}
-
-// apart takes the placeholders out of the pods, and counts those that have a node, by workload.
-func apart(all []*pod, targets []Target) ([]*pod, map[string]int) {
-	var of map[string]string
-	placed := map[string]int{}
-	rest := all[:0]
-	for _, p := range all {
-		if !p.isPlaceholder() {
-			rest = append(rest, p)
-			continue
-		}
-		if of == nil {
-			of = map[string]string{}
-			for i := range targets {
-				of[targets[i].ref.namespace+"/"+ExpectName(targets[i].wla.Name)] = targets[i].Workload
-			}
-		}
-		if workload := of[p.Namespace+"/"+p.Labels[labelPlaceholder]]; workload != "" && p.said.Node != "" && !p.said.Terminating {
-			placed[workload]++
-		}
-	}
-	return rest, placed
-}
-
-// placeholders is the Deployment of a target's placeholders.
-func (c *Cluster) placeholders(ctx context.Context, t *Target) (map[string]any, error) {
-	h := c.cfg.HandOff
-	if err := h.givesWay(ctx, c.client); err != nil {
-		return nil, err
-	}
-	like, err := c.replica(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(deploymentOf(ExpectName(t.wla.Name), like, h))
-}
-
-// givesWay looks whether placeholders would, and returns why not.
-func (h HandOff) givesWay(ctx context.Context, client kubernetes.Interface) error {
-	class, err := client.SchedulingV1().PriorityClasses().Get(ctx, h.PriorityClass, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("priority class %s: %w", h.PriorityClass, err)
-	}
-	if class.Value >= 0 {
-		return fmt.Errorf("priority class %s: value must be below 0, or placeholders would not give way to pods without a class, was %d", h.PriorityClass, class.Value)
-	}
-	return nil
-}
-
-// replica is the form of a target's next replica: its template, or where its kind is not known to
-// have one, the newest of its pods.
-func (c *Cluster) replica(ctx context.Context, t *Target) (*corev1.PodTemplateSpec, error) {
-	switch {
-	case t.watched && t.Kind == "Deployment":
-		d, err := c.client.AppsV1().Deployments(t.ref.namespace).Get(ctx, t.ref.name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return &d.Spec.Template, nil
-	case t.watched:
-		s, err := c.client.AppsV1().StatefulSets(t.ref.namespace).Get(ctx, t.ref.name, metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		return &s.Spec.Template, nil
-	}
-	all := slices.DeleteFunc(slices.Clone(c.observed.Load().of[t.Workload]), func(p *pod) bool { return p.said.Terminating })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s %s has no pod to take the form of", t.Kind, t.Name)
-	}
-	newest := slices.MaxFunc(all, func(a, b *pod) int { return a.said.Created.Compare(b.said.Created) })
-	p, err := c.client.CoreV1().Pods(newest.Namespace).Get(ctx, newest.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec}, nil
-}
 
 // deploymentOf makes placeholders for pods of a form. They are replaced all at once: a change that
 // went pod by pod would keep more places than are expected to be wanted.
 func deploymentOf(name string, like *corev1.PodTemplateSpec, h HandOff) *appsv1.Deployment {
-	mine := map[string]string{labelPlaceholder: name}
+	mine := map[string]string{kept.LabelPlaceholder: name}
 	return &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		Spec: appsv1.DeploymentSpec{
@@ -125,13 +33,13 @@ func deploymentOf(name string, like *corev1.PodTemplateSpec, h HandOff) *appsv1.
 // selectors, those of services first of all, would match the placeholder.
 func placeholderLabels(mine map[string]string) map[string]string {
 	all := maps.Clone(mine)
-	all[labelManagedBy] = fieldManager
+	all[kept.LabelManagedBy] = kept.FieldManager
 	all["sidecar.istio.io/inject"] = "false"
 	return all
 }
 
 func placeholderAnnotations() map[string]string {
-	return map[string]string{annotationSafeToEvict: "true", "linkerd.io/inject": "disabled"}
+	return map[string]string{kept.AnnotationSafeToEvict: "true", "linkerd.io/inject": "disabled"}
 }
 
 // placeholderSpec takes the place that a pod of the form would, goes the moment that it is asked
@@ -161,7 +69,7 @@ func placeFor(s *corev1.PodSpec) corev1.ResourceRequirements {
 	p := &corev1.Pod{Spec: *s.DeepCopy()}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
-			requested(&containers[i].Resources)
+			kept.Requested(&containers[i].Resources)
 		}
 	}
 	var place corev1.ResourceRequirements
@@ -184,20 +92,6 @@ func placeFor(s *corev1.PodSpec) corev1.ResourceRequirements {
 		}
 	}
 	return place
-}
-
-// requested fills in what a pod is given for what it only limits. In a template that has not been
-// done yet.
-func requested(r *corev1.ResourceRequirements) {
-	for name, amount := range r.Limits {
-		if _, said := r.Requests[name]; said {
-			continue
-		}
-		if r.Requests == nil {
-			r.Requests = corev1.ResourceList{}
-		}
-		r.Requests[name] = amount
-	}
 }
 
 // hostPorts are the ports of the node that the pod takes.

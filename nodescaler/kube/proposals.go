@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/approval"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -29,12 +30,12 @@ type approvals struct{ *Cluster }
 func (c *Cluster) Approvals() loop.Approvals { return approvals{c} }
 
 func (a approvals) at(namespace string) dynamic.ResourceInterface {
-	return a.objects.Resource(v1alpha1.GroupVersion.WithResource(watchedKinds[proposals].resource)).Namespace(namespace)
+	return a.objects.Resource(v1alpha1.GroupVersion.WithResource(copies.Kinds[copies.Proposals].Resource)).Namespace(namespace)
 }
 
 // all are the proposals that were observed. Those of pools count in our own namespace alone.
 func (a approvals) all() (all []approval.Proposal) {
-	for _, o := range kept[*v1alpha1.ScalingProposal](a.Cluster, proposals) {
+	for _, o := range copies.Sorted[*v1alpha1.ScalingProposal](a.copies, copies.Proposals) {
 		if o.DeletionTimestamp != nil {
 			continue
 		}
@@ -89,14 +90,14 @@ func (a approvals) proposal(c *approval.Change) (*v1alpha1.ScalingProposal, erro
 		p.Why = append(p.Why, v1alpha1.Reason{Code: r.Code, Text: r.Text})
 	}
 	if c.Kind == v1alpha1.KindVMPool {
-		pool, there := one[*v1alpha1.VMPool](a.Cluster, vmPools, c.Object)
+		pool, there := copies.One[*v1alpha1.VMPool](a.copies, copies.VMPools, c.Object)
 		if !there {
 			return nil, fmt.Errorf("there is no VMPool %s", c.Object)
 		}
 		owner.Name, owner.UID = pool.Name, pool.UID
 	} else {
 		o.Namespace, p.Object, _ = strings.Cut(c.Object, "/")
-		wla, there := one[*v1alpha1.WorkloadAutoscaler](a.Cluster, autoscalers, c.Object)
+		wla, there := copies.One[*v1alpha1.WorkloadAutoscaler](a.copies, copies.Autoscalers, c.Object)
 		if !there {
 			return nil, fmt.Errorf("there is no WorkloadAutoscaler %s", c.Object)
 		}
@@ -119,7 +120,7 @@ func (a approvals) Propose(ctx context.Context, c *approval.Change) error {
 	}
 	delete(keys, "status")
 	return a.write(ctx, Active, what, func(ctx context.Context) error {
-		made, err := a.at(o.Namespace).Create(ctx, &unstructured.Unstructured{Object: keys}, metav1.CreateOptions{FieldManager: fieldManager})
+		made, err := a.at(o.Namespace).Create(ctx, &unstructured.Unstructured{Object: keys}, metav1.CreateOptions{FieldManager: kept.FieldManager})
 		if err != nil {
 			return err
 		}
@@ -138,11 +139,7 @@ func (a approvals) Claim(ctx context.Context, p *approval.ProposalRef, by string
 // Close notes that nothing is done by a proposal.
 func (a approvals) Close(ctx context.Context, c *approval.Closed) error {
 	return a.write(ctx, Active, "close "+c.Name, func(ctx context.Context) error {
-		err := a.state(ctx, &c.ProposalRef, map[string]any{"phase": c.Phase, "message": c.Why})
-		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return unlessGone(a.state(ctx, &c.ProposalRef, map[string]any{"phase": c.Phase, "message": c.Why}))
 	})
 }
 
@@ -159,7 +156,7 @@ func (a approvals) state(ctx context.Context, p *approval.ProposalRef, keys map[
 	if err != nil {
 		return err
 	}
-	_, err = a.at(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	_, err = a.at(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: kept.FieldManager}, "status")
 	return err
 }
 
@@ -167,10 +164,6 @@ func (a approvals) state(ctx context.Context, p *approval.ProposalRef, keys map[
 func (a approvals) Remove(ctx context.Context, p *approval.ProposalRef) error {
 	return a.write(ctx, Active, "remove "+p.Name, func(ctx context.Context) error {
 		uid := types.UID(p.UID)
-		err := a.at(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil
-		}
-		return err
+		return unlessGone(a.at(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
 	})
 }

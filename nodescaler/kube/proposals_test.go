@@ -12,10 +12,12 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/approval"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 var aChange = approval.Change{
@@ -30,8 +32,8 @@ func anOffice(t *testing.T) (approvals, dynamic.Interface) {
 	server := kubesim.New(1, ourKinds()...)
 	c := must.Get(New(Config{REST: server.Client("a", nil).Config(), Mode: Active, Namespace: "plimsoll", Lease: "plimsoll"}))(t)
 	c.leads(0)
-	c.holds(t, vmPools, &v1alpha1.VMPool{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "pool"}})
-	c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeApprove))
+	c.holds(t, copies.VMPools, &v1alpha1.VMPool{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "pool"}})
+	c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeApprove))
 	return approvals{c}, must.Get(dynamic.NewForConfig(server.Client("person", nil).Config()))(t)
 }
 
@@ -44,7 +46,7 @@ func (a approvals) seen(t *testing.T, of dynamic.Interface) []approval.Proposal 
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, p); err != nil {
 			t.Fatal(err)
 		}
-		a.holds(t, proposals, p)
+		a.holds(t, copies.Proposals, p)
 	}
 	return a.all()
 }
@@ -126,7 +128,7 @@ func TestAPoolsProposalElsewhereIsForged(t *testing.T) {
 	a, _ := anOffice(t)
 	o := must.Get(a.proposal(&aChange))(t)
 	o.Namespace, o.Status = "shop", v1alpha1.ScalingProposalStatus{Digest: aChange.Digest(), Phase: "Open"}
-	a.holds(t, proposals, o)
+	a.holds(t, copies.Proposals, o)
 	if all := a.all(); len(all) != 1 || all[0].Digest != "" {
 		t.Errorf("it is read as %+v", all)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,95 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/targets"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
-// containers of a pod that asks for resources as a whole.
-func sizes(p *corev1.Pod) []rightsize.Container {
-	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
-		return nil
-	}
-	var all []rightsize.Container // nil without any, as pods that have the same in common share it
-	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		all = append(all, rightsize.Container{
-			Name: text(c.Name), Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits), Restarts: restarts(c),
-		})
-		for j := range p.Status.ContainerStatuses {
-			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
-				all[i].OOMStarted, all[i].OOMEnded = killed(s)
-			}
-		}
-	}
-	return all
-}
-
-// restarts are the resources that a container cannot be given more or less of without a restart.
-func restarts(c *corev1.Container) []rightsize.Resource {
-	var all []rightsize.Resource
-	for _, p := range c.ResizePolicy {
-		if p.RestartPolicy == corev1.RestartContainer {
-			all = append(all, rightsize.Resource(text(string(p.ResourceName))))
-		}
-	}
-	return all
-}
-
-// killed is when a container's last run began and ended, if it was killed for memory.
-func killed(s *corev1.ContainerStatus) (began, ended time.Time) {
-	for _, state := range []corev1.ContainerState{s.State, s.LastTerminationState} {
-		if t := state.Terminated; t != nil && t.Reason == reasonOOMKilled {
-			return t.StartedAt.Time, t.FinishedAt.Time
-		}
-	}
-	return began, ended
-}
-
-// reasonOOMKilled is what kubelets write for it.
-const reasonOOMKilled = "OOMKilled"
-
-// resizeState is how far the last resize of a pod has come. The generations show one that the
-// kubelet has not observed yet, if the kubelet writes them.
-func resizeState(p *corev1.Pod) rightsize.ResizeState {
-	state := rightsize.ResizeDone
-	if seen := p.Status.ObservedGeneration; seen != 0 && seen < p.Generation {
-		state = rightsize.ResizePending
-	}
-	for i := range p.Status.Conditions {
-		c := &p.Status.Conditions[i]
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch {
-		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
-			return rightsize.ResizeInfeasible
-		case c.Type == corev1.PodResizePending, c.Type == corev1.PodResizeInProgress:
-			state = rightsize.ResizePending
-		}
-	}
-	return state
-}
-
 // Size returns what sizing a pod goes by, as it was last observed.
 func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
-	p, ok := c.observed.Load().pod(name)
+	p, ok := c.observed.Load().Pod(name)
 	if !ok {
 		return rightsize.Pod{}, false
 	}
-	return rightsize.Pod{
-		Running: p.said.Phase == podscaler.Running && !p.said.Terminating, Started: p.said.Started, Resize: p.resize, Containers: p.containers,
-	}, true
+	return p.Sizing(), true
 }
 
 // Resize asks for other requests and limits of a pod's containers, while it runs, for the workload
 // that it was observed to be sized for.
 func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []rightsize.Change) error {
 	what := "resize pod " + name
-	t, known := c.observed.Load().target(workload)
-	p, ok := c.observed.Load().pod(name)
+	t, known := c.observed.Load().Target(workload)
+	p, ok := c.observed.Load().Pod(name)
 	switch {
 	case !known:
 		return fmt.Errorf("%s: no workload %s was observed", what, workload)
@@ -112,8 +44,8 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
 	}
 	// What was observed may be seconds old, and the mode may have changed since.
-	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
-	if !ok || wla.UID != t.wla.UID || !acts(wla) || wla.Spec.Rightsize == nil || wla.Spec.Rightsize.Mode != v1alpha1.RightsizeInPlace {
+	wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, workload)
+	if !ok || wla.UID != t.Autoscaler.UID || !targets.Acts(wla) || wla.Spec.Rightsize == nil || wla.Spec.Rightsize.Mode != v1alpha1.RightsizeInPlace {
 		return fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.RightsizeInPlace)
 	}
 	body, err := resizing(p.UID, changes)
@@ -122,7 +54,7 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
 		_, err := c.client.CoreV1().Pods(p.Namespace).
-			Patch(ctx, p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "resize")
+			Patch(ctx, p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: kept.FieldManager}, "resize")
 		return err
 	})
 }

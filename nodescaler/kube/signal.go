@@ -3,6 +3,8 @@ package kube
 import (
 	"sync"
 	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 )
 
 // signal is a bell that can be waited for. It rings at once, and then at most once in a while,
@@ -46,5 +48,14 @@ func (s *signal) sound() {
 	select {
 	case s.c <- struct{}{}:
 	default: // the last one has not been heard yet
+	}
+}
+
+// podCame rings when a pod turns unschedulable.
+func (s *signal) podCame(before, after any, first bool) {
+	is, ok := after.(*kept.Pod)
+	was, _ := before.(*kept.Pod)
+	if ok && !first && is.Said.Unschedulable && !is.Said.Daemon && !is.IsPlaceholder() && (was == nil || !was.Said.Unschedulable) {
+		s.ring()
 	}
 }

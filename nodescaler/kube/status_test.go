@@ -27,7 +27,7 @@ func TestNothingThatSteersATerminalIsWrittenToTheCluster(t *testing.T) {
 	if got.Conditions[0].Message != shown || got.LastDecision.Reasons[0].Text != shown {
 		t.Errorf("the status says %q and %q, want %q", got.Conditions[0].Message, got.LastDecision.Reasons[0].Text, shown)
 	}
-	if e := (&Cluster{}).event(corev1.ObjectReference{Kind: "WorkloadAutoscaler"}, Event{About: "Ready", Note: said}); e.Note != shown {
+	if e := event(corev1.ObjectReference{Kind: "WorkloadAutoscaler"}, nil, Event{About: "Ready", Note: said}); e.Note != shown {
 		t.Errorf("the event says %q, want %q", e.Note, shown)
 	}
 }

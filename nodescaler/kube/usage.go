@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -101,7 +102,7 @@ func (m *meter) read(ctx context.Context) map[string]podscaler.Sample {
 	if last := m.last.Load(); last != nil && last != before {
 		return last.is
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, copies.Patience)
 	defer cancel()
 	samples, err := m.usage.Pods(ctx)
 	// Counted from the answer, so that a server without one delays one step and not the next.

@@ -10,6 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -23,7 +28,7 @@ func (s samples) Pods(context.Context) (map[string]podscaler.Sample, error) { re
 
 func TestUnknownUsageHidesNothingElse(t *testing.T) {
 	c := still(t)
-	c.holds(t, pods, keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}`), keptPod(t, `metadata: {namespace: shop-x, name: a, `+owned+`}`))
+	c.holds(t, copies.Pods, kept.ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: b, `+written.Owned+`}`)), kept.ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop-x, name: a, `+written.Owned+`}`)))
 	half := podscaler.Sample{Known: true, Value: 0.5}
 	c.meter.usage = samples{all: map[string]podscaler.Sample{"shop/b": half}}
 	state := c.look(t.Context())
@@ -66,7 +71,7 @@ func TestUnknownUsageIsLoggedNowAndThen(t *testing.T) {
 func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter(hanging{}, slog.New(slog.DiscardHandler))
-		for i, most := range []time.Duration{patience, 0, 0} {
+		for i, most := range []time.Duration{copies.Patience, 0, 0} {
 			began := time.Now()
 			if got := m.samples(t.Context()); len(got) > 0 {
 				t.Errorf("usage %v", got)

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -150,7 +152,7 @@ func (p *process) draw(state *loop.ClusterState) act {
 		return p.drawPod(state)
 	case 5:
 		n := int32(p.rng.IntN(100))
-		wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, "shop/"+app)
+		wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, "shop/"+app)
 		if !ok {
 			return act{}
 		}
@@ -164,7 +166,7 @@ func (p *process) draw(state *loop.ClusterState) act {
 			shows: func(raw map[string]any) bool { return spec(raw)["replicas"] == int64(n) || raw == nil && n == 0 }, trusts: expectAge,
 		}
 	default:
-		wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, "shop/"+app)
+		wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, "shop/"+app)
 		if ok {
 			c.Tell(wla, Event{About: "x", Key: fmt.Sprint(p.rng.Uint64()), Reason: "X", Note: "x"})
 		}
@@ -179,7 +181,7 @@ func (p *process) drawNode(state *loop.ClusterState) act {
 		return act{}
 	}
 	c, n := p.port(), state.Nodes[p.rng.IntN(len(state.Nodes))]
-	uid := c.observed.Load().nodes[n.Name]
+	uid := c.observed.Load().Nodes[n.Name]
 	if p.rng.IntN(10) == 0 && len(state.Nodes) > 3 {
 		return act{
 			what: "remove node", kind: "nodes", key: n.Name, uid: uid, do: func(ctx context.Context) error { return c.RemoveNode(ctx, n.Name) },
@@ -191,7 +193,7 @@ func (p *process) drawNode(state *loop.ClusterState) act {
 		what: fmt.Sprintf("drain %v", to), kind: "nodes", key: n.Name, uid: uid, do: func(ctx context.Context) error { return c.SetDraining(ctx, n.Name, to) },
 		shows: func(raw map[string]any) bool {
 			all, _ := metadata(raw)["annotations"].(map[string]any)
-			return (all[annotationDraining] != nil) == to && (!to || spec(raw)["unschedulable"] == true)
+			return (all[kept.AnnotationDraining] != nil) == to && (!to || spec(raw)["unschedulable"] == true)
 		},
 	}
 }
@@ -201,7 +203,7 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 		return act{}
 	}
 	c, is := p.port(), state.Pods[p.rng.IntN(len(state.Pods))]
-	seen, ok := c.observed.Load().pod(is.Name)
+	seen, ok := c.observed.Load().Pod(is.Name)
 	if !ok {
 		return act{}
 	}
@@ -214,7 +216,7 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 				all, _ := metadata(raw)["annotations"].(map[string]any)
 				// That it lacks the right is logged, and no error.
 				lacks := !c.unmarked.tries("shop", time.Now())
-				return lacks || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == deletionCost
+				return lacks || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == kept.DeletionCost
 			},
 		}
 	case 1:

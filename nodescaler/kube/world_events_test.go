@@ -140,7 +140,7 @@ func (w *world) happens(e worldEvent) {
 		time.AfterFunc(lasts, func() { p.meets(e.kind, kubesim.Faults{}) })
 	}
 	if f.Mute || f.Hangs || f.Late > 0 {
-		w.blur(lasts + silentAfter + maxLate*time.Second)
+		w.blur(lasts + 4*time.Minute + maxLate*time.Second)
 	}
 }
 

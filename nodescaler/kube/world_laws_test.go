@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
 )
 
 // oldest is how old the copies may be while they are said to be up to date: as long as the API
 // server may be unreachable, and as long as it takes to ask it.
-const oldest = staleAfter + 6*time.Second
+const oldest = 36 * time.Second
 
 // lookout follows what the server holds of a kind, as changes make it.
 type lookout struct {
@@ -30,11 +31,12 @@ type held1 struct {
 
 func versionOf(uid, version string) string { return uid + "@" + version }
 
-func (k *watchedKind) id() string {
-	if k.group == "" {
-		return k.resource
+func idOf(i copies.Kind) string {
+	k := &copies.Kinds[i]
+	if k.Group == "" {
+		return k.Resource
 	}
-	return k.resource + "." + k.group
+	return k.Resource + "." + k.Group
 }
 
 func (l *lookout) follow(changes []kubesim.Change) {
@@ -75,9 +77,9 @@ func (l *lookout) differs(copies map[string]string, after time.Time) string {
 }
 
 // copied are the versions of the copies of a kind, by key.
-func (c *Cluster) copied(i copies) map[string]string {
+func (c *Cluster) copied(i copies.Kind) map[string]string {
 	all := map[string]string{}
-	for _, o := range unsorted[metav1.Object](c, i) {
+	for _, o := range copies.All[metav1.Object](c.copies, i) {
 		key := o.GetName()
 		if o.GetNamespace() != "" {
 			key = o.GetNamespace() + "/" + key
@@ -89,15 +91,15 @@ func (c *Cluster) copied(i copies) map[string]string {
 
 // compare compares the copies of a process with what the server held after a time.
 func (w *world) compare(p *process, after time.Time) {
-	for i := range numberOfCopies {
-		k := &watchedKinds[i]
-		if k.foreign {
+	for i := range copies.NumberOfKinds {
+		k := &copies.Kinds[i]
+		if k.Foreign {
 			continue
 		}
 		copied := p.port().copied(i) // before the history: what comes meanwhile is in both
-		w.looks[i].follow(w.server.History(k.id()))
+		w.looks[i].follow(w.server.History(idOf(i)))
 		if what := w.looks[i].differs(copied, after); what != "" {
-			w.fault("%s has old %s: %s", p.name, k.resource, what)
+			w.fault("%s has old %s: %s", p.name, k.Resource, what)
 			return
 		}
 	}
@@ -107,7 +109,7 @@ func (w *world) compare(p *process, after time.Time) {
 func (w *world) oldest(now time.Time) time.Time {
 	after := now.Add(-oldest)
 	if now.Before(w.blurred) {
-		after = after.Add(-silentAfter - maxLate*time.Second)
+		after = after.Add(-4*time.Minute - maxLate*time.Second) // after which a watch is silent
 	}
 	return after
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
 )
 
@@ -34,7 +35,7 @@ type world struct {
 	server *kubesim.Server
 	town   *hamlet
 	procs  []*process
-	looks  [numberOfCopies]lookout
+	looks  [copies.NumberOfKinds]lookout
 	backup kubesim.Snapshot
 
 	mu    sync.Mutex

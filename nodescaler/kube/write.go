@@ -12,8 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
-	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/sight"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
@@ -32,7 +35,7 @@ func (c *Cluster) write(ctx context.Context, need Mode, what string, do func(con
 	if !now.Before(until) {
 		return fmt.Errorf("%s: %w", what, ErrNotLeader)
 	}
-	if limit := now.Add(patience); limit.Before(until) {
+	if limit := now.Add(copies.Patience); limit.Before(until) {
 		until = limit
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -65,57 +68,27 @@ func (c *Cluster) SetReplicas(ctx context.Context, workload string, replicas int
 		return err
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
-		return again(func() error { return c.rescale(ctx, t, replicas) })
+		return again(func() error { return c.targets.Rescale(ctx, t, replicas) })
 	})
 }
 
 // scalable is the target of a workload that is ours to scale.
-func (c *Cluster) scalable(seen *sight, workload, what string) (*Target, error) {
-	t, ok := seen.target(workload)
-	switch {
-	case !ok:
+func (c *Cluster) scalable(seen *sight.Sight, workload, what string) (*Target, error) {
+	t, ok := seen.Target(workload)
+	if !ok {
 		return nil, fmt.Errorf("%s: no such workload was observed", what)
-	case len(t.Findings) > 0:
-		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
 	}
-	// What was observed may be seconds old, and the mode may have changed since.
-	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
-	if !ok || wla.UID != t.wla.UID || !acts(wla) {
-		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s or %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.ModeApprove)
-	}
-	if f, ok := c.meddling.finding(wla, time.Now()); ok {
-		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, f.Code, f.Text)
+	if err := c.targets.Refuses(t); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return t, nil
 }
 
-// rescale changes a scale that is as it was observed.
-func (c *Cluster) rescale(ctx context.Context, t *Target, replicas int) error {
-	scale, err := c.scales.now(ctx, t.resource, t.ref.namespace, t.ref.name)
-	switch {
-	case err != nil:
-		return err
-	case scale.UID != t.uid:
-		return fmt.Errorf("%w: this %s %s is another one than was observed", ErrChanged, t.Kind, t.Name)
-	case int(scale.Spec.Replicas) == replicas:
-		return nil
-	case int(scale.Spec.Replicas) != t.Replicas:
-		return fmt.Errorf("%w: replicas are %d, and were %d when this was decided", ErrChanged, scale.Spec.Replicas, t.Replicas)
-	}
-	patch := map[string]any{
-		"metadata": map[string]any{"uid": scale.UID, "resourceVersion": scale.ResourceVersion},
-		"spec":     map[string]any{"replicas": replicas},
-	}
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	defer c.scales.forget(t.ref)
-	c.meddling.wrote(t.wla.UID, replicas)
-	_, err = c.objects.Resource(t.resource).Namespace(t.ref.namespace).
-		Patch(ctx, t.ref.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "scale")
-	return err
-}
+// What the mark of a node says, which the kept annotation is.
+const (
+	drainingCordoned = "cordoned"         // by us
+	drainingWasSo    = "cordoned-already" // by another client, and its cordon stays
+)
 
 // SetDraining cordons a node and marks it as being emptied by us, or takes back what of it is ours.
 func (c *Cluster) SetDraining(ctx context.Context, name string, draining bool) error {
@@ -136,10 +109,10 @@ func (c *Cluster) mark(ctx context.Context, name string, draining bool) error {
 	if machine, _ := c.cfg.Machine(n); machine == "" && draining {
 		return errors.New("no machine of ours is behind it")
 	}
-	if err := c.observed.Load().same(name, n.UID); err != nil {
+	if err := sameNode(c.observed.Load(), name, n.UID); err != nil {
 		return err
 	}
-	mark, marked := n.Annotations[annotationDraining]
+	mark, marked := n.Annotations[kept.AnnotationDraining]
 	var spec, annotations map[string]any
 	switch {
 	case draining && marked && n.Spec.Unschedulable, !draining && !marked:
@@ -147,22 +120,30 @@ func (c *Cluster) mark(ctx context.Context, name string, draining bool) error {
 	case draining && marked:
 		spec = map[string]any{"unschedulable": true}
 	case draining:
-		annotations = map[string]any{annotationDraining: drainingCordoned}
+		annotations = map[string]any{kept.AnnotationDraining: drainingCordoned}
 		if n.Spec.Unschedulable {
-			annotations[annotationDraining] = drainingWasSo
+			annotations[kept.AnnotationDraining] = drainingWasSo
 		}
 		spec = map[string]any{"unschedulable": true}
 	default:
-		annotations = map[string]any{annotationDraining: nil}
+		annotations = map[string]any{kept.AnnotationDraining: nil}
 		if mark == drainingCordoned {
 			spec = map[string]any{"unschedulable": nil}
 		}
 	}
-	return c.patchNode(ctx, n, annotations, spec)
+	return patchNode(ctx, c.client, n, annotations, spec)
+}
+
+// sameNode returns an error if a node is another one than was observed under its name.
+func sameNode(seen *sight.Sight, name string, is types.UID) error {
+	if seen.Another(name, is) {
+		return fmt.Errorf("%w: this node %s is another one than was observed", ErrChanged, name)
+	}
+	return nil
 }
 
 // patchNode changes the very version of the node that was read.
-func (c *Cluster) patchNode(ctx context.Context, n *corev1.Node, annotations, spec map[string]any) error {
+func patchNode(ctx context.Context, client kubernetes.Interface, n *corev1.Node, annotations, spec map[string]any) error {
 	metadata := map[string]any{"uid": n.UID, "resourceVersion": n.ResourceVersion}
 	if annotations != nil {
 		metadata["annotations"] = annotations
@@ -175,7 +156,7 @@ func (c *Cluster) patchNode(ctx context.Context, n *corev1.Node, annotations, sp
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: kept.FieldManager})
 	return err
 }
 
@@ -183,7 +164,7 @@ func (c *Cluster) patchNode(ctx context.Context, n *corev1.Node, annotations, sp
 // replaced by another of the same name, needs no moving.
 func (c *Cluster) Evict(ctx context.Context, name string) error {
 	what := "evict pod " + name
-	p, ok := c.observed.Load().pod(name)
+	p, ok := c.observed.Load().Pod(name)
 	if !ok {
 		return fmt.Errorf("%s: no such pod was observed", what)
 	}
@@ -204,46 +185,36 @@ func (c *Cluster) Evict(ctx context.Context, name string) error {
 // or another one, is no error.
 func (c *Cluster) DeletePod(ctx context.Context, name string, grace time.Duration) error {
 	what := "delete pod " + name
-	p, ok := c.observed.Load().pod(name)
+	p, ok := c.observed.Load().Pod(name)
 	if !ok {
 		return fmt.Errorf("%s: no such pod was observed", what)
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
 		seconds := max(int64(grace/time.Second), 1)
-		err := c.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+		return unlessGone(c.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
 			GracePeriodSeconds: &seconds, Preconditions: &metav1.Preconditions{UID: &p.UID},
-		})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil
-		}
-		return err
+		}))
 	})
 }
 
 // evicted reads the answer to an eviction. Too many requests is the word for a budget as well as
 // for a server that is busy: only the first names it as the cause.
 func evicted(err error) error {
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil
-	case apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+	if apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
 		return fmt.Errorf("%w: %w", loop.ErrBudget, err)
 	}
-	return err
+	return unlessGone(err)
 }
 
 // Nodes returns all nodes, sorted by name, as the machine side needs them.
 func (c *Cluster) Nodes(context.Context) ([]Node, error) {
-	all, err := read[*node](c, nodes)
+	all, err := read[*kept.Node](c, copies.Nodes)
 	if err != nil {
 		return nil, err
 	}
 	words := make([]Node, len(all))
 	for i, n := range all {
-		words[i] = Node{
-			Name: n.Name, UID: string(n.UID), ProviderID: n.said.ProviderID, SystemUUID: n.said.SystemUUID,
-			Labels: n.Labels, Ready: n.ready, ReadySince: n.readySince, Joined: n.CreationTimestamp.Time,
-		}
+		words[i] = describe(n)
 	}
 	return words, nil
 }
@@ -252,6 +223,15 @@ func (c *Cluster) Nodes(context.Context) ([]Node, error) {
 // that is gone already is no error.
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	return c.write(ctx, Active, "remove node "+name, func(ctx context.Context) error {
-		return removeNode(ctx, c.client, name, c.observed.Load().same)
+		return removeNode(ctx, c.client, name, func(name string, is types.UID) error { return sameNode(c.observed.Load(), name, is) })
 	})
+}
+
+// Targets resolves what every WorkloadAutoscaler scales, sorted by Workload. It reads what Observe
+// reads, and may be called before it.
+func (c *Cluster) Targets(ctx context.Context) ([]Target, error) {
+	if err := c.Fresh(); err != nil {
+		return nil, err
+	}
+	return c.targets.Resolve(ctx), nil
 }

@@ -12,15 +12,18 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
@@ -74,19 +77,11 @@ func (s *site) portBy(t *testing.T, mode Mode, url string, by HandOffBy) *Cluste
 	return c
 }
 
-// holds puts copies in place of what is watched.
-func (c *Cluster) holds(t testing.TB, i copies, all ...any) {
+// holds puts copies of objects in place of what is watched.
+func (c *Cluster) holds(t testing.TB, i copies.Kind, all ...any) {
 	t.Helper()
-	informer := c.held[i].informer.Load()
-	if informer == nil {
-		made := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, toolscache.Indexers{})
-		informer = &made
-		c.held[i].informer.Store(informer)
-	}
-	for _, o := range all {
-		if err := (*informer).GetStore().Add(o); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.copies.Hold(i, all...); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -109,15 +104,19 @@ func autoscaler(name string, mode v1alpha1.Mode) *v1alpha1.WorkloadAutoscaler {
 // observed has the port see a Deployment with an autoscaler, a pod and a node of ours.
 func (c *Cluster) observes(t *testing.T) {
 	t.Helper()
-	replicas := int32(2)
-	c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeActive))
-	c.holds(t, deployments, keepScale(&metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}, "Deployment", &replicas,
-		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}))
-	c.holds(t, pods, keptPod(t, `metadata: {namespace: shop, name: web-1, uid: u-1, `+owned+`}`))
+	c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeActive))
+	c.holds(t, copies.Deployments, scalable[appsv1.Deployment](t, 2))
+	c.holds(t, copies.Pods, kept.ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: web-1, uid: u-1, `+written.Owned+`}`)))
 	owner := &metav1.PartialObjectMetadata{ObjectMeta: something("ReplicaSet", "web-1", controlledBy("apps/v1", "Deployment", "web"))}
 	owner.UID = "rs"
-	c.holds(t, owners, owner)
+	c.holds(t, copies.Owners, owner)
 	c.look(t.Context())
+}
+
+// scalable is a Deployment or a StatefulSet that is called web.
+func scalable[T any](t testing.TB, replicas int) *T {
+	t.Helper()
+	return written.Object[T](t, fmt.Sprintf("{metadata: {namespace: shop, name: web, uid: web}, spec: {replicas: %d, selector: {matchLabels: {app: web}}}}", replicas))
 }
 
 // writes are all the ways to write, and the least mode for each.
@@ -343,7 +342,7 @@ func TestWhoeverSaysStopIsHeardAtOnce(t *testing.T) {
 		c.leads(0)
 		now := autoscaler("web", v1alpha1.ModeActive)
 		stop(now)
-		c.holds(t, autoscalers, now)
+		c.holds(t, copies.Autoscalers, now)
 		if err := c.SetReplicas(t.Context(), "shop/web", 3); !errors.Is(err, ErrConflicted) || len(s.requests()) > 0 {
 			t.Errorf("%s: %v, asked %v", name, err, s.requests())
 		}
@@ -390,7 +389,7 @@ func TestDrainingMarksWhatIsOursToTakeBack(t *testing.T) {
 				Spec:       corev1.NodeSpec{Unschedulable: c.cordoned},
 			}}
 			if c.mark != "" {
-				s.node.Annotations = map[string]string{annotationDraining: c.mark}
+				s.node.Annotations = map[string]string{kept.AnnotationDraining: c.mark}
 			}
 			port := (&site{answer: s.answer}).port(t, Active)
 			port.leads(0)
@@ -420,10 +419,10 @@ func TestTargetsOfOtherKindsAreAskedForSeldom(t *testing.T) {
 	c := s.port(t, ReadOnly)
 	wla := autoscaler("r", v1alpha1.ModeActive)
 	wla.Spec.ScaleTargetRef = v1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "r"}
-	c.holds(t, autoscalers, wla)
+	c.holds(t, copies.Autoscalers, wla)
 	for range 5 {
-		if all := c.resolve(t.Context()); len(all) != 1 || !all[0].Known || all[0].Replicas != 4 || len(all[0].Findings) > 0 ||
-			all[0].resource != (schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "rollouts"}) {
+		if all := c.targets.Resolve(t.Context()); len(all) != 1 || !all[0].Known || all[0].Replicas != 4 || len(all[0].Findings) > 0 ||
+			all[0].Resource != (schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "rollouts"}) {
 			t.Fatalf("%+v", all)
 		}
 	}
@@ -437,37 +436,10 @@ func TestTargetThatCannotBeReadIsUnknown(t *testing.T) {
 	c := s.port(t, ReadOnly)
 	wla := autoscaler("r", v1alpha1.ModeActive)
 	wla.Spec.ScaleTargetRef = v1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Name: "r"}
-	c.holds(t, autoscalers, wla)
-	all := c.resolve(t.Context())
+	c.holds(t, copies.Autoscalers, wla)
+	all := c.targets.Resolve(t.Context())
 	if len(all) != 1 || all[0].Known || len(all[0].Findings) != 1 || all[0].Findings[0].Code != FindingTargetUnknown {
 		t.Errorf("%+v", all)
-	}
-}
-
-func TestAPauseThatIsOverForbidsNoWrite(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		paused, until string
-		want          bool
-	}{
-		{"", "", false},
-		{"", "2026-03-01T13:00:00Z", false},
-		{"true", "", true},
-		{"true", "2026-03-01T13:00:00Z", true},
-		{"true", "2026-03-01T12:00:00Z", false},
-		{"true", "at noon", true},
-		{"up", "", false}, // which the scaler sees to
-	} {
-		said := map[string]string{}
-		if c.paused != "" {
-			said[v1alpha1.AnnotationPaused] = c.paused
-		}
-		if c.until != "" {
-			said[v1alpha1.AnnotationPausedUntil] = c.until
-		}
-		if got := pausedAt(said, now); got != c.want {
-			t.Errorf("%v: paused %v, want %v", said, got, c.want)
-		}
 	}
 }
 
@@ -483,11 +455,11 @@ func TestAnotherNodeOfTheNameIsLeftAlone(t *testing.T) {
 			s := &site{answer: func(w http.ResponseWriter, _ *http.Request) {
 				tell(w, corev1.Node{
 					TypeMeta:   metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
-					ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: uid, Labels: map[string]string{"plimsoll.dev/pool": "w"}, Annotations: map[string]string{annotationDraining: drainingCordoned}},
+					ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: uid, Labels: map[string]string{"plimsoll.dev/pool": "w"}, Annotations: map[string]string{kept.AnnotationDraining: drainingCordoned}},
 				})
 			}}
 			port := s.port(t, Active)
-			port.shortens(t, nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: "observed"}})
+			port.holds(t, copies.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: "observed"}})
 			port.look(t.Context())
 			port.leads(0)
 			err := do(t.Context(), port)

@@ -197,9 +197,36 @@ var rooms = []room{
 	},
 	{
 		folder: "nodescaler/kube", floor: adapter,
-		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "nodescaler/approval", "podscaler", "podscaler/rightsize", "pricing"},
-		tests:   []string{"testbed/kubesim"},
-		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
+		imports: []string{
+			"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "nodescaler/approval", "podscaler", "podscaler/rightsize", "pricing",
+			"nodescaler/kube/internal/copies", "nodescaler/kube/internal/kept", "nodescaler/kube/internal/sight", "nodescaler/kube/internal/targets",
+		},
+		tests: []string{"testbed/kubesim"},
+		why:   "kube translates between Kubernetes and the loop's words and decides nothing",
+	},
+	{
+		folder: "nodescaler/kube/internal/kept", floor: adapter,
+		imports: []string{"nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
+		why:     "what is kept of an object follows from that object alone",
+	},
+	{
+		folder: "nodescaler/kube/internal/copies", floor: adapter,
+		imports: []string{"api/v1alpha1", "nodescaler/kube/internal/kept"},
+		why:     "copies are held and known to be fresh without knowing what is made of them",
+	},
+	{
+		folder: "nodescaler/kube/internal/targets", floor: adapter,
+		imports: []string{"api/v1alpha1", "podscaler", "nodescaler/kube/internal/copies", "nodescaler/kube/internal/kept"},
+		why:     "what autoscalers scale is found without what is observed of nodes and pods",
+	},
+	{
+		folder: "nodescaler/kube/internal/sight", floor: adapter,
+		imports: []string{"nodescaler/loop", "nodescaler", "podscaler", "pricing", "nodescaler/kube/internal/kept", "nodescaler/kube/internal/targets"},
+		why:     "what is seen follows from what is kept, without a cluster, so that a load can be read from files",
+	},
+	{
+		folder: "nodescaler/kube/internal/written", floor: aid,
+		why: "objects that tests have as text are read alike in every package",
 	},
 	{
 		folder: "proxmox/timing", floor: pure,

@@ -17,18 +17,19 @@ import (
 
 // vocabulary is where codes are declared, with the names of the constants that are codes.
 var vocabulary = map[string]*regexp.Regexp{
-	"podscaler":                      prefixed,
-	"podscaler/rightsize":            prefixed,
-	"podscaler/signals":              prefixed,
-	"nodescaler":                     regexp.MustCompile(`^[A-Z][a-z]+[A-Z]`),
-	"nodescaler/approval":            prefixed,
-	"nodescaler/loop":                prefixed,
-	"nodescaler/kube":                prefixed,
-	"api/v1alpha1":                   prefixed,
-	"cmd/plimsoll/internal/operator": prefixed,
-	"proxmox/placement":              prefixed,
-	"proxmox/pve":                    prefixed,
-	"proxmox/pvecode":                regexp.MustCompile(`^[A-Z]`),
+	"podscaler":                        prefixed,
+	"podscaler/rightsize":              prefixed,
+	"podscaler/signals":                prefixed,
+	"nodescaler":                       regexp.MustCompile(`^[A-Z][a-z]+[A-Z]`),
+	"nodescaler/approval":              prefixed,
+	"nodescaler/loop":                  prefixed,
+	"nodescaler/kube":                  prefixed,
+	"nodescaler/kube/internal/targets": prefixed,
+	"api/v1alpha1":                     prefixed,
+	"cmd/plimsoll/internal/operator":   prefixed,
+	"proxmox/placement":                prefixed,
+	"proxmox/pve":                      prefixed,
+	"proxmox/pvecode":                  regexp.MustCompile(`^[A-Z]`),
 }
 
 var (
@@ -69,7 +70,6 @@ func declared(t *testing.T) map[string]string {
 	for _, action := range actions {
 		all[action] = "nodescaler.Kind"
 	}
-	delete(all, "OOMKilled") // the kubelet's word, which the product reads and never shows
 	return all
 }
 

@@ -1,0 +1,323 @@
+package kept
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+)
+
+// Annotations by which a pod's owner says whether it may be moved. Besides ours, those of Karpenter
+// and of cluster-autoscaler count, so that nothing has to be written anew by whoever comes from
+// there.
+const (
+	annotationDoNotEvict   = "plimsoll.dev/do-not-evict"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+	AnnotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationSafeToLose   = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+)
+
+// Pod is what is kept of a Pod: a few hundred bytes instead of some ten thousand. Of its metadata
+// there are only names, labels, versions and the owner that controls it.
+type Pod struct {
+	metav1.ObjectMeta
+	// Said is what the pod says by itself. Its workload, its CPU and all that depends on other
+	// objects are filled in by Observe.
+	Said   nodescaler.Pod
+	Claims []Use
+	// Meant is the node that a daemon's pod waits for.
+	Meant string
+	// Address is the pod's IP; empty until it has one.
+	Address string
+	// Apart are pods that it refuses to share a node with, and rules how it is spread over nodes
+	// and zones.
+	Apart []unique.Handle[PodTerm]
+	Rules []rule
+	// Prefers is what it would rather have of its node, by other pods; what it would by labels it
+	// said.
+	Prefers []preference
+	Devices []DeviceUse
+	*common
+	// resize is how far the last change of its containers' requests has come.
+	resize rightsize.ResizeState
+	// Mark is whose deletion cost it has.
+	Mark mark
+}
+
+// ShortPod is what is kept of a Pod.
+func ShortPod(p *corev1.Pod) *Pod {
+	kept := &Pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
+	kept.Address = p.Status.PodIP
+	kept.Mark = markOf(p)
+	kept.Said = nodescaler.Pod{
+		Pod: podscaler.Pod{
+			Name: p.Namespace + "/" + p.Name, Phase: podscaler.Phase(p.Status.Phase), Terminating: p.DeletionTimestamp != nil,
+		},
+		Node: Text(p.Spec.NodeName), Created: p.CreationTimestamp.Time, Selector: same(p.Spec.NodeSelector),
+		Daemon: isDaemon(p), Pinned: pinned(p),
+	}
+	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
+		kept.Said.Nominated = Text(name)
+		kept.Said.Pinned = "the scheduler makes room for it there"
+	}
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second != nodescaler.DefaultGrace {
+		kept.Said.Grace = time.Duration(max(*s, 1)) * time.Second
+	}
+	if p.Spec.Priority != nil {
+		kept.Said.Priority = int(*p.Spec.Priority)
+	}
+	if cost, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
+		kept.Said.DeletionCost = int32(cost)
+	}
+	if p.Status.StartTime != nil {
+		kept.Said.Started = p.Status.StartTime.Time
+	}
+	kept.conditions(p)
+	kept.tolerations(p)
+	kept.requests(p)
+	kept.resize = resizeState(p)
+	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p), asks(p)}).shared()
+	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
+	kept.Said.Asks = &kept.asks
+	kept.constraints(p)
+	kept.Meant = nodeMeant(p)
+	return kept
+}
+
+func (kept *Pod) conditions(p *corev1.Pod) {
+	for i := range p.Status.Conditions {
+		switch c := &p.Status.Conditions[i]; c.Type {
+		case corev1.PodReady:
+			kept.Said.Ready = c.Status == corev1.ConditionTrue
+			kept.Said.ReadyChanged = c.LastTransitionTime.Time
+		case corev1.PodScheduled:
+			// A pod behind a scheduling gate is not unschedulable: it is not to be scheduled yet.
+			kept.Said.Unschedulable = c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable &&
+				p.Spec.NodeName == "" && p.DeletionTimestamp == nil
+		default: // nothing that decisions rest on
+		}
+	}
+}
+
+// tolerations keeps those that let the pod onto a node. It skips those that let it stay for a while
+// on a failed node (every pod has two of them), and operators that compare numbers. Fewer nodes are
+// feasible then, never more.
+func (kept *Pod) tolerations(p *corev1.Pod) {
+	for i := range p.Spec.Tolerations {
+		t := &p.Spec.Tolerations[i]
+		o := nodescaler.Toleration{Key: Text(t.Key), Value: Text(t.Value), Effect: Text(string(t.Effect))}
+		switch {
+		case t.Effect == corev1.TaintEffectPreferNoSchedule:
+		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && nodescaler.StartupTaint(t.Key):
+		case t.Operator == corev1.TolerationOpExists:
+			o.Value = ""
+			kept.Said.Tolerations = append(kept.Said.Tolerations, o)
+		case t.Operator != corev1.TolerationOpEqual && t.Operator != "":
+		case t.Key == "": // matches nothing, although the API server accepts it
+		default:
+			o.Exact = t.Value == ""
+			kept.Said.Tolerations = append(kept.Said.Tolerations, o)
+		}
+	}
+}
+
+// requests sums what the scheduler counts: init and sidecar containers, overhead, and what a resize
+// has not released yet.
+func (kept *Pod) requests(p *corev1.Pod) {
+	all := resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	kept.Said.Requests, kept.Said.Extra = Resources(all), extras(all)
+}
+
+// asks is what the controller of a HorizontalPodAutoscaler counts: the containers and the init
+// containers that are restarted, neither other init containers nor overhead; or what is requested
+// for the pod as a whole.
+func asks(p *corev1.Pod) (a podscaler.Asks) {
+	add := func(c *corev1.Container) {
+		a.Containers = append(a.Containers, podscaler.ContainerAsks{Name: Text(c.Name), Requests: thousandths(c.Resources.Requests)})
+	}
+	for i := range p.Spec.Containers {
+		add(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	if resource.IsPodLevelRequestsSet(p) {
+		a.Whole = thousandths(resource.PodRequests(p, resource.PodResourcesOptions{}))
+	}
+	return a
+}
+
+// constraints keeps what the pod asks of nodes beyond labels, taints and size.
+func (kept *Pod) constraints(p *corev1.Pod) {
+	if a := p.Spec.Affinity; a != nil {
+		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !kept.Said.Daemon {
+			kept.Said.Affinity = affinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	kept.Apart, kept.Rules = terms(p)
+	kept.Rules = slices.Concat(kept.Rules, beside(p), spreads(p, corev1.DoNotSchedule))
+	kept.Said.Has, kept.Said.Repels = ports(p)
+	kept.Said.Prefers, kept.Prefers = labelled(p), preferences(p)
+	kept.Claims, kept.Devices = uses(p), deviceUses(p)
+}
+
+// isDaemon reports whether the pod says that it comes with every node and leaves with it: a
+// DaemonSet's, or one that the kubelet runs by itself and only shows to the API server. Anybody may
+// write that into a pod: see keepers.
+func isDaemon(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// pinned says why the pod must not be evicted, or "". What an annotation forbids is forbidden; what
+// it allows is only that the pod is bare or keeps something on the node's own disk.
+func pinned(p *corev1.Pod) string {
+	for _, key := range []string{annotationDoNotEvict, annotationDoNotDisrupt} {
+		if value, ok := p.Annotations[key]; ok && value != "false" {
+			return fmt.Sprintf("annotated %s: %q", key, value)
+		}
+	}
+	safe := p.Annotations[AnnotationSafeToEvict]
+	switch {
+	case safe == "false":
+		return fmt.Sprintf("annotated %s: %q", AnnotationSafeToEvict, safe)
+	case safe == "true" || isDaemon(p):
+		return ""
+	case metav1.GetControllerOf(p) == nil:
+		return "bare: nothing would make it again"
+	}
+	return localStorage(p)
+}
+
+// localStorage names the first volume that would be lost with the node. As cluster-autoscaler has
+// it, one in memory does not count, nor those that the pod's owner lists as safe to lose.
+func localStorage(p *corev1.Pod) string {
+	expendable := strings.Split(p.Annotations[annotationSafeToLose], ",")
+	for i, name := range expendable {
+		expendable[i] = strings.TrimSpace(name)
+	}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		switch {
+		case slices.Contains(expendable, v.Name):
+		case v.HostPath != nil:
+			return fmt.Sprintf("local storage: volume %s is a path of the node", v.Name)
+		case v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory:
+			return fmt.Sprintf("local storage: volume %s is an emptyDir", v.Name)
+		}
+	}
+	return ""
+}
+
+// LabelPlaceholder is on placeholders, with the name of the Deployment that makes them.
+const LabelPlaceholder = "plimsoll.dev/placeholder"
+
+// IsPlaceholder reports whether the pod only reserves room for another. A pod that would not be
+// preempted is an ordinary pod, regardless of its labels.
+func (kept *Pod) IsPlaceholder() bool {
+	return kept.Labels[LabelPlaceholder] != "" && kept.Said.Priority < 0
+}
+
+// Requested fills in what a pod is given for what it only limits. In a template that has not been
+// done yet.
+func Requested(r *corev1.ResourceRequirements) {
+	for name, amount := range r.Limits {
+		if _, said := r.Requests[name]; said {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = amount
+	}
+}
+
+// shortForm is a pod of a form. Requests that are only limits are filled in, as for pods.
+func shortForm(namespace string, form *corev1.PodTemplateSpec) *Pod {
+	like := &corev1.Pod{ObjectMeta: *form.ObjectMeta.DeepCopy(), Spec: *form.Spec.DeepCopy()}
+	like.Namespace, like.Name = namespace, ""
+	for _, containers := range [][]corev1.Container{like.Spec.InitContainers, like.Spec.Containers} {
+		for i := range containers {
+			Requested(&containers[i].Resources)
+		}
+	}
+	return ShortPod(like)
+}
+
+// nodeMeant is the node that a pending daemon belongs to: its controller made it for this node, and
+// the scheduler binds it to no other. Its room there is used already.
+func nodeMeant(p *corev1.Pod) string {
+	a := p.Spec.Affinity
+	if p.Spec.NodeName != "" || !isDaemon(p) || a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		i := slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == nodescaler.NameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
+		})
+		if i >= 0 {
+			return Text(term.MatchFields[i].Values[0])
+		}
+	}
+	return ""
+}
+
+// DeletionCost is the pod deletion cost of chosen pods. It is below 0, the default of all other
+// pods, and an unusual number, by which our own marks are recognised.
+const DeletionCost = "-1876"
+
+// mark is whose deletion cost a pod has.
+type mark uint8
+
+const (
+	Unmarked mark = iota
+	MarkedByUs
+	markedByOthers
+)
+
+func markOf(p *corev1.Pod) mark {
+	switch cost, ok := p.Annotations[corev1.PodDeletionCost]; {
+	case !ok:
+		return Unmarked
+	case cost == DeletionCost:
+		return MarkedByUs
+	}
+	return markedByOthers
+}
+
+// ExpectName is what everything is called by which replicas of a WorkloadAutoscaler's target are
+// made known, in its namespace. It does not begin as the target's name does, so that no query for
+// the target's pods finds it.
+func ExpectName(autoscaler string) string {
+	const most = 63 // it is the value of a label, too
+	name := "plimsoll-ahead-" + autoscaler
+	if len(name) <= most {
+		return name
+	}
+	sum := sha256.Sum256([]byte(autoscaler))
+	return name[:most-9] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Sizing is what sizing the pod goes by.
+func (kept *Pod) Sizing() rightsize.Pod {
+	return rightsize.Pod{
+		Running: kept.Said.Phase == podscaler.Running && !kept.Said.Terminating, Started: kept.Said.Started,
+		Resize: kept.resize, Containers: kept.containers,
+	}
+}

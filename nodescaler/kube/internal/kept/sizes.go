@@ -1,0 +1,76 @@
+package kept
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+)
+
+// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
+// containers of a pod that asks for resources as a whole.
+func sizes(p *corev1.Pod) []rightsize.Container {
+	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
+		return nil
+	}
+	var all []rightsize.Container // nil without any, as pods that have the same in common share it
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		all = append(all, rightsize.Container{
+			Name: Text(c.Name), Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits), Restarts: restarts(c),
+		})
+		for j := range p.Status.ContainerStatuses {
+			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
+				all[i].OOMStarted, all[i].OOMEnded = killed(s)
+			}
+		}
+	}
+	return all
+}
+
+// restarts are the resources that a container cannot be given more or less of without a restart.
+func restarts(c *corev1.Container) []rightsize.Resource {
+	var all []rightsize.Resource
+	for _, p := range c.ResizePolicy {
+		if p.RestartPolicy == corev1.RestartContainer {
+			all = append(all, rightsize.Resource(Text(string(p.ResourceName))))
+		}
+	}
+	return all
+}
+
+// killed is when a container's last run began and ended, if it was killed for memory.
+func killed(s *corev1.ContainerStatus) (began, ended time.Time) {
+	for _, state := range []corev1.ContainerState{s.State, s.LastTerminationState} {
+		if t := state.Terminated; t != nil && t.Reason == reasonOOMKilled {
+			return t.StartedAt.Time, t.FinishedAt.Time
+		}
+	}
+	return began, ended
+}
+
+// reasonOOMKilled is what kubelets write for it.
+const reasonOOMKilled = "OOMKilled"
+
+// resizeState is how far the last resize of a pod has come. The generations show one that the
+// kubelet has not observed yet, if the kubelet writes them.
+func resizeState(p *corev1.Pod) rightsize.ResizeState {
+	state := rightsize.ResizeDone
+	if seen := p.Status.ObservedGeneration; seen != 0 && seen < p.Generation {
+		state = rightsize.ResizePending
+	}
+	for i := range p.Status.Conditions {
+		c := &p.Status.Conditions[i]
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch {
+		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
+			return rightsize.ResizeInfeasible
+		case c.Type == corev1.PodResizePending, c.Type == corev1.PodResizeInProgress:
+			state = rightsize.ResizePending
+		}
+	}
+	return state
+}

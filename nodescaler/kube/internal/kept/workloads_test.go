@@ -1,0 +1,95 @@
+package kept
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
+	deployment := func(pods, updated int32) any {
+		return &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: pods, UpdatedReplicas: updated}}
+	}
+	stateful := func(pods, updated int32, from, to string, how appsv1.StatefulSetUpdateStrategyType) any {
+		return &appsv1.StatefulSet{
+			Spec:   appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: how}},
+			Status: appsv1.StatefulSetStatus{Replicas: pods, UpdatedReplicas: updated, CurrentRevision: from, UpdateRevision: to},
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		of    any
+		under bool
+	}{
+		{"pods of one form", deployment(100, 100), false},
+		{"a surge of new pods beside old ones", deployment(125, 25), true},
+		{"the last old pods are left", deployment(125, 100), true},
+		{"more replicas, whose pods are not there yet", deployment(4, 4), false},
+		{"nothing yet", deployment(0, 0), false},
+		{"a StatefulSet of one form", stateful(3, 3, "a", "a", appsv1.RollingUpdateStatefulSetStrategyType), false},
+		{"a StatefulSet that counts no pod of its only form as updated", stateful(3, 0, "a", "a", appsv1.RollingUpdateStatefulSetStrategyType), false},
+		{"a StatefulSet in change", stateful(3, 1, "a", "b", appsv1.RollingUpdateStatefulSetStrategyType), true},
+		{"a StatefulSet with OnDelete", stateful(3, 1, "a", "b", appsv1.OnDeleteStatefulSetStrategyType), false},
+	} {
+		kept, err := Keep(c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kept.(*Scaled).Rollout; got.InProgress != c.under || c.under && got.Why == "" {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+func TestWriterOfReplicasIsKnown(t *testing.T) {
+	entry := func(manager, fields string, minute int) metav1.ManagedFieldsEntry {
+		at := metav1.NewTime(time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC))
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const replicas, others = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}},"f:status":{"f:replicas":{}}}`
+	for _, c := range []struct {
+		name   string
+		fields []metav1.ManagedFieldsEntry
+		want   Writer
+	}{
+		{"no manager", nil, Writer{}},
+		{"one manager", []metav1.ManagedFieldsEntry{entry("kubectl", replicas, 1), entry("controller", others, 2)}, Writer{Name: "kubectl"}},
+		{"the last", []metav1.ManagedFieldsEntry{entry("kubectl", replicas, 3), entry("helm", replicas, 2)}, Writer{Name: "kubectl"}},
+		{"ours", []metav1.ManagedFieldsEntry{entry(FieldManager, replicas, 1)}, Writer{Ours: true, Name: FieldManager}},
+		{"ours and the same of another client", []metav1.ManagedFieldsEntry{entry(FieldManager, replicas, 1), entry("helm", replicas, 2)}, Writer{Ours: true, Name: "helm"}},
+		{"unreadable", []metav1.ManagedFieldsEntry{entry("kubectl", `{`, 1), {Manager: "old"}}, Writer{}},
+	} {
+		if got := writerOfReplicas(c.fields); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestDeploymentsSayThatPodsCannotBeCreated(t *testing.T) {
+	is := func(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, message string) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: kind, Status: status, Reason: "FailedCreate", Message: message}
+	}
+	for name, c := range map[string]struct {
+		conditions []appsv1.DeploymentCondition
+		want       string
+	}{
+		"nothing":          {},
+		"all is well":      {conditions: []appsv1.DeploymentCondition{is(appsv1.DeploymentAvailable, corev1.ConditionTrue, "")}},
+		"it could not":     {conditions: []appsv1.DeploymentCondition{is(appsv1.DeploymentReplicaFailure, corev1.ConditionFalse, "")}},
+		"a quota":          {conditions: []appsv1.DeploymentCondition{is(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, "exceeded quota: two")}, want: "FailedCreate: exceeded quota: two"},
+		"a webhook's page": {conditions: []appsv1.DeploymentCondition{is(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, strings.Repeat("ä", 9999))}, want: "FailedCreate: " + strings.Repeat("ä", (maxFailing-14)/2)},
+	} {
+		d := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: c.conditions}}
+		kept, err := Keep(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kept.(*Scaled).Failing; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

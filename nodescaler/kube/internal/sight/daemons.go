@@ -1,0 +1,118 @@
+package sight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+)
+
+// keepers are the possible controllers of daemons: DaemonSets, and nodes.
+type keepers struct {
+	sets  map[types.UID]*kept.DaemonSet
+	nodes map[string]types.UID
+}
+
+func newKeepers(sets []*kept.DaemonSet, nodes map[string]types.UID) *keepers {
+	k := &keepers{make(map[types.UID]*kept.DaemonSet, len(sets)), nodes}
+	for _, d := range sets {
+		k.sets[d.UID] = d
+	}
+	return k
+}
+
+// has reports whether the controller that a pod names exists. A DaemonSet makes each of its pods
+// for one node, and a node's own pods are on it.
+func (k *keepers) has(p *kept.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner.Kind == "Node" {
+		uid, there := k.nodes[owner.Name]
+		return there && uid == owner.UID && p.Said.Node == owner.Name
+	}
+	d := k.sets[owner.UID]
+	return d != nil && d.Namespace == p.Namespace && d.Name == owner.Name && (p.Said.Node != "" || p.Meant != "")
+}
+
+// disown treats a pod whose DaemonSet or node does not exist as an ordinary pod, because it would
+// otherwise evade its namespace's quota. Its requirements were not kept, so no machine is ordered
+// for it.
+func disown(said *nodescaler.Pod, p *kept.Pod) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)
+	said.Daemon, said.Pinned, said.Selector = false, cmp.Or(said.Pinned, why), kept.Nowhere("a node of that owner: "+why, "")
+}
+
+// daemons returns what DaemonSets and static pods will take of a new node of a pool.
+func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, marks *marker, keep *keepers) func(*nodescaler.Pool) nodescaler.Daemons {
+	latest := latestDaemons(seen, keep)
+	static := staticPods(seen, nodes, keep)
+	return func(p *nodescaler.Pool) nodescaler.Daemons {
+		all := nodescaler.Daemons{Static: static[p.Name]}
+		for _, d := range sets {
+			if !d.RunsOn(p.Node()) {
+				continue
+			}
+			like := d.Like.Said
+			marks.fill(&like, d.Like)
+			// Admission, such as a LimitRange, may have completed the template.
+			if is := latest[d.UID]; is != nil {
+				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.Said.Requests.CPU)
+				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.Said.Requests.Memory)
+				if like.Extra == nil {
+					like.Extra = is.Said.Extra
+				}
+				like.Priority = is.Said.Priority // a template names a class alone
+			}
+			all.Sets = append(all.Sets, &like)
+		}
+		slices.SortStableFunc(all.Sets, func(a, b *nodescaler.Pod) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Name, b.Name))
+		})
+		return all
+	}
+}
+
+// latestDaemons are the pods of DaemonSets that were created last, by the DaemonSet's UID.
+func latestDaemons(seen []*kept.Pod, keep *keepers) map[types.UID]*kept.Pod {
+	latest := map[types.UID]*kept.Pod{}
+	for _, p := range seen {
+		if owner := metav1.GetControllerOfNoCopy(p); p.Said.Daemon && owner.Kind == "DaemonSet" && keep.has(p) {
+			if is := latest[owner.UID]; is == nil || is.Said.Created.Before(p.Said.Created) {
+				latest[owner.UID] = p
+			}
+		}
+	}
+	return latest
+}
+
+// staticPods sums what the kubelet runs by itself on every ready node of a pool, and so on the next
+// one. The node with the least counts: a pod that it lacks does not run on every node.
+func staticPods(seen []*kept.Pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
+	on := map[string]nodescaler.Used{}
+	for _, p := range seen {
+		if p.Said.Daemon && metav1.GetControllerOfNoCopy(p).Kind == "Node" && keep.has(p) {
+			on[p.Said.Node] = on[p.Said.Node].With(&p.Said)
+		}
+	}
+	least := map[string]nodescaler.Used{}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Pool == "" || !n.Ready {
+			continue
+		}
+		u, is := on[n.Name], on[n.Name]
+		if known, more := least[n.Pool]; more {
+			u.Requests.CPU = min(known.Requests.CPU, is.Requests.CPU)
+			u.Requests.Memory = min(known.Requests.Memory, is.Requests.Memory)
+			u.Extra = known.Extra.Least(is.Extra)
+			u.Pods = min(known.Pods, is.Pods)
+		}
+		least[n.Pool] = u
+	}
+	return least
+}
