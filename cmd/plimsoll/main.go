@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/convert"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/demoverb"
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explainverb"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/limits"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/manifests"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/replay"
@@ -38,7 +38,7 @@ func run(ctx context.Context, env *cli.Env) int {
 		newDashboardCommand,
 		demoverb.New,
 		newDoctorCommand,
-		explain.New,
+		explainverb.New,
 		newInitCommand,
 		limits.New,
 		newManCommand,

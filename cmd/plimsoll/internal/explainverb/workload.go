@@ -1,4 +1,4 @@
-package explain
+package explainverb
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/steer"
 )
 
@@ -44,9 +45,9 @@ func (ask *stateQuestion) answer(ctx context.Context, env *cli.Env) error {
 }
 
 // stateOf explains the state of a workload.
-func stateOf(a *v1alpha1.WorkloadAutoscaler) *Node {
+func stateOf(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
 	s, ref := &a.Status, a.Spec.ScaleTargetRef
-	root := Node{Text: fmt.Sprintf("%s/%s · %s %s · policy %s, mode %s", a.Namespace, a.Name, ref.Kind, ref.Name, a.Spec.Policy, a.Spec.Mode)}
+	root := explain.Node{Text: fmt.Sprintf("%s/%s · %s %s · policy %s, mode %s", a.Namespace, a.Name, ref.Kind, ref.Name, a.Spec.Policy, a.Spec.Mode)}
 	replicas := fmt.Sprintf("%s asked for, %s ready, %s wanted", number32(s.CurrentReplicas), number32(s.ReadyReplicas), number32(s.DesiredReplicas))
 	root.Add("replicas", replicas)
 	if o := s.SLO; o != nil && a.Spec.SLO != nil {
@@ -80,7 +81,7 @@ func budget(b *v1alpha1.ErrorBudget) string {
 }
 
 // decided explains the last decision.
-func decided(root *Node, d *v1alpha1.ScalingDecision) {
+func decided(root *explain.Node, d *v1alpha1.ScalingDecision) {
 	if d == nil {
 		root.Add("last decision", "none yet")
 		return

@@ -1,4 +1,6 @@
-package explain
+// Package explainverb is the verb explain: a workload of a cluster, a decision of a journal, or a
+// code.
+package explainverb
 
 import (
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/steer"
 )
@@ -51,7 +54,7 @@ With --reason, print what a code means and what to do about it.`,
 			if len(args) != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
 			}
-			which, err := ParseWhich(args[0])
+			which, err := explain.ParseWhich(args[0])
 			if err != nil && file == "" {
 				if ask.namespace, ask.name, err = steer.WorkloadOf(cmd, args[0], ask.namespace); err != nil {
 					return cli.SeeHelp(cmd, err)
@@ -74,7 +77,7 @@ With --reason, print what a code means and what to do about it.`,
 }
 
 // explainDecision prints a decision of a journal.
-func explainDecision(cmd *cobra.Command, env *cli.Env, which Which, named, file string, format cli.Output) error {
+func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, named, file string, format cli.Output) error {
 	if err := ofWorkloads(cmd, named); err != nil {
 		return cli.SeeHelp(cmd, err)
 	}
@@ -88,11 +91,11 @@ func explainDecision(cmd *cobra.Command, env *cli.Env, which Which, named, file 
 	if err != nil {
 		return fmt.Errorf("--journal: %w", err)
 	}
-	step, err := Find(journal, which)
+	step, err := explain.Find(journal, which)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	return format.Print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, Tree(step)) })
+	return format.Print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
 }
 
 // ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal.

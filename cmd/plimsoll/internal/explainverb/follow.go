@@ -1,4 +1,4 @@
-package explain
+package explainverb
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/journals"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
@@ -26,7 +27,7 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 		if !s.Decided() {
 			return nil
 		}
-		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, Tree(s)) })
+		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
 	}
 	switch file {
 	case "":
