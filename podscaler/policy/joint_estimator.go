@@ -40,8 +40,9 @@ func (e *estimator) see(v *podscaler.View) {
 	seen.Waiting = seen.Waiting && !e.off.waiting
 	e.waiting = seen.Waiting
 	e.service.See(seen)
-	if n, counted := v.Window.InFlight.Number(); counted && !e.waiting && !e.off.pause {
-		e.pause.see(count{v.Now, max(n, 0), number(v.Window.Arrivals), serving(v.Pods)}, e.each())
+	_, counted := v.Window.InFlight.Number()
+	if n, known := inFlight(v); known && counted == e.flying && !e.waiting && !e.off.pause {
+		e.pause.see(count{v.Now, n, number(v.Window.Arrivals), serving(v.Pods)}, e.each(), counted)
 	}
 }
 
