@@ -15,7 +15,6 @@ type estimator struct {
 	service *capacity.Service
 	past    sights
 	pause   pause
-	pauses  pauses
 	// waiting is whether what is in flight waits for something else than pods' CPU.
 	waiting bool
 	// flying is whether requests in flight have ever been measured: some sources lack them.
@@ -32,9 +31,6 @@ func (e *estimator) see(v *podscaler.View) {
 	if _, ok := v.Window.InFlight.Number(); ok {
 		e.flying = true
 	}
-	if !e.off.unpausing {
-		e.pauses.see(v.Now, &v.Window)
-	}
 	e.past.add(v, measured(v))
 	seen := e.past.over(measured(v), e.service)
 	seen.Waiting = seen.Waiting && !e.off.waiting
@@ -46,12 +42,8 @@ func (e *estimator) see(v *podscaler.View) {
 	}
 }
 
-// sure reports whether it is learnt what a request takes, and nothing hides or delays more of them.
-// While requests are late in a queue it is not: pods that go would lose those that they hold, of
-// which the oldest pods have most.
-func (e *estimator) sure(v *podscaler.View, rate float64) bool {
-	return e.learnt(v).Measured() && !e.blind(v) && !(e.late(v, rate) && !e.off.late)
-}
+// sure reports whether it is learnt what a request takes, and nothing hides more of them.
+func (e *estimator) sure(v *podscaler.View) bool { return e.learnt(v).Measured() && !e.blind(v) }
 
 // learnt is what is known of the service, or believed before anything is.
 func (e *estimator) learnt(v *podscaler.View) *capacity.Service {
@@ -77,13 +69,6 @@ func (e *estimator) queued(v *podscaler.View) bool {
 
 // queues reports whether so many requests in flight are more than pods work on.
 func queues(inFlight float64, pods int) bool { return inFlight > capacity.Queue*float64(pods) }
-
-// late reports whether more requests queue than the objective allows to be in flight. Pods that
-// wait for something else meanwhile hold many requests, and answer them in time.
-func (e *estimator) late(v *podscaler.View, rate float64) bool {
-	n, _ := inFlight(v)
-	return e.queued(v) && n > rate*v.Workload.SLO.Target.Seconds()
-}
 
 // blind reports whether something is unknown that might want more replicas.
 func (e *estimator) blind(v *podscaler.View) bool {
@@ -143,19 +128,13 @@ func (e *estimator) queue(v *podscaler.View, w *work, beyond bool) {
 }
 
 // inFlight is how many requests are in flight; where that is not measured, what arrivals and
-// response times make of it, which is as old as they are.
+// response times make of it by Little's law, which is as old as they are.
 func inFlight(v *podscaler.View) (n float64, known bool) {
 	if n, ok := v.Window.InFlight.Number(); ok {
 		return max(n, 0), true
 	}
-	return answering(&v.Window)
-}
-
-// answering is how many requests are in flight on the mean of those that are answered, by Little's
-// law.
-func answering(w *podscaler.Window) (n float64, known bool) {
-	rate, arriving := w.Arrivals.Number()
-	latency, answered := w.Latency.Number()
+	rate, arriving := v.Window.Arrivals.Number()
+	latency, answered := v.Window.Latency.Number()
 	if !arriving || !answered {
 		return 0, false
 	}
