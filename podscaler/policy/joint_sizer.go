@@ -38,6 +38,8 @@ const (
 	// queueLoad is that where requests do not depend on each other: their queue grows for as
 	// long as pods are too few.
 	queueLoad = 0.8
+	// caution is by how much the ceiling is lowered while nothing is known.
+	caution = 0.05
 )
 
 // size works out how many replicas are needed. It changes nothing.
@@ -45,6 +47,9 @@ func (z *sizer) size(v *podscaler.View, e *estimator, f *forecaster) sizing {
 	svc := e.learnt(v)
 	s := sizing{work: e.work(v, z.guard.beyond()), part: z.part(v), quota: svc.Quota(), wasted: svc.Wasted(), sure: svc.Confidence()}
 	s.ceiling = svc.Ceiling(s.part)
+	if !z.off.caution {
+		s.ceiling -= caution * (1 - s.sure)
+	}
 	s.off = s.sure > 0.5 && svc.Miss() > offBy
 	load := floorLoad
 	if e.pause.others() {

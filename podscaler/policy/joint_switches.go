@@ -4,7 +4,7 @@ import "slices"
 
 // switches are what is switched off, to see what it pays.
 type switches struct {
-	forecast, pause, waiting, floor, agreed, start bool
+	forecast, pause, waiting, caution, floor, agreed, start bool
 }
 
 // JointMechanism is a part of joint that can be switched off.
@@ -19,6 +19,7 @@ var JointMechanisms = []JointMechanism{
 	{"pause", "learns how long users pause, from queues", func(p *joint) { p.off.pause = true }},
 	{"waiting", "takes requests that wait for something else for no queue", func(p *joint) { p.off.waiting = true }},
 	{"headroom", "keeps response times 4 % below the objective", func(p *joint) { p.sizer.headroom = 0 }},
+	{"caution", "keeps pods emptier while little is known", func(p *joint) { p.off.caution = true }},
 	{"floor", "the guard's least", func(p *joint) { p.off.floor = true }},
 	{"guard", "the guard's most", func(p *joint) { p.sizer.guard.off = true }},
 	{"give-up", "gives up an objective that idle pods would miss", func(p *joint) { p.sizer.guard.never = true }},
