@@ -170,7 +170,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	}
 	s.ahead = max(n, s.later)
 	if n < v.Replicas {
-		if n = p.kept(v, n); n > s.now {
+		if n = p.kept(v, &s, n); n > s.now {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or may have been",
 				s.now, n, pricing.Short(p.holder.keep)))
 		}
@@ -200,8 +200,8 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 }
 
 // kept is how many replicas stay of those that there are, where n are needed now.
-func (p *joint) kept(v *podscaler.View, n int) int {
-	return p.holder.kept(v, n, p.estimator.sure(v), p.sizer.guard.most())
+func (p *joint) kept(v *podscaler.View, s *sizing, n int) int {
+	return p.holder.kept(v, n, p.estimator.sure(v, s.work.rate), p.sizer.guard.most())
 }
 
 // Bid is what would be asked for if there were room for it, by what has been learnt up to the run
@@ -225,7 +225,7 @@ func (p *joint) bid(v *podscaler.View) podscaler.Bid {
 	}
 	s := p.sizer.size(v, &p.estimator, p.forecaster)
 	most := max(v.Workload.Max, v.Replicas)
-	want := min(max(s.now, min(v.Replicas, p.kept(v, s.now))), most)
+	want := min(max(s.now, min(v.Replicas, p.kept(v, &s, s.now))), most)
 	ahead := min(max(want, s.ahead), most)
 	return podscaler.Bid{Known: true, Want: want, Ahead: ahead, Worth: s.worth(ahead)}
 }

@@ -42,8 +42,12 @@ func (e *estimator) see(v *podscaler.View) {
 	}
 }
 
-// sure reports whether it is learnt what a request takes, and nothing hides more of them.
-func (e *estimator) sure(v *podscaler.View) bool { return e.learnt(v).Measured() && !e.blind(v) }
+// sure reports whether it is learnt what a request takes, and nothing hides or delays more of them.
+// While requests are late in a queue it is not: pods that go would lose those that they hold, of
+// which the oldest pods have most.
+func (e *estimator) sure(v *podscaler.View, rate float64) bool {
+	return e.learnt(v).Measured() && !e.blind(v) && !(e.late(v, rate) && !e.off.late)
+}
 
 // learnt is what is known of the service, or believed before anything is.
 func (e *estimator) learnt(v *podscaler.View) *capacity.Service {
@@ -69,6 +73,13 @@ func (e *estimator) queued(v *podscaler.View) bool {
 
 // queues reports whether so many requests in flight are more than pods work on.
 func queues(inFlight float64, pods int) bool { return inFlight > capacity.Queue*float64(pods) }
+
+// late reports whether more requests queue than the objective allows to be in flight. Pods that
+// wait for something else meanwhile hold many requests, and answer them in time.
+func (e *estimator) late(v *podscaler.View, rate float64) bool {
+	n, _ := inFlight(v)
+	return e.queued(v) && n > rate*v.Workload.SLO.Target.Seconds()
+}
 
 // blind reports whether something is unknown that might want more replicas.
 func (e *estimator) blind(v *podscaler.View) bool {

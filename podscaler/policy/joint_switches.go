@@ -4,7 +4,7 @@ import "slices"
 
 // switches are what is switched off, to see what it pays.
 type switches struct {
-	forecast, pause, waiting, caution, floor, agreed, start bool
+	forecast, pause, waiting, caution, floor, agreed, start, late bool
 }
 
 // JointMechanism is a part of joint that can be switched off.
@@ -26,6 +26,7 @@ var JointMechanisms = []JointMechanism{
 	{"agreed", "buys a machine once several runs want it", func(p *joint) { p.off.agreed = true }},
 	{"keep", "learns how long to keep replicas", func(p *joint) { p.holder.learns = false }},
 	{"start", "keeps what it found for half an hour", func(p *joint) { p.off.start = true }},
+	{"late", "keeps replicas while requests are late in a queue", func(p *joint) { p.off.late = true }},
 	{"fill", "fills room that is paid for", func(p *joint) { p.allocator.fill = false }},
 }
 
