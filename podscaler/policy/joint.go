@@ -164,7 +164,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	}
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.allocator.off.agreed {
-		if n = max(pl.Coming, p.allocator.agreed(v, pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {
+		if n = max(pl.Coming, p.allocator.agreed(pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted; only %d have been wanted for enough runs in a row to buy a machine for", s.now, n))
 		}
 	}

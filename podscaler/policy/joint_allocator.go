@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"time"
-
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -13,20 +11,11 @@ type allocator struct {
 	off        *switches
 }
 
-const (
-	// unsureRuns is how many runs in a row have to want a machine before it is bought. It counts
-	// while it is not sure what requests take, for pods that have just started use more than they
-	// will. It also counts for one replica: a load that stays at the edge of a machine would else
-	// buy one again and again.
-	unsureRuns = 4
-	// queuedRuns is how many runs in a row have to want one for a single replica to work off a
-	// queue: there is one for a moment on any pods, now and then, and it is gone before a machine
-	// could be there.
-	queuedRuns = 2
-	// unsureFor is for how long they have to where it is for one replica and next to nothing is
-	// known: it may be the caution of not knowing that wants it, and by then something is.
-	unsureFor = 2 * time.Minute
-)
+// unsureRuns is how many runs in a row have to want a machine before it is bought. It counts while
+// it is not sure what requests take, for pods that have just started use more than they will. It
+// also counts for one replica: a load that stays at the edge of a machine would else buy one again
+// and again, and a queue that is there for a moment is gone before a machine could be there.
+const unsureRuns = 4
 
 // see takes in what room there is.
 func (a *allocator) see(v *podscaler.View) {
@@ -35,22 +24,13 @@ func (a *allocator) see(v *podscaler.View) {
 	}
 }
 
-// agreed is how many replicas the last runs agree on. A single one beyond what is paid for
-// takes more than a queue that one run sees, or the caution of knowing next to nothing. While those
-// that have room already do not serve yet, no queue is reason enough: they may work it off.
-func (a *allocator) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing, h *holder, queued bool) int {
-	one := s.now == pl.Coming+1
-	switch {
-	case queued && !one, s.sure == 1 && !one:
+// agreed is how many replicas the last runs agree on. More than one beyond what is paid for need no
+// agreement where there is a queue, or it is sure what requests take.
+func (a *allocator) agreed(pl *podscaler.Places, s *sizing, h *holder, queued bool) int {
+	if s.now > pl.Coming+1 && (queued || s.sure == 1) {
 		return s.now
-	case queued && serving(v.Pods) >= pl.Coming:
-		return h.needs.lately(queuedRuns)
 	}
-	n := h.needs.lately(unsureRuns)
-	if s.sure < 0.5 && n == pl.Coming+1 {
-		n = h.needs.least(v.Now, unsureFor)
-	}
-	return n
+	return h.needs.lately(unsureRuns)
 }
 
 // filled is n and what there is room for beside them on machines that are paid for as long as n

@@ -10,7 +10,7 @@ import (
 
 // Six pods of half a core that answer 40 requests a second need no seventh. With so many in flight
 // they hold a queue, for which seven are wanted, or many more once it is seen to be of users.
-func TestAMachineForOneReplicaWaitsForASecondLookAtTheQueue(t *testing.T) {
+func TestAMachineForOneReplicaWaitsUntilSeveralRunsWantIt(t *testing.T) {
 	const none, small, large = 4.8, 22, 120
 	for _, c := range []struct {
 		name     string
@@ -18,7 +18,7 @@ func TestAMachineForOneReplicaWaitsForASecondLookAtTheQueue(t *testing.T) {
 		to       []int
 	}{
 		{"a queue that one run sees", []float64{small, none, small, none}, []int{6, 6, 6, 6}},
-		{"one that two in a row see", []float64{small, small + 1, small}, []int{6, 6, 7}},
+		{"one that four in a row see", []float64{small, small + 1, small, small + 1, small}, []int{6, 6, 6, 6, 7}},
 		{"one that needs more than a machine's worth", []float64{large, large + 1}, []int{6, 12}},
 		{"one that grows, as of requests that do not depend on each other", []float64{100, 200, 300}, []int{6, 9, 10}},
 	} {

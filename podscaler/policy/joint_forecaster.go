@@ -146,7 +146,7 @@ func (f *forecaster) close(value float64) {
 func (f *forecaster) believed() bool { return f.judged >= tried && f.missed < better*f.still }
 
 // latest are the last values, so many at most, with one more.
-func latest(values []float64, value float64, most int) []float64 {
+func latest[T any](values []T, value T, most int) []T {
 	values = append(values, value)
 	return values[max(len(values)-most, 0):]
 }

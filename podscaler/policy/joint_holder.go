@@ -107,20 +107,6 @@ func (n *needs) lately(runs int) int {
 	return least
 }
 
-// least is the least that was needed for so long; 0 if it is not known for so long.
-func (n *needs) least(now time.Time, over time.Duration) int {
-	if n.since.IsZero() || now.Sub(n.since) < over {
-		return 0
-	}
-	least := n.all[len(n.all)-1].replicas
-	for _, x := range n.all {
-		if now.Sub(x.at) <= over {
-			least = min(least, x.replicas)
-		}
-	}
-	return least
-}
-
 // regrets are what it would have cost to keep replicas for longer, or shorter, after they were last
 // needed, by what has become of those that were given up: for how long they were not needed, until
 // they were again.

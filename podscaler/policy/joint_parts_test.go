@@ -67,6 +67,35 @@ func TestLawTheEstimatorCountsEachRequestOnce(t *testing.T) {
 	})
 }
 
+// Where requests in flight are not measured, the same requests take longer while some pods move.
+// They are no more load for that, and no pods that move are to make others come.
+func TestLawFewerPodsMakeNoMoreLoad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := &partsOf(t).estimator
+		all := rapid.IntRange(4, 20).Draw(t, "pods")
+		cores := float64(all) / 2 * rapid.Float64Range(0.5, 0.68).Draw(t, "full")
+		now := partsStart
+		see := func(pods int) {
+			busy := min(cores/(float64(pods)/2), 0.95)
+			v := partsView(pods, cores/float64(pods), 10*cores, 0.1/(1-busy), 0)
+			now = now.Add(15 * time.Second)
+			v.Now, v.Window.InFlight = now, podscaler.Reading{}
+			e.see(v)
+			if w := e.work(v, false); w.offered > 1.1*cores {
+				t.Fatalf("%d of %d pods make %v cores of %v", pods, all, w.offered, cores)
+			}
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "moves") {
+			for range 20 {
+				see(all)
+			}
+			for range rapid.IntRange(1, 4).Draw(t, "looks") {
+				see(all - max(all/4, 1))
+			}
+		}
+	})
+}
+
 // A flat load is expected to stay, and no load to grow by more than half within a lead.
 func TestLawTheForecasterGoesNoFurtherThanItMay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,6 +24,8 @@ type pause struct {
 	weight float64
 	peak   count     // the present or the last queue at its longest
 	gone   time.Time // when the last queue was; zero while there is one
+	// deduced is whether requests in flight are only known from response times.
+	deduced bool
 }
 
 // count is what was counted at a time.
@@ -48,8 +50,14 @@ const (
 
 // see takes in a count of requests in flight, on pods that each get so many done a second, which is
 // not a number where it is unknown. A count that repeats the last is no other: a series is read
-// more often than it is written.
-func (p *pause) see(c count, each float64) {
+// more often than it is written. What is deduced from response times is a mean over a window, which
+// does not show how a queue grows.
+func (p *pause) see(c count, each float64, counted bool) {
+	if p.deduced = !counted; p.deduced {
+		p.forget()
+		p.drain(c)
+		return
+	}
 	if last := len(p.queue) - 1; last >= 0 {
 		was := &p.queue[last]
 		switch {
@@ -122,8 +130,12 @@ func (p *pause) drain(c count) {
 		fewer, more := p.peak.inFlight-c.inFlight, c.rate-p.peak.rate
 		some := 2 * noise(c.rate, longestPause) / longestPause // of two rates
 		if more > -some && fewer > chance*math.Sqrt(p.peak.inFlight) {
+			seen := bounded(fewer / max(more, some))
+			if more < some { // it is at least that
+				seen = max(seen, p.estimate())
+			}
 			p.weight = min(p.weight+1, pauseMemory)
-			p.learnt += (math.Log(bounded(fewer/max(more, some))) - p.learnt) / p.weight
+			p.learnt += (math.Log(seen) - p.learnt) / p.weight
 		}
 		p.peak, p.gone = count{}, time.Time{}
 	}
@@ -131,13 +143,16 @@ func (p *pause) drain(c count) {
 
 // estimate is the pause in seconds by what is known: of the last queues, else of the present one. A
 // queue that has only begun is taken for the longest, which orders least; the few that wait without
-// a queue are taken for the usual.
+// a queue are taken for the usual. What only response times show is taken for the longest, for they
+// rise as well where the same requests meet fewer pods.
 func (p *pause) estimate() float64 {
 	switch {
 	case p.weight > 0:
 		return math.Exp(p.learnt)
 	case p.seen > 0:
 		return p.seen
+	case p.deduced:
+		return longestPause
 	}
 	if last := len(p.queue) - 1; last >= 0 && queues(p.queue[last].inFlight, p.queue[last].pods) {
 		return longestPause

@@ -26,6 +26,7 @@ type crowd struct {
 	inFlight int
 	asked    int   // so far
 	lately   []int // in each of the last looks
+	flying   []int // at each of them
 }
 
 // live plays the time between two looks, with so many pods.
@@ -63,14 +64,20 @@ func watch(p *pause, of *crowd, from, looks int, pods func(look int) int) {
 	for i := from; i < from+looks; i++ {
 		before := of.asked
 		of.live(pods(i))
-		of.lately = append(of.lately, of.asked-before)
-		of.lately = of.lately[max(len(of.lately)-window, 0):]
-		sum := 0
-		for _, n := range of.lately {
-			sum += n
+		of.lately, of.flying = latest(of.lately, of.asked-before, window), latest(of.flying, of.inFlight, window)
+		c := count{noon.Add(time.Duration(i) * lookEvery), float64(of.inFlight), added(of.lately) / 60, pods(i)}
+		if p.deduced {
+			c.inFlight = added(of.flying) / float64(len(of.flying))
 		}
-		p.see(count{noon.Add(time.Duration(i) * lookEvery), float64(of.inFlight), float64(sum) / 60, pods(i)}, podDoes)
+		p.see(c, podDoes, !p.deduced)
 	}
+}
+
+func added(all []int) (sum float64) {
+	for _, n := range all {
+		sum += float64(n)
+	}
+	return sum
 }
 
 // Users who pause for a second are not taken for others a minute after they came, however many
@@ -80,12 +87,12 @@ func TestPauseOfUsersIsFoundOut(t *testing.T) {
 		of := &crowd{rng: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)), users: rapid.IntRange(100, 600).Draw(t, "users")}
 		few := rapid.IntRange(1, 3).Draw(t, "pods")
 		enough := of.users/podDoes*2 + 4
-		var p pause
+		p := pause{deduced: rapid.Bool().Draw(t, "deduced")}
 		watch(&p, of, 0, 12, func(int) int { return few })
 		if p.others() {
 			t.Fatalf("on %d pods the pause is %v s", few, p.estimate())
 		}
-		watch(&p, of, 12, 36, func(int) int { return enough })
+		watch(&p, of, 12, 48, func(int) int { return enough })
 		if got := p.estimate(); p.weight == 0 || got < 0.5 || got > 2 {
 			t.Fatalf("on %d pods the pause is %v s by %v queues, and should be 1", enough, got, p.weight)
 		}
