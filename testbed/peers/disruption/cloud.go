@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"time"
 
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +13,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	requirements "sigs.k8s.io/karpenter/pkg/scheduling"
 	"sigs.k8s.io/karpenter/pkg/test/v1alpha1"
-
-	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
