@@ -115,8 +115,9 @@ func (k *karpenter) inform(o client.Object) {
 func (k *karpenter) nodePool(p *nodescaler.Pool, s setting) *v1.NodePool {
 	n := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: poolName}}
 	n.Spec.Template.Spec.NodeClassRef = nodeClass()
+	// Without it Karpenter replaces by spot machines, which are not on offer.
 	n.Spec.Template.Spec.Requirements = []v1.NodeSelectorRequirementWithMinValues{
-		{Key: v1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{v1.CapacityTypeOnDemand}}, // else it replaces by spot
+		{Key: v1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{v1.CapacityTypeOnDemand}},
 	}
 	n.Spec.Disruption = v1.Disruption{ConsolidationPolicy: s.policy, ConsolidateAfter: v1.NillableDuration{Duration: &s.after}}
 	for _, b := range p.Disruption.Budgets {
