@@ -30,7 +30,8 @@ type Marks struct {
 	Topology    []nodescaler.Topology
 }
 
-// Step is how often Live decides, and Boot how long a machine takes from its order until it is a node.
+// Step is how often Live decides, and Boot how long a machine takes from its order until it is a
+// node.
 const (
 	Step = 20 * time.Second
 	Boot = 90 * time.Second

@@ -39,8 +39,8 @@ func TestAWeekIsPaidByTheMinute(t *testing.T) {
 	}
 }
 
-// Below the bound there is no fleet: one pod takes the smallest machine, however little it asks for,
-// and pods that fill a machine but for what it keeps and its daemon take one.
+// Below the bound there is no fleet: one pod takes the smallest machine, however little it asks
+// for, and pods that fill a machine but for what it keeps and its daemon take one.
 func TestTheBoundIsAFleetThatHoldsThePods(t *testing.T) {
 	w := NewWeek("")
 	rate := func(i int) float64 { return float64(w.Prices.Rate(w.Pools[0].Shapes[i], "", sample.Noon)) }

@@ -75,8 +75,8 @@ func decided(t *testing.T, l *life.Life) (*karpenter, *disruption.Command) {
 	return k, all[0]
 }
 
-// placed holds the places that Karpenter has in mind for the pods to our rules, and returns the shape
-// of the machine that is bought for them, if one is.
+// placed holds the places that Karpenter has in mind for the pods to our rules, and returns the
+// shape of the machine that is bought for them, if one is.
 func placed(t *testing.T, l *life.Life, c *disruption.Command) (bought *pricing.Shape) {
 	t.Helper()
 	waits := map[string]*nodescaler.Pod{}
@@ -124,8 +124,8 @@ func placed(t *testing.T, l *life.Life, c *disruption.Command) (bought *pricing.
 }
 
 // What Karpenter decides about fifty fleets is feasible by our rules and saves what it says by our
-// prices, and our policy, when the same machines have to go, finds places for the same pods at about
-// the same price.
+// prices, and our policy, when the same machines have to go, finds places for the same pods at
+// about the same price.
 func TestFiftyFleetsAreDecidedOnAlike(t *testing.T) {
 	acted, moved := 0, 0
 	for seed := range uint64(fleets) {
@@ -157,8 +157,8 @@ func TestFiftyFleetsAreDecidedOnAlike(t *testing.T) {
 }
 
 // forced has our policy empty the machines of the command, because they drifted. No pod may wait in
-// the end, and all may cost at most a small machine more than by the command: the scheduler binds pods
-// where it likes, and not where one of the two policies had them in mind.
+// the end, and all may cost at most a small machine more than by the command: the scheduler binds
+// pods where it likes, and not where one of the two policies had them in mind.
 func forced(t *testing.T, l *life.Life, c *disruption.Command, most pricing.Rate) {
 	t.Helper()
 	l.Pools[0].Disruption.Consolidation.Policy = ""

@@ -40,8 +40,8 @@ const (
 	heads        = "| who decides | cost, of the bound | pods moved | minutes that pods waited |\n|---|---:|---:|---:|\n"
 )
 
-// In the same week, our policy costs less than Karpenter's controllers. It moves more pods for that;
-// half as many as Karpenter is the aim, and it does not come near.
+// In the same week, our policy costs less than Karpenter's controllers. It moves more pods for
+// that; half as many as Karpenter is the aim, and it does not come near.
 func TestAWeekBesideKarpenter(t *testing.T) {
 	table, weeks := heads, make([]*life.Week, len(rows))
 	playing := rows
