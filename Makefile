@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test template-test guests-test mutants fuzz house words grades docs
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test template-test guests-test mutants fuzz house words grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,12 +94,15 @@ paper: ## play the published experiments anew, and write what comes of them into
 paper-test: ## hold every table and figure of docs/paper.md, and the ablation in docs/joint-results.md, to what comes out
 	$(GO) test -count=1 -timeout 60m -run '^(TestThePaperPage|TestJointAblation)' ./testbed/report ./testbed/worlds -whole $(ARGS)
 
-twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and HPA controller, and Karpenter's scheduler what ours were asked, and compare
+twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and HPA controller, and Karpenter's scheduler and controllers what ours were asked, and compare
 	cd testbed/peers && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd testbed/peers && $(GO) test -count=1 $(ARGS) ./... # not cached: Go does not see changes outside of the module
 
 peers: ## plan machines for the same pods with Karpenter's scheduler and ours, and compare (ARGS='-rows plain -pods 100,1000 -limit 2m')
 	@$(GO) -C testbed/peers run . $(ARGS)
+
+peers-week: ## live a week by Karpenter's controllers and by ours, and write what comes of it into docs/peers.md
+	$(GO) -C testbed/peers test -count=1 -v -timeout 60m -run '^TestAWeekBesideKarpenter$$' ./disruption -days 7 -update $(ARGS)
 
 # Without npm the pages are looked at all the same, but not by axe-core.
 AXE := 4.10.3

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/nodescaler/sample/life"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -238,16 +239,16 @@ func TestBudgetsLimitWhatIsNotNeeded(t *testing.T) {
 func TestDriftedFleetsAreReplaced(t *testing.T) {
 	for _, name := range []string{"unneeded", "joint"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
+			l := &life.Life{World: *sample.New(), Wanted: map[string]int{}, Marks: drawMarks(t)}
 			l.Pools[0].Max, l.Pools[0].Min = 40, rapid.IntRange(0, 3).Draw(t, "min")
 			for i := range l.Hosts {
 				l.Hosts[i].Room = sample.Small.Resources().Times(16)
 			}
 			for _, size := range []string{"300", "700", "1100"} {
-				l.wanted["ns/app"+size] = rapid.IntRange(0, 5).Draw(t, size)
+				l.Wanted["ns/app"+size] = rapid.IntRange(0, 5).Draw(t, size)
 			}
 			p := build(t, Spec{Policy: name})
-			l.live(t, p, 90*time.Minute)
+			l.Live(t, p, 90*time.Minute)
 			old := map[string]bool{}
 			for i := range l.Machines {
 				if rapid.Bool().Draw(t, "drifted") {
@@ -257,8 +258,8 @@ func TestDriftedFleetsAreReplaced(t *testing.T) {
 			}
 			limit := rapid.IntRange(1, 3).Draw(t, "limit")
 			replaces(nodes(limit))(&l.World)
-			done := l.renew(t, p, old, limit)
-			if rest := l.live(t, p, 40*time.Minute); name == "unneeded" && len(rest) > 0 {
+			done := renew(t, l, p, old, limit)
+			if rest := l.Live(t, p, 40*time.Minute); name == "unneeded" && len(rest) > 0 {
 				t.Fatalf("once all are replaced by %v: %v", done, rest)
 			}
 		}))
@@ -266,12 +267,12 @@ func TestDriftedFleetsAreReplaced(t *testing.T) {
 }
 
 // renew lives until the old machines are gone.
-func (l *life) renew(t sample.Fatal, p nodescaler.Policy, old map[string]bool, limit int) (done []string) {
+func renew(t sample.Fatal, l *life.Life, p nodescaler.Policy, old map[string]bool, limit int) (done []string) {
 	waits, end := map[string]int{}, l.Now.Add(12*time.Hour)
 	there := func(m nodescaler.Machine) bool { return old[m.Name] }
 	for slices.ContainsFunc(l.Machines, there) {
-		done = append(done, l.live(t, p, step)...)
-		out, names := 0, l.waiting()
+		done = append(done, l.Live(t, p, life.Step)...)
+		out, names := 0, l.Waiting()
 		for i := range l.Nodes {
 			if l.Nodes[i].Draining {
 				out++
@@ -353,20 +354,20 @@ func TestConsolidatedFleetsAreLeftAlone(t *testing.T) {
 		l, name := odd(t), sample.OneOf(t, "policy", "unneeded", "joint")
 		p, disruption := build(t, Spec{Policy: name}), l.Pools[0].Disruption
 		l.Pools[0].Disruption = nodescaler.Disruption{}
-		l.live(t, p, 30*time.Minute)
+		l.Live(t, p, 30*time.Minute)
 		l.Pools[0].Disruption = disruption
-		before, waited := l.rate(), len(l.waiting())
-		round := l.live(t, p, 4*time.Hour)
-		after := l.rate()
+		before, waited := l.Rate(), len(l.Waiting())
+		round := l.Live(t, p, 4*time.Hour)
+		after := l.Rate()
 		if after > before {
 			t.Fatalf("it cost %s, and after hours %s: %v", before, after, round)
 		}
-		if w := l.waiting(); len(w) > waited {
+		if w := l.Waiting(); len(w) > waited {
 			t.Fatalf("after hours %v wait: %v", w, round)
 		}
 		for range 7 * 12 { // a week, a minute of each two hours
 			l.Now = l.Now.Add(119 * time.Minute)
-			if done := l.live(t, p, time.Minute); len(done) > 0 {
+			if done := l.Live(t, p, time.Minute); len(done) > 0 {
 				t.Fatalf("%s after it began: %v; before: %v", l.Now.Sub(sample.Noon), done, round)
 			}
 		}
@@ -434,8 +435,8 @@ func TestMachinesAreConsolidated(t *testing.T) {
 }
 
 // odd is a fleet of machines of several shapes, each with some pods.
-func odd(t *rapid.T) *life {
-	l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
+func odd(t *rapid.T) *life.Life {
+	l := &life.Life{World: *sample.New(), Wanted: map[string]int{}, Marks: drawMarks(t)}
 	big := sample.Large
 	big.Name, big.CPU, big.Memory = "huge", 2*big.CPU, 2*big.Memory
 	l.Pools[0].Max, l.Pools[0].Shapes = 40, []pricing.Shape{sample.Small, sample.Large, big}
@@ -452,24 +453,15 @@ func odd(t *rapid.T) *life {
 		l.Node(name, fmt.Sprintf("pve%d", i%3+1))
 		m, n := &l.Machines[len(l.Machines)-1], &l.Nodes[len(l.Nodes)-1]
 		m.Shape, n.Allocatable = shape, shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB})
-		n.Labels = l.labels(m)
+		n.Labels = l.LabelsOf(m)
 		l.Pod("daemon/"+name, name, 100, 256, sample.Daemon)
 	}
 	for _, size := range []string{"300", "700", "1100"} {
-		l.wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
+		l.Wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
 	}
-	l.control()
-	l.schedule()
+	l.Control()
+	l.Schedule()
 	return l
-}
-
-// rate is what all machines cost an hour.
-func (l *life) rate() (sum pricing.Rate) {
-	x := nodescaler.NewIndex(&l.Snapshot)
-	for _, m := range x.Machines {
-		sum += x.Rate(m.Shape, m.Host)
-	}
-	return sum
 }
 
 // A node that is not ready any more, and whose pods cannot leave, goes once and is not taken back.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/nodescaler/sample/life"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -183,12 +184,12 @@ func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 				w.Hosts[i].Room = big.Resources().Times(4)
 			}
 			set(w, little)
-			l := &life{World: *w, wanted: map[string]int{}}
+			l := &life.Life{World: *w, Wanted: map[string]int{}}
 			p := withSpares(t, 1)
-			l.live(t, p, 10*time.Minute)
+			l.Live(t, p, 10*time.Minute)
 			l.Pod("big", "", 6000, 1000)
-			l.live(t, p, 15*time.Minute)
-			if waiting := l.waiting(); len(waiting) > 0 {
+			l.Live(t, p, 15*time.Minute)
+			if waiting := l.Waiting(); len(waiting) > 0 {
 				t.Errorf("%v waits while there are %+v", waiting, l.Machines)
 			}
 		})
@@ -213,7 +214,7 @@ func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
 // that has room without them.
 func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{World: *sample.Limited(1), wanted: map[string]int{}}
+		l := &life.Life{World: *sample.Limited(1), Wanted: map[string]int{}}
 		l.Limit = l.Limit*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
 		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 1).Draw(t, "min")
 		for i := range l.Hosts {
@@ -222,19 +223,19 @@ func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 		j := DefaultJoint()
 		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
 		p, none := build(t, Spec{Policy: "joint", Joint: &j}), build(t, Spec{Policy: "joint"})
-		twin := &life{World: sample.World{Snapshot: *sample.Copy(&l.Snapshot)}, wanted: l.wanted}
+		twin := &life.Life{World: sample.World{Snapshot: *sample.Copy(&l.Snapshot)}, Wanted: l.Wanted}
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			l.wanted["ns/app"] = rapid.IntRange(0, 20).Draw(t, "wanted")
+			l.Wanted["ns/app"] = rapid.IntRange(0, 20).Draw(t, "wanted")
 			d := time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes")) * time.Minute
-			l.live(t, p, d)
-			twin.live(t, none, d)
+			l.Live(t, p, d)
+			twin.Live(t, none, d)
 		}
-		l.live(t, p, 150*time.Minute)
-		twin.live(t, none, 150*time.Minute)
-		if done := l.live(t, p, 30*time.Minute); len(done) > 0 {
+		l.Live(t, p, 150*time.Minute)
+		twin.Live(t, none, 150*time.Minute)
+		if done := l.Live(t, p, 30*time.Minute); len(done) > 0 {
 			t.Fatalf("under a steady load: %v", done)
 		}
-		if ours, theirs := len(l.waiting()), len(twin.waiting()); ours > theirs {
+		if ours, theirs := len(l.Waiting()), len(twin.Waiting()); ours > theirs {
 			t.Fatalf("%d pods wait, and without spares %d", ours, theirs)
 		}
 	})
@@ -260,16 +261,16 @@ func TestJointWithSparesOfTwoPoolsComesToRestUnderALimit(t *testing.T) {
 			w.Prices.Hosts[w.Hosts[i].Name] = pricing.HostPrices{PerHost: &fixed}
 		}
 		w.Limit = w.Prices.Rate(little, "", sample.Noon)*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
-		l := &life{World: *w, wanted: map[string]int{}}
+		l := &life.Life{World: *w, Wanted: map[string]int{}}
 		j := DefaultJoint()
 		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
 		p := build(t, Spec{Policy: "joint", Joint: &j})
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
-			l.wanted["ns/app300"], l.wanted["ns/app1100"] = rapid.IntRange(0, 10).Draw(t, "300"), rapid.IntRange(0, 5).Draw(t, "1100")
-			l.live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+			l.Wanted["ns/app300"], l.Wanted["ns/app1100"] = rapid.IntRange(0, 10).Draw(t, "300"), rapid.IntRange(0, 5).Draw(t, "1100")
+			l.Live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
 		}
-		l.live(t, p, 150*time.Minute)
-		if done := l.live(t, p, 30*time.Minute); len(done) > 0 {
+		l.Live(t, p, 150*time.Minute)
+		if done := l.Live(t, p, 30*time.Minute); len(done) > 0 {
 			t.Fatalf("under a steady load: %v", done)
 		}
 	})

@@ -12,13 +12,14 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/nodescaler/sample/life"
 )
 
 // rolling is a life in which what machines are made from changes. It does for the rollout what the
 // operator does: it reads the status of the step before, has machines made by the last good
 // revision where that says so, and keeps what was decided.
 type rolling struct {
-	*life
+	*life.Life
 	by      *nodescaler.Rollout
 	is      map[string]string // the revision of each machine
 	bad     map[string]bool   // revisions whose machines never become nodes
@@ -32,7 +33,7 @@ type rolling struct {
 }
 
 func newRolling(by *nodescaler.Rollout, budget nodescaler.NodeCount) *rolling {
-	l := &rolling{life: &life{World: *sample.New(), wanted: map[string]int{}}, by: by, is: map[string]string{}, bad: map[string]bool{}, spec: "r0", instead: map[string]bool{}}
+	l := &rolling{Life: &life.Life{World: *sample.New(), Wanted: map[string]int{}}, by: by, is: map[string]string{}, bad: map[string]bool{}, spec: "r0", instead: map[string]bool{}}
 	l.Pools[0].Max = 30
 	l.Pools[0].Disruption = nodescaler.Disruption{Drift: nodescaler.DriftReplace, Rollout: by, Budgets: []nodescaler.NodeBudget{{Nodes: budget}}}
 	for i := range l.Hosts {
@@ -44,15 +45,15 @@ func newRolling(by *nodescaler.Rollout, budget nodescaler.NodeCount) *rolling {
 // pass lets a time pass, and holds every step to the laws.
 func (l *rolling) pass(t sample.Fatal, p nodescaler.Policy, d time.Duration) {
 	t.Helper()
-	for end := l.Now.Add(d); l.Now.Before(end); l.Now = l.Now.Add(step) {
+	for end := l.Now.Add(d); l.Now.Before(end); l.Now = l.Now.Add(life.Step) {
 		for i := range l.Machines {
-			if m := &l.Machines[i]; m.Phase == nodescaler.Ordered && l.bad[l.is[m.Name]] && l.Now.Sub(m.Created) >= boot {
+			if m := &l.Machines[i]; m.Phase == nodescaler.Ordered && l.bad[l.is[m.Name]] && l.Now.Sub(m.Created) >= life.Boot {
 				m.Phase, m.Since, m.Problem = nodescaler.Failed, l.Now, "it never joined"
 			}
 		}
-		l.arrive()
-		l.control()
-		l.schedule()
+		l.Arrive()
+		l.Control()
+		l.Schedule()
 		x := l.rolls()
 		plan := p.Decide(x)
 		if v := nodescaler.Check(x, plan); len(v) > 0 {
@@ -60,7 +61,7 @@ func (l *rolling) pass(t sample.Fatal, p nodescaler.Policy, d time.Duration) {
 		}
 		l.holds(t, &plan)
 		for _, a := range plan.Actions {
-			l.do(a)
+			l.Do(a)
 			if a.Kind == nodescaler.Buy {
 				l.is[nodescaler.MachineName(a.Pool, a.Order)] = l.made
 			}
@@ -154,7 +155,7 @@ func count(n int) *nodescaler.NodeCount { return &nodescaler.NodeCount{N: n} }
 // start is a rollout whose first revision was rolled out, under a load that needs so many machines.
 func start(t sample.Fatal, l *rolling, p nodescaler.Policy, machines int) {
 	t.Helper()
-	l.wanted["ns/app1100"] = machines
+	l.Wanted["ns/app1100"] = machines
 	l.pass(t, p, 20*time.Minute)
 	if l.status.Phase != nodescaler.PhaseComplete || l.status.Good != "r0" || len(l.Machines) < machines {
 		t.Fatalf("it does not begin well: %+v", l.status)
@@ -182,7 +183,7 @@ func TestARolloutThatFailsGoesBack(t *testing.T) {
 	start(t, l, p, 6)
 	l.spec = "r1"
 	for l.status.Updated < 3 {
-		l.pass(t, p, step)
+		l.pass(t, p, life.Step)
 	}
 	l.spec, l.bad["r2"] = "r2", true
 	l.pass(t, p, 90*time.Minute)
@@ -219,7 +220,7 @@ func TestAPersonUndoesARollout(t *testing.T) {
 	start(t, l, p, 6)
 	l.spec = "r1"
 	for l.status.Updated < 2 {
-		l.pass(t, p, step)
+		l.pass(t, p, life.Step)
 	}
 	by.Undo = "r1"
 	l.pass(t, p, 60*time.Minute)
@@ -359,21 +360,21 @@ func TestRolloutsKeepTheirLimits(t *testing.T) {
 				case "restart":
 					p, l.canary = build(t, Spec{Policy: name}), 0
 				case "load":
-					l.wanted["ns/app1100"] = rapid.IntRange(1, 8).Draw(t, "pods")
+					l.Wanted["ns/app1100"] = rapid.IntRange(1, 8).Draw(t, "pods")
 				case "undo":
 					by.Undo = l.spec
 				}
 				l.pass(t, p, time.Duration(rapid.IntRange(1, 25).Draw(t, "minutes"))*time.Minute)
 			}
 			by.Paused = false
-			l.wanted["ns/app1100"] = max(l.wanted["ns/app1100"], 3)
+			l.Wanted["ns/app1100"] = max(l.Wanted["ns/app1100"], 3)
 			l.canary = -1000
 			l.pass(t, p, 6*time.Hour)
 			want := l.spec
 			if l.bad[l.spec] || by.Undo == l.spec && l.status.Good != l.spec {
 				want = l.status.Good
 			}
-			if got := l.revisions(); got[want] != len(l.Machines) || len(l.waiting()) > 0 {
+			if got := l.revisions(); got[want] != len(l.Machines) || len(l.Waiting()) > 0 {
 				t.Fatalf("in the end %v of %d, want %s: %+v", got, len(l.Machines), want, l.status)
 			}
 		}))

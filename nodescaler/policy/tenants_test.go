@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/nodescaler/sample/life"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -236,7 +237,7 @@ func bought(p nodescaler.Plan) (all []string) {
 func TestANamespaceNeverCostsMoreThanItsQuota(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{World: *sample.New(), wanted: map[string]int{}}
+			l := &life.Life{World: *sample.New(), Wanted: map[string]int{}}
 			l.Pools[0].Max = 30
 			for i := range l.Hosts {
 				l.Hosts[i].Room = sample.Small.Resources().Times(12)
@@ -246,18 +247,18 @@ func TestANamespaceNeverCostsMoreThanItsQuota(t *testing.T) {
 			p := build(t, Spec{Policy: policy})
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
 				for _, size := range []string{"300", "700", "1100"} {
-					l.wanted["ns/app"+size] = rapid.SampledFrom([]int{0, 1, 5, 200}).Draw(t, size)
+					l.Wanted["ns/app"+size] = rapid.SampledFrom([]int{0, 1, 5, 200}).Draw(t, size)
 				}
 				for range rapid.IntRange(1, 12).Draw(t, "minutes") {
-					l.live(t, p, time.Minute)
+					l.Live(t, p, time.Minute)
 					if n := len(l.Machines); n > machines {
 						t.Fatalf("there are %d machines, and the quota is of %d", n, machines)
 					}
 				}
 			}
-			l.wanted = map[string]int{"ns/app700": 2}
-			if l.live(t, p, 30*time.Minute); len(l.waiting()) > 0 {
-				t.Fatalf("%v wait", l.waiting())
+			l.Wanted = map[string]int{"ns/app700": 2}
+			if l.Live(t, p, 30*time.Minute); len(l.Waiting()) > 0 {
+				t.Fatalf("%v wait", l.Waiting())
 			}
 		}))
 	}
@@ -281,7 +282,7 @@ func (h *helped) Decide(x *nodescaler.Index) nodescaler.Plan {
 func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {
-			l := &life{World: *sample.New(), wanted: map[string]int{}}
+			l := &life.Life{World: *sample.New(), Wanted: map[string]int{}}
 			l.Pools[0].Max = 20
 			for i := range l.Hosts {
 				l.Hosts[i].Room = sample.Small.Resources().Times(12)
@@ -294,16 +295,16 @@ func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 			stuck()
 			p := &helped{Policy: build(t, Spec{Policy: policy})}
 			hours, said := time.Duration(0), 0
-			for end := l.Now.Add(6 * time.Hour); l.Now.Before(end); l.Now = l.Now.Add(step) {
-				l.arrive()
+			for end := l.Now.Add(6 * time.Hour); l.Now.Before(end); l.Now = l.Now.Add(life.Step) {
+				l.Arrive()
 				plan := p.Decide(nodescaler.NewIndex(&l.Snapshot))
 				for _, a := range plan.Actions {
-					l.do(a)
+					l.Do(a)
 				}
 				if slices.Contains(sample.Codes(plan), nodescaler.PodsNotHelped) {
 					said++
 				}
-				hours += step * time.Duration(len(l.Machines))
+				hours += life.Step * time.Duration(len(l.Machines))
 			}
 			least := 0
 			if policy == "pending" {

@@ -186,6 +186,11 @@ var rooms = []room{
 		why:     "clusters to decide on are the same for the planner and for policies, and know neither",
 	},
 	{
+		folder: "nodescaler/sample/life", floor: aid,
+		imports: []string{"nodescaler", "nodescaler/sample", "podscaler", "pricing", "pricing/packing"},
+		why:     "a world that carries plans out is the same for our policies and for others', and knows none",
+	},
+	{
 		folder: "nodescaler/loop", floor: once,
 		imports: []string{string(pure)},
 		why:     "the loop declares its ports and is handed what fills them; if it knew an adapter, the simulator could not run it",
