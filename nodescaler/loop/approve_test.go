@@ -308,26 +308,30 @@ func TestMoreThanWasApproved(t *testing.T) {
 func TestRulesCoverWhatTheySay(t *testing.T) {
 	rate := pricing.DefaultBook().Rate(small, "pve1", t0)
 	failed := nodescaler.Action{Kind: nodescaler.Return, Machine: "worker-b", Pool: "worker", Reasons: []nodescaler.Reason{{Code: nodescaler.MachineFailed, Text: "it failed"}}}
+	unneeded := failed
+	unneeded.Reasons = why
 	for _, c := range []struct {
 		name     string
 		pool     approval.PoolRules
 		workload approval.WorkloadRules
 		replicas int
+		other    nodescaler.Phase // of a machine without a node, if there is one
 		plan     nodescaler.Policy
 		done     []string
 	}{
-		{"growth up to 3 of 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 3}, 5, idle(), []string{"scale shop/web to 3", "propose web-grow-"}},
-		{"growth up to 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 5}, 5, idle(), []string{"scale shop/web to 5"}},
-		{"the second machine exceeds", approval.PoolRules{BuysUpTo: 2 * rate}, approval.WorkloadRules{}, 2, actions(order("b"), order("c")), []string{"create b", "propose worker-order-"}},
-		{"a repair", approval.PoolRules{Repairs: true}, approval.WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
-		{"a repair is no order", approval.PoolRules{BuysUpTo: 9 * rate}, approval.WorkloadRules{}, 2, actions(failed), []string{"propose worker-end-"}},
-		{"an end", approval.PoolRules{Ends: true}, approval.WorkloadRules{}, 2, actions(failed), []string{"delete worker-b"}},
+		{"growth up to 3 of 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 3}, 5, "", idle(), []string{"scale shop/web to 3", "propose web-grow-"}},
+		{"growth up to 5", approval.PoolRules{}, approval.WorkloadRules{GrowthUpTo: 5}, 5, "", idle(), []string{"scale shop/web to 5"}},
+		{"the second machine exceeds", approval.PoolRules{BuysUpTo: 2 * rate}, approval.WorkloadRules{}, 2, "", actions(order("b"), order("c")), []string{"create b", "propose worker-order-"}},
+		{"a repair", approval.PoolRules{Repairs: true}, approval.WorkloadRules{}, 2, nodescaler.Failed, actions(failed), []string{"delete worker-b"}},
+		{"a failed machine for another reason", approval.PoolRules{Repairs: true}, approval.WorkloadRules{}, 2, nodescaler.Failed, actions(unneeded), []string{"delete worker-b"}},
+		{"a spare is no repair", approval.PoolRules{Repairs: true}, approval.WorkloadRules{}, 2, nodescaler.Spare, actions(unneeded), []string{"propose worker-end-"}},
+		{"a repair is no order", approval.PoolRules{BuysUpTo: 9 * rate}, approval.WorkloadRules{}, 2, nodescaler.Failed, actions(failed), []string{"propose worker-end-"}},
+		{"an end", approval.PoolRules{Ends: true}, approval.WorkloadRules{}, 2, nodescaler.Failed, actions(failed), []string{"delete worker-b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newOffice()
-			o.machines.Machines = append(o.machines.Machines, nodescaler.Machine{Name: "worker-b", Order: "z", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Failed})
-			if c.name != "a repair" && c.name != "an end" && c.name != "a repair is no order" {
-				o.machines.Machines = o.machines.Machines[:1]
+			if c.other != "" {
+				o.machines.Machines = append(o.machines.Machines, nodescaler.Machine{Name: "worker-b", Order: "z", Pool: "worker", Shape: small, Host: "pve1", Phase: c.other})
 			}
 			r := o.asks(replicas(c.replicas), c.plan)
 			r.Consent = approval.Consent{Pools: map[string]approval.PoolRules{"worker": c.pool}, Workloads: map[string]approval.WorkloadRules{"shop/web": c.workload}}

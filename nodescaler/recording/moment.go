@@ -3,7 +3,6 @@ package recording
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -48,7 +47,7 @@ type line struct {
 	ClusterErr  string           `json:"clusterError,omitempty"`
 	MachinesErr string           `json:"machinesError,omitempty"`
 	Delta       delta            `json:"changes"`
-	Step        json.RawMessage  `json:"step"`
+	Step        loop.Step        `json:"step"`
 	Digest      uint64           `json:"digest"`
 }
 
@@ -93,13 +92,10 @@ func textError(text string) error {
 }
 
 // moment is what a line says, with the picture that it leads to.
-func (l *line) moment(p *picture) (*Moment, error) {
-	m := &Moment{Memory: l.Memory, Nodes: l.Nodes, Digest: l.Digest, Observation: p.observation(), Intent: p.intent()}
+func (l *line) moment(p *picture) *Moment {
+	m := &Moment{Memory: l.Memory, Nodes: l.Nodes, Step: l.Step, Digest: l.Digest, Observation: p.observation(), Intent: p.intent()}
 	o := &m.Observation
 	o.Time, o.ClusterErr, o.MachinesErr = l.Time, textError(l.ClusterErr), textError(l.MachinesErr)
 	o.Windows, o.Sizes, o.Uses = measurements(l.Delta.Windows), l.Delta.Sizes, l.Delta.Uses
-	if err := json.Unmarshal(l.Step, &m.Step); err != nil {
-		return nil, fmt.Errorf("step: %w", err)
-	}
-	return m, nil
+	return m
 }

@@ -56,5 +56,5 @@ func parse(text []byte, p *picture, first bool) (*Moment, error) {
 		*p = picture{}
 	}
 	p.apply(&l.Delta)
-	return l.moment(p)
+	return l.moment(p), nil
 }

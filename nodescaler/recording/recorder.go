@@ -21,7 +21,8 @@ type Recorder struct {
 	Open func(at time.Time) (io.WriteCloser, error)
 
 	file   io.WriteCloser
-	out    *gzip.Writer
+	out    *gzip.Writer // nil between segments
+	zip    *gzip.Writer // of all segments: to make one is as much work as to write some of them
 	until  time.Time
 	was    picture
 	memory Remembered
@@ -56,16 +57,11 @@ func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step) er
 	if err != nil {
 		return err
 	}
-	bare := *s
-	bare.Observed, bare.Snapshot = loop.Observed{}, nil
-	step, err := json.Marshal(&bare)
-	if err != nil {
-		return err
-	}
 	l := &line{
 		Full: full, Time: o.Time, Memory: r.memory, ClusterErr: errorText(o.ClusterErr), MachinesErr: errorText(o.MachinesErr),
-		Delta: now.diff(&r.was), Step: step, Digest: digest,
+		Delta: now.diff(&r.was), Step: *s, Digest: digest,
 	}
+	l.Step.Observed, l.Step.Snapshot = loop.Observed{}, nil
 	if full {
 		l.Version, l.Nodes = version, r.nodes
 	}
@@ -112,7 +108,11 @@ func (r *Recorder) begin(at time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.file, r.out, r.until = file, gzip.NewWriter(file), at.Add(Every)
+	if r.zip == nil {
+		r.zip = gzip.NewWriter(nil)
+	}
+	r.zip.Reset(file)
+	r.file, r.out, r.until = file, r.zip, at.Add(Every)
 	return nil
 }
 

@@ -52,23 +52,26 @@ type ClusterNode struct {
 
 const clusterStatus = "/cluster/status"
 
+// statusRead is an entry of the cluster's status: the cluster, or one of its hosts.
+type statusRead struct {
+	Type, Name, Quorate, Nodes, Online, IP, Local loose
+}
+
 // ClusterStatus asks who belongs to the cluster, whether there is a majority, and who is online.
 func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
-	list, err := get[[]fields](ctx, c, clusterStatus, nil)
+	list, err := get[[]statusRead](ctx, c, clusterStatus, nil)
 	if err != nil {
 		return ClusterStatus{}, err
 	}
 	var s ClusterStatus
 	clustered, count := false, 0
-	for _, f := range list {
-		switch f.text("type") {
+	for i := range list {
+		switch e := &list[i]; e.Type {
 		case "cluster":
 			clustered = true
-			s.Name, s.Quorate, count = f.text("name"), f.is("quorate"), f.count("nodes")
+			s.Name, s.Quorate, count = string(e.Name), e.Quorate.is(), e.Nodes.count()
 		case "node":
-			s.Nodes = append(s.Nodes, ClusterNode{
-				Name: f.text("name"), Online: f.is("online"), IP: f.text("ip"), Local: f.is("local"),
-			})
+			s.Nodes = append(s.Nodes, ClusterNode{Name: string(e.Name), Online: e.Online.is(), IP: string(e.IP), Local: e.Local.is()})
 		}
 	}
 	if len(s.Nodes) == 0 {

@@ -107,6 +107,12 @@ func (l loose) flag() *bool {
 	return &is
 }
 
+// is reports whether a flag is there and on.
+func (l loose) is() bool {
+	on := l.flag()
+	return on != nil && *on
+}
+
 func (f fields) text(name string) string     { return asText(f[name]) }
 func (f fields) number(name string) *float64 { return loose(f.text(name)).number() }
 func (f fields) whole(name string) *int64    { return loose(f.text(name)).whole() }
@@ -114,10 +120,7 @@ func (f fields) count(name string) int       { return loose(f.text(name)).count(
 func (f fields) flag(name string) *bool      { return loose(f.text(name)).flag() }
 
 // is reports whether a flag is there and on.
-func (f fields) is(name string) bool {
-	on := f.flag(name)
-	return on != nil && *on
-}
+func (f fields) is(name string) bool { return loose(f.text(name)).is() }
 
 // list returns the parts of a list, sorted: the server's lists come in any order and with any of
 // its separators.

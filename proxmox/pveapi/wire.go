@@ -217,10 +217,8 @@ func (w *wire) judge(p *endpoint, q *question, data json.RawMessage, failed *Err
 
 // inMinority reports whether the status of the cluster is that of a host without quorum.
 func inMinority(data json.RawMessage) bool {
-	var list []fields
-	return json.Unmarshal(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
-		return f.text("type") == "cluster" && !f.is("quorate")
-	})
+	var list []statusRead
+	return json.Unmarshal(data, &list) == nil && slices.ContainsFunc(list, func(e statusRead) bool { return e.Type == "cluster" && !e.Quorate.is() })
 }
 
 // send makes one request and reads its answer.

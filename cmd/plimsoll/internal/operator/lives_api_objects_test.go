@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/approval"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -161,7 +162,10 @@ func (a *apiServer) showNode(n *townNode, now time.Time) {
 			"spec":     raw{"providerID": n.ProviderID},
 		})
 	}
-	ready := map[bool]string{true: "True", false: "Unknown"}[n.Ready]
+	ready, since := "True", n.ready
+	if !n.Ready {
+		ready, since = "Unknown", n.lost
+	}
 	a.server.Change("nodes", n.Name, func(o raw) {
 		if n.Cordoned {
 			at(o, "spec")["unschedulable"] = true
@@ -180,7 +184,7 @@ func (a *apiServer) showNode(n *townNode, now time.Time) {
 		o["status"] = raw{
 			"nodeInfo":    raw{"systemUUID": n.SystemUUID},
 			"allocatable": raw{"cpu": fmt.Sprintf("%dm", n.Allocatable.CPU), "memory": fmt.Sprint(int64(n.Allocatable.Memory)), "pods": "110"},
-			"conditions":  []any{raw{"type": "Ready", "status": ready, "lastTransitionTime": stamp(n.ready)}},
+			"conditions":  []any{raw{"type": "Ready", "status": ready, "lastTransitionTime": stamp(since)}},
 		}
 	})
 }
@@ -368,6 +372,47 @@ func (a *apiServer) showOurs(resource, key, kind string, meta *metav1.ObjectMeta
 	})
 }
 
+// proposals is the kind of what people are asked.
+const proposals = "scalingproposals.plimsoll.dev"
+
+// proposal edits a proposal that is still as it was seen, and reports whether it is.
+func (a *apiServer) proposal(p *approval.Proposal, edit func(spec raw)) (is bool) {
+	a.server.Change(proposals, p.Namespace+"/"+p.Name, func(o raw) {
+		if is = at(o, "metadata")["resourceVersion"] == p.Version; is {
+			edit(at(o, "spec"))
+		}
+	})
+	return is
+}
+
+// answer has a person answer a proposal.
+func (a *apiServer) answer(p *approval.Proposal, yes bool) bool {
+	says := map[bool]v1alpha1.ApprovalDecision{true: v1alpha1.Approved, false: v1alpha1.Rejected}[yes]
+	return a.proposal(p, func(spec raw) { spec["approval"] = raw{"decision": string(says), "by": "ann"} })
+}
+
+// tamper has someone change a proposal that nothing is done by yet, and approve it.
+func (a *apiServer) tamper(p *approval.Proposal) bool {
+	return p.Phase == approval.ProposalOpen && a.proposal(p, func(spec raw) {
+		at(spec, "proposed")["count"], at(spec, "proposed")["to"] = int64(p.Count+5), int64(p.To+5)
+		spec["approval"] = raw{"decision": string(v1alpha1.Approved), "by": "mallory"}
+	})
+}
+
+// forge has someone make a proposal that Plimsoll did not make, and approve it.
+func (a *apiServer) forge(c *approval.Change) {
+	a.put(v1alpha1.GroupVersion.String(), v1alpha1.KindScalingProposal, raw{
+		"metadata": raw{"name": c.ProposalName(), "namespace": "plimsoll"},
+		"spec": raw{
+			"proposed": raw{
+				"kind": c.Kind, "object": c.Object, "does": c.Does, "subject": c.Subject, "count": c.Count, "what": c.What,
+				"pricePerHour": c.Price.String(), "made": stamp(c.Made), "until": stamp(c.Until),
+			},
+			"approval": raw{"decision": v1alpha1.Approved, "by": "mallory"},
+		},
+	})
+}
+
 // take takes over what clients wrote.
 func (a *apiServer) take() {
 	a.record()
@@ -484,6 +529,8 @@ func (a *apiServer) record() {
 				a.did = append(a.did, fmt.Sprintf("scale %s %d", c.Key, n))
 			case c.Sub == "eviction" && at(was, "metadata")["deletionTimestamp"] == nil:
 				a.did = append(a.did, "evict "+c.Key)
+			case c.Kind == proposals && at(is, "status")["phase"] == string(approval.ProposalFollowed):
+				a.said["proposal followed through the API"]++
 			case c.Sub == "resize":
 				a.did = append(a.did, "resize "+c.Key)
 			case c.Kind == "nodes" && c.Method == http.MethodPatch:

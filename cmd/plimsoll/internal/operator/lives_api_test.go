@@ -65,6 +65,7 @@ var ourKinds = []kubesim.Kind{
 	{Name: v1alpha1.KindWorkloadAutoscaler, Resource: "workloadautoscalers"},
 	{Name: v1alpha1.KindVMPool, Resource: "vmpools", ClusterWide: true},
 	{Name: v1alpha1.KindPriceBook, Resource: "pricebooks", ClusterWide: true},
+	{Name: v1alpha1.KindScalingProposal, Resource: "scalingproposals"},
 }
 
 var quiet = sync.OnceFunc(func() { kube.LogTo(slog.New(slog.DiscardHandler)) })
@@ -262,6 +263,8 @@ func (p apiPort) Observe(ctx context.Context) (loop.ClusterState, error) {
 	what := "observe"
 	if err != nil {
 		what += ", no answer"
+	} else {
+		p.l.inbox.all = s.Proposals
 	}
 	p.l.meet(what, time.Now())
 	return s, err
@@ -310,7 +313,7 @@ func (s *seat) sends(call kubesim.Call) {
 	switch {
 	case call.Kind == "" || call.Kind == "leases.coordination.k8s.io" || strings.HasPrefix(call.Kind, "events."):
 		return
-	case call.Method == http.MethodDelete && call.Kind != "nodes":
+	case call.Method == http.MethodDelete && call.Kind != "nodes" && call.Kind != proposals:
 		s.fault("%s deletes %s %s", s.name, call.Kind, call.Key)
 	}
 	for _, o := range s.seats {

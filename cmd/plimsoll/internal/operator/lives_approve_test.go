@@ -16,15 +16,14 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// asksPeople reports whether people approve in a life: one of three in which we decide on machines
-// and the town shows its own objects.
-func asksPeople(seed uint64) bool {
-	return !viaAPI(seed) && !viaProvider(seed) && rand.New(rand.NewPCG(seed, 13)).IntN(3) == 0
-}
+// asksPeople reports whether people approve in a life: in one of three.
+func asksPeople(seed uint64) bool { return rand.New(rand.NewPCG(seed, 13)).IntN(3) == 0 }
 
-// inbox is the proposals of a town, as its API server keeps them, and what people have said.
+// inbox is the proposals of a town, as its API server keeps them, and what people have said. Where
+// there is an emulated API server, it is what the process that leads has seen of them there.
 type inbox struct {
 	all      []approval.Proposal
+	asked    time.Time // since when the objects ask about what they ask about
 	version  int
 	crashes  bool // the next claim is kept, and its answer lost
 	approved map[string]approval.Change
@@ -101,6 +100,9 @@ func (l *life) answer(r *rand.Rand, yes bool) {
 		if p.Phase != approval.ProposalOpen || p.Answer != nil || r.IntN(4) == 0 {
 			continue
 		}
+		if l.api != nil && !l.api.answer(&p, yes) {
+			continue
+		}
 		l.note("PERSON approves %t: %s", yes, p.What)
 		l.inbox.change(p.Name, func(p *approval.Proposal) { p.Answer = &approval.Answer{Approved: yes, By: "ann"} })
 		if yes && p.Digest == p.Change.Digest() {
@@ -109,12 +111,16 @@ func (l *life) answer(r *rand.Rand, yes bool) {
 	}
 }
 
-// asksFirst has the pool and the workloads ask about some of what they do.
+// asksFirst has the pool and the workloads ask about some of what they do. What
+// cluster-autoscaler decides is asked about nowhere.
 func (l *life) asksFirst(r *rand.Rand) {
-	l.pools["aa"].Spec.Mode = v1alpha1.ModePoolApprove
-	l.pools["aa"].Spec.Approval = one(r, []*v1alpha1.PoolApproval{
-		nil, {}, {Proceed: v1alpha1.PoolProceeds{Repairs: true}}, {Proceed: v1alpha1.PoolProceeds{Ends: true}}, {Proceed: v1alpha1.PoolProceeds{BuysUpToPerHour: "12"}},
-	})
+	l.inbox.asked = l.sim.Now()
+	if l.autoscaler == nil {
+		l.pools["aa"].Spec.Mode = v1alpha1.ModePoolApprove
+		l.pools["aa"].Spec.Approval = one(r, []*v1alpha1.PoolApproval{
+			nil, {}, {Proceed: v1alpha1.PoolProceeds{Repairs: true}}, {Proceed: v1alpha1.PoolProceeds{Ends: true}}, {Proceed: v1alpha1.PoolProceeds{BuysUpToPerHour: "12"}},
+		})
+	}
 	for _, name := range l.workloads() {
 		if a := l.autoscalers[name]; r.IntN(3) > 0 {
 			a.Spec.Mode = v1alpha1.ModeApprove
@@ -143,6 +149,10 @@ var approveHappenings = map[string]func(*life, *rand.Rand){
 			Kind: v1alpha1.KindVMPool, Object: "aa", Does: one(r, []approval.Does{approval.OrderMachines, approval.EndMachine}), Subject: one(r, []string{"small", "large"}),
 			Count: 8, Price: 1000 * pricing.RateOf(pricing.Unit), What: "all", Made: l.now(), Until: l.now().Add(time.Hour),
 		}
+		if l.api != nil {
+			l.api.forge(&c)
+			return
+		}
 		l.inbox.all = append(slices.Clone(l.inbox.all), approval.Proposal{
 			ProposalRef: approval.ProposalRef{Namespace: "plimsoll", Name: c.ProposalName(), UID: "forged"}, Change: c, Answer: &approval.Answer{Approved: true, By: "mallory"},
 		})
@@ -152,7 +162,11 @@ var approveHappenings = map[string]func(*life, *rand.Rand){
 		if len(l.inbox.all) == 0 {
 			return
 		}
-		name := one(r, l.inbox.all).Name
+		p := one(r, l.inbox.all)
+		if l.api != nil && !l.api.tamper(&p) {
+			return
+		}
+		name := p.Name
 		delete(l.inbox.approved, name)
 		l.inbox.change(name, func(p *approval.Proposal) {
 			p.Count, p.To, p.Until, p.Answer = p.Count+5, p.To+5, p.Until.Add(time.Hour), &approval.Answer{Approved: true, By: "mallory"}
@@ -205,9 +219,12 @@ func (l *life) approvedFirst(s *loop.Step) {
 	}
 }
 
+// asksSince reports whether a process may not know yet what is asked about.
+func (l *life) asksSince() bool { return l.api != nil && l.sim.Now().Sub(l.inbox.asked) < blurs }
+
 func (l *life) poolApproved(s *loop.Step, by map[int]approval.Change) {
 	p := l.pools["aa"]
-	if p.Spec.Mode != v1alpha1.ModePoolApprove {
+	if p.Spec.Mode != v1alpha1.ModePoolApprove || l.asksSince() {
 		return
 	}
 	var rules v1alpha1.PoolProceeds
@@ -250,7 +267,7 @@ func (l *life) endApproved(machine string) bool {
 
 func (l *life) workloadApproved(s *loop.Step, ws *loop.WorkloadStep, by []approval.Change) {
 	a := l.autoscalers[ws.Workload]
-	if a == nil || a.Spec.Mode != v1alpha1.ModeApprove {
+	if a == nil || a.Spec.Mode != v1alpha1.ModeApprove || l.asksSince() {
 		return
 	}
 	var rules v1alpha1.WorkloadProceeds

@@ -39,7 +39,7 @@ func (l *life) called(c pvesim.Call) {
 	if clones := strings.HasSuffix(c.Path, "/clone"); !clones && (id < 1000 || id > 1099) || l.theirs[id] && ends {
 		l.faultAt(c.At, "%s %s: it is not ours", c.Method, c.Path)
 	}
-	if name := l.ids[id]; c.Method == http.MethodDelete && !l.ends[name] {
+	if name := l.ids[id]; ends && !l.ends[name] && (c.Method == http.MethodDelete || !l.restarts[name]) {
 		l.faultAt(c.At, "%s %s: neither the journal nor an event says why %q goes", c.Method, c.Path, name)
 	}
 	for _, n := range l.nodes {
@@ -219,6 +219,9 @@ func (l *life) Append(s *loop.Step) error {
 	for i := range s.Plan.Actions {
 		if o := actionOutcome(s, i); o != nil && o.Held == nil {
 			l.said["action "+string(s.Plan.Actions[i].Kind)]++
+			if n := l.node(s.Plan.Actions[i].Node); n != nil && !n.Ready && s.Plan.Actions[i].Kind == nodescaler.Reboot {
+				l.said["undrained reboot"]++
+			}
 		}
 	}
 	for _, p := range s.Problems {
@@ -291,8 +294,10 @@ func (l *life) explained(s *loop.Step) {
 		switch a := &s.Plan.Actions[i]; a.Kind {
 		case nodescaler.Buy:
 			l.ordered(a, o)
-		case nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
+		case nodescaler.Return, nodescaler.Stash:
 			l.ends[a.Machine] = true
+		case nodescaler.Reboot:
+			l.restarts[a.Machine] = true
 		case nodescaler.Evict:
 			said["evict "+a.Pod] = true
 		case nodescaler.DeletePod:

@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -41,20 +42,33 @@ var lifecycleHappenings = map[string]func(*life, *rand.Rand){
 		}
 	},
 	"nodes sicken": func(l *life, r *rand.Rand) {
-		p := l.pools["aa"]
-		if p.Spec.Disruption == nil {
-			p.Spec.Disruption = &v1alpha1.Disruption{}
-		}
-		p.Spec.Disruption.Repair = &v1alpha1.Repair{
-			Conditions: []v1alpha1.NodeAilment{{Type: sickness, Status: "True", For: "2m"}}, MaxUnhealthy: one(r, []v1alpha1.NodeCount{"1", "100%"}),
-			Reboot: one(r, []*v1alpha1.Reboot{nil, {Within: "4m"}, {Within: "8m"}}),
-		}
-		p.Generation++
+		l.repairs(r, sickness, "True")
 		for _, n := range l.nodes {
 			if r.IntN(3) == 0 {
 				n.sick = l.sim.Now()
 			}
 		}
 	},
+	"kubelets hang": func(l *life, r *rand.Rand) { // until their machines boot, or for a while
+		l.repairs(r, nodescaler.Ready, "Unknown")
+		for _, n := range l.nodes {
+			if r.IntN(3) == 0 {
+				n.ready = l.sim.Now().Add(time.Duration(5+r.IntN(20)) * time.Minute)
+			}
+		}
+	},
 	"volumes": func(l *life, r *rand.Rand) { one(r, l.services).volumes = r.IntN(3) > 0 },
+}
+
+// repairs has the pool repair nodes that say that they are broken.
+func (l *life) repairs(r *rand.Rand, condition, status string) {
+	p := l.pools["aa"]
+	if p.Spec.Disruption == nil {
+		p.Spec.Disruption = &v1alpha1.Disruption{}
+	}
+	p.Spec.Disruption.Repair = &v1alpha1.Repair{
+		Conditions: []v1alpha1.NodeAilment{{Type: condition, Status: status, For: "2m"}}, MaxUnhealthy: one(r, []v1alpha1.NodeCount{"1", "100%"}),
+		Reboot: one(r, []*v1alpha1.Reboot{nil, {Within: "4m"}, {Within: "8m"}}),
+	}
+	p.Generation++
 }

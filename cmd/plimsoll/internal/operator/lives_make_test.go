@@ -56,7 +56,7 @@ func newLife(seed uint64) (*life, error) {
 	}
 	l := &life{
 		seed: seed, theirs: map[int]bool{}, named: map[string]bool{}, stopped: map[int]bool{},
-		orders: map[string]bool{}, ends: map[string]bool{}, ids: map[int]string{},
+		orders: map[string]bool{}, ends: map[string]bool{}, restarts: map[string]bool{}, ids: map[int]string{},
 		town: &town{
 			sim: sim, rng: rand.New(rand.NewPCG(seed, 2)), links: &Links{}, met: map[meeting]int{}, said: map[string]int{}, recent: map[string]time.Time{},
 			reserved:    pricing.Resources{CPU: 200, Memory: 400 * pricing.MiB},

@@ -50,11 +50,11 @@ func kindOfCall(path string) string {
 // rest on what a town has.
 func everything() (all []string) {
 	for _, k := range []nodescaler.Kind{
-		nodescaler.Buy, nodescaler.Return, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Stash, nodescaler.Wake,
+		nodescaler.Buy, nodescaler.Return, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Stash, nodescaler.Wake, nodescaler.Reboot,
 	} {
 		all = append(all, "action "+string(k))
 	}
-	all = append(all, "action Resize")
+	all = append(all, "action Resize", "undrained reboot", "proposal followed", "proposal followed through the API")
 	for _, c := range []string{
 		v1alpha1.ConditionReady, v1alpha1.ConditionScalingActive, v1alpha1.ConditionScalingLimited, v1alpha1.ConditionMetricsHealthy,
 		v1alpha1.ConditionPaused, v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionCapacityPending,

@@ -75,10 +75,12 @@ type life struct {
 	wrong      []string
 
 	// What the journal says: its last record, when machines were bought and returned, the orders,
-	// which machines go (an event may say that, too), and the orders of this process by namespace.
+	// which machines go (an event may say that, too) and which are started again, and the orders of
+	// this process by namespace.
 	last             loop.Step
 	bought, returned time.Time
-	orders, ends     map[string]bool
+	orders           map[string]bool
+	ends, restarts   map[string]bool
 	boughtFor        map[string][]time.Time
 }
 
@@ -262,6 +264,9 @@ func (l *life) calm() {
 	}
 	for _, n := range l.nodes {
 		n.Cordoned = n.Draining || n.marked
+		if soon := l.sim.Now().Add(30 * time.Second); n.ready.After(soon) { // its kubelet hangs
+			n.ready = soon
+		}
 	}
 	spare, _ := l.spares()
 	for _, v := range l.machines() {

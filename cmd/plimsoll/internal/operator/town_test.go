@@ -340,6 +340,9 @@ func (w *town) picture() loop.ClusterState {
 		if !n.sick.IsZero() {
 			node.Conditions = []nodescaler.NodeCondition{{Type: sickness, Status: "True", Since: n.sick}}
 		}
+		if !n.lost.IsZero() {
+			node.Conditions = append(node.Conditions, nodescaler.NodeCondition{Type: nodescaler.Ready, Status: "Unknown", Since: n.lost})
+		}
 		s.Nodes = append(s.Nodes, node)
 	}
 	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
