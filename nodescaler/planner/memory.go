@@ -45,6 +45,8 @@ type memory struct {
 	// posed and posing are the problems of the last scan and of this one, solved.
 	posed, posing []solved
 	backoffs      map[string]*backoff
+	// compared are the revisions by which pools' machines were last found to have drifted, or not.
+	compared map[string]string
 	// ends is why nodes are emptied that are needed; of the others it is that they are not.
 	ends map[string]nodescaler.Reason
 	// unended is when the drains of such nodes failed.

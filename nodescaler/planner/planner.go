@@ -22,7 +22,7 @@ type Planner struct {
 
 // New is one that has seen nothing yet. At its first scan it only looks and orders.
 func New(r Rules) *Planner {
-	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, unended: map[string]time.Time{}, emptied: since{}}}
+	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}, ends: map[string]nodescaler.Reason{}, circuits: map[end]*circuit{}, compared: map[string]string{}, unended: map[string]time.Time{}, emptied: since{}}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
 	}
@@ -79,6 +79,7 @@ func (t *scan) run() {
 		t.NoteUnplaced(nil, nil)
 		return
 	}
+	t.watch.lookAtRevisions()
 	t.watch.lookAtMachines()
 	ordered := t.grower.grow()
 	if ordered {

@@ -201,6 +201,28 @@ func TestARolloutThatFailsGoesBack(t *testing.T) {
 	}
 }
 
+// Several new machines that fail at once halt no machine of the last good revision, and neither the
+// pool's backoff nor a halted cause keeps the rollout from going back at once.
+func TestARolloutThatFailsGoesBackAtOnce(t *testing.T) {
+	for _, name := range []string{"unneeded", "joint"} {
+		l := newRolling(&nodescaler.Rollout{Surge: count(4)}, nodescaler.NodeCount{N: 50, Percent: true})
+		p := build(t, Spec{Policy: name})
+		start(t, l, p, 8)
+		l.spec = "r1"
+		for l.status.Updated < 3 {
+			l.pass(t, p, step)
+		}
+		l.spec, l.bad["r2"] = "r2", true
+		for l.status.Phase != nodescaler.PhaseRollingBack {
+			l.pass(t, p, step)
+		}
+		l.pass(t, p, 12*time.Minute)
+		if l.status.Phase != nodescaler.PhaseRolledBack || l.revisions()["r0"] != len(l.Machines) {
+			t.Errorf("%s: after 12 minutes: %+v, %v", name, l.status, l.revisions())
+		}
+	}
+}
+
 func TestARolloutWithoutAGoodRevisionStops(t *testing.T) {
 	l := newRolling(&nodescaler.Rollout{MaxFailures: 1, OnFailure: nodescaler.RolloutStop}, nodescaler.NodeCount{N: 50, Percent: true})
 	p := build(t, Spec{Policy: "unneeded"})
