@@ -2,9 +2,10 @@
 import { h, clock } from './dom.js';
 import * as views from './views.js';
 import { whatif } from './whatif.js';
+import { approvals } from './actions.js';
 
 const tabs = [['now', 'Now'], ['workloads', 'Workloads'], ['machines', 'Machines'], ['pending', 'Pending'], ['decisions', 'Decisions'], ['money', 'Money']];
-const offered = { 'what-if': ['whatif', 'What if'] };
+const offered = { actions: ['approvals', 'Approvals'], 'what-if': ['whatif', 'What if'] };
 const spans = [['1', '1 hour'], ['6', '6 hours'], ['24', '1 day'], ['168', '1 week'], ['720', '30 days']];
 const el = (id) => document.getElementById(id);
 let summary, drawing = 0, lost = false, playing, step = {};
@@ -59,7 +60,7 @@ async function draw(keepScroll) {
     const moment = await get('record', { at: params.at });
     const record = moment.record, to = params.at ?? record.time, hours = Number(params.span ?? 24);
     const span = { from: new Date(Date.parse(to) - hours * 3600e3).toISOString(), to };
-    const draws = { money: views.spending, whatif };
+    const draws = { money: views.spending, whatif, approvals };
     const make = draws[view] ?? (tabs.some(([key]) => key === view) || view === 'workload' || view === 'machine' ? views[view] : views.now);
     const width = Math.max(300, el('view').clientWidth - 32);
     const content = await make({ record, name, params, get, post, offers: summary.offers, link, go, address, span, unit: summary.unit, at: params.at ? Date.parse(record.time) / 1000 : undefined, width });

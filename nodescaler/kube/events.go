@@ -24,12 +24,16 @@ type Event struct {
 	Reason     string // a stable code in CamelCase
 	Action     string // what was done or not done; empty is About
 	Note       string // a sentence with the numbers
+	// Turned is whether a condition turned. Those are few, and people wait for them: actions never
+	// use up all that an object may have.
+	Turned bool
 }
 
 const (
 	// An object may have eventBurst events at once, and one more every eventEvery after that. What
-	// is over that is counted in the next.
+	// is over that is counted in the next. As many as eventsKept on top are for conditions.
 	eventBurst = 20
+	eventsKept = 10
 	eventEvery = 30 * time.Second
 	// podEventEvery is how often a pod has the same event at most. API servers keep events for an
 	// hour by default.
@@ -100,16 +104,20 @@ func (e *events) admit(uid types.UID, event Event, now time.Time) (unsaid int, o
 	t := e.told[uid]
 	if t == nil {
 		e.forget(now)
-		t = &teller{keys: map[string]string{}, room: eventBurst, at: now}
+		t = &teller{keys: map[string]string{}, room: eventBurst + eventsKept, at: now}
 		e.told[uid] = t
 	}
 	if key, known := t.keys[event.About]; known && key == event.Key {
 		return 0, false
 	}
 	t.keys[event.About] = event.Key
-	t.room = min(eventBurst, t.room+now.Sub(t.at).Seconds()/eventEvery.Seconds())
+	t.room = min(eventBurst+eventsKept, t.room+now.Sub(t.at).Seconds()/eventEvery.Seconds())
 	t.at = now
-	if t.room < 1 {
+	least := 1.
+	if !event.Turned {
+		least += eventsKept
+	}
+	if t.room < least {
 		t.unsaid++
 		return 0, false
 	}

@@ -145,6 +145,22 @@ func TestEventsAreFewAndNoneIsForgotten(t *testing.T) {
 	}
 }
 
+// Conditions that turn are said although many machines were made before, and not without end.
+func TestActionsLeaveRoomForConditions(t *testing.T) {
+	e, now, turned := newEvents(), time.Now(), 0
+	for i := range 100 {
+		e.admit("u", Event{About: "Buy", Key: strconv.Itoa(i)}, now)
+	}
+	for i := range 100 {
+		if _, ok := e.admit("u", Event{About: "RolledOut", Key: strconv.Itoa(i), Turned: true}, now); ok {
+			turned++
+		}
+	}
+	if turned != eventsKept {
+		t.Errorf("%d conditions that turned were said, want %d", turned, eventsKept)
+	}
+}
+
 func TestBellRingsAtOnceAndThenNowAndThen(t *testing.T) {
 	s := newSignal(50 * time.Millisecond)
 	for range 1000 {

@@ -40,10 +40,11 @@ func (t *turn) broken(e end) *nodescaler.Reason {
 	return &r
 }
 
-// lookAtReplacements counts the replacements that failed since the last scan.
+// lookAtReplacements counts the replacements that failed since the last scan, and would be made
+// again.
 func (t *turn) lookAtReplacements(was map[string]end) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, failed := t.failed[name]; failed {
+		if _, failed := t.failed[name]; failed && t.X.Machine(name).Drifted == "" {
 			t.fail(was[name])
 		}
 	}

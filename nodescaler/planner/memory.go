@@ -63,6 +63,8 @@ type orders struct {
 	// posed and posing are the problems of the last scan and of this one, solved.
 	posed, posing []solved
 	backoffs      map[string]*backoff
+	// compared are the revisions by which pools' machines were last found to have drifted, or not.
+	compared map[string]string
 }
 
 // solved is a problem and its result.

@@ -24,7 +24,7 @@ type Planner struct {
 func New(r Rules) *Planner {
 	p := &Planner{rules: r, memory: memory{
 		clocks:     clocks{emptied: since{}},
-		orders:     orders{backoffs: map[string]*backoff{}},
+		orders:     orders{backoffs: map[string]*backoff{}, compared: map[string]string{}},
 		departures: departures{ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}, circuits: map[end]*circuit{}},
 	}}
 	if r.Spares != nil {
@@ -83,6 +83,7 @@ func (t *scan) run() {
 		t.NoteUnplaced(nil, nil)
 		return
 	}
+	t.watch.lookAtRevisions()
 	t.watch.lookAtMachines()
 	ordered := t.grower.grow()
 	if ordered {

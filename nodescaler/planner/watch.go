@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -51,6 +52,22 @@ func (t *watcher) healthy() bool {
 	}
 	t.Note(nodescaler.ClusterUnhealthy, "%d of %d nodes on hosts that are there are not ready, more than %d and %.0f %%: nothing is done", dark, all, t.rules.OKTotalUnreadyCount, t.rules.MaxTotalUnreadyPercentage)
 	return false
+}
+
+// lookAtRevisions forgets the failures of pools whose machines are made from something else by now:
+// they say nothing of that, as when a rollout has gone back.
+func (t *watcher) lookAtRevisions() {
+	for i := range t.X.Pools {
+		pool, now := t.X.Pools[i].Name, t.X.Pools[i].Rolling.Compared
+		if now == "" || now == t.compared[pool] {
+			continue
+		}
+		if t.compared[pool] != "" {
+			delete(t.backoffs, pool)
+			maps.DeleteFunc(t.circuits, func(e end, _ *circuit) bool { return e.pool == pool })
+		}
+		t.compared[pool] = now
+	}
 }
 
 // lookAtMachines sorts out which machines will become nodes, and gives back those that will
@@ -121,9 +138,10 @@ func AskedFor(m *nodescaler.Machine) time.Time {
 const wakeWithin = 2 * time.Minute
 
 // giveUp gives back a machine that will not be a node, and has its pool left alone for some
-// time. The pool's minimum counts machines that may still come, so one of those may stay.
+// time, if the pool would make the same again. The pool's minimum counts machines that may still
+// come, so one of those may stay.
 func (t *watcher) giveUp(m *nodescaler.Machine, failed since, why nodescaler.Reason) {
-	if _, counted := t.failed[m.Name]; !counted {
+	if _, counted := t.failed[m.Name]; !counted && m.Drifted == "" {
 		t.backoffOf(m.Pool).fail(t.X.Now)
 	}
 	failed.keep(t.failed, m.Name, t.X.Now)

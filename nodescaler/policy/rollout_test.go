@@ -202,6 +202,25 @@ func TestARolloutThatFailsGoesBack(t *testing.T) {
 	}
 }
 
+// Machines that failed say nothing of those that are made once the rollout goes back: pods that come
+// then do not wait for their pool's backoff to end.
+func TestAfterARolloutThatFailedMachinesAreMadeAtOnce(t *testing.T) {
+	for _, name := range []string{"unneeded", "joint"} {
+		l := newRolling(&nodescaler.Rollout{Surge: count(4)}, nodescaler.NodeCount{N: 50, Percent: true})
+		p := build(t, Spec{Policy: name})
+		start(t, l, p, 8)
+		l.spec, l.bad["r1"] = "r1", true
+		for l.status.Phase != nodescaler.PhaseRollingBack {
+			l.pass(t, p, life.Step)
+		}
+		l.Wanted["ns/app1100"] = 12
+		l.pass(t, p, 4*time.Minute)
+		if n := len(l.Waiting()); n > 0 {
+			t.Errorf("%s: %d pods wait for machines of the revision that is good: %+v", name, n, l.status)
+		}
+	}
+}
+
 func TestARolloutWithoutAGoodRevisionStops(t *testing.T) {
 	l := newRolling(&nodescaler.Rollout{MaxFailures: 1, OnFailure: nodescaler.RolloutStop}, nodescaler.NodeCount{N: 50, Percent: true})
 	p := build(t, Spec{Policy: "unneeded"})

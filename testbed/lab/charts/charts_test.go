@@ -45,10 +45,10 @@ type world struct {
 	helmAt string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, parts ...lab.Part) *world {
 	t.Helper()
 	t.Parallel() // each has a lab of its own, and waits most of the time
-	l := labtest.Up(t, lab.Config{})
+	l := labtest.Up(t, lab.Config{Parts: parts})
 	w := &world{T: t, lab: l, client: kubernetes.NewForConfigOrDie(l.REST()), any: dynamic.NewForConfigOrDie(l.REST())}
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
 	return w

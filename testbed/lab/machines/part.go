@@ -33,6 +33,9 @@ type Part struct {
 	Speed float64 // how fast its time passes; 1 is real time, and so is 0
 	Seed  uint64
 	Times timing.Machine // how long things take, by its own time; those of a small cluster if zero
+	// Templates are further templates by VMID, which Plimsoll may clone. They are like the lab's
+	// own but for what is on their disk: system, or none, of which no machine boots.
+	Templates map[int]string
 	// Site changes what is written of the site, if given. Rights are given for what it has become.
 	Site func(*settings.Site)
 
@@ -135,7 +138,7 @@ func (p *Part) settle(l *lab.Lab, fingerprint string) error {
 		urls = append(urls, e.URL)
 	}
 	site := p.site(p.folder, urls, fingerprint)
-	token, err := setUp(p.emulated, site)
+	token, err := setUp(p.emulated, p.withTemplates(site))
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}

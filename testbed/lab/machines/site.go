@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +61,11 @@ func (p *Part) cluster() pvesim.Config {
 			Config: map[string]string{"name": "debian-13-rke2", "cores": "2", "memory": "4096", "agent": "1", "serial0": "socket"},
 		}},
 	}
+	for _, id := range slices.Sorted(maps.Keys(p.Templates)) {
+		other := cfg.VMs[0]
+		other.ID, other.Guest = id, p.Templates[id]
+		cfg.VMs = append(cfg.VMs, other)
+	}
 	for i := range p.hosts() {
 		cfg.Hosts = append(cfg.Hosts, pvesim.Host{Name: fmt.Sprintf("pve%d", i+1), CPUs: 64, Memory: 256 << 30, Bridges: []string{bridge}})
 	}
@@ -101,12 +107,28 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *sett
 	return s
 }
 
+// withTemplates is a site that has a pool for each further template, so that rights are given for
+// it.
+func (p *Part) withTemplates(s *settings.Site) *settings.Site {
+	all := *s
+	all.Pools = slices.Clone(s.Pools)
+	for _, id := range slices.Sorted(maps.Keys(p.Templates)) {
+		pool := s.Pools[0]
+		pool.Template = placement.Template{VMID: id}
+		all.Pools = append(all.Pools, pool)
+	}
+	return &all
+}
+
 // setUp gives Plimsoll its rights as `plimsoll pve setup` prints them, and returns the token, which
 // is shown when it is made. On a cluster that was set up before, it returns no token and changes
 // nothing else.
 func setUp(c *pvesim.Cluster, s *settings.Site) (token string, err error) {
 	shell := c.Console()
-	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
+	parts := map[int]pveapi.Parts{}
+	for i := range s.Pools {
+		parts[s.Pools[i].Template.VMID] = pveapi.Parts{Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}
+	}
 	for _, block := range doctor.Setup(s, doctor.Needs(s, doctor.Release9, parts), account) {
 		for _, command := range block.Commands {
 			if err := shell.Run(command); err != nil {

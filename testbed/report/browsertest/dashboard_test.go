@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/dashboard"
 	"github.com/plimsoll/plimsoll/testbed/demo"
 	"github.com/plimsoll/plimsoll/testbed/must"
@@ -32,6 +35,7 @@ var views = []struct{ name, path, shows string }{
 	{"pending", "#/pending", "What the plan says"},
 	{"decisions", "#/decisions?kind=Buy", "asked for by"},
 	{"money", "#/money", "saved by following the load"},
+	{"approvals", "#/approvals", "Show what waits"},
 	{"what-if", "#/whatif", "What is left empty stays as it was recorded."},
 }
 
@@ -79,6 +83,7 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 	}
 	t.Run("it plays what if", func(t *testing.T) { b.tab(t).playsWhatIf(server.URL, checks) })
 	t.Run("it pauses by the reader's token", func(t *testing.T) { b.tab(t).pauses(server.URL, checks) })
+	t.Run("it approves by the reader's token", func(t *testing.T) { b.tab(t).approves(server.URL, checks) })
 	t.Run("it follows what comes", func(t *testing.T) {
 		p := b.tab(t)
 		p.online(server.URL)
@@ -135,7 +140,28 @@ func (p *tab) pauses(url, checks string) {
 	}
 }
 
-// desk answers the page's questions with what they were.
+// approves lists what waits, approves it, and looks at what came of it.
+func (p *tab) approves(url, checks string) {
+	p.t.Helper()
+	p.online(url)
+	p.visit(url + "/#/approvals")
+	p.shows("Show what waits")
+	p.eval(`document.querySelector('[name=token]').value = 'mine'; document.querySelector('[name=token]').dispatchEvent(new Event('input'));
+		document.querySelector('main form').requestSubmit(); null`, nil)
+	if !p.shows("grow shop/web from 2 to 5 replicas") {
+		p.t.Fatalf("it does not show what waits:\n%s", p.text())
+	}
+	faults := p.axe(checks)
+	p.eval(`document.querySelector('[aria-label="Approve web-grow"]').click(); null`, nil)
+	if !p.shows("web-grow: Approved by mine") || !p.shows("Nothing waits for an answer.") {
+		p.t.Errorf("it does not approve:\n%s", p.text())
+	}
+	if faults = append(faults, p.take()...); len(faults) > 0 {
+		p.t.Error(strings.Join(faults, "\n"))
+	}
+}
+
+// desk answers the page's questions with what they were, and proposes one change.
 type desk struct{}
 
 func (desk) Choices() any {
@@ -147,6 +173,15 @@ func (desk) Ask(_ context.Context, question []byte) (any, error) {
 }
 
 func (desk) Do(_ context.Context, token string, action []byte) (any, error) {
+	proposal := v1alpha1.ScalingProposal{ObjectMeta: metav1.ObjectMeta{Name: "web-grow", Namespace: "shop", UID: "1"}}
+	proposal.Spec.Proposed.What = "grow shop/web from 2 to 5 replicas"
+	switch text := string(action); {
+	case strings.Contains(text, `"list"`):
+		return []v1alpha1.ScalingProposal{proposal}, nil
+	case strings.Contains(text, `"approve"`):
+		proposal.Spec.Approval = &v1alpha1.Approval{Decision: v1alpha1.Approved, By: token}
+		return proposal, nil
+	}
 	return map[string]string{"name": "web", "paused": "true", "by": string(action) + " of " + token}, nil
 }
 

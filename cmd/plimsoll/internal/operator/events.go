@@ -143,7 +143,7 @@ func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
 			continue
 		}
 		all = append(all, kube.Event{
-			About: kind, Key: string(is.Status) + " " + is.Reason, Warning: bad(is), Reason: is.Reason, Note: is.Message,
+			About: kind, Key: string(is.Status) + " " + is.Reason, Warning: bad(is), Reason: is.Reason, Note: is.Message, Turned: true,
 		})
 	}
 	return all

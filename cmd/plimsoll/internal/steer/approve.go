@@ -104,29 +104,40 @@ func (a *answer) give(ctx context.Context, client dynamic.Interface, now time.Ti
 	if len(all) == 0 {
 		return nil, cli.WithHint("plimsoll approve lists those that wait for an answer", fmt.Errorf("there is no ScalingProposal %s", a.name))
 	}
-	p := &all[0]
+	left, err := a.to(ctx, client, &all[0], now)
+	if err != nil {
+		return nil, err
+	}
+	return []v1alpha1.ScalingProposal{*left}, nil
+}
+
+// to gives the answer to a proposal, and returns it as it is then. If another client wrote it
+// meanwhile, it is read again: that may be another answer.
+func (a *answer) to(ctx context.Context, client dynamic.Interface, p *v1alpha1.ScalingProposal, now time.Time) (*v1alpha1.ScalingProposal, error) {
 	const tries = 3
+	var conflict error
 	for range tries {
-		if err = a.refused(p, now); err != nil {
+		if err := refused(p, now); err != nil {
 			return nil, err
 		}
-		var left *v1alpha1.ScalingProposal
-		if left, err = a.write(ctx, client, p); err == nil {
-			return []v1alpha1.ScalingProposal{*left}, nil
-		}
+		left, err := a.write(ctx, client, p)
 		if !apierrors.IsConflict(err) {
-			return nil, answered(err)
+			return left, answered(err)
 		}
-		// another client wrote it meanwhile, perhaps another answer
-		o, got := client.Resource(proposalResource).Namespace(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-		if got != nil {
-			return nil, answered(got)
-		}
-		if p, got = objectOf[v1alpha1.ScalingProposal](o); got != nil {
-			return nil, got
+		conflict = err
+		if p, err = readProposal(ctx, client, p.Namespace, p.Name); err != nil {
+			return nil, err
 		}
 	}
-	return nil, answered(err)
+	return nil, answered(conflict)
+}
+
+func readProposal(ctx context.Context, client dynamic.Interface, namespace, name string) (*v1alpha1.ScalingProposal, error) {
+	o, err := client.Resource(proposalResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, answered(err)
+	}
+	return objectOf[v1alpha1.ScalingProposal](o)
 }
 
 // waits reports whether a proposal waits for an answer.
@@ -134,15 +145,18 @@ func waits(p *v1alpha1.ScalingProposal, now time.Time) bool {
 	return p.Status.Phase == string(approval.ProposalOpen) && p.Spec.Approval == nil && now.Before(p.Spec.Proposed.Until.Time)
 }
 
-// refused is why no answer can be given.
-func (a *answer) refused(p *v1alpha1.ScalingProposal, now time.Time) error {
+// noAnswer is why a proposal takes no answer.
+type noAnswer struct{ error }
+
+// refused is why no answer can be given, or nil.
+func refused(p *v1alpha1.ScalingProposal, now time.Time) error {
 	switch said := p.Spec.Approval; {
 	case said != nil:
-		return fmt.Errorf("ScalingProposal %s is already %s, by %s", p.Name, said.Decision, printable.Text(cmp.Or(said.By, "a person who is not named")))
+		return noAnswer{fmt.Errorf("ScalingProposal %s is already %s, by %s", p.Name, said.Decision, printable.Text(cmp.Or(said.By, "a person who is not named")))}
 	case p.Status.Phase != string(approval.ProposalOpen):
-		return fmt.Errorf("ScalingProposal %s is %s: %s", p.Name, cmp.Or(printable.Text(p.Status.Phase), "not of Plimsoll's making"), printable.Text(cmp.Or(p.Status.Message, "nothing is done by it")))
+		return noAnswer{fmt.Errorf("ScalingProposal %s is %s: %s", p.Name, cmp.Or(printable.Text(p.Status.Phase), "not of Plimsoll's making"), printable.Text(cmp.Or(p.Status.Message, "nothing is done by it")))}
 	case !now.Before(p.Spec.Proposed.Until.Time):
-		return fmt.Errorf("ScalingProposal %s expired at %s", p.Name, p.Spec.Proposed.Until.UTC().Format(time.RFC3339))
+		return noAnswer{fmt.Errorf("ScalingProposal %s expired at %s", p.Name, p.Spec.Proposed.Until.UTC().Format(time.RFC3339))}
 	}
 	return nil
 }

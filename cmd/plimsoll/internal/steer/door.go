@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/dashboard"
 )
 
-// actionsDoor pauses and resumes for users of the page, by their own rights.
+// actionsDoor pauses, resumes and answers proposals for users of the page, by their own rights.
 type actionsDoor struct {
 	api *rest.Config // without a user
 	now func() time.Time
@@ -35,14 +38,25 @@ func NewDoor(cfg *rest.Config, now func() time.Time) *actionsDoor {
 	return &actionsDoor{rest.AnonymousClientConfig(cfg), now}
 }
 
+// What users of the page can do.
+const (
+	actionPause   = "pause"
+	actionResume  = "resume"
+	actionList    = "list" // the proposals that wait for an answer
+	actionApprove = "approve"
+	actionReject  = "reject"
+)
+
 // action is what is to be done.
 type action struct {
-	Action    string `json:"action"` // pause or resume
-	Kind      string `json:"kind"`   // WorkloadAutoscaler or VMPool
+	Action    string `json:"action"`
+	Kind      string `json:"kind"` // one of actionKinds
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
+	Name      string `json:"name,omitempty"`
 	// For is how long a pause is, such as 2h; empty is until it is resumed.
 	For string `json:"for,omitempty"`
+	// Note says why a proposal is approved or rejected.
+	Note string `json:"note,omitempty"`
 }
 
 // Do does it, if the token's user may.
@@ -66,15 +80,54 @@ func (d *actionsDoor) Do(ctx context.Context, token string, text []byte) (any, e
 	if err := a.may(ctx, client, user); err != nil {
 		return nil, refusedBy(err)
 	}
+	do := d.annotate
+	if a.Kind == v1alpha1.KindScalingProposal {
+		do = d.answer
+	}
+	got, err := do(ctx, client, &a, user, length)
+	if err != nil {
+		return nil, refusedBy(err)
+	}
+	return got, nil
+}
+
+// annotate pauses or resumes.
+func (d *actionsDoor) annotate(ctx context.Context, client dynamic.Interface, a *action, user string, length time.Duration) (any, error) {
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": a.annotations(user, length, d.now())}})
 	if err != nil {
 		return nil, err
 	}
 	after, err := at(client, a.Kind, a.Namespace).Patch(ctx, a.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
 	if err != nil {
-		return nil, refusedBy(err)
+		return nil, err
 	}
 	return asLeft(after), nil
+}
+
+// answer approves or rejects a proposal, or lists those that wait.
+func (d *actionsDoor) answer(ctx context.Context, client dynamic.Interface, a *action, user string, _ time.Duration) (any, error) {
+	say := answer{namespace: a.Namespace, name: a.Name, approval: v1alpha1.Approval{Decision: v1alpha1.Approved, By: user, Note: a.Note}}
+	switch a.Action {
+	case actionList:
+		waiting, err := say.give(ctx, client, d.now())
+		return append([]v1alpha1.ScalingProposal{}, waiting...), err // none is [] in JSON
+	case actionReject:
+		say.approval.Decision = v1alpha1.Rejected
+	}
+	p, err := readProposal(ctx, client, a.Namespace, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	return say.to(ctx, client, p, d.now())
+}
+
+// actionKinds are what each action is done to.
+var actionKinds = map[string][]string{
+	actionPause:   {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool},
+	actionResume:  {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool},
+	actionList:    {v1alpha1.KindScalingProposal},
+	actionApprove: {v1alpha1.KindScalingProposal},
+	actionReject:  {v1alpha1.KindScalingProposal},
 }
 
 // readAction reads an action, and how long it is.
@@ -84,21 +137,26 @@ func readAction(text []byte) (a action, length time.Duration, err error) {
 	if err := in.Decode(&a); err != nil {
 		return a, 0, fmt.Errorf("action: %w", err)
 	}
-	pool := a.Kind == v1alpha1.KindVMPool
+	kinds, known := actionKinds[a.Action]
+	list, pool := a.Action == actionList, a.Kind == v1alpha1.KindVMPool
 	switch {
-	case a.Action != "pause" && a.Action != "resume":
-		return a, 0, fmt.Errorf("action: must be pause or resume, was %q", a.Action)
-	case !pool && a.Kind != v1alpha1.KindWorkloadAutoscaler:
-		return a, 0, fmt.Errorf("kind: must be %s or %s, was %q", v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool, a.Kind)
+	case !known:
+		return a, 0, fmt.Errorf("action: must be pause, resume, list, approve or reject, was %q", a.Action)
+	case !slices.Contains(kinds, a.Kind):
+		return a, 0, fmt.Errorf("kind: must be %s to %s, was %q", strings.Join(kinds, " or "), a.Action, a.Kind)
 	case pool && a.Namespace != "":
 		return a, 0, fmt.Errorf("namespace: must be omitted, for a VMPool is in none, was %q", a.Namespace)
-	case a.For != "" && a.Action == "resume":
-		return a, 0, fmt.Errorf("for: must be omitted with resume, was %q", a.For)
+	case list && a.Name != "":
+		return a, 0, fmt.Errorf("name: must be omitted with list, was %q", a.Name)
+	case a.For != "" && a.Action != actionPause:
+		return a, 0, fmt.Errorf("for: must be omitted with %s, was %q", a.Action, a.For)
+	case a.Note != "" && a.Action != actionApprove && a.Action != actionReject:
+		return a, 0, fmt.Errorf("note: must be omitted with %s, was %q", a.Action, a.Note)
 	}
-	if _, err := cli.ParseName(a.Name); err != nil {
+	if _, err := cli.ParseName(a.Name); !list && err != nil {
 		return a, 0, fmt.Errorf("name: %w", err)
 	}
-	if _, err := cli.ParseNamespace(a.Namespace); !pool && err != nil {
+	if _, err := cli.ParseNamespace(a.Namespace); !pool && err != nil && !(list && a.Namespace == "") {
 		return a, 0, fmt.Errorf("namespace: %w", err)
 	}
 	if a.For != "" {
@@ -111,7 +169,7 @@ func readAction(text []byte) (a action, length time.Duration, err error) {
 
 // annotations are what the verbs pause and resume write.
 func (a *action) annotations(user string, length time.Duration, now time.Time) map[string]*string {
-	if a.Action == "resume" {
+	if a.Action == actionResume {
 		return resumed(a.Kind == v1alpha1.KindVMPool, now)
 	}
 	value := "true"
@@ -142,13 +200,21 @@ func whoIs(ctx context.Context, client dynamic.Interface) (string, error) {
 	return name, nil
 }
 
+// actionResources are where those kinds are.
+var actionResources = map[string]schema.GroupVersionResource{
+	v1alpha1.KindWorkloadAutoscaler: autoscalerResource, v1alpha1.KindVMPool: poolResource, v1alpha1.KindScalingProposal: proposalResource,
+}
+
 // may asks whether the user may do it.
 func (a *action) may(ctx context.Context, client dynamic.Interface, user string) error {
-	of := autoscalerResource
-	if a.Kind == v1alpha1.KindVMPool {
-		of = poolResource
+	of, verb, what, otherwise := actionResources[a.Kind], "patch", "it", "no role allows it"
+	if a.Action == actionList {
+		verb, what = "list", "them in "+cmp.Or(a.Namespace, "every namespace")
+		if a.Namespace == "" {
+			otherwise += "; a namespace may be named"
+		}
 	}
-	attributes := map[string]any{"group": of.Group, "version": of.Version, "resource": of.Resource, "verb": "patch", "namespace": a.Namespace, "name": a.Name}
+	attributes := map[string]any{"group": of.Group, "version": of.Version, "resource": of.Resource, "verb": verb, "namespace": a.Namespace, "name": a.Name}
 	review := reviewOf(accessReview, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": attributes})
 	got, err := client.Resource(accessReview).Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
@@ -156,7 +222,7 @@ func (a *action) may(ctx context.Context, client dynamic.Interface, user string)
 	}
 	if allowed, _, _ := unstructured.NestedBool(got.Object, "status", "allowed"); !allowed {
 		why, _, _ := unstructured.NestedString(got.Object, "status", "reason")
-		return apierrors.NewForbidden(of.GroupResource(), a.Name, fmt.Errorf("%s may not patch it: %s", user, cmp.Or(why, "no role allows it")))
+		return apierrors.NewForbidden(of.GroupResource(), a.Name, fmt.Errorf("%s may not %s %s: %s", user, verb, what, cmp.Or(why, otherwise)))
 	}
 	return nil
 }
@@ -178,6 +244,10 @@ func refusedBy(err error) error {
 		return dashboard.Refuse(http.StatusForbidden, err)
 	case apierrors.IsNotFound(err):
 		return dashboard.Refuse(http.StatusNotFound, err)
+	case apierrors.IsInvalid(err):
+		return dashboard.Refuse(http.StatusBadRequest, err)
+	case errors.As(err, new(noAnswer)), apierrors.IsConflict(err):
+		return dashboard.Refuse(http.StatusConflict, err)
 	}
 	return dashboard.Refuse(http.StatusBadGateway, err)
 }
