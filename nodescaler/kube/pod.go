@@ -51,6 +51,8 @@ type pod struct {
 	*common
 	// resize is how far the last change of its containers' requests has come.
 	resize rightsize.ResizeState
+	// resizeSince is since when it waits for room, if it does.
+	resizeSince time.Time
 	// mark is whose deletion cost it has.
 	mark mark
 }
@@ -93,7 +95,7 @@ func shortPod(p *corev1.Pod) *pod {
 	kept.conditions(p)
 	kept.tolerations(p)
 	kept.requests(p)
-	kept.resize = resizeState(p)
+	kept.resize, kept.resizeSince = resizeState(p)
 	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p), asks(p)}).shared()
 	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
 	kept.said.Asks = &kept.asks

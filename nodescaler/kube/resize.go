@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,25 +18,36 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
-// containers of a pod that asks for resources as a whole.
+// sizes keeps what sizing goes by. Init containers that end are not sized, nor the containers of a
+// pod that asks for resources as a whole.
 func sizes(p *corev1.Pod) []rightsize.Container {
 	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
 		return nil
 	}
 	var all []rightsize.Container // nil without any, as pods that have the same in common share it
 	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		all = append(all, rightsize.Container{
-			Name: text(c.Name), Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits), Restarts: restarts(c),
-		})
-		for j := range p.Status.ContainerStatuses {
-			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
-				all[i].OOMStarted, all[i].OOMEnded = killed(s)
-			}
+		all = append(all, sizeOf(&p.Spec.Containers[i], p.Status.ContainerStatuses))
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecar := sizeOf(c, p.Status.InitContainerStatuses)
+			sidecar.Sidecar = true
+			all = append(all, sidecar)
 		}
 	}
 	return all
+}
+
+func sizeOf(c *corev1.Container, statuses []corev1.ContainerStatus) rightsize.Container {
+	size := rightsize.Container{
+		Name: text(c.Name), Requests: resources(c.Resources.Requests), Limits: resources(c.Resources.Limits), Restarts: restarts(c),
+	}
+	for i := range statuses {
+		if statuses[i].Name == c.Name {
+			size.OOMStarted, size.OOMEnded = killed(&statuses[i])
+		}
+	}
+	return size
 }
 
 // restarts are the resources that a container cannot be given more or less of without a restart.
@@ -63,9 +75,9 @@ func killed(s *corev1.ContainerStatus) (began, ended time.Time) {
 const reasonOOMKilled = "OOMKilled"
 
 // resizeState is how far the last resize of a pod has come. The generations show one that the
-// kubelet has not observed yet, if the kubelet writes them.
-func resizeState(p *corev1.Pod) rightsize.ResizeState {
-	state := rightsize.ResizeDone
+// kubelet has not observed yet, if the kubelet writes them. Of one that waits for room it is known
+// since when.
+func resizeState(p *corev1.Pod) (state rightsize.ResizeState, since time.Time) {
 	if seen := p.Status.ObservedGeneration; seen != 0 && seen < p.Generation {
 		state = rightsize.ResizePending
 	}
@@ -76,12 +88,14 @@ func resizeState(p *corev1.Pod) rightsize.ResizeState {
 		}
 		switch {
 		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
-			return rightsize.ResizeInfeasible
+			return rightsize.ResizeInfeasible, c.LastTransitionTime.Time
+		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonDeferred && state == rightsize.ResizeDone:
+			state, since = rightsize.ResizeDeferred, c.LastTransitionTime.Time
 		case c.Type == corev1.PodResizePending, c.Type == corev1.PodResizeInProgress:
-			state = rightsize.ResizePending
+			state, since = rightsize.ResizePending, time.Time{}
 		}
 	}
-	return state
+	return state, since
 }
 
 // Size returns what sizing a pod goes by, as it was last observed.
@@ -91,7 +105,8 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 		return rightsize.Pod{}, false
 	}
 	return rightsize.Pod{
-		Running: p.said.Phase == podscaler.Running && !p.said.Terminating, Started: p.said.Started, Resize: p.resize, Containers: p.containers,
+		Running: p.said.Phase == podscaler.Running && !p.said.Terminating, Started: p.said.Started,
+		Resize: p.resize, ResizeSince: p.resizeSince, Containers: p.containers,
 	}, true
 }
 
@@ -99,22 +114,9 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 // that it was observed to be sized for.
 func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []rightsize.Change) error {
 	what := "resize pod " + name
-	t, known := c.observed.Load().target(workload)
-	p, ok := c.observed.Load().pod(name)
-	switch {
-	case !known:
-		return fmt.Errorf("%s: no workload %s was observed", what, workload)
-	case !ok:
-		return fmt.Errorf("%s: no such pod was observed", what)
-	case len(t.Findings) > 0:
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
-	case t.Sized != nil:
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
-	}
-	// What was observed may be seconds old, and the mode may have changed since.
-	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
-	if !ok || wla.UID != t.wla.UID || !acts(wla) || wla.Spec.Rightsize == nil || wla.Spec.Rightsize.Mode != v1alpha1.RightsizeInPlace {
-		return fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.RightsizeInPlace)
+	p, err := c.sizable(what, workload, name, v1alpha1.RightsizeInPlace, v1alpha1.RightsizeAuto)
+	if err != nil {
+		return err
 	}
 	body, err := resizing(p.UID, changes)
 	if err != nil {
@@ -127,9 +129,40 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 	})
 }
 
+// Recreate evicts a pod that its node has no room to resize, while its workload is observed to want
+// that.
+func (c *Cluster) Recreate(ctx context.Context, workload, name string) error {
+	if _, err := c.sizable("evict pod "+name, workload, name, v1alpha1.RightsizeAuto); err != nil {
+		return err
+	}
+	return c.Evict(ctx, name)
+}
+
+// sizable is a pod that is ours to size, in one of the modes.
+func (c *Cluster) sizable(what, workload, name string, modes ...v1alpha1.RightsizeMode) (*pod, error) {
+	t, known := c.observed.Load().target(workload)
+	p, ok := c.observed.Load().pod(name)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("%s: no workload %s was observed", what, workload)
+	case !ok:
+		return nil, fmt.Errorf("%s: no such pod was observed", what)
+	case len(t.Findings) > 0:
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
+	case t.Sized != nil:
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
+	}
+	// What was observed may be seconds old, and the mode may have changed since.
+	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
+	if !ok || wla.UID != t.wla.UID || !acts(wla) || wla.Spec.Rightsize == nil || !slices.Contains(modes, wla.Spec.Rightsize.Mode) {
+		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, modes[0])
+	}
+	return p, nil
+}
+
 // resizing is the patch for changes. With the uid it is refused for another pod of the name.
 func resizing(uid types.UID, changes []rightsize.Change) ([]byte, error) {
-	var containers []map[string]any
+	spec := map[string][]map[string]any{}
 	for _, change := range changes {
 		amounts := map[string]any{}
 		for key, list := range map[string]corev1.ResourceList{"requests": amountsOf(change.Requests), "limits": amountsOf(change.Limits)} {
@@ -137,9 +170,13 @@ func resizing(uid types.UID, changes []rightsize.Change) ([]byte, error) {
 				amounts[key] = list
 			}
 		}
-		containers = append(containers, map[string]any{"name": change.Container, "resources": amounts})
+		key := "containers"
+		if change.Sidecar {
+			key = "initContainers"
+		}
+		spec[key] = append(spec[key], map[string]any{"name": change.Container, "resources": amounts})
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": map[string]any{"containers": containers}})
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": spec})
 }
 
 // amountsOf is the list of amounts in Kubernetes' words; 0 is not among them.

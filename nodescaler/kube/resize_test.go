@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,12 +33,13 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 		want      rightsize.Pod
 	}{{
 		"what containers ask for", meta + `spec:
-  initContainers: [{name: side, restartPolicy: Always, resources: {requests: {cpu: 1}}}]
+  initContainers: [{name: first, resources: {requests: {cpu: 2}}}, {name: side, restartPolicy: Always, resources: {requests: {cpu: 1}}}]
   containers:
   - {name: app, resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: RestartContainer}]}
   - {name: proxy}`,
 		rightsize.Pod{Containers: []rightsize.Container{
 			{Name: "app", Requests: pair(100, 64), Limits: pair(0, 128), Restarts: []rightsize.Resource{rightsize.Memory}}, {Name: "proxy"},
+			{Name: "side", Sidecar: true, Requests: pair(1000, 0)},
 		}},
 	}, {
 		"a pod that asks as a whole", meta + `spec: {resources: {requests: {cpu: 1}}, containers: [{name: app}]}`, rightsize.Pod{},
@@ -50,7 +52,14 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 	}, {
 		"another end", meta + app + `status: {containerStatuses: [{name: app, lastState: ` + strings.Replace(killed, "OOMKilled", "Error", 1) + `}]}`, rightsize.Pod{Containers: plain},
 	}, {
-		"a resize that is deferred", meta + app + `status: {conditions: [{type: PodResizePending, status: "True", reason: Deferred}]}`,
+		"a kill of a sidecar", meta + `spec: {containers: [{name: app, resources: {requests: {cpu: 100m}}}], initContainers: [{name: side, restartPolicy: Always}]}
+status: {initContainerStatuses: [{name: side, lastState: ` + killed + `}]}`,
+		rightsize.Pod{Containers: append(slices.Clip(plain), rightsize.Container{Name: "side", Sidecar: true, OOMStarted: at(1), OOMEnded: at(2)})},
+	}, {
+		"a resize that is deferred", meta + app + `status: {conditions: [{type: PodResizePending, status: "True", reason: Deferred, lastTransitionTime: "2026-03-01T12:03:00Z"}]}`,
+		rightsize.Pod{Resize: rightsize.ResizeDeferred, ResizeSince: at(3), Containers: plain},
+	}, {
+		"one that is deferred while an earlier one is under way", meta + app + `status: {conditions: [{type: PodResizeInProgress, status: "True"}, {type: PodResizePending, status: "True", reason: Deferred}]}`,
 		rightsize.Pod{Resize: rightsize.ResizePending, Containers: plain},
 	}, {
 		"one that no node can hold, beside one under way", meta + app + `status: {conditions: [{type: PodResizeInProgress, status: "True"}, {type: PodResizePending, status: "True", reason: Infeasible}]}`,
@@ -66,7 +75,7 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 			cluster := &Cluster{}
 			cluster.observed.Store(&sight{pods: []*pod{keptPod(t, c.pod)}})
 			got, ok := cluster.Size("shop/web-1")
-			got.Started = got.Started.UTC()
+			got.Started, got.ResizeSince = got.Started.UTC(), got.ResizeSince.UTC()
 			for i := range got.Containers {
 				o := &got.Containers[i]
 				o.OOMStarted, o.OOMEnded = o.OOMStarted.UTC(), o.OOMEnded.UTC()
@@ -92,11 +101,11 @@ func TestAPodIsResizedByItsSubresource(t *testing.T) {
 	c.leads(0)
 	err := c.Resize(t.Context(), "shop/web", "shop/web-1", []rightsize.Change{{
 		Container: "app", Requests: pricing.Resources{CPU: 1500, Memory: 262144000}, Limits: pricing.Resources{Memory: 512 * pricing.MiB},
-	}})
+	}, {Container: "side", Sidecar: true, Requests: pricing.Resources{CPU: 10}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"metadata":{"uid":"u-1"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"1500m","memory":"250Mi"}}}]}}`
+	const want = `{"metadata":{"uid":"u-1"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"1500m","memory":"250Mi"}}}],"initContainers":[{"name":"side","resources":{"requests":{"cpu":"10m"}}}]}}`
 	if sent != want || kind != "application/strategic-merge-patch+json" {
 		t.Errorf("sent as %s:\n%s\nwant\n%s", kind, sent, want)
 	}
@@ -155,5 +164,27 @@ func TestPodsThatAreNotOursToSizeAreNotAskedFor(t *testing.T) {
 				t.Errorf("%v, asked %v", err, s.requests())
 			}
 		})
+	}
+}
+
+// In mode Auto, and in no other, a pod is evicted by the API that disruption budgets hold.
+func TestOnlyAutoEvicts(t *testing.T) {
+	for mode, want := range map[v1alpha1.RightsizeMode][]string{
+		v1alpha1.RightsizeAuto: {"POST /api/v1/namespaces/shop/pods/web-1/eviction"}, v1alpha1.RightsizeInPlace: nil, v1alpha1.RightsizeInitial: nil, v1alpha1.RightsizeOff: nil,
+	} {
+		s := &site{answer: func(w http.ResponseWriter, _ *http.Request) {
+			tell(w, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		}}
+		port := s.port(t, Active)
+		port.observes(t)
+		port.leads(0)
+		w := autoscaler("web", v1alpha1.ModeActive)
+		w.Spec.Rightsize.Mode = mode
+		port.holds(t, autoscalers, w)
+		port.observed.Store(&sight{targets: port.resolve(t.Context()), pods: port.observed.Load().pods})
+		err := port.Recreate(t.Context(), "shop/web", "shop/web-1")
+		if diff := cmp.Diff(want, s.requests()); diff != "" || (err == nil) != (want != nil) || err != nil && !errors.Is(err, ErrConflicted) {
+			t.Errorf("%s: %v, %s", mode, err, diff)
+		}
 	}
 }
