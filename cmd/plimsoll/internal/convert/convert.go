@@ -86,7 +86,7 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		object map[string]any
 	}
 	var unknown []other
-	around := &around{readAuthentications(objects), readReplicas(objects)}
+	around := &around{readAuthentications(objects), readScaled(objects)}
 	for _, object := range objects {
 		r, known, err := convert(object, o, around)
 		switch {
@@ -103,7 +103,7 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		faults = append(faults, results[i].checked(schema))
 	}
 	for _, o := range unknown {
-		if !around.auths.used(o.object) { // by a trigger, wherever in the file that is
+		if !around.used(o.object) { // wherever in the file that is
 			others = append(others, o.name)
 		}
 	}
@@ -112,8 +112,14 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 
 // around is what of a file is read with the autoscalers in it.
 type around struct {
-	auths    authentications
-	replicas map[string]int32 // of workloads, by scaleKey
+	auths  authentications
+	scaled map[string]*scaled // by scaleKey
+}
+
+// used reports whether an object was read with an autoscaler that names it.
+func (a *around) used(object map[string]any) bool {
+	workload := a.scaled[workloadKey(object)]
+	return a.auths.used(object) || workload != nil && workload.named
 }
 
 // checked finds what makes no sense in what was made.

@@ -29,8 +29,9 @@ func fromVPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 			name.lose("recommendations are Plimsoll's own")
 		}
 	}
-	replicas := m.around.replicas[scaleKey(m.namespace, &ref)] // 0 without one
-	if replicas > 0 {
+	var replicas int32 // 0 is not known
+	if is := m.around.scaled[scaleKey(m.namespace, &ref)]; is != nil {
+		replicas, is.named = is.replicas, true
 		m.note("replicas are kept at the %d that %s %s has: a %s does not scale them", replicas, ref.Kind, ref.Name, kindVPA)
 	}
 	return &v1alpha1.WorkloadAutoscalerSpec{
@@ -155,20 +156,37 @@ func scaleKey(namespace string, ref *v1alpha1.ScaleTargetRef) string {
 	return strings.Join([]string{namespace, group, ref.Kind, ref.Name}, " ")
 }
 
-// readReplicas finds how many replicas the workloads in a file have.
-func readReplicas(objects []map[string]any) map[string]int32 {
-	all := map[string]int32{}
+// scaled is a workload in a file.
+type scaled struct {
+	replicas int32
+	named    bool // an autoscaler names it
+}
+
+// workloadKey is empty for all else.
+func workloadKey(object map[string]any) string {
+	ref := v1alpha1.ScaleTargetRef{}
+	ref.APIVersion, _ = object["apiVersion"].(string)
+	ref.Kind, _ = object["kind"].(string)
+	switch ref.Kind {
+	case "Deployment", "StatefulSet", "ReplicaSet":
+	default:
+		return ""
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	ref.Name, _ = metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	return scaleKey(namespace, &ref)
+}
+
+// readScaled finds how many replicas the workloads in a file have.
+func readScaled(objects []map[string]any) map[string]*scaled {
+	all := map[string]*scaled{}
 	for _, object := range objects {
-		m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}}}
-		ref := v1alpha1.ScaleTargetRef{}
-		ref.APIVersion, _ = object["apiVersion"].(string)
-		ref.Kind, _ = object["kind"].(string)
-		switch ref.Kind {
-		case "Deployment", "StatefulSet", "ReplicaSet":
-		default:
+		key := workloadKey(object)
+		if key == "" {
 			continue
 		}
-		ref.Name = m.at("metadata").at("name").text()
+		m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}}}
 		replicas, given := m.at("spec").at("replicas").whole()
 		if m.err() != nil {
 			continue // it is no object that could be applied
@@ -176,7 +194,7 @@ func readReplicas(objects []map[string]any) map[string]int32 {
 		if !given {
 			replicas = 1
 		}
-		all[scaleKey(m.at("metadata").at("namespace").text(), &ref)] = max(replicas, 1)
+		all[key] = &scaled{replicas: max(replicas, 1)}
 	}
 	return all
 }

@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
 // A day at which a load comes and goes in waves, on one workload whose replicas follow CPU and whose
-// requests are sized: replicas follow the load and nothing else, each pod is resized a few times,
-// and once the load is even, nothing changes any more. What replicas are scaled by, as a part of
-// requests, is not resized.
+// requests are sized: replicas are at every minute what they are without sizing, each pod is
+// resized a few times, and once the load is even, nothing changes any more. What replicas are
+// scaled by, as a part of requests, is not resized.
 func TestReplicasAndRequestsDoNotChaseEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		cores bool // and so CPU is sized, too
@@ -27,8 +29,11 @@ func TestReplicasAndRequestsDoNotChaseEachOther(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				d := newDay(t, c.cores, seed)
 				d.play(24 * 60)
-				if turns := d.turns(); turns > 2*d.waves+2 {
-					t.Errorf("replicas turned %d times in %d waves: %v", turns, d.waves, d.replicas)
+				alone := newDay(t, c.cores, seed)
+				alone.autoscalers["shop/web"].Spec.Rightsize = nil
+				alone.play(24 * 60)
+				if diff := cmp.Diff(alone.replicas, d.replicas); diff != "" {
+					t.Errorf("replicas, -without sizing +with:\n%s", diff)
 				}
 				if least, most := slices.Min(d.replicas[60:]), slices.Max(d.replicas); most < 2*least {
 					t.Errorf("replicas do not follow the load, from %d to %d", least, most)
@@ -99,18 +104,6 @@ func (d *day) play(minutes int) {
 		d.steps(1)
 		d.replicas = append(d.replicas, d.house.replicas["shop/web"])
 	}
-}
-
-// turns counts how often replicas began to rise or to fall.
-func (d *day) turns() (turns int) {
-	up, last := true, d.replicas[0]
-	for _, n := range d.replicas {
-		if n != last && (n > last) != up {
-			turns, up = turns+1, n > last
-		}
-		last = n
-	}
-	return turns
 }
 
 // resizes are those of each pod, and whether any changed its CPU.

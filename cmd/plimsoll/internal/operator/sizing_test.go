@@ -388,7 +388,7 @@ func TestPodsThatTheirNodeHasNoRoomForAreEvicted(t *testing.T) {
 		"the object is paused":       {"{mode: Auto}", annotate(v1alpha1.AnnotationPaused, "true"), []string{}},
 		"a lid on everything":        {"{mode: Auto}", func(h *house) { h.cfg.Active = false }, []string{}},
 		"their rollout is under way": {"{mode: Auto}", func(h *house) { h.rollout = podscaler.Rollout{InProgress: true, Why: "1 of 2"} }, []string{}},
-		"the other is not ready":     {"{mode: Auto}", func(h *house) { h.unready = map[string]bool{"shop/web-01": true} }, []string{}},
+		"none is ready":              {"{mode: Auto}", func(h *house) { h.unready = map[string]bool{"shop/web-00": true, "shop/web-01": true} }, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := sizedHouse(t, active+"  rightsize: "+c.mode+"\n")
