@@ -19,10 +19,11 @@ const (
 type Rightsize struct {
 	// "Off", which YAML wants in quotes, says in the status what each container should request, and
 	// does nothing. Initial sets that as pods are created, for which admission must be configured.
-	// InPlace does that where it is configured, and resizes pods that run, one of the workload at a time and without
-	// evicting any, while the object's own mode is Active and it is not paused. Auto does that, and
-	// evicts a pod that its node has no room to resize, within disruption budgets. Where the
-	// policy scales replicas by use in proportion to requests, those requests are kept.
+	// InPlace does that where it is configured, and resizes pods that run, one of the workload at a
+	// time and without evicting any, while the object's own mode is Active and it is not paused.
+	// Auto does that, and evicts a pod that its node has no room to resize, within disruption
+	// budgets. Where the policy scales replicas by use in proportion to requests, those requests
+	// are kept.
 	// +optional
 	// +kubebuilder:default=Off
 	Mode RightsizeMode `json:"mode,omitempty"`

@@ -324,7 +324,7 @@ func (s *siteFile) checkServed() (faults []error) {
 	must(s.KEDAScaler == "" || s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")
 	if a := s.Admission; a != nil {
 		_, _, ok := cli.SplitAddress(a.Listen)
-		must(ok || a.Listen == "", "admission.listen", "host:port", fmt.Sprintf("%q", a.Listen)) // "" is missed otherwise
+		must(ok || a.Listen == "", "admission.listen", "host:port", fmt.Sprintf("%q", a.Listen))
 		must(s.examining || slices.Contains(s.parts, partPodScaler), "admission", "omitted without podscaler, which decides what pods request", "there")
 	}
 	if j := s.Journal; j != nil {

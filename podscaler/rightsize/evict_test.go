@@ -90,9 +90,9 @@ func TestAPodWithoutRequestsIsMadeAnewWhereItGetsSome(t *testing.T) {
 	}
 }
 
-// Nodes have no room for any pod, wherever it is made again: each pod is evicted once for a
-// recommendation, also if the process is killed in between, and never so many at a time that fewer
-// than half are ready.
+// Nodes have no room for any pod, wherever it is made again. Each pod is evicted once for a
+// recommendation, also if the process is killed in between. There are never so many at a time that
+// fewer than half are ready.
 func TestEvictionsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "pods")

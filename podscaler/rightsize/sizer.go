@@ -139,8 +139,8 @@ type Sizing struct {
 }
 
 // A Sizer resizes the pods of a workload, one after another. It learns what their containers use.
-// What it knows is in a checkpoint, and safe to forget: a new one takes nothing away before it knows
-// a day.
+// What it knows is in a checkpoint, and safe to forget: a new one takes nothing away before it
+// knows a day.
 type Sizer struct {
 	wants   Wants // its rules
 	usage   *Usage

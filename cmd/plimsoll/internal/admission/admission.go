@@ -102,7 +102,8 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: time.Minute,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&certificates{Config: &cfg}).now},
-		ErrorLog:  slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug), // whoever reaches the port can fill it
+		// Whoever reaches the port can fill it.
+		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -187,7 +188,7 @@ func resize(p *corev1.Pod, change *rightsize.Change) []operation {
 	return []operation{{"add", fmt.Sprintf("%s/%d/resources", path, i), has}}
 }
 
-// with is a list with other amounts of CPU and memory, but for 0, which is none.
+// with is a list with other amounts of CPU and memory. An amount of 0 changes nothing.
 func with(list corev1.ResourceList, r pricing.Resources) corev1.ResourceList {
 	set := func(name corev1.ResourceName, is, should int64, q *resource.Quantity) {
 		if should <= 0 || is == should {

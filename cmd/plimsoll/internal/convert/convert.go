@@ -1,7 +1,7 @@
 // Package convert makes WorkloadAutoscalers of other projects' autoscalers:
 // HorizontalPodAutoscaler, VerticalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of
-// the paper on SLO and cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's chart it makes a
-// VMPool.
+// the paper on SLO and cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's
+// chart it makes a VMPool.
 //
 // What it makes only recommends. Each setting of a manifest is either carried over with its meaning
 // or said to be lost, with the key and the reason.
@@ -192,6 +192,9 @@ func (r *Result) check(schema *resources.Schema) error {
 	a := *r.To
 	a.Namespace = cmp.Or(a.Namespace, "default") // it is that of whoever applies it
 	_, _, _, err := resources.Autoscaler(&a)
+	if err == nil {
+		_, _, err = resources.Rightsize(&a)
+	}
 	if err == nil {
 		err = schema.Check(r.To)
 	}

@@ -79,7 +79,7 @@ func containerOf(t tree, i int) v1alpha1.ContainerPolicy {
 	for _, r := range controlled.items() {
 		c.ControlledResources = append(c.ControlledResources, v1alpha1.ResourceName(choice(r, map[string]string{"cpu": "cpu", "memory": "memory"})))
 	}
-	if controlled.there() && len(c.ControlledResources) == 0 { // none is another thing than nothing said
+	if controlled.there() && len(c.ControlledResources) == 0 { // without the key it is both
 		c.Disabled = true
 	}
 	if values := t.at("controlledValues"); choice(values, map[string]string{"": "", "RequestsAndLimits": "", "RequestsOnly": "only"}) != "" {
@@ -204,18 +204,18 @@ func readScaled(objects []map[string]any) map[string]*scaled {
 // either, is not converted.
 func merge(all []Result) []Result {
 	scalers := map[string]*Result{}
+	var sizers []*Result
 	for i := range all {
-		if r := &all[i]; r.To != nil && r.To.Spec.Rightsize == nil {
+		switch r := &all[i]; {
+		case r.To == nil:
+		case r.To.Spec.Rightsize != nil:
+			sizers = append(sizers, r)
+		default:
 			scalers[scaleKey(r.To.Namespace, &r.To.Spec.ScaleTargetRef)] = r
 		}
 	}
-	var left []Result
 	merged := map[*Result]bool{}
-	for i := range all {
-		r := &all[i]
-		if r.To == nil || r.To.Spec.Rightsize == nil {
-			continue
-		}
+	for _, r := range sizers {
 		ref := &r.To.Spec.ScaleTargetRef
 		switch into := scalers[scaleKey(r.To.Namespace, ref)]; {
 		case into != nil && into.To.Spec.Rightsize == nil:
@@ -227,12 +227,13 @@ func merge(all []Result) []Result {
 			r.not(fmt.Sprintf("a WorkloadAutoscaler sets replicas, too: add %s %s, or what scales it, to the file", ref.Kind, ref.Name))
 		}
 	}
+	var kept []Result
 	for i := range all {
 		if !merged[&all[i]] {
-			left = append(left, all[i])
+			kept = append(kept, all[i])
 		}
 	}
-	return left
+	return kept
 }
 
 // not says why nothing is written.

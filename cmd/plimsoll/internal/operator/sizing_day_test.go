@@ -14,10 +14,10 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
-// A day at which a load comes and goes in waves, on one workload whose replicas follow CPU and whose
-// requests are sized: replicas are at every minute what they are without sizing, each pod is
-// resized a few times, and once the load is even, nothing changes any more. What replicas are
-// scaled by, as a part of requests, is not resized.
+// For a day a load comes and goes in waves, on one workload whose replicas follow CPU and whose
+// requests are sized. Replicas are at every minute what they are without sizing, and each pod is
+// resized a few times. Once the load is even, nothing changes any more. What replicas are scaled
+// by, as a part of requests, is not resized.
 func TestReplicasAndRequestsDoNotChaseEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		cores bool // and so CPU is sized, too

@@ -202,7 +202,8 @@ func TestAProcessThatStartsTakesNothingAwayForADay(t *testing.T) {
 // each other: CPU is shown and left alone, and memory is sized.
 func TestCPUIsLeftToWhoScalesByIt(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
-	h.autoscalers["shop/web"].Spec.HPA, h.autoscalers["shop/web"].Spec.MaxReplicas = nil, 3 // 80 % of the request
+	a := h.autoscalers["shop/web"]
+	a.Spec.HPA, a.Spec.MaxReplicas = nil, 3 // 80 % of the request
 	h.autoscalers["shop/web"].Spec.Behavior = nil
 	h.begin().steps(10)
 	h.expect("resized", []string{"resize shop/web-00 app 500m 728Mi", "resize shop/web-01 app 500m 728Mi"}, h.resized())
