@@ -43,7 +43,11 @@ func decisionOf(s *loop.Step) (Decision, bool) {
 			d.Changes = append(d.Changes, c)
 		}
 		if w.Resize != nil {
-			c := Change{Kind: "Resize", Subject: w.Resize.Pod, Detail: w.Workload, Why: w.Resize.Reasons}
+			kind := "Resize"
+			if w.Resize.Evict {
+				kind = "Evict"
+			}
+			c := Change{Kind: kind, Subject: w.Resize.Pod, Detail: w.Workload, Why: w.Resize.Reasons}
 			if done := s.Resized(w); done != nil && !done.Applied {
 				c.Failed = done.Outcome.Text
 			}

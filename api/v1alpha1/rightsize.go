@@ -4,23 +4,35 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // RightsizeMode is how far recommendations for containers go.
 //
-// +kubebuilder:validation:Enum=Off;InPlace
+// +kubebuilder:validation:Enum=Off;Initial;InPlace;Auto
 type RightsizeMode string
 
 // The modes of a rightsize block.
 const (
 	RightsizeOff     RightsizeMode = "Off"     // recommend, do nothing
+	RightsizeInitial RightsizeMode = "Initial" // set what pods request as they are created
 	RightsizeInPlace RightsizeMode = "InPlace" // resize pods that run
+	RightsizeAuto    RightsizeMode = "Auto"    // and evict those that their node has no room for
 )
 
 // Rightsize says what is done about what the containers of a workload request.
 type Rightsize struct {
 	// "Off", which YAML wants in quotes, says in the status what each container should request, and
-	// does nothing. InPlace also resizes pods that run, one of the workload at a time and without
-	// evicting any, while the object's own mode is Active and it is not paused.
+	// does nothing. Initial sets that as pods are created, for which admission must be configured.
+	// InPlace does that where it is configured, and resizes pods that run, one of the workload at a
+	// time and without evicting any, while the object's own mode is Active and it is not paused.
+	// Auto does that, and evicts a pod that its node has no room to resize, within disruption
+	// budgets. Where the policy scales replicas by use in proportion to requests, those requests
+	// are kept.
 	// +optional
 	// +kubebuilder:default=Off
 	Mode RightsizeMode `json:"mode,omitempty"`
+	// How many pods there must be for mode Auto to evict one.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MinReplicas int32 `json:"minReplicas,omitempty"`
 	// What is allowed for which container. Without an entry everything is.
 	// +optional
 	// +listType=map
@@ -84,6 +96,17 @@ type RightsizeStatus struct {
 	// The last resize of a pod that was asked for.
 	// +optional
 	LastResize *PodResize `json:"lastResize,omitempty"`
+	// What pods request as they are created, by container; omitted while that is what their
+	// template says.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Created []CreatedContainer `json:"created,omitempty"`
+	// What was learnt of the containers' use, for the process that leads next. Without it that is
+	// learnt anew.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
 // ContainerRecommendation is what a container should request. It omits a resource that is not
@@ -107,6 +130,18 @@ type ContainerRecommendation struct {
 	// +optional
 	// +listType=atomic
 	Reasons []Reason `json:"reasons,omitempty"`
+}
+
+// CreatedContainer is what a container requests as its pod is created.
+type CreatedContainer struct {
+	// The container.
+	Name string `json:"name"`
+	// What it requests.
+	Requests ContainerAmounts `json:"requests"`
+	// Whether it requests no less than its template says, since less than a day of samples is
+	// known.
+	// +optional
+	RaiseOnly bool `json:"raiseOnly,omitempty"`
 }
 
 // ContainerAmounts are amounts as Kubernetes writes them.

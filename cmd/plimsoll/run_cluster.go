@@ -63,6 +63,8 @@ type clusterSettings struct {
 	Dashboard string `json:"dashboard,omitempty"`
 	// KEDAScaler is where KEDA's external scaler is served, host:port; without it, it is not.
 	KEDAScaler string `json:"kedaScaler,omitempty"`
+	// Admission is where pods get their requests as they are created; without it, they do not.
+	Admission *admissionSettings `json:"admission,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
@@ -77,6 +79,14 @@ type clusterSettings struct {
 	CapacityBuffers bool `json:"capacityBuffers,omitempty"`
 	// Notifications are the receivers that events and conditions are posted to, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
+}
+
+// admissionSettings are where the webhook is served, and its certificate.
+type admissionSettings struct {
+	// Listen is host:port.
+	Listen      string `json:"listen" strict:"required"`
+	Certificate string `json:"certificate" strict:"required"`
+	Key         string `json:"key" strict:"required"`
 }
 
 // journalSettings is a file that is put aside when it is full, or standard output.
@@ -302,6 +312,11 @@ func (s *siteFile) checkServed() (faults []error) {
 		must(ok || served.address == "", served.key, "host:port", fmt.Sprintf("%q", served.address))
 	}
 	must(s.KEDAScaler == "" || s.examining || slices.Contains(s.parts, partPodScaler), "kedaScaler", "omitted without podscaler, which decides what it shows", "there")
+	if a := s.Admission; a != nil {
+		_, _, ok := cli.SplitAddress(a.Listen)
+		must(ok || a.Listen == "", "admission.listen", "host:port", fmt.Sprintf("%q", a.Listen))
+		must(s.examining || slices.Contains(s.parts, partPodScaler), "admission", "omitted without podscaler, which decides what pods request", "there")
+	}
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -349,7 +364,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "logLevel": s.LogLevel != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "kedaScaler": s.KEDAScaler != "", "nodes": s.Nodes != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "recording": s.Recording != nil, "dashboard": s.Dashboard != "", "kedaScaler": s.KEDAScaler != "", "admission": s.Admission != nil, "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil, "capacityBuffers": s.CapacityBuffers,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {

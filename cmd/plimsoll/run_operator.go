@@ -17,6 +17,7 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/admission"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
@@ -55,6 +56,7 @@ type clusterRun struct {
 	sender   *notify.Sender     // nil without receivers
 	history  *dashboard.History // nil if no page is served
 	identity string
+	admits   net.Listener // nil without admission
 	closers  []func() error
 }
 
@@ -83,8 +85,38 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.listenAdmission(); err != nil {
+		return err
+	}
 	fmt.Fprintf(s.env.Stderr, "%s in mode %s, metrics on http://%s/metrics\n", s.partsText(), s.Mode, pages.Addr())
 	return r.run(ctx, o, pages)
+}
+
+// admission is by what pods get their requests as they are created.
+func (r *clusterRun) admission() admission.Config {
+	read := func(name string) func() ([]byte, error) {
+		return func() ([]byte, error) { return r.readBeside(name) }
+	}
+	return admission.Config{
+		Created: r.cluster.Created, Certificate: read(r.Admission.Certificate), Key: read(r.Admission.Key), Log: r.logger(),
+	}
+}
+
+// listenAdmission listens for the API server, if it is to ask.
+func (r *clusterRun) listenAdmission() error {
+	if r.Admission == nil {
+		return nil
+	}
+	cfg := r.admission()
+	if err := cfg.Check(); err != nil {
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("admission.%w", err))
+	}
+	var err error
+	if r.admits, err = r.listen("admission.listen", r.Admission.Listen); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.env.Stderr, "admission on https://%s%s\n", r.admits.Addr(), admission.Path)
+	return nil
 }
 
 // servePage serves the dashboard, if there is to be one.
@@ -137,6 +169,13 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 			cancel(fmt.Errorf("metrics: %w", err))
 		}
 	})
+	if r.admits != nil {
+		parts.Go(func() {
+			if err := admission.Serve(serving, r.admits, r.admission()); err != nil {
+				cancel(fmt.Errorf("admission: %w", err))
+			}
+		})
+	}
 	if r.sender != nil {
 		parts.Go(func() { r.sender.Run(serving) })
 	}
@@ -205,7 +244,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
 	cfg := &operator.Config{
-		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
+		Cluster: r.cluster, Admission: r.Admission != nil, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
 		Nodes: nodes, Limit: r.Limit.rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: r.logger(),

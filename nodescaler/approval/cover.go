@@ -54,13 +54,9 @@ func (c *Consult) Resize(workload string, o *rightsize.Order) *rightsize.Order {
 	if !asks || o == nil || rules.Resizes {
 		return o
 	}
-	var to []string
-	for i := range o.Changes {
-		to = append(to, o.Changes[i].String())
-	}
 	ch := &Change{
 		Kind: aboutWorkload, Object: workload, Does: ResizePod, Subject: o.Pod, Why: o.Reasons,
-		What: plain(fmt.Sprintf("resize pod %s: %s", o.Pod, strings.Join(to, "; "))),
+		What: plain(o.String()),
 	}
 	if a := c.about(ch.question()); a.approved != nil && a.approved.covers(ch) {
 		c.claim(a, -1)

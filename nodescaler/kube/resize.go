@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,22 +32,9 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 // that it was observed to be sized for.
 func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []rightsize.Change) error {
 	what := "resize pod " + name
-	t, known := c.observed.Load().Target(workload)
-	p, ok := c.observed.Load().Pod(name)
-	switch {
-	case !known:
-		return fmt.Errorf("%s: no workload %s was observed", what, workload)
-	case !ok:
-		return fmt.Errorf("%s: no such pod was observed", what)
-	case len(t.Findings) > 0:
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
-	case t.Sized != nil:
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
-	}
-	// What was observed may be seconds old, and the mode may have changed since.
-	wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, workload)
-	if !ok || wla.UID != t.Autoscaler.UID || !targets.Acts(wla) || wla.Spec.Rightsize == nil || wla.Spec.Rightsize.Mode != v1alpha1.RightsizeInPlace {
-		return fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.RightsizeInPlace)
+	p, err := c.sizable(what, workload, name, v1alpha1.RightsizeInPlace, v1alpha1.RightsizeAuto)
+	if err != nil {
+		return err
 	}
 	body, err := resizing(p.UID, changes)
 	if err != nil {
@@ -59,9 +47,40 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 	})
 }
 
+// Recreate evicts a pod that its node has no room to resize, while its workload is observed to want
+// that.
+func (c *Cluster) Recreate(ctx context.Context, workload, name string) error {
+	if _, err := c.sizable("evict pod "+name, workload, name, v1alpha1.RightsizeAuto); err != nil {
+		return err
+	}
+	return c.Evict(ctx, name)
+}
+
+// sizable is a pod that is ours to size, in one of the modes.
+func (c *Cluster) sizable(what, workload, name string, modes ...v1alpha1.RightsizeMode) (*kept.Pod, error) {
+	t, known := c.observed.Load().Target(workload)
+	p, ok := c.observed.Load().Pod(name)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("%s: no workload %s was observed", what, workload)
+	case !ok:
+		return nil, fmt.Errorf("%s: no such pod was observed", what)
+	case len(t.Findings) > 0:
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
+	case t.Sized != nil:
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
+	}
+	// What was observed may be seconds old, and the mode may have changed since.
+	wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, workload)
+	if !ok || wla.UID != t.Autoscaler.UID || !targets.Acts(wla) || wla.Spec.Rightsize == nil || !slices.Contains(modes, wla.Spec.Rightsize.Mode) {
+		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, modes[0])
+	}
+	return p, nil
+}
+
 // resizing is the patch for changes. With the uid it is refused for another pod of the name.
 func resizing(uid types.UID, changes []rightsize.Change) ([]byte, error) {
-	var containers []map[string]any
+	spec := map[string][]map[string]any{}
 	for _, change := range changes {
 		amounts := map[string]any{}
 		for key, list := range map[string]corev1.ResourceList{"requests": amountsOf(change.Requests), "limits": amountsOf(change.Limits)} {
@@ -69,9 +88,13 @@ func resizing(uid types.UID, changes []rightsize.Change) ([]byte, error) {
 				amounts[key] = list
 			}
 		}
-		containers = append(containers, map[string]any{"name": change.Container, "resources": amounts})
+		key := "containers"
+		if change.Sidecar {
+			key = "initContainers"
+		}
+		spec[key] = append(spec[key], map[string]any{"name": change.Container, "resources": amounts})
 	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": map[string]any{"containers": containers}})
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": spec})
 }
 
 // amountsOf is the list of amounts in Kubernetes' words; 0 is not among them.

@@ -31,11 +31,11 @@ func TestAPodIsResizedByItsSubresource(t *testing.T) {
 	c.leads(0)
 	err := c.Resize(t.Context(), "shop/web", "shop/web-1", []rightsize.Change{{
 		Container: "app", Requests: pricing.Resources{CPU: 1500, Memory: 262144000}, Limits: pricing.Resources{Memory: 512 * pricing.MiB},
-	}})
+	}, {Container: "side", Sidecar: true, Requests: pricing.Resources{CPU: 10}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"metadata":{"uid":"u-1"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"1500m","memory":"250Mi"}}}]}}`
+	const want = `{"metadata":{"uid":"u-1"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"1500m","memory":"250Mi"}}}],"initContainers":[{"name":"side","resources":{"requests":{"cpu":"10m"}}}]}}`
 	if sent != want || kind != "application/strategic-merge-patch+json" {
 		t.Errorf("sent as %s:\n%s\nwant\n%s", kind, sent, want)
 	}
@@ -90,5 +90,27 @@ func TestPodsThatAreNotOursToSizeAreNotAskedFor(t *testing.T) {
 				t.Errorf("%v, asked %v", err, s.requests())
 			}
 		})
+	}
+}
+
+// In mode Auto, and in no other, a pod is evicted by the API that disruption budgets hold.
+func TestOnlyAutoEvicts(t *testing.T) {
+	for mode, want := range map[v1alpha1.RightsizeMode][]string{
+		v1alpha1.RightsizeAuto: {"POST /api/v1/namespaces/shop/pods/web-1/eviction"}, v1alpha1.RightsizeInPlace: nil, v1alpha1.RightsizeInitial: nil, v1alpha1.RightsizeOff: nil,
+	} {
+		s := &site{answer: func(w http.ResponseWriter, _ *http.Request) {
+			tell(w, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		}}
+		port := s.port(t, Active)
+		port.observes(t)
+		port.leads(0)
+		w := autoscaler("web", v1alpha1.ModeActive)
+		w.Spec.Rightsize.Mode = mode
+		port.holds(t, copies.Autoscalers, w)
+		port.look(t.Context())
+		err := port.Recreate(t.Context(), "shop/web", "shop/web-1")
+		if diff := cmp.Diff(want, s.requests()); diff != "" || (err == nil) != (want != nil) || err != nil && !errors.Is(err, ErrConflicted) {
+			t.Errorf("%s: %v, %s", mode, err, diff)
+		}
 	}
 }

@@ -173,6 +173,11 @@ func (r *resizing) Resize(_ context.Context, workload, pod string, changes []rig
 	return r.fails
 }
 
+func (r *resizing) Recreate(_ context.Context, workload, pod string) error {
+	r.done = append(r.done, "recreate "+workload+" "+pod)
+	return r.fails
+}
+
 // measured has both pods request little, and their containers use more.
 func measured() (*resizing, *Runner) {
 	h := &resizing{house: newHouse(), sizes: map[string]rightsize.Pod{}}
@@ -242,6 +247,41 @@ func TestPodsAreResizedInRounds(t *testing.T) {
 			}
 			expect(t, "resized", want, h.done)
 			expect(t, "on record", len(want), asked)
+		})
+	}
+}
+
+// A pod that its node has no room for is evicted, while budgets allow that and nothing pins it.
+func TestPodsAreEvictedForTheirSizes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*resizing)
+		want   []string
+	}{
+		{name: "nothing holds it", change: func(*resizing) {}, want: []string{"recreate shop/web web-1"}},
+		{name: "the API server refuses", change: func(c *resizing) { c.fails = ErrBudget }, want: []string{"recreate shop/web web-1"}},
+		{name: "a budget of the workload is used up", change: func(c *resizing) { c.state.Budgets = []nodescaler.Budget{{Workload: "shop/web"}} }},
+		{name: "one of another is", change: func(c *resizing) {
+			c.state.Budgets = []nodescaler.Budget{{Workload: "shop/mail"}, {Workload: "shop/web", Allowed: 1}}
+		}, want: []string{"recreate shop/web web-1"}},
+		{name: "it is pinned", change: func(c *resizing) { c.state.Pods[0].Pinned = "bare" }, want: []string{"recreate shop/web web-2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, r := measured()
+			for name, size := range h.sizes {
+				size.Started, size.Resize = t0.Add(-24*time.Hour), rightsize.ResizeInfeasible
+				h.sizes[name] = size
+			}
+			r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.Auto}
+			c.change(h)
+			for i := range 2 {
+				s := must.Get(r.Once(t.Context(), t0.Add(time.Duration(i)*time.Minute)))(t)
+				if done := s.Resized(&s.Workloads[0]); done != nil {
+					expect(t, "evicted", true, done.Evicted)
+					expect(t, "applied", h.fails == nil, done.Applied)
+				}
+			}
+			expect(t, "done", c.want, h.done)
 		})
 	}
 }

@@ -1,10 +1,13 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
@@ -15,6 +18,8 @@ type Resizer interface {
 	Size(pod string) (rightsize.Pod, bool)
 	// Resize asks for other requests and limits of a pod's containers.
 	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
+	// Recreate evicts a pod that its node has no room to resize.
+	Recreate(ctx context.Context, workload, pod string) error
 }
 
 // sizesEvery is how often it is learnt what containers use, and a pod of each workload may be
@@ -99,6 +104,7 @@ func (d *decider) sizes() {
 // wants are a workload's wishes, and whether anything else holds them now.
 func (d *decider) wants(w *Workload) *rightsize.Wants {
 	wants := *w.Sizes
+	wants.Replicas = d.o.Cluster.Replicas[w.Name]
 	switch rollout := d.o.Cluster.Rollouts[w.Name]; {
 	case wants.Held != nil:
 	case w.Held != nil:
@@ -112,10 +118,15 @@ func (d *decider) wants(w *Workload) *rightsize.Wants {
 
 // candidates are the pods of a workload that stay, by name: the size of no other was read.
 func (d *decider) candidates(workload string) (all []rightsize.Candidate) {
+	used := slices.ContainsFunc(d.snap.Budgets, func(b nodescaler.Budget) bool { return b.Workload == workload && b.Allowed <= 0 })
 	for _, i := range d.byWorkload[workload] {
 		p := &d.snap.Pods[i]
 		if size, known := d.o.Sizes[p.Name]; known {
-			all = append(all, rightsize.Candidate{Name: p.Name, Ready: p.Ready, Pod: size})
+			c := rightsize.Candidate{Name: p.Name, Ready: p.Ready, Pinned: p.Pinned, Pod: size}
+			if used {
+				c.Pinned = cmp.Or(c.Pinned, "a disruption budget allows no eviction now")
+			}
+			all = append(all, c)
 		}
 	}
 	return all
@@ -132,7 +143,9 @@ func (p *Ports) resize(ctx context.Context, step *Step, not map[string]string) {
 		err := errors.New("pods cannot be resized here")
 		if why, lost := not[ws.Workload]; lost {
 			err = errors.New(why)
-		} else if r, can := p.Cluster.(Resizer); can {
+		} else if r, can := p.Cluster.(Resizer); can && ws.Resize.Evict {
+			err = r.Recreate(ctx, ws.Workload, ws.Resize.Pod)
+		} else if can {
 			err = r.Resize(ctx, ws.Workload, ws.Resize.Pod, ws.Resize.Changes)
 		}
 		if err != nil {

@@ -86,7 +86,7 @@ func lines(s *loop.Step) (all []string) {
 			all = append(all, fmt.Sprintf("%s: %d → %d replicas%s", d.Workload, d.From, d.To, why))
 		}
 		if w.Resize != nil {
-			all = append(all, fmt.Sprintf("%s: resize pod %s", w.Workload, w.Resize.Pod))
+			all = append(all, w.Workload+": "+w.Resize.Action()+" pod "+w.Resize.Pod)
 		}
 	}
 	for i := range s.Plan.Actions {

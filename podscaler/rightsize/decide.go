@@ -14,8 +14,7 @@ import (
 // Mode is what is done about recommendations.
 type Mode string
 
-// The modes. None of them evicts a pod: the Vertical Pod Autoscaler's mode Auto is deprecated, and
-// what it meant, Recreate, is no longer called for where pods can be resized in place.
+// The modes.
 const (
 	// Off shows recommendations and does nothing. It is the default.
 	Off Mode = "Off"
@@ -23,7 +22,16 @@ const (
 	Initial Mode = "Initial"
 	// InPlace does that, and resizes pods that run.
 	InPlace Mode = "InPlace"
+	// Auto does that, and evicts a pod that its node has no room to resize. The Vertical Pod
+	// Autoscaler calls it InPlaceOrRecreate.
+	Auto Mode = "Auto"
 )
+
+// sets reports whether a mode changes what pods request, now or as they are created.
+func (m Mode) sets() bool { return m == Initial || m.Acts() }
+
+// Acts reports whether a mode changes pods that run.
+func (m Mode) Acts() bool { return m == InPlace || m == Auto }
 
 // Pod is a pod that requests may be set of.
 type Pod struct {
@@ -31,14 +39,18 @@ type Pod struct {
 	Running bool
 	// Started is when it started; the zero time is unknown, which is taken for just now.
 	Started time.Time
-	// Resize is how far the last resize has come.
-	Resize     ResizeState
-	Containers []Container
+	// Resize is how far the last resize has come, and ResizeSince since when it waits for room; the
+	// zero time is unknown.
+	Resize      ResizeState
+	ResizeSince time.Time
+	Containers  []Container
 }
 
 // Container is a container of a pod, with what its specification has.
 type Container struct {
 	Name string
+	// Sidecar is an init container that runs beside the others.
+	Sidecar bool
 	// Requests and Limits are 0 where there are none.
 	Requests, Limits pricing.Resources
 	// Restarts are the resources that it cannot be given more or less of without a restart.
@@ -53,7 +65,8 @@ type ResizeState string
 // The states of a resize.
 const (
 	ResizeDone       ResizeState = ""           // or there was none
-	ResizePending    ResizeState = "Pending"    // not looked at yet, deferred, or being carried out
+	ResizePending    ResizeState = "Pending"    // not looked at yet, or being carried out
+	ResizeDeferred   ResizeState = "Deferred"   // the node has no room for it now
 	ResizeInfeasible ResizeState = "Infeasible" // the node can never hold it
 )
 
@@ -65,6 +78,7 @@ const (
 	None        Action = "None"
 	SetOnCreate Action = "SetOnCreate"
 	Resize      Action = "Resize"
+	Evict       Action = "Evict"
 )
 
 // Decision is what is to be done to a pod, and why.
@@ -80,6 +94,7 @@ type Decision struct {
 // keeps the pod's quality-of-service class, without which a resize is refused.
 type Change struct {
 	Container string            `json:"container"`
+	Sidecar   bool              `json:"sidecar,omitempty"`
 	Requests  pricing.Resources `json:"requests"`
 	Limits    pricing.Resources `json:"limits"`
 }
@@ -92,6 +107,9 @@ const (
 	quickDeath = 10 * time.Minute
 )
 
+// deferredFor is how long a resize may wait for room on its node until mode Auto evicts the pod.
+const deferredFor = 5 * time.Minute
+
 // Upward returns what is recommended for a pod with nothing less than it requests, where less than
 // a day of samples is known. A usage that was forgotten, as with a restart, knows a quiet hour and
 // takes it for all there is: a pod may be given more by that, and nothing may be taken from it.
@@ -100,8 +118,7 @@ func Upward(recommended []Recommendation, pod *Pod) []Recommendation {
 	for i := range all {
 		rec := &all[i]
 		at := slices.IndexFunc(pod.Containers, func(c Container) bool { return c.Name == rec.Container })
-		short := slices.ContainsFunc(rec.Reasons, func(r Reason) bool { return r.Code == ReasonLittleHistory })
-		if at < 0 || !short {
+		if at < 0 || !rec.Short() {
 			continue
 		}
 		for _, r := range rec.Resources {
@@ -127,8 +144,11 @@ func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) De
 	switch {
 	case !w.any:
 		return stay(ReasonNoRecommendation, "nothing is recommended for any of its containers")
-	case mode != Initial && mode != InPlace:
+	case !mode.sets():
 		return stay(ReasonModeOff, "recommendations are shown and not carried out: %s", w)
+	case mode == Auto && pod.stuck(now, w) != nil:
+		d.Action, d.Reasons = Evict, []Reason{*pod.stuck(now, w)}
+		return d
 	case len(w.changes) == 0:
 		return stay(ReasonUnchanged, "it has what is recommended")
 	case !pod.Running:
@@ -149,13 +169,38 @@ func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) De
 	return d
 }
 
+// stuck returns why a running pod cannot have what it was resized to where it is, or nil. It asks
+// for that already, and so may have nothing left to be changed.
+func (p *Pod) stuck(now time.Time, w *weighing) *Reason {
+	var r Reason
+	switch {
+	case !p.Running:
+		return nil
+	case p.Resize == ResizeInfeasible && !w.less:
+		r = because(ReasonResizeInfeasible, "its node can never hold what it was last resized to")
+	case p.overdue(now):
+		r = because(ReasonResizeDeferred, "its node has had no room for its last resize for %s", pricing.Short(now.Sub(p.ResizeSince).Round(time.Second)))
+	default:
+		return nil
+	}
+	return &r
+}
+
+// overdue reports whether its node has had no room for its resize for long.
+func (p *Pod) overdue(now time.Time) bool {
+	return p.Resize == ResizeDeferred && !p.ResizeSince.IsZero() && now.Sub(p.ResizeSince) >= deferredFor
+}
+
+// waiting reports whether its last resize is not done, and may yet be.
+func (p *Pod) waiting() bool { return p.Resize == ResizePending || p.Resize == ResizeDeferred }
+
 // holds returns why a running pod cannot be resized now, or nil.
 func holds(pod *Pod, w *weighing) *Reason {
 	var r Reason
 	switch {
 	case pod.bestEffort():
 		r = because(ReasonQoSFixed, "it has neither requests nor limits, and a resize may not give it the first ones: set them in its template")
-	case pod.Resize == ResizePending:
+	case pod.waiting():
 		r = because(ReasonResizePending, "its last resize is not done yet")
 	case pod.Resize == ResizeInfeasible && !w.less:
 		r = because(ReasonResizeInfeasible, "its node cannot hold what it was last resized to, and no less is recommended now")
@@ -249,7 +294,7 @@ func (c *Container) request(r Resource) int64 {
 
 // container weighs a container.
 func (w *weighing) container(c Container, rec *Recommendation) {
-	change := Change{c.Name, c.Requests, c.Limits}
+	change := Change{c.Name, c.Sidecar, c.Requests, c.Limits}
 	for _, r := range rec.Resources {
 		request, target := c.request(r), r.of(rec.Target)
 		low, high := r.of(rec.Lower), r.of(rec.Upper)

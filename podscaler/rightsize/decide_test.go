@@ -24,7 +24,9 @@ func podOf(requests, limits pricing.Resources) Pod {
 func TestDecide(t *testing.T) {
 	inPlace := []Recommendation{web}
 	cpuOnly := []Recommendation{{Container: "web", Resources: []Resource{CPU}, Target: pair(500, 0), Lower: pair(300, 0), Upper: pair(900, 0)}}
-	change := func(requests, limits pricing.Resources) []Change { return []Change{{"web", requests, limits}} }
+	change := func(requests, limits pricing.Resources) []Change {
+		return []Change{{Container: "web", Requests: requests, Limits: limits}}
+	}
 	for _, c := range []struct {
 		name        string
 		mode        Mode
@@ -113,6 +115,39 @@ func TestDecide(t *testing.T) {
 			"OutsideBounds: container web requests 1 of cpu, which is not within 300m and 900m",
 		},
 		{
+			"Auto evicts what its node can never hold, which asks for it already", Auto, inPlace, podOf(pair(500, 800), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, Evict, nil,
+			"ResizeInfeasible: its node can never hold what it was last resized to",
+		},
+		{
+			"and what is to have still more", Auto, inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, Evict, change(pair(500, 800), pair(0, 0)),
+			"ResizeInfeasible: its node can never hold what it was last resized to",
+		},
+		{
+			"but not where less is wanted, which the node may hold", Auto, inPlace, podOf(pair(1000, 800), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, Resize, change(pair(500, 800), pair(0, 0)),
+			"OutsideBounds: container web requests 1 of cpu, which is not within 300m and 900m",
+		},
+		{
+			"nor what waits for room for less than five minutes", Auto, inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize, p.ResizeSince = ResizeDeferred, after(-5*time.Minute+1) }, None, change(pair(500, 800), pair(0, 0)),
+			"ResizePending: its last resize is not done yet",
+		},
+		{
+			"after which it does", Auto, inPlace, podOf(pair(500, 800), pair(0, 0)), func(p *Pod) { p.Resize, p.ResizeSince = ResizeDeferred, after(-5*time.Minute) }, Evict, nil,
+			"ResizeDeferred: its node has had no room for its last resize for 5m",
+		},
+		{
+			"unless it is not known since when", Auto, inPlace, podOf(pair(500, 800), pair(0, 0)), func(p *Pod) { p.Resize = ResizeDeferred }, None, nil,
+			"Unchanged: it has what is recommended",
+		},
+		{
+			"nor what does not run yet", Auto, inPlace, podOf(pair(500, 800), pair(0, 0)), func(p *Pod) { p.Running, p.Resize = false, ResizeInfeasible }, None, nil,
+			"Unchanged: it has what is recommended",
+		},
+		{
+			"a sidecar is a container", InPlace, []Recommendation{{Container: "proxy", Resources: []Resource{CPU}, Target: pair(50, 0), Lower: pair(40, 0), Upper: pair(60, 0)}}, podOf(pair(1, 1), pair(0, 0)),
+			func(p *Pod) { p.Containers[1].Sidecar = true }, Resize, []Change{{Container: "proxy", Sidecar: true, Requests: pair(50, 10)}},
+			"OutsideBounds: container proxy requests 10m of cpu, which is not within 40m and 60m",
+		},
+		{
 			"it has no requests at all", InPlace, inPlace, Pod{Running: true, Containers: []Container{{Name: "web"}, {Name: "proxy"}}}, nil, None, change(pair(500, 800), pair(0, 0)),
 			"QoSFixed: it has neither requests nor limits, and a resize may not give it the first ones: set them in its template",
 		},
@@ -152,19 +187,21 @@ func TestDecisionsKeepTheirPromises(t *testing.T) {
 			limits = requests.Plus(amounts(t, "more"))
 		}
 		pod := Pod{
-			Running:    rapid.Bool().Draw(t, "running"),
-			Resize:     rapid.SampledFrom([]ResizeState{ResizeDone, ResizePending, ResizeInfeasible}).Draw(t, "resize"),
-			Containers: []Container{{Name: "web", Requests: requests, Limits: limits}},
+			Running:     rapid.Bool().Draw(t, "running"),
+			Resize:      rapid.SampledFrom([]ResizeState{ResizeDone, ResizePending, ResizeDeferred, ResizeInfeasible}).Draw(t, "resize"),
+			ResizeSince: noon.Add(-time.Duration(rapid.IntRange(0, 10).Draw(t, "since")) * time.Minute),
+			Containers:  []Container{{Name: "web", Requests: requests, Limits: limits}},
 		}
-		mode := rapid.SampledFrom([]Mode{"", Off, Initial, InPlace, "Auto"}).Draw(t, "mode")
+		mode := rapid.SampledFrom([]Mode{"", Off, Initial, InPlace, Auto, "Recreate"}).Draw(t, "mode")
 		target := amounts(t, "target").Plus(pair(1, 1))
 		rec := Recommendation{Container: "web", Resources: both, Target: target, Lower: target, Upper: target}
 		d := Decide(noon, mode, []Recommendation{rec}, &pod)
 		if len(d.Reasons) == 0 {
 			t.Error("there is no reason")
 		}
-		if d.Action == Resize && (mode != InPlace || !pod.Running || pod.Resize == ResizePending) ||
-			d.Action == SetOnCreate && (mode != InPlace && mode != Initial || pod.Running) {
+		if d.Action == Resize && (!mode.Acts() || !pod.Running || pod.waiting()) ||
+			d.Action == Evict && (mode != Auto || !pod.Running || pod.Resize != ResizeInfeasible && pod.Resize != ResizeDeferred) ||
+			d.Action == SetOnCreate && (!mode.sets() || pod.Running) {
 			t.Errorf("in mode %q, running %t, resize %q, the action is %s", mode, pod.Running, pod.Resize, d.Action)
 		}
 		for _, c := range d.Changes {

@@ -28,6 +28,8 @@ const (
 	ReasonModeOff = "ModeOff"
 	// ReasonModeInitial: pods that run are left as they are.
 	ReasonModeInitial = "ModeInitial"
+	// ReasonNotAdmitted: requests would be set as pods are created, which is not served.
+	ReasonNotAdmitted = "NotAdmitted"
 	// ReasonNoRecommendation: nothing is recommended for any container of the pod.
 	ReasonNoRecommendation = "NoRecommendation"
 	// ReasonCreated: the pod is about to be created, with what is recommended.
@@ -46,6 +48,12 @@ const (
 	ReasonResizePending = "ResizePending"
 	// ReasonResizeInfeasible: the node cannot hold the last resize, and no less is asked for now.
 	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonResizeDeferred: the node has had no room for the last resize for minutes.
+	ReasonResizeDeferred = "ResizeDeferred"
+	// ReasonEvictionHeld: the pod would be evicted, which would leave too few, or is forbidden.
+	ReasonEvictionHeld = "EvictionHeld"
+	// ReasonEvictedBefore: the pod was made after others were evicted for the same recommendation.
+	ReasonEvictedBefore = "EvictedBefore"
 	// ReasonQoSFixed: the pod has no requests at all, and a resize may not give it the first ones.
 	ReasonQoSFixed = "QoSFixed"
 	// ReasonRestarts: the container's own resize policy restarts it.
@@ -60,7 +68,11 @@ const (
 	ReasonScaledByMemory = "ScaledByMemory"
 	// ReasonResized: the pod was resized.
 	ReasonResized = "Resized"
-	// ReasonFailedResize: the resize was refused.
+	// ReasonEvicted: the pod was evicted, to be made again where there is room.
+	ReasonEvicted = "Evicted"
+	// ReasonCheckpointRefused: what was learnt before cannot be read, and is learnt anew.
+	ReasonCheckpointRefused = "CheckpointRefused"
+	// ReasonFailedResize: the resize, or the eviction in its place, was refused.
 	ReasonFailedResize = "FailedResize"
 
 	// ReasonShare: how much of the node the pod is given, and by what.

@@ -65,6 +65,11 @@ func (u *Usage) recommend(name string, containers int, policy Policy) Recommenda
 // Has reports whether a resource is recommended.
 func (rec *Recommendation) Has(r Resource) bool { return slices.Contains(rec.Resources, r) }
 
+// Short reports whether less than a day of samples is known.
+func (rec *Recommendation) Short() bool {
+	return slices.ContainsFunc(rec.Reasons, func(r Reason) bool { return r.Code == ReasonLittleHistory })
+}
+
 // estimate is a recommendation of one resource as it is made.
 type estimate struct {
 	Resource

@@ -22,10 +22,18 @@ type Wants struct {
 	// KeepCPU and KeepMemory are why requests of the one or the other are recommended and not
 	// changed, or nil.
 	KeepCPU, KeepMemory *Reason
+	// MinReplicas is how many pods there must be for one to be evicted; 0 means 2.
+	MinReplicas int
+	// Creates says that pods get what is recommended as they are created.
+	Creates bool
 	// Held is why no pod is resized, or nil.
 	Held *Reason
-	// Last is the last resize on record. A new Sizer goes by it.
-	Last *Resized
+	// Replicas is how many pods there should be.
+	Replicas int
+	// Last is the last resize on record, and Saved what a Sizer of an earlier process knew. A new
+	// Sizer goes by them.
+	Last  *Resized
+	Saved string
 }
 
 // kept is why requests of a resource are recommended and not changed, or nil.
@@ -38,7 +46,7 @@ func (w *Wants) kept(r Resource) *Reason {
 
 // rules are what recommendations follow from.
 func (w Wants) rules() Wants {
-	w.Held, w.Last = nil, nil
+	w.Held, w.Last, w.Replicas, w.Saved = nil, nil, 0, ""
 	return w
 }
 
@@ -46,40 +54,65 @@ func (w Wants) rules() Wants {
 type Candidate struct {
 	Name  string
 	Ready bool
+	// Pinned is why it must not be evicted; empty if it may be.
+	Pinned string
 	Pod
 }
 
-// Order is a pod that is to be resized.
+// Order is a pod that is to be resized, or evicted.
 type Order struct {
 	Pod     string   `json:"pod"`
-	Changes []Change `json:"changes"`
+	Evict   bool     `json:"evict,omitempty"`
+	Changes []Change `json:"changes,omitempty"`
 	Reasons []Reason `json:"reasons"`
 }
 
 // Resized is what came of an order.
 type Resized struct {
-	Pod     string
-	At      time.Time
-	Applied bool
-	Reasons []Reason
+	Pod              string
+	At               time.Time
+	Applied, Evicted bool
+	Reasons          []Reason
 	// Outcome says it in one sentence. It is empty if the resize was only found on record.
 	Outcome Reason
 }
 
 // Done is what came of an order at a time; the error is empty if the pod was resized.
 func (o *Order) Done(at time.Time, err string) Resized {
-	r := Resized{Pod: o.Pod, At: at, Applied: err == "", Reasons: o.Reasons}
-	var changes []string
-	for _, c := range o.Changes {
-		changes = append(changes, c.String())
+	r := Resized{Pod: o.Pod, At: at, Applied: err == "", Evicted: o.Evict, Reasons: o.Reasons}
+	r.Outcome = because(ReasonResized, "pod %s: %s; %s", o.Pod, o.Reasons[0].Text, o.What())
+	if o.Evict {
+		r.Outcome.Code = ReasonEvicted
 	}
-	r.Outcome = because(ReasonResized, "pod %s: %s; %s", o.Pod, o.Reasons[0].Text, strings.Join(changes, "; "))
 	if err != "" {
 		r.Outcome.Code, r.Outcome.Text = ReasonFailedResize, r.Outcome.Text+": "+err
 		r.Reasons = append(slices.Clip(r.Reasons), because(ReasonFailedResize, "%s", err))
 	}
 	return r
 }
+
+// What says what the order does to its pod.
+func (o *Order) What() string {
+	if o.Evict {
+		return "it is evicted, to be made again where there is room"
+	}
+	var changes []string
+	for _, c := range o.Changes {
+		changes = append(changes, c.String())
+	}
+	return strings.Join(changes, "; ")
+}
+
+// Action is what is done to the pod, as a verb.
+func (o *Order) Action() string {
+	if o.Evict {
+		return "evict"
+	}
+	return "resize"
+}
+
+// String prints the order.
+func (o *Order) String() string { return fmt.Sprintf("%s pod %s: %s", o.Action(), o.Pod, o.What()) }
 
 // String prints what the container is to request.
 func (c Change) String() string {
@@ -96,10 +129,18 @@ type Sizing struct {
 	// more, since that look.
 	Outside string
 	Turned  bool
+	// Created is what pods get as they are created, nothing less than their template says where
+	// little history is known; nil is nothing.
+	Created []Recommendation
+	// Saved is what a Sizer of the next process is to go by, and Lost why what an earlier one knew
+	// could not be read at that look.
+	Saved string
+	Lost  *Reason
 }
 
 // A Sizer resizes the pods of a workload, one after another. It learns what their containers use.
-// What it knows is safe to forget: a new one takes nothing away before it knows a day.
+// What it knows is in a checkpoint, and safe to forget: a new one takes nothing away before it
+// knows a day.
 type Sizer struct {
 	wants   Wants // its rules
 	usage   *Usage
@@ -108,6 +149,8 @@ type Sizer struct {
 	since   time.Time               // earlier kills may have counted before
 	refused map[string]time.Time    // by pod
 	rounds  int
+	evicted evictions
+	saved   time.Time
 	says    Sizing
 }
 
@@ -128,6 +171,12 @@ func NewSizer(w *Wants, now time.Time) *Sizer {
 	if last := w.Last; last != nil && last.Applied && last.At.After(s.since) && !last.At.After(now) {
 		s.since = last.At
 	}
+	if w.Saved != "" {
+		if err := s.restore(w.Saved, now); err != nil {
+			lost := because(ReasonCheckpointRefused, "what was learnt before cannot be read, and is learnt anew: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			s.says.Lost = &lost
+		}
+	}
 	return s
 }
 
@@ -140,7 +189,7 @@ func (s *Sizer) Changed(w *Wants) bool { return !reflect.DeepEqual(s.wants, w.ru
 // Says is what came of its last look.
 func (s *Sizer) Says() Sizing {
 	says := s.says
-	says.Turned = false
+	says.Turned, says.Lost = false, nil
 	return says
 }
 
@@ -162,15 +211,26 @@ func (s *Sizer) Learn(now time.Time, pods []Candidate, uses map[string][]podscal
 func (s *Sizer) Decide(now time.Time, w *Wants, pods []Candidate) (Sizing, *Order) {
 	s.wants = w.rules()
 	s.recommend()
+	s.says.Created = nil
+	if w.Creates {
+		s.says.Created = s.changed()
+	}
 	s.watch(now, pods)
-	o := s.next(now, w.Held, pods)
-	return s.says, o
+	s.save(now)
+	o := s.next(now, w, pods)
+	says := s.says
+	s.says.Lost = nil
+	return says, o
 }
 
 // Done takes in what came of its last order.
 func (s *Sizer) Done(r Resized) {
-	if !r.Applied {
+	switch {
+	case !r.Applied:
 		s.refused[r.Pod] = r.At
+	case r.Evicted:
+		s.evicted.note(r.At, s.says.Recommended)
+		s.saved = time.Time{} // whoever leads next must know
 	}
 	s.says.Last, s.says.Reason = &r, r.Outcome
 }
@@ -224,7 +284,7 @@ func (s *Sizer) recommend() {
 	for i := range s.says.Recommended {
 		rec := &s.says.Recommended[i]
 		for _, r := range []Resource{CPU, Memory} {
-			if why := s.wants.kept(r); why != nil && rec.Has(r) && s.wants.Mode == InPlace {
+			if why := s.wants.kept(r); why != nil && rec.Has(r) && s.wants.Mode.sets() {
 				rec.Reasons = append(rec.Reasons, *why)
 			}
 		}
@@ -232,12 +292,15 @@ func (s *Sizer) recommend() {
 }
 
 // carried are the recommendations that may be carried out for a pod.
-func (s *Sizer) carried(pod *Pod) []Recommendation {
+func (s *Sizer) carried(pod *Pod) []Recommendation { return Upward(s.changed(), pod) }
+
+// changed are the recommendations without what is shown and left as it is.
+func (s *Sizer) changed() []Recommendation {
 	all := slices.Clone(s.says.Recommended)
 	for i := range all {
 		all[i].Resources = slices.DeleteFunc(slices.Clone(all[i].Resources), func(r Resource) bool { return s.wants.kept(r) != nil })
 	}
-	return Upward(all, pod)
+	return all
 }
 
 // watch notices when requests leave the bounds, and when they are back.
@@ -255,40 +318,54 @@ func (s *Sizer) watch(now time.Time, pods []Candidate) {
 }
 
 // next is the pod to be resized now. Without one, it notes the reason.
-func (s *Sizer) next(now time.Time, held *Reason, pods []Candidate) *Order {
-	pending := slices.IndexFunc(pods, func(p Candidate) bool { return p.Resize == ResizePending })
+func (s *Sizer) next(now time.Time, w *Wants, pods []Candidate) *Order {
+	pending := slices.IndexFunc(pods, func(p Candidate) bool { return p.waiting() })
 	switch {
-	case held != nil:
-		s.says.Reason = *held
+	case w.Held != nil:
+		s.says.Reason = *w.Held
 	case s.rounds < 2: // the first round only looks
 		s.says.Reason = because(ReasonStarting, "its pods have been seen for less than a minute")
+	case pending >= 0 && s.wants.Mode == Auto && pods[pending].overdue(now):
+		return s.choose(now, w, pods, pods[pending:pending+1])
 	case pending >= 0:
 		s.says.Reason = because(ReasonResizePending, "pod %s: its last resize is not done yet, and they are resized one by one", pods[pending].Name)
 	default:
-		return s.choose(now, pods)
+		return s.choose(now, w, pods, pods)
 	}
 	return nil
 }
 
-// choose takes the first pod that calls for it.
-func (s *Sizer) choose(now time.Time, pods []Candidate) *Order {
+// choose takes the first of some of the pods that calls for it.
+func (s *Sizer) choose(now time.Time, w *Wants, pods, of []Candidate) *Order {
 	unready, why := s.unready(pods), excuse{because(ReasonNoRecommendation, "no pod of it runs"), math.MaxInt}
-	for i := range pods {
-		p := &pods[i]
+	for i := range of {
+		p := &of[i]
 		if !p.Running {
 			continue
 		}
-		d := Decide(now, InPlace, s.carried(&p.Pod), &p.Pod)
+		d := Decide(now, s.wants.Mode, s.carried(&p.Pod), &p.Pod)
 		first, failed := d.Reasons[0], !s.refused[p.Name].IsZero()
+		if first.Code == ReasonQoSFixed && s.wants.Mode == Auto && s.wants.Creates {
+			d.Action = Evict // it gets its first requests as it is created
+		}
+		var stays *Reason
+		if d.Action == Evict {
+			stays = s.stays(now, w, pods, p)
+		}
 		switch {
-		case d.Action != Resize:
+		case d.Action != Resize && d.Action != Evict:
+		case stays != nil:
+			first = *stays
 		case failed:
 			first = because(ReasonFailedResize, "it was refused, and is not asked for again for %s", pricing.Short(refusedFor))
 		case unready != "" && unready != p.Name:
 			first = because(ReasonOneByOne, "it waits for pod %s, which was resized before and is not ready", unready)
 		default:
 			s.says.Reason = first
-			return &Order{p.Name, d.Changes, d.Reasons}
+			if d.Action == Evict {
+				return &Order{Pod: p.Name, Evict: true, Reasons: d.Reasons}
+			}
+			return &Order{Pod: p.Name, Changes: d.Changes, Reasons: d.Reasons}
 		}
 		why.take(p.Name, first)
 	}
@@ -323,4 +400,4 @@ func (e *excuse) take(pod string, r Reason) {
 }
 
 // ranks are the reasons why a pod is not resized that count above others.
-var ranks = []string{ReasonFailedResize, ReasonResizeInfeasible, ReasonOneByOne, ReasonQoSFixed, ReasonNoRecommendation, ReasonWithinBounds}
+var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonQoSFixed, ReasonNoRecommendation, ReasonWithinBounds}

@@ -255,7 +255,7 @@ func TestAccountReachesWhatIsItsOwn(t *testing.T) {
 func TestAccountResizesContainersAlone(t *testing.T) {
 	r := render(t, `{mode: Active, components: [podscaler]}`)
 	pod := &corev1.Pod{}
-	read(t, pod, `{apiVersion: v1, kind: Pod, metadata: {name: x, labels: {app: web}}, spec: {initContainers: [{name: i, image: "i:1"}], containers: [
+	read(t, pod, `{apiVersion: v1, kind: Pod, metadata: {name: x, labels: {app: web}}, spec: {initContainers: [{name: i, image: "i:1", restartPolicy: Always}], containers: [
 		{name: c, image: "web:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: "1"}, limits: {memory: 1Gi, example.com/gpu: "1"}}}, {name: d, image: "d:1"}]}}`)
 	const (
 		alone   = "Plimsoll may resize a pod's containers, and change no more of them than resources"
@@ -273,7 +273,9 @@ func TestAccountResizesContainersAlone(t *testing.T) {
 		`{"spec":{"containers":[{"name":"c","resources":{"claims":[{"name":"gpu"}]}}]}}`:                                                   amounts,
 		`{"spec":{"containers":[{"name":"c","image":"evil:1"}]}}`:                                                                          alone,
 		`{"spec":{"containers":[{"name":"d","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}]}]}}`:                alone,
-		`{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"1"}}}]}}`:                                                  alone,
+		`{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"1"}}}]}}`:                                                  "",
+		`{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"ephemeral-storage":"1Gi"}}}]}}`:                                  amounts,
+		`{"spec":{"initContainers":[{"name":"i","image":"evil:1"}]}}`:                                                                      alone,
 		`{"metadata":{"labels":{"app":"db"}}}`:                                                                                             meta,
 		`{"metadata":{"annotations":{"plimsoll.dev/x":"y"}}}`:                                                                              meta,
 		`{"metadata":{"finalizers":["x.example/y"]}}`:                                                                                      meta,

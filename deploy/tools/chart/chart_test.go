@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -40,6 +42,7 @@ var installations = map[string]string{
 	"active":   `{mode: Active, ` + site + `}`,
 	"beside":   `{mode: Active, components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
 	"places":   `{mode: Active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
+	"admits":   `{mode: Active, components: [podscaler], admission: {enabled: true, tlsSecret: admission, caBundle: Y2E=}}`,
 	"two":      `{mode: Active, replicas: 2, ` + site + `}`,
 	"measured": `{components: [podscaler], prometheus: {url: "http://prometheus:9090"}}`,
 	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,
@@ -479,6 +482,12 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{components: [podscaler], extraEnv: [{name: A, value: x}, {name: A, value: "y"}]}`, `extraEnv: must name every variable once, was A twice`},
 		{`extraEnv: [{value: x}]`, `'/extraEnv/0': missing property 'name'`},
 		{`serviceMonitor: {interval: often}`, `'/serviceMonitor/interval': 'often' does not match pattern`},
+		{`{components: [podscaler], admission: {enabled: true, caBundle: Y2E=}}`, `admission.tlsSecret: must name a secret with tls.crt and tls.key, for the API server asks by TLS alone`},
+		{`{components: [podscaler], admission: {enabled: true, tlsSecret: a}}`, `admission.caBundle: must be the authority that signed the certificate, in base64, unless annotations have it injected`},
+		{`{components: [podscaler], admission: {enabled: true, tlsSecret: a, caBundle: "a b"}}`, `'/admission/caBundle': 'a b' does not match pattern`},
+		{`{components: [podscaler], admission: {enabled: true, tlsSecret: a, caBundle: Y2E=, port: 8080}}`, `admission.port: must be another than metrics.port, provider.port and provider.expanderPort, was 8080`},
+		{`{components: [nodescaler], admission: {enabled: true, tlsSecret: a, caBundle: Y2E=}, ` + site + `}`, `admission.enabled: must be false without podscaler, which decides what pods request, was true`},
+		{`{components: [podscaler], config: {admission: {listen: ":9"}}}`, `config.admission: must be omitted, for admission says it`},
 		{`{components: [podscaler], serviceMonitor: {enabled: true}}`, `serviceMonitor.enabled: must be false where the cluster has no ServiceMonitor`},
 		{`{components: [podscaler], prometheusRule: {enabled: true}}`, `prometheusRule.enabled: must be false where the cluster has no PrometheusRule`},
 		{`prometheusRule: {runbookURL: docs}`, `'/prometheusRule/runbookURL': 'docs' does not match pattern`},
@@ -682,5 +691,61 @@ func TestValuesInTheDocumentAreTaken(t *testing.T) {
 	values, _, _ = strings.Cut(values, "```")
 	if names := render(t, values).kinds(); !slices.Contains(names, "Deployment plimsoll") {
 		t.Errorf("rendered %v", names)
+	}
+}
+
+// The API server asks about pods that are created, elsewhere than in our own namespace and
+// kube-system, and makes them without us when we do not answer. It reaches the port, whose
+// certificate is beside the configuration.
+func TestTheWebhookHoldsNoPodUp(t *testing.T) {
+	r := render(t, `
+components: [podscaler]
+admission:
+  enabled: true
+  port: 9444
+  tlsSecret: admission
+  annotations: {cert-manager.io/inject-ca-from: plimsoll/plimsoll-admission}
+  namespaceSelector: {matchLabels: {sized: "yes"}, matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [shop]}]}
+  objectSelector: {matchLabels: {app: web}}
+`)
+	hooks := all[*admissionv1.MutatingWebhookConfiguration](r)
+	if len(hooks) != 1 || len(hooks[0].Webhooks) != 1 || hooks[0].Annotations["cert-manager.io/inject-ca-from"] != "plimsoll/plimsoll-admission" {
+		t.Fatalf("%+v", hooks)
+	}
+	w := &hooks[0].Webhooks[0]
+	path, port, ignore, seconds, none, anew, scope := "/pods", int32(443), admissionv1.Ignore, int32(3), admissionv1.SideEffectClassNone, admissionv1.IfNeededReinvocationPolicy, admissionv1.NamespacedScope
+	want := admissionv1.MutatingWebhook{
+		Name: "pods.plimsoll.dev", AdmissionReviewVersions: []string{"v1"}, FailurePolicy: &ignore, TimeoutSeconds: &seconds, SideEffects: &none, ReinvocationPolicy: &anew,
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "plimsoll-admission", Namespace: "plimsoll", Path: &path, Port: &port}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &scope},
+		}},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"sized": "yes"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "plimsoll"}},
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"shop"}},
+		}},
+		ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+	}
+	if diff := cmp.Diff(want, *w); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, s := range all[*corev1.Service](r) {
+		if s.Name == "plimsoll-admission" && (len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Port != 443 || s.Spec.Ports[0].TargetPort.String() != "admission") {
+			t.Errorf("%+v", s.Spec.Ports)
+		}
+	}
+	pod := podsOf(r)
+	open := false
+	for _, p := range pod {
+		for _, c := range p.Spec.Containers {
+			open = open || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "admission" && p.ContainerPort == 9444 })
+		}
+	}
+	if !open {
+		t.Error("the port is not open")
+	}
+	if text := fmt.Sprint(all[*corev1.ConfigMap](r)[0].Data); !strings.Contains(text, "admission:\n") || !strings.Contains(text, "listen: :9444") || !strings.Contains(text, "certificate: admission-tls.crt") {
+		t.Errorf("%s", text)
 	}
 }

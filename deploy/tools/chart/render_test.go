@@ -85,6 +85,8 @@ func blank(head metav1.TypeMeta) metav1.Object {
 		return &corev1.Service{}
 	case "v1 ServiceAccount":
 		return &corev1.ServiceAccount{}
+	case "admissionregistration.k8s.io/v1 MutatingWebhookConfiguration":
+		return &admissionv1.MutatingWebhookConfiguration{}
 	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
 		return &admissionv1.ValidatingAdmissionPolicy{}
 	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":

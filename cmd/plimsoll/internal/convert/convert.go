@@ -1,7 +1,7 @@
 // Package convert makes WorkloadAutoscalers of other projects' autoscalers:
-// HorizontalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and
-// cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's chart it makes a
-// VMPool.
+// HorizontalPodAutoscaler, VerticalPodAutoscaler, KEDA's ScaledObject, the CustomPodAutoscaler of
+// the paper on SLO and cost, and Datadog's WatermarkPodAutoscaler. Of the values of kproximate's
+// chart it makes a VMPool.
 //
 // What it makes only recommends. Each setting of a manifest is either carried over with its meaning
 // or said to be lost, with the key and the reason.
@@ -53,6 +53,7 @@ var from = []struct {
 	convert     func(m tree, o Options) *v1alpha1.WorkloadAutoscalerSpec
 }{
 	{"autoscaling", "HorizontalPodAutoscaler", fromHPA},
+	{"autoscaling.k8s.io", kindVPA, fromVPA},
 	{"keda.sh", "ScaledObject", fromKEDA},
 	{"custompodautoscaler.com", "CustomPodAutoscaler", fromPaper},
 	{"datadoghq.com", "WatermarkPodAutoscaler", fromWatermark},
@@ -85,15 +86,9 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		object map[string]any
 	}
 	var unknown []other
-	auths := readAuthentications(objects)
+	around := &around{readAuthentications(objects), readScaled(objects)}
 	for _, object := range objects {
-		r, known, err := convert(object, o, auths)
-		switch {
-		case err == nil && r.Pool != nil:
-			err = r.checkPool()
-		case err == nil && r.To != nil:
-			err = r.check(schema)
-		}
+		r, known, err := convert(object, o, around)
 		switch {
 		case err != nil:
 			faults = append(faults, err)
@@ -103,12 +98,39 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 			unknown = append(unknown, other{r.From, object})
 		}
 	}
+	results = merge(results)
+	for i := range results {
+		faults = append(faults, results[i].checked(schema))
+	}
 	for _, o := range unknown {
-		if !auths.used(o.object) { // by a trigger, wherever in the file that is
+		if !around.used(o.object) { // wherever in the file that is
 			others = append(others, o.name)
 		}
 	}
 	return results, others, errors.Join(faults...)
+}
+
+// around is what of a file is read with the autoscalers in it.
+type around struct {
+	auths  authentications
+	scaled map[string]*scaled // by scaleKey
+}
+
+// used reports whether an object was read with an autoscaler that names it.
+func (a *around) used(object map[string]any) bool {
+	workload := a.scaled[workloadKey(object)]
+	return a.auths.used(object) || workload != nil && workload.named
+}
+
+// checked finds what makes no sense in what was made.
+func (r *Result) checked(schema *resources.Schema) error {
+	switch {
+	case r.Pool != nil:
+		return r.checkPool()
+	case r.To != nil:
+		return r.check(schema)
+	}
+	return nil
 }
 
 // readSchema reads the schema once: the CRD is long.
@@ -117,8 +139,8 @@ var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 })
 
 // convert converts one object, if it is an autoscaler.
-func convert(object map[string]any, o Options, auths authentications) (r Result, known bool, err error) {
-	m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}, auths: auths}}
+func convert(object map[string]any, o Options, a *around) (r Result, known bool, err error) {
+	m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}, around: a, auths: a.auths}}
 	if values, is := kproximate(m); is {
 		r.From = "kproximate's values"
 		r.Pool = fromKproximate(values)
@@ -170,6 +192,9 @@ func (r *Result) check(schema *resources.Schema) error {
 	a := *r.To
 	a.Namespace = cmp.Or(a.Namespace, "default") // it is that of whoever applies it
 	_, _, _, err := resources.Autoscaler(&a)
+	if err == nil {
+		_, _, err = resources.Rightsize(&a)
+	}
 	if err == nil {
 		err = schema.Check(r.To)
 	}

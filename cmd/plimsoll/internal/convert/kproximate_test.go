@@ -15,24 +15,28 @@ import (
 // The values of kproximate's chart in the shapes that people write, and what comes of each. What a
 // join command or another secret holds is nowhere in it.
 func TestKproximatesValues(t *testing.T) {
-	path := filepath.Join("testdata", "kproximate.txtar")
-	table := must.Get(txtar.ParseFile(path))(t)
-	got := txtar.Archive{Comment: table.Comment}
-	shapes := 0
-	for _, f := range table.Files {
-		name, is := strings.CutSuffix(f.Name, ".yaml")
-		if !is {
-			continue
-		}
-		shapes++
-		out := convertedValues(f.Data)
+	shapes(t, "kproximate", func(name string, data []byte) string {
+		out := convertedValues(data)
 		if strings.Contains(out, "s3cret") {
 			t.Errorf("%s: a secret is printed", name)
 		}
-		got.Files = append(got.Files, f, txtar.File{Name: name + ".out", Data: []byte(out)})
+		return out
+	})
+}
+
+// shapes compares what comes of each source in a table with what is behind it there.
+func shapes(t *testing.T, table string, converted func(name string, data []byte) string) {
+	t.Helper()
+	path := filepath.Join("testdata", table+".txtar")
+	read := must.Get(txtar.ParseFile(path))(t)
+	got := txtar.Archive{Comment: read.Comment}
+	for _, f := range read.Files {
+		if name, is := strings.CutSuffix(f.Name, ".yaml"); is {
+			got.Files = append(got.Files, f, txtar.File{Name: name + ".out", Data: []byte(converted(name, f.Data))})
+		}
 	}
-	if shapes < 20 {
-		t.Errorf("%d shapes", shapes)
+	if len(got.Files) < 2*20 {
+		t.Errorf("%d shapes", len(got.Files)/2)
 	}
 	golden.Compare(t, path, string(txtar.Format(&got)))
 }

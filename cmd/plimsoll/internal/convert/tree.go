@@ -29,7 +29,8 @@ type reading struct {
 	annotations map[string]string
 	namespace   string
 	// auths are the file's objects by which KEDA's triggers are shown to servers.
-	auths authentications
+	auths  authentications
+	around *around
 }
 
 func (t tree) there() bool { return t.value != nil }

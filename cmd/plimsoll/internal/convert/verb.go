@@ -25,9 +25,11 @@ func New(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers, and kproximate's values to a VMPool",
-		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler, KEDA's ScaledObject
-with triggers of types prometheus, cpu, memory and cron, the CustomPodAutoscaler of the paper on SLO and cost, and
-Datadog's WatermarkPodAutoscaler with marks of resources. KEDA's TriggerAuthentications are read from the same file.
+		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler and
+VerticalPodAutoscaler, KEDA's ScaledObject with triggers of types prometheus, cpu, memory and cron, the
+CustomPodAutoscaler of the paper on SLO and cost, and Datadog's WatermarkPodAutoscaler with marks of resources. KEDA's
+TriggerAuthentications are read from the same file, and for a VerticalPodAutoscaler what scales its workload, or the
+workload itself, by which replicas are known.
 Of the values.yaml of kproximate's chart it makes a VMPool. What a pool needs and the values lack is an example, which a
 note names. No secret is printed.
 
@@ -37,6 +39,7 @@ standard error and in comments of the output. Objects of other kinds are skipped
 It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
 holds no such manifest.`,
 		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
+			"  kubectl get vpa,deployments -o yaml | plimsoll convert -f - > sizes.yaml\n" +
 			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -\n" +
 			"  helm get values kproximate -o yaml | plimsoll convert -f - > vmpools.yaml",
 		Args: cli.NoArguments,

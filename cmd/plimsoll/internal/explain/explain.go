@@ -70,7 +70,7 @@ func Headline(s *loop.Step) string {
 
 func resizes(s *loop.Step) (n int) {
 	for i := range s.Workloads {
-		if s.Workloads[i].Resize != nil {
+		if r := s.Workloads[i].Resize; r != nil && !r.Evict {
 			n++
 		}
 	}
@@ -148,12 +148,8 @@ func resize(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 	if r == nil {
 		return
 	}
-	var changes []string
-	for _, c := range r.Changes {
-		changes = append(changes, c.String())
-	}
 	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Workload == w.Workload && o.Pod == r.Pod })
-	addReasons(n.Add("resize", fmt.Sprintf("%s: %s  %s", r.Pod, strings.Join(changes, "; "), outcome(s, at))), r.Reasons)
+	addReasons(n.Add(r.Action(), fmt.Sprintf("%s: %s  %s", r.Pod, r.What(), outcome(s, at))), r.Reasons)
 }
 
 func replicas(n int) string { return Count(n, "replica") }

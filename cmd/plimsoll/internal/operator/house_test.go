@@ -254,6 +254,9 @@ func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 				Pod:      podscaler.Pod{Name: fmt.Sprintf("%s-%02d", name, i), Phase: podscaler.Pending},
 				Workload: name, Requests: pricing.Resources{CPU: 500, Memory: 256 * pricing.MiB}, Created: t0, Unschedulable: true,
 			}
+			if size, resized := h.sizes[p.Name]; resized && len(size.Containers) > 0 {
+				p.Requests = size.Containers[0].Requests
+			}
 			if n/4 < len(open) {
 				p.Node, p.Unschedulable, p.Phase, p.Ready = open[n/4].Name, false, podscaler.Running, true
 				p.Started, p.ReadyChanged = t0.Add(-time.Hour), t0.Add(-time.Hour)
@@ -345,6 +348,8 @@ func (h *house) Resize(_ context.Context, workload, pod string, changes []rights
 	h.sizes[pod] = p
 	return nil
 }
+
+func (h *house) Recreate(_ context.Context, _, pod string) error { return h.note("recreate %s", pod) }
 
 func (h *house) Evict(_ context.Context, pod string) error { return h.note("evict %s", pod) }
 

@@ -283,7 +283,8 @@ func (l *life) explained(s *loop.Step) {
 			said[fmt.Sprintf("scale %s %d", ws.Workload, d.To)] = true
 		}
 		if done := s.Resized(ws); done != nil {
-			said["resize "+done.Pod] = true
+			said["resize "+done.Pod] = !done.Evicted
+			said["evict "+done.Pod] = done.Evicted
 		}
 	}
 	for i := range s.Plan.Actions {

@@ -24,6 +24,8 @@ import (
 // Config is what an operator is made of.
 type Config struct {
 	Cluster Cluster
+	// Admission says that this process sets what pods request as they are created.
+	Admission bool
 	// Identity names this process among those that may lead.
 	Identity string
 	// PodScaler, NodeScaler and Provider are what of the product runs.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
@@ -105,6 +106,58 @@ var sizeScenes = []podScene{
 		says:  []string{"Drifted", "Resized"},
 	},
 	{
+		name:      "no node can hold what pods were resized to",
+		manifests: sized("  rightsize: {mode: Auto}\n"),
+		set:       func(s *podStage) { s.stuck(rightsize.ResizeInfeasible, 100*time.Hour) },
+		lasts:     3 * time.Minute,
+		says:      []string{"ResizeInfeasible", "Evicted"},
+	},
+	{
+		name:      "there are fewer pods than one may be evicted of",
+		manifests: sized("  rightsize: {mode: Auto, minReplicas: 9}\n"),
+		set:       func(s *podStage) { s.stuck(rightsize.ResizeInfeasible, 100*time.Hour) },
+		lasts:     3 * time.Minute,
+		says:      []string{"EvictionHeld"},
+	},
+	{
+		name:      "they are made anew, and no node can hold them either",
+		manifests: sized("  rightsize: {mode: Auto}\n"),
+		set:       func(s *podStage) { s.stuck(rightsize.ResizeInfeasible, time.Hour) },
+		lasts:     3 * time.Minute,
+		says:      []string{"EvictedBefore"},
+	},
+	{
+		name:      "a resize waits for room",
+		manifests: sized("  rightsize: {mode: Auto}\n"),
+		set:       func(s *podStage) { s.stuck(rightsize.ResizeDeferred, 100*time.Hour) },
+		lasts:     3 * time.Minute,
+		says:      []string{"ResizeDeferred", "Evicted"},
+	},
+	{
+		name:      "requests are set as pods are created",
+		manifests: sized("  rightsize: {mode: Initial}\n"),
+		set:       func(s *podStage) { s.minutely(4, 600); s.cfg.Admission = true },
+		lasts:     3 * time.Minute,
+		says:      []string{"ModeInitial"},
+	},
+	{
+		name:      "they would be, where that is configured",
+		manifests: sized("  rightsize: {mode: Initial}\n"),
+		set:       func(s *podStage) { s.minutely(4, 600) },
+		lasts:     3 * time.Minute,
+		says:      []string{"NotAdmitted"},
+	},
+	{
+		name:      "what was learnt before cannot be read",
+		manifests: sized(resizes),
+		set: func(s *podStage) {
+			s.minutely(4, 600)
+			s.autoscalers["shop/web"].Status.Rightsize = &v1alpha1.RightsizeStatus{Checkpoint: "%"}
+		},
+		lasts: 2 * time.Minute,
+		says:  []string{"CheckpointRefused"},
+	},
+	{
 		name:      "a container is killed for memory soon after it started",
 		manifests: sized(resizes),
 		set: func(s *podStage) {
@@ -118,6 +171,16 @@ var sizeScenes = []podScene{
 
 // sized is an autoscaler of which the requests are the matter.
 func sized(rest string) string { return web(byCPU + "  stabilizationWindow: 1h\n" + rest) }
+
+// stuck has all pods wait for ever for what they were resized to.
+func (s *podStage) stuck(state rightsize.ResizeState, old time.Duration) {
+	s.minutely(4, 600)
+	for i := range 8 {
+		s.sizes[fmt.Sprintf("shop/web-%02d", i)] = rightsize.Pod{
+			Running: true, Started: t0.Add(-old), Resize: state, ResizeSince: t0.Add(-time.Hour), Containers: s.containers,
+		}
+	}
+}
 
 // minutely has steps as far apart as looks at containers, each of which uses so many cores and MiB.
 func (s *podStage) minutely(cores, mebibytes float64) {

@@ -17,21 +17,30 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// wants is what is wanted of the requests of a workload's pods, or nil.
-func (w *workload) wants() *rightsize.Wants {
+// wants is what is wanted of the requests of a workload's pods, or nil. Whether pods can be changed
+// as they are created is the process's to say.
+func (w *workload) wants(admission bool) *rightsize.Wants {
 	if w.sizeMode == "" || w.invalid != nil {
 		return nil
 	}
-	wants := &rightsize.Wants{Of: string(w.object.UID), Mode: w.sizeMode, Policies: w.sizes, Held: w.holdSizing()}
-	if scaledByMemory(w.policy) {
+	wants := &rightsize.Wants{
+		Of: string(w.object.UID), Mode: w.sizeMode, Policies: w.sizes, MinReplicas: int(w.object.Spec.Rightsize.MinReplicas),
+		Creates: admission && w.creates(), Held: w.holdSizing(admission),
+	}
+	fixed := w.words.Min == w.words.Max // such replicas follow nothing
+	if scaledByMemory(w.policy) && !fixed {
 		wants.KeepMemory = because(rightsize.ReasonScaledByMemory,
 			"memory: policy %s scales replicas by use in proportion to requests, each of which would change what the other goes by: it is shown and left as it is", w.policy.Policy)
 	}
-	if scaledByRequests(w.policy) {
+	if scaledByRequests(w.policy) && !fixed {
 		wants.KeepCPU = because(rightsize.ReasonScaledByCPU,
 			"cpu: policy %s scales replicas by use in proportion to requests, each of which would change what the other goes by: it is shown and left as it is", w.policy.Policy)
 	}
-	if st := w.object.Status.Rightsize; st != nil && st.LastResize != nil {
+	st := w.object.Status.Rightsize
+	if st != nil {
+		wants.Saved = st.Checkpoint
+	}
+	if st != nil && st.LastResize != nil {
 		wants.Last = &rightsize.Resized{Pod: st.LastResize.Pod, At: st.LastResize.Time.Time, Applied: st.LastResize.Applied}
 		for _, r := range st.LastResize.Reasons {
 			wants.Last.Reasons = append(wants.Last.Reasons, rightsize.Reason{Code: r.Code, Text: r.Text})
@@ -40,10 +49,19 @@ func (w *workload) wants() *rightsize.Wants {
 	return wants
 }
 
+// creates reports whether pods get what is recommended as they are created. Where none can be
+// created as things are, they get what their template says: a LimitRange or a quota may allow that.
+func (w *workload) creates() bool {
+	if w.asks() && (w.object.Spec.Approval == nil || !w.object.Spec.Approval.Proceed.Resizes) {
+		return false
+	}
+	return w.sizeMode != rightsize.Off && w.held == nil && !w.pause.on && w.target.Sized == nil && w.target.Failing == ""
+}
+
 // holdSizing says why nothing is resized, or nil.
-func (w *workload) holdSizing() *nodescaler.Reason {
+func (w *workload) holdSizing(admission bool) *nodescaler.Reason {
 	switch {
-	case w.sizeMode != rightsize.InPlace:
+	case w.sizeMode == rightsize.Off:
 		return because(rightsize.ReasonModeOff, "recommendations are shown and not carried out")
 	case w.held != nil:
 		return w.held
@@ -51,6 +69,10 @@ func (w *workload) holdSizing() *nodescaler.Reason {
 		return because(v1alpha1.ReasonPaused, "%s", w.pause.text)
 	case w.target.Sized != nil:
 		return because(w.target.Sized.Code, "%s", w.target.Sized.Text)
+	case w.sizeMode == rightsize.Initial && !admission:
+		return because(rightsize.ReasonNotAdmitted, "requests would be set as pods are created, which takes admission in the configuration of plimsoll run")
+	case w.sizeMode == rightsize.Initial:
+		return because(rightsize.ReasonModeInitial, "requests are set as pods are created, and those that run stay as they are")
 	}
 	return nil
 }
@@ -106,6 +128,17 @@ func amounts(rec *rightsize.Recommendation, of pricing.Resources) (out v1alpha1.
 	return out
 }
 
+// created are what pods get as they are created, in the API's words.
+func created(all []rightsize.Recommendation) []v1alpha1.CreatedContainer {
+	var out []v1alpha1.CreatedContainer
+	for i := range all {
+		if rec := &all[i]; len(rec.Resources) > 0 {
+			out = append(out, v1alpha1.CreatedContainer{Name: rec.Container, Requests: amounts(rec, rec.Target), RaiseOnly: rec.Short()})
+		}
+	}
+	return out
+}
+
 // quantity is an amount as Kubernetes writes it.
 func quantity(r rightsize.Resource, of pricing.Resources) string {
 	if r == rightsize.CPU {
@@ -131,7 +164,10 @@ func sizingStatus(s *loop.Step, ws *loop.WorkloadStep) *v1alpha1.RightsizeStatus
 	if done := s.Resized(ws); done != nil {
 		reason, last = done.Outcome, done
 	}
-	st := &v1alpha1.RightsizeStatus{Containers: recommendations(ws.Sizing.Recommended), Reason: &v1alpha1.Reason{Code: reason.Code, Text: reason.Text}}
+	st := &v1alpha1.RightsizeStatus{
+		Containers: recommendations(ws.Sizing.Recommended), Reason: &v1alpha1.Reason{Code: reason.Code, Text: reason.Text},
+		Created: created(ws.Sizing.Created), Checkpoint: ws.Sizing.Saved,
+	}
 	if last != nil {
 		st.LastResize = &v1alpha1.PodResize{Pod: last.Pod, Time: metav1.NewTime(last.At), Applied: last.Applied, Reasons: sizeReasons(last.Reasons)}
 	}
@@ -143,6 +179,9 @@ func sizingEvents(s *loop.Step, ws *loop.WorkloadStep) (all []kube.Event) {
 	if ws == nil || ws.Sizing == nil {
 		return nil
 	}
+	if lost := ws.Sizing.Lost; lost != nil {
+		all = append(all, kube.Event{About: lost.Code, Key: lost.Text, Warning: true, Reason: lost.Code, Note: lost.Text})
+	}
 	if ws.Sizing.Turned {
 		e := kube.Event{About: "Rightsize", Key: rightsize.ReasonWithinBounds, Reason: rightsize.ReasonWithinBounds, Note: "all requests are within what is recommended"}
 		if out := ws.Sizing.Outside; out != "" {
@@ -151,8 +190,12 @@ func sizingEvents(s *loop.Step, ws *loop.WorkloadStep) (all []kube.Event) {
 		all = append(all, e)
 	}
 	if done := s.Resized(ws); done != nil {
+		action := "Resize"
+		if done.Evicted {
+			action = "Evict"
+		}
 		all = append(all, kube.Event{
-			About: rightsize.ReasonResized, Key: done.Pod + " " + s.Time.UTC().Format(time.RFC3339), Action: "Resize",
+			About: rightsize.ReasonResized, Key: done.Pod + " " + s.Time.UTC().Format(time.RFC3339), Action: action,
 			Warning: !done.Applied, Reason: done.Outcome.Code, Note: done.Outcome.Text,
 		})
 	}

@@ -202,7 +202,9 @@ func TestAProcessThatStartsTakesNothingAwayForADay(t *testing.T) {
 // each other: CPU is shown and left alone, and memory is sized.
 func TestCPUIsLeftToWhoScalesByIt(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
-	h.autoscalers["shop/web"].Spec.HPA = nil // 80 % of the request
+	a := h.autoscalers["shop/web"]
+	a.Spec.HPA, a.Spec.MaxReplicas = nil, 3 // 80 % of the request
+	h.autoscalers["shop/web"].Spec.Behavior = nil
 	h.begin().steps(10)
 	h.expect("resized", []string{"resize shop/web-00 app 500m 728Mi", "resize shop/web-01 app 500m 728Mi"}, h.resized())
 	rec := h.sizing().Containers[0]
@@ -361,4 +363,114 @@ func TestRecommendationsAreMetricsWhileTheyStand(t *testing.T) {
 	if got := series(t, registry, "plimsoll_container_recommended_cpu_cores"); len(got) > 0 {
 		t.Errorf("without the block there is %v", got)
 	}
+}
+
+// evicted are the pods that were evicted for their sizes.
+func (h *house) recreated() []string {
+	all := []string{}
+	for _, d := range h.done {
+		if strings.HasPrefix(d, "recreate") {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Where a node has no room for what a pod was resized to, mode Auto evicts it, if nothing holds
+// that; in mode InPlace the pod stays.
+func TestPodsThatTheirNodeHasNoRoomForAreEvicted(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode  string
+		spoil func(*house)
+		want  []string
+	}{
+		"in mode Auto":               {"{mode: Auto}", func(*house) {}, []string{"recreate shop/web-00"}},
+		"in mode InPlace":            {"{mode: InPlace}", func(*house) {}, []string{}},
+		"the object is paused":       {"{mode: Auto}", annotate(v1alpha1.AnnotationPaused, "true"), []string{}},
+		"a lid on everything":        {"{mode: Auto}", func(h *house) { h.cfg.Active = false }, []string{}},
+		"their rollout is under way": {"{mode: Auto}", func(h *house) { h.rollout = podscaler.Rollout{InProgress: true, Why: "1 of 2"} }, []string{}},
+		"none is ready":              {"{mode: Auto}", func(h *house) { h.unready = map[string]bool{"shop/web-00": true, "shop/web-01": true} }, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := sizedHouse(t, active+"  rightsize: "+c.mode+"\n")
+			h.sizes = pods(rightsize.Pod{Running: true, Started: t0.Add(-100 * time.Hour), Resize: rightsize.ResizeInfeasible, Containers: h.containers})
+			c.spoil(h)
+			h.begin().steps(2)
+			h.expect("evicted", c.want, h.recreated())
+			h.expect("resized", []string{}, h.resized())
+		})
+	}
+}
+
+// What new pods get is in the status, while something is done and the webhook is there; and without
+// what replicas are scaled by.
+func TestWhatNewPodsGetIsSaid(t *testing.T) {
+	got := []v1alpha1.CreatedContainer{{Name: "app", Requests: v1alpha1.ContainerAmounts{CPU: "4742m", Memory: "764046746"}, RaiseOnly: true}}
+	for name, c := range map[string]struct {
+		more  string
+		spoil func(*house)
+		want  []v1alpha1.CreatedContainer
+	}{
+		"in mode Initial":            {active + "  rightsize: {mode: Initial}\n", func(*house) {}, got},
+		"in mode Auto":               {active + "  rightsize: {mode: Auto}\n", func(*house) {}, got},
+		"in mode Off":                {active + recommends, func(*house) {}, nil},
+		"the object only recommends": {"  rightsize: {mode: Initial}\n", func(*house) {}, nil},
+		"there is no webhook":        {active + "  rightsize: {mode: Initial}\n", func(h *house) { h.cfg.Admission = false }, nil},
+		"the object is paused":       {active + "  rightsize: {mode: Initial}\n", annotate(v1alpha1.AnnotationPaused, "true"), nil},
+		"a VPA sizes it":             {active + "  rightsize: {mode: Initial}\n", func(h *house) { h.sizer = &kube.Finding{Code: kube.FindingForeignSizer, Text: "by VPA v"} }, nil},
+		"replicas follow CPU": {active + "  rightsize: {mode: Initial}\n", func(h *house) {
+			h.autoscalers["shop/web"].Spec.HPA, h.autoscalers["shop/web"].Spec.MaxReplicas = nil, 3
+		}, []v1alpha1.CreatedContainer{{Name: "app", Requests: v1alpha1.ContainerAmounts{Memory: "764046746"}, RaiseOnly: true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := sizedHouse(t, c.more)
+			h.cfg.Admission = true
+			c.spoil(h)
+			h.begin().steps(1)
+			if d := cmp.Diff(c.want, h.sizing().Created); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+			h.expect("resized", []string{}, h.resized())
+		})
+	}
+}
+
+// What was learnt goes on under another leader: a day is known after it, and requests may be made
+// less, which a process that starts from nothing does not do for a day.
+func TestAnotherLeaderKnowsWhatWasLearnt(t *testing.T) {
+	h := sizedHouse(t, active+resizes)
+	h.uses["app"] = use(0.05, 100)
+	h.sizes = pods(rightsize.Pod{Running: true, Started: t0.Add(-100 * time.Hour), Containers: h.containers})
+	h.begin()
+	for range 5 {
+		h.steps(5 * 60)
+		h.begin()
+	}
+	h.expect("known", true, !slices.ContainsFunc(h.sizing().Containers[0].Reasons, func(r v1alpha1.Reason) bool { return r.Code == rightsize.ReasonNotMeasured }))
+	h.steps(60)
+	h.expect("resized after a day and five leaders", 2, len(h.resized()))
+	h.expect("less than before", true, h.sizes["shop/web-00"].Containers[0].Requests.CPU < 500)
+}
+
+// A checkpoint that cannot be read is reported once, and the next one can.
+func TestABadCheckpointIsReported(t *testing.T) {
+	h := sizedHouse(t, active+resizes)
+	h.autoscalers["shop/web"].Status.Rightsize = &v1alpha1.RightsizeStatus{Checkpoint: "gibberish"}
+	h.begin().steps(3)
+	told := 0
+	for _, e := range h.told {
+		if strings.Contains(e, "web CheckpointRefused: what was learnt before cannot be read, and is learnt anew: ") {
+			told++
+		}
+	}
+	h.expect("times that it was told", 1, told)
+	h.begin().steps(1)
+	h.expect("by the next leader", 1, func() (n int) {
+		for _, e := range h.told {
+			if strings.Contains(e, "CheckpointRefused") {
+				n++
+			}
+		}
+		return n
+	}())
 }

@@ -554,6 +554,14 @@ func (w *town) Resize(ctx context.Context, _, pod string, changes []rightsize.Ch
 	return nil
 }
 
+// Recreate evicts a pod that its node has no room for.
+func (w *town) Recreate(ctx context.Context, _, pod string) error {
+	if i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod }); i < 0 || !w.pods[i].infeasible {
+		return errors.New("its node has room for what it was to be resized to")
+	}
+	return w.Evict(ctx, pod)
+}
+
 // containers is what they use.
 func (w *town) containers() map[string][]podscaler.ContainerUse {
 	now, all := w.sim.Now(), map[string][]podscaler.ContainerUse{}

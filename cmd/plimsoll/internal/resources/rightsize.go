@@ -18,10 +18,14 @@ func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Polici
 	mode := rightsize.Off
 	switch m := a.Spec.Rightsize.Mode; m {
 	case "", v1alpha1.RightsizeOff:
+	case v1alpha1.RightsizeInitial:
+		mode = rightsize.Initial
 	case v1alpha1.RightsizeInPlace:
 		mode = rightsize.InPlace
+	case v1alpha1.RightsizeAuto:
+		mode = rightsize.Auto
 	default:
-		f.note("", pricing.NewFault("spec.rightsize.mode", fmt.Sprintf("must be Off or InPlace, was %q", m)))
+		f.note("", pricing.NewFault("spec.rightsize.mode", fmt.Sprintf("must be Off, Initial, InPlace or Auto, was %q", m)))
 	}
 	var policies rightsize.Policies
 	for i := range a.Spec.Rightsize.Containers {

@@ -47,7 +47,7 @@ func TestAnEmptyBlockRecommendsAndNoneDoesNot(t *testing.T) {
 func TestSizesThatMeanNothingAreRefusedWithTheirKey(t *testing.T) {
 	text := func(s string) *v1alpha1.Size { return new(v1alpha1.Size(s)) }
 	for want, block := range map[string]v1alpha1.Rightsize{
-		`spec.rightsize.mode: must be Off or InPlace, was "Auto"`: {Mode: "Auto"},
+		`spec.rightsize.mode: must be Off, Initial, InPlace or Auto, was "Recreate"`: {Mode: "Recreate"},
 		"spec.rightsize.containers[0].maxAllowed.memory: ": {Containers: []v1alpha1.ContainerPolicy{
 			{Name: "app", MaxAllowed: &v1alpha1.ContainerResources{Memory: text("much")}},
 		}},

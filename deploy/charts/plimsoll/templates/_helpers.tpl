@@ -119,6 +119,9 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- end }}
 {{- $_ := set $ours "provider" $provider }}
 {{- end }}
+{{- if .Values.admission.enabled }}
+{{- $_ := set $ours "admission" (dict "listen" (printf ":%d" (int .Values.admission.port)) "certificate" "admission-tls.crt" "key" "admission-tls.key") }}
+{{- end }}
 {{- if eq (include "plimsoll.handOff" .) "Placeholders" }}
 {{- $_ := set $ours "handoff" (dict "priorityClass" (include "plimsoll.placeholderClass" .) "image" (include "plimsoll.placeholderImage" .)) }}
 {{- end }}
@@ -185,6 +188,13 @@ projected:
           - {key: tls.key, path: provider-tls.key}
           - {key: ca.crt, path: provider-ca.crt}
     {{- end }}
+    {{- if .Values.admission.enabled }}
+    - secret:
+        name: {{ .Values.admission.tlsSecret }}
+        items:
+          - {key: tls.crt, path: admission-tls.crt}
+          - {key: tls.key, path: admission-tls.key}
+    {{- end }}
     {{- range $part := list "prometheus" "scrape" }}
     {{- $v := index $.Values $part }}
     {{- with $v.existingSecret }}
@@ -239,6 +249,21 @@ projected:
 {{- if and (not .Values.prometheus.url) (or .Values.prometheus.existingSecret .Values.prometheus.headers) }}
 {{- fail "prometheus.url: must be set, for headers and a secret are given for it" }}
 {{- end }}
+{{- $a := .Values.admission }}
+{{- if and $a.enabled (not (has "podscaler" .Values.components)) }}
+{{- fail "admission.enabled: must be false without podscaler, which decides what pods request, was true" }}
+{{- end }}
+{{- if and $a.enabled (not $a.tlsSecret) }}
+{{- fail "admission.tlsSecret: must name a secret with tls.crt and tls.key, for the API server asks by TLS alone" }}
+{{- end }}
+{{- if and $a.enabled (not (or $a.caBundle $a.annotations)) }}
+{{- fail "admission.caBundle: must be the authority that signed the certificate, in base64, unless annotations have it injected" }}
+{{- end }}
+{{- range $other := list .Values.metrics.port .Values.provider.port .Values.provider.expanderPort }}
+{{- if and $a.enabled (eq (int $a.port) (int $other)) }}
+{{- fail (printf "admission.port: must be another than metrics.port, provider.port and provider.expanderPort, was %d" (int $other)) }}
+{{- end }}
+{{- end }}
 {{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
 {{- end }}
@@ -260,7 +285,7 @@ projected:
 {{- if and .Values.provider.tlsSecret (or (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c)) }}
 {{- fail (printf "provider.tlsSecret: must be omitted beside config.provider.tls and config.provider.plaintext, was %q" .Values.provider.tlsSecret) }}
 {{- end }}
-{{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" "prometheus" "prometheus says" "scrape" "scrape says" }}
+{{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "admission" "admission says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" "prometheus" "prometheus says" "scrape" "scrape says" }}
 {{- range $key, $by := $said }}
 {{- if hasKey $c $key }}
 {{- fail (printf "config.%s: must be omitted, for %s it" $key $by) }}

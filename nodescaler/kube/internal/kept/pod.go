@@ -52,6 +52,8 @@ type Pod struct {
 	*common
 	// resize is how far the last change of its containers' requests has come.
 	resize rightsize.ResizeState
+	// resizeSince is since when it waits for room, if it does.
+	resizeSince time.Time
 	// Mark is whose deletion cost it has.
 	Mark mark
 }
@@ -87,8 +89,8 @@ func ShortPod(p *corev1.Pod) *Pod {
 	kept.conditions(p)
 	kept.tolerations(p)
 	kept.requests(p)
-	kept.resize = resizeState(p)
-	kept.common = (&common{same(p.Labels), kept.OwnerReferences, sizes(p), asks(p)}).shared()
+	kept.resize, kept.resizeSince = resizeState(p)
+	kept.common = (&common{same(p.Labels), kept.OwnerReferences, Sizes(p), asks(p)}).shared()
 	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
 	kept.Said.Asks = &kept.asks
 	kept.constraints(p)
@@ -318,6 +320,6 @@ func ExpectName(autoscaler string) string {
 func (kept *Pod) Sizing() rightsize.Pod {
 	return rightsize.Pod{
 		Running: kept.Said.Phase == podscaler.Running && !kept.Said.Terminating, Started: kept.Said.Started,
-		Resize: kept.resize, Containers: kept.containers,
+		Resize: kept.resize, ResizeSince: kept.resizeSince, Containers: kept.containers,
 	}
 }

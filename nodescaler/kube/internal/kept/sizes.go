@@ -8,25 +8,36 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
-// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
-// containers of a pod that asks for resources as a whole.
-func sizes(p *corev1.Pod) []rightsize.Container {
+// Sizes keeps what sizing goes by. Init containers that end are not sized, nor the containers of a
+// pod that asks for resources as a whole.
+func Sizes(p *corev1.Pod) []rightsize.Container {
 	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
 		return nil
 	}
 	var all []rightsize.Container // nil without any, as pods that have the same in common share it
 	for i := range p.Spec.Containers {
-		c := &p.Spec.Containers[i]
-		all = append(all, rightsize.Container{
-			Name: Text(c.Name), Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits), Restarts: restarts(c),
-		})
-		for j := range p.Status.ContainerStatuses {
-			if s := &p.Status.ContainerStatuses[j]; s.Name == c.Name {
-				all[i].OOMStarted, all[i].OOMEnded = killed(s)
-			}
+		all = append(all, sizeOf(&p.Spec.Containers[i], p.Status.ContainerStatuses))
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			sidecar := sizeOf(c, p.Status.InitContainerStatuses)
+			sidecar.Sidecar = true
+			all = append(all, sidecar)
 		}
 	}
 	return all
+}
+
+func sizeOf(c *corev1.Container, statuses []corev1.ContainerStatus) rightsize.Container {
+	size := rightsize.Container{
+		Name: Text(c.Name), Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits), Restarts: restarts(c),
+	}
+	for i := range statuses {
+		if statuses[i].Name == c.Name {
+			size.OOMStarted, size.OOMEnded = killed(&statuses[i])
+		}
+	}
+	return size
 }
 
 // restarts are the resources that a container cannot be given more or less of without a restart.
@@ -54,9 +65,9 @@ func killed(s *corev1.ContainerStatus) (began, ended time.Time) {
 const reasonOOMKilled = "OOMKilled"
 
 // resizeState is how far the last resize of a pod has come. The generations show one that the
-// kubelet has not observed yet, if the kubelet writes them.
-func resizeState(p *corev1.Pod) rightsize.ResizeState {
-	state := rightsize.ResizeDone
+// kubelet has not observed yet, if the kubelet writes them. Of one that waits for room it is known
+// since when.
+func resizeState(p *corev1.Pod) (state rightsize.ResizeState, since time.Time) {
 	if seen := p.Status.ObservedGeneration; seen != 0 && seen < p.Generation {
 		state = rightsize.ResizePending
 	}
@@ -67,10 +78,12 @@ func resizeState(p *corev1.Pod) rightsize.ResizeState {
 		}
 		switch {
 		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible:
-			return rightsize.ResizeInfeasible
+			return rightsize.ResizeInfeasible, c.LastTransitionTime.Time
+		case c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonDeferred && state == rightsize.ResizeDone:
+			state, since = rightsize.ResizeDeferred, c.LastTransitionTime.Time
 		case c.Type == corev1.PodResizePending, c.Type == corev1.PodResizeInProgress:
-			state = rightsize.ResizePending
+			state, since = rightsize.ResizePending, time.Time{}
 		}
 	}
-	return state
+	return state, since
 }

@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +28,13 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 		want      rightsize.Pod
 	}{{
 		"what containers ask for", meta + `spec:
-  initContainers: [{name: side, restartPolicy: Always, resources: {requests: {cpu: 1}}}]
+  initContainers: [{name: first, resources: {requests: {cpu: 2}}}, {name: side, restartPolicy: Always, resources: {requests: {cpu: 1}}}]
   containers:
   - {name: app, resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}, resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: RestartContainer}]}
   - {name: proxy}`,
 		rightsize.Pod{Containers: []rightsize.Container{
 			{Name: "app", Requests: pair(100, 64), Limits: pair(0, 128), Restarts: []rightsize.Resource{rightsize.Memory}}, {Name: "proxy"},
+			{Name: "side", Sidecar: true, Requests: pair(1000, 0)},
 		}},
 	}, {
 		"a pod that asks as a whole", meta + `spec: {resources: {requests: {cpu: 1}}, containers: [{name: app}]}`, rightsize.Pod{},
@@ -45,7 +47,14 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 	}, {
 		"another end", meta + app + `status: {containerStatuses: [{name: app, lastState: ` + strings.Replace(killed, "OOMKilled", "Error", 1) + `}]}`, rightsize.Pod{Containers: plain},
 	}, {
-		"a resize that is deferred", meta + app + `status: {conditions: [{type: PodResizePending, status: "True", reason: Deferred}]}`,
+		"a kill of a sidecar", meta + `spec: {containers: [{name: app, resources: {requests: {cpu: 100m}}}], initContainers: [{name: side, restartPolicy: Always}]}
+status: {initContainerStatuses: [{name: side, lastState: ` + killed + `}]}`,
+		rightsize.Pod{Containers: append(slices.Clip(plain), rightsize.Container{Name: "side", Sidecar: true, OOMStarted: at(1), OOMEnded: at(2)})},
+	}, {
+		"a resize that is deferred", meta + app + `status: {conditions: [{type: PodResizePending, status: "True", reason: Deferred, lastTransitionTime: "2026-03-01T12:03:00Z"}]}`,
+		rightsize.Pod{Resize: rightsize.ResizeDeferred, ResizeSince: at(3), Containers: plain},
+	}, {
+		"one that is deferred while an earlier one is under way", meta + app + `status: {conditions: [{type: PodResizeInProgress, status: "True"}, {type: PodResizePending, status: "True", reason: Deferred}]}`,
 		rightsize.Pod{Resize: rightsize.ResizePending, Containers: plain},
 	}, {
 		"one that no node can hold, beside one under way", meta + app + `status: {conditions: [{type: PodResizeInProgress, status: "True"}, {type: PodResizePending, status: "True", reason: Infeasible}]}`,
@@ -59,7 +68,7 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			got := keptPod(t, c.pod).Sizing()
-			got.Started = got.Started.UTC()
+			got.Started, got.ResizeSince = got.Started.UTC(), got.ResizeSince.UTC()
 			for i := range got.Containers {
 				o := &got.Containers[i]
 				o.OOMStarted, o.OOMEnded = o.OOMStarted.UTC(), o.OOMEnded.UTC()
