@@ -57,7 +57,8 @@ func TestALargeClusterIsShownAtOnce(t *testing.T) {
 			p.online(server)
 			p.see(1280, "screen", "light")
 			p.visit("about:blank")
-			p.ask("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil) // not what others take
+			// CPU time of the page, not what others take meanwhile.
+			p.ask("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
 			from := p.metrics()
 			p.visit(server + "/" + view.path)
 			p.drawn(view.shows)
