@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test template-test guests-test mutants fuzz house words grades docs
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test pictures template-test guests-test mutants fuzz house words grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -113,6 +113,9 @@ out/axe/package/axe.min.js:
 
 browser-test: out/axe/package/axe.min.js ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
+
+pictures: ## write the pictures of docs/dashboard.md anew, with Chromium
+	$(GO) test -count=1 -tags browser -run '^TestThePicturesAreOfThePage$$' ./testbed/report/browsertest -keep
 
 template-test: ## build a template's image and boot it in an emulated machine (needs the programs of 'plimsoll template build' and qemu-system-x86)
 	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestAGuestOfTheImageComesUp$$' ./cmd/plimsoll/internal/template $(ARGS)

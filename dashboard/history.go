@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"encoding/json"
 	"io"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -23,8 +24,8 @@ const (
 	Small = 32 << 20
 	// Large is that in a process that only shows a journal.
 	Large = 256 << 20
-	// mostDecisions is how many records are kept in the list of decisions.
-	mostDecisions = 20_000
+	// mostChanges is how many changes the list of decisions keeps, about 20 MB of them.
+	mostChanges = 50_000
 )
 
 // History keeps records as they come: each of the latest whole, and of all how their numbers went.
@@ -37,6 +38,7 @@ type History struct {
 	kept      int
 	records   []record // by time
 	decisions []Decision
+	changes   int // in all of them
 	fleet     *trend
 	workloads map[string]*trend
 	money     ledger
@@ -81,10 +83,8 @@ func (h *History) Append(s *loop.Step) error {
 	h.forget()
 	h.follow(s)
 	if d, decided := decisionOf(s); decided {
-		h.decisions = append(h.decisions, d)
-		if len(h.decisions) > mostDecisions {
-			h.decisions = slices.Clone(h.decisions[mostDecisions/10:])
-		}
+		h.decisions, h.changes = append(h.decisions, d), h.changes+len(d.Changes)
+		h.forgetChanges()
 	}
 	close(h.appended)
 	h.appended = make(chan struct{})
@@ -120,6 +120,18 @@ func (h *History) forget() {
 	h.records = slices.Clone(h.records[n:])
 }
 
+// forgetChanges drops the oldest decisions beyond the limit, some at a time.
+func (h *History) forgetChanges() {
+	if h.changes <= mostChanges {
+		return
+	}
+	n := 0
+	for ; n < len(h.decisions)-1 && h.changes > mostChanges-mostChanges/10; n++ {
+		h.changes -= len(h.decisions[n].Changes)
+	}
+	h.decisions = slices.Clone(h.decisions[n:])
+}
+
 // follow adds a record's numbers to the trends.
 func (h *History) follow(s *loop.Step) {
 	o := &s.Observed
@@ -136,7 +148,8 @@ func (h *History) follow(s *loop.Step) {
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		t := h.workloads[w.Workload]
-		if t == nil {
+		if t == nil { // who gives each branch a workload of its own makes many
+			maps.DeleteFunc(h.workloads, func(_ string, old *trend) bool { return old.forgotten(s.Time) })
 			t = newTrend(mean, highest, latest, latest, latest, latest)
 			h.workloads[w.Workload] = t
 		}

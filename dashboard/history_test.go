@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,29 @@ func TestTheOldestRecordsGo(t *testing.T) {
 	}
 	if last.id != "d-000499" {
 		t.Errorf("the last is %s", last.id)
+	}
+}
+
+// TestChangesAndWorkloadsAreBounded changes much in every step, and has a workload for each branch.
+func TestChangesAndWorkloadsAreBounded(t *testing.T) {
+	h := New(1 << 10)
+	for i := range 70 {
+		s := loop.Step{ID: fmt.Sprintf("d-%06d", i), Time: begin.AddDate(0, 0, i)}
+		s.Workloads = []loop.WorkloadStep{{Workload: fmt.Sprintf("preview/branch-%d", i)}}
+		s.Plan.Actions = slices.Repeat([]nodescaler.Action{{Kind: nodescaler.Evict, Pod: "a"}}, 2000)
+		if err := h.Append(&s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for _, d := range h.decisions {
+		n += len(d.Changes)
+	}
+	if n != h.changes || n > mostChanges || n < mostChanges/2 {
+		t.Errorf("%d changes are kept, said %d, of at most %d", n, h.changes, mostChanges)
+	}
+	if names := h.names(); len(names) != 63 || slices.Contains(names, "preview/branch-0") {
+		t.Errorf("%d workloads of 62 days are kept: %v", len(names), names)
 	}
 }
 

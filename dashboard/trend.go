@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -46,12 +47,14 @@ type trend struct {
 	levels []level // by resolution
 }
 
-// level is a trend at one resolution. Its buckets follow each other in time without a gap.
+// level is a trend at one resolution. Its buckets follow each other in time without a gap, and lie
+// in one array: there are many of them in a large cluster.
 type level struct {
 	width   time.Duration
 	keep    int
+	columns int
 	first   int64 // the number of buckets of this width before the first one
-	buckets [][]cell
+	cells   []cell
 }
 
 // cell is one number of a bucket, of so many values.
@@ -63,7 +66,7 @@ type cell struct {
 func newTrend(folds ...fold) *trend {
 	t := &trend{folds: folds}
 	for _, r := range resolutions {
-		t.levels = append(t.levels, level{width: r.width, keep: r.buckets})
+		t.levels = append(t.levels, level{width: r.width, keep: r.buckets, columns: len(folds)})
 	}
 	return t
 }
@@ -71,7 +74,7 @@ func newTrend(folds ...fold) *trend {
 // add puts the numbers of a moment in; those that are unknown change nothing.
 func (t *trend) add(at time.Time, values ...number) {
 	for i := range t.levels {
-		bucket := t.levels[i].at(at, len(t.folds))
+		bucket := t.levels[i].at(at)
 		for k, v := range values {
 			if v == v && bucket != nil {
 				bucket[k].add(v, t.folds[k])
@@ -93,22 +96,34 @@ func (c *cell) add(v number, how fold) {
 }
 
 // at is the bucket of a moment; nil if that is older than what is kept.
-func (l *level) at(at time.Time, columns int) []cell {
+func (l *level) at(at time.Time) []cell {
 	n := at.UnixNano() / int64(l.width)
-	switch last := l.first + int64(len(l.buckets)) - 1; {
-	case len(l.buckets) == 0 || n > last+int64(l.keep):
-		l.first, l.buckets = n, nil
+	switch {
+	case len(l.cells) == 0 || n >= l.end()+int64(l.keep):
+		l.first, l.cells = n, nil
 	case n < l.first:
 		return nil
 	}
-	for l.first+int64(len(l.buckets)) <= n {
-		l.buckets = append(l.buckets, make([]cell, columns))
+	if missing := int(n + 1 - l.end()); missing > 0 {
+		l.cells = append(l.cells, make([]cell, missing*l.columns)...)
 	}
-	if len(l.buckets) >= 2*l.keep { // moved rarely, so that each bucket moves once
-		gone := len(l.buckets) - l.keep
-		l.first, l.buckets = l.first+int64(gone), append([][]cell(nil), l.buckets[gone:]...)
+	if over := l.len() - l.keep; over > l.keep/4 { // moved rarely, so that a record costs little
+		l.first, l.cells = l.first+int64(over), slices.Clone(l.cells[over*l.columns:])
 	}
-	return l.buckets[n-l.first]
+	return l.bucket(n)
+}
+
+func (l *level) len() int { return len(l.cells) / l.columns }
+
+// end is the number of buckets of this width before the one after the last.
+func (l *level) end() int64 { return l.first + int64(l.len()) }
+
+// since is the first bucket of those that are kept.
+func (l *level) since() int64 { return max(l.first, l.end()-int64(l.keep)) }
+
+func (l *level) bucket(n int64) []cell {
+	i := int(n-l.first) * l.columns
+	return l.cells[i : i+l.columns]
 }
 
 // points are a trend's numbers between two moments, at the finest resolution that reaches back far
@@ -116,14 +131,13 @@ func (l *level) at(at time.Time, columns int) []cell {
 func (t *trend) points(from, to time.Time) (times []time.Time, columns [][]number) {
 	l := t.finest(from, to)
 	columns = make([][]number, len(t.folds))
-	begin := max(0, from.UnixNano()/int64(l.width)-l.first, int64(len(l.buckets)-l.keep))
-	for i := begin; i < int64(len(l.buckets)); i++ {
-		at := time.Unix(0, (l.first+i)*int64(l.width)).UTC()
+	for n := max(from.UnixNano()/int64(l.width), l.since()); n < l.end(); n++ {
+		at := time.Unix(0, n*int64(l.width)).UTC()
 		if at.After(to) {
 			break
 		}
 		times = append(times, at)
-		for k, c := range l.buckets[i] {
+		for k, c := range l.bucket(n) {
 			if c.of == 0 {
 				c.value = unknown
 			}
@@ -140,8 +154,7 @@ func (t *trend) finest(from, to time.Time) *level {
 	}
 	for i := range t.levels {
 		l := &t.levels[i]
-		since := max(l.first, l.first+int64(len(l.buckets)-l.keep))
-		if to.Sub(from) <= l.width*time.Duration(l.keep) && !time.Unix(0, since*int64(l.width)).After(from) {
+		if to.Sub(from) <= l.width*time.Duration(l.keep) && !time.Unix(0, l.since()*int64(l.width)).After(from) {
 			return l
 		}
 	}
@@ -151,6 +164,11 @@ func (t *trend) finest(from, to time.Time) *level {
 // begin is since when the coarsest resolution reaches back.
 func (t *trend) begin() time.Time {
 	l := &t.levels[len(t.levels)-1]
-	since := max(l.first, l.first+int64(len(l.buckets)-l.keep))
-	return time.Unix(0, since*int64(l.width)).UTC()
+	return time.Unix(0, l.since()*int64(l.width)).UTC()
+}
+
+// forgotten reports whether nothing was added for longer than any resolution reaches back.
+func (t *trend) forgotten(now time.Time) bool {
+	l := &t.levels[len(t.levels)-1]
+	return now.UnixNano()/int64(l.width) >= l.end()+int64(l.keep)
 }

@@ -81,8 +81,8 @@ func TestTrendsAreBounded(t *testing.T) {
 		trend.add(at, 1)
 	}
 	for i := range trend.levels {
-		if l := &trend.levels[i]; len(l.buckets) > 2*l.keep {
-			t.Errorf("%s: %d buckets, of at most %d", l.width, len(l.buckets), 2*l.keep)
+		if l := &trend.levels[i]; l.len() > l.keep+l.keep/4 || cap(l.cells) > 2*l.keep {
+			t.Errorf("%s: %d buckets in room for %d, of at most %d", l.width, l.len(), cap(l.cells), l.keep)
 		}
 	}
 	for _, back := range []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour} {

@@ -33,13 +33,19 @@ func (l *lateness) add(s *sim.Score) {
 // put fills in the scores. Without any request there is nothing to be known of them.
 func (l *lateness) put(into *Trial) {
 	into.Lateness(l.late, l.failed, l.judged)
+	into.Each(l.minutes)
+	into.OverMinutes = Rounded(l.over / 60)
+}
+
+// Each fills in the requests of each minute, and the worst of them.
+func (r *Trial) Each(minutes []Minute) {
 	worst := math.NaN()
-	for _, m := range l.minutes {
+	for _, m := range minutes {
 		if m.Requests > 0 {
 			worst = max(share(m.Late, m.Requests), zero(worst))
 		}
 	}
-	into.WorstMinute, into.OverMinutes, into.Minutes = Rounded(worst), Rounded(l.over/60), l.minutes
+	r.WorstMinute, r.Minutes = Rounded(worst), minutes
 }
 
 // Lateness fills in the parts of the requests that were late and that failed. What counts cannot

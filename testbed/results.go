@@ -111,8 +111,7 @@ type Trial struct {
 	// Machines is how many machines there were or were on their way when, and is kept where Path
 	// is.
 	Machines []Count `json:"machines,omitempty"`
-	// Minutes are the requests of each minute. Simulated worlds count them, and results keep them
-	// where they keep Path.
+	// Minutes are the requests of each minute. Results keep them where they keep Path.
 	Minutes []Minute `json:"minutes,omitempty"`
 
 	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods

@@ -47,6 +47,7 @@ export function chart({ title, times, lines, marks = [], at, unit = '' }, width)
     return { i, name: l.name, y: y(l.values[k]), value: l.values[k] };
   }).sort((a, b) => a.y - b.y);
   ends.forEach((e, i) => { if (i > 0) e.y = Math.max(e.y, ends[i - 1].y + 13); });
+  ends.reduceRight((floor, e) => (e.y = Math.min(e.y, floor)) - 13, height - bottom);
   const inside = (t) => t >= first && t <= last;
   const svg = h('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title, preserveAspectRatio: 'none' },
     h('g', { class: 'axis' }, axis, days),

@@ -148,7 +148,7 @@ export async function decisions({ params, get, link, span, address, go }) {
   const got = await get('decisions', { ...span, ...wanted, limit: 200 });
   const kinds = ['', 'Scale', 'Resize', 'Buy', 'Wake', 'Cordon', 'Evict', 'Uncordon', 'Stash', 'Reboot', 'Return'];
   const form = h('form', { submit: (e) => { e.preventDefault(); const f = new FormData(form); go({ about: f.get('about') || undefined, kind: f.get('kind') || undefined }); } },
-    h('label', {}, 'About', h('input', { name: 'about', value: params.about ?? '', placeholder: 'shop/web, PodsPending …' })),
+    h('label', {}, 'About', h('input', { name: 'about', value: params.about ?? '', placeholder: 'shop/web or a reason' })),
     h('label', {}, 'Kind', h('select', { name: 'kind' }, kinds.map((k) => h('option', { value: k, selected: k === (params.kind ?? '') }, k || 'all')))),
     h('button', {}, 'Filter'));
   return [
@@ -166,13 +166,14 @@ function decisionList(list, link) {
 }
 
 function change(d, c, link) {
-  return h('details', {},
+  const more = () => [c.failed ? h('p', { class: 'bad' }, c.failed) : null, c.held ? h('p', { class: 'warn' }, c.held) : null,
+    reasons(c.why ?? []),
+    h('p', {}, h('a', { href: link('now', d.time) }, `See all at this time (${d.id})`))];
+  const details = h('details', { toggle: () => { if (details.childElementCount === 1) details.append(...more().filter(Boolean)); } }, // a list may have thousands
     h('summary', {}, h('span', { class: 'quiet' }, clock(d.time)), ' ', h('span', { class: 'kind' }, c.kind), ` ${c.subject} ${c.detail ?? ''}`,
       c.failed ? h('span', { class: 'bad' }, ' failed') : c.held ? h('span', { class: 'warn' }, ' not done') : null,
-      c.why?.length ? h('span', { class: 'quiet' }, ` – ${c.why[0].text}`) : null),
-    c.failed ? h('p', { class: 'bad' }, c.failed) : null, c.held ? h('p', { class: 'warn' }, c.held) : null,
-    reasons(c.why ?? []),
-    h('p', {}, h('a', { href: link('now', d.time) }, `See all at this time (${d.id})`)));
+      c.why?.length ? h('span', { class: 'quiet' }, ` – ${c.why[0].text}`) : null));
+  return details;
 }
 
 function reasons(list) {

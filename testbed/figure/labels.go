@@ -56,7 +56,7 @@ func (d *drawing) place(x, y, long float64, taken []box) (box, bool) {
 		{x - long/2, y - beside - wordHeight, x + long/2, y - beside},
 		{x - long/2, y + beside, x + long/2, y + beside + wordHeight},
 	} {
-		free := at.x0 > d.left+2 && at.x1 < width-4 && at.y0 > top && at.y1 < d.high-bottom-2
+		free := at.x0 > d.left+2 && at.x1 < d.width-4 && at.y0 > d.top && at.y1 < d.floor-2
 		for _, t := range taken {
 			free = free && !at.touches(t)
 		}
@@ -68,12 +68,12 @@ func (d *drawing) place(x, y, long float64, taken []box) (box, bool) {
 }
 
 // label draws the names at their places.
-func (d *drawing) label(names []box) {
+func (d *drawing) label() {
 	for i, n := 0, 0; i < len(d.chart.Series); i++ {
 		if d.chart.Series[i].Guide {
 			continue
 		}
-		d.f(`<text class="h" x="%s" y="%s">%s</text>`+"\n", num(names[n].x0), num(names[n].y1-3), esc(d.chart.Series[i].Name))
+		d.f(`<text class="h" x="%s" y="%s">%s</text>`+"\n", num(d.names[n].x0), num(d.names[n].y1-3), esc(d.chart.Series[i].Name))
 		n++
 	}
 }

@@ -21,32 +21,36 @@ func TestLawScattersAreNamedBesideOrInALegend(t *testing.T) {
 			name := fmt.Sprintf("policy-%0*d", rapid.IntRange(1, 12).Draw(t, "long"), i)
 			c.Series = append(c.Series, Series{Name: name, Points: []Point{{X: x, Y: y, Low: y, High: y}}})
 		}
-		d := &drawing{chart: c, left: left, right: width - 24, high: height}
-		d.x, d.y = c.spans()
-		names := d.named()
-		if text := string(c.SVG()); strings.Contains(text, `<g class="q"`) != (names == nil) {
-			t.Fatalf("%d names are placed, and the legend is there: %v", len(names), names == nil)
-		}
-		if names == nil {
-			return
-		}
-		direct++
-		if len(names) != len(c.Series) {
-			t.Fatalf("%d names of %d", len(names), len(c.Series))
-		}
-		for i, a := range names {
-			if a.x0 < d.left || a.x1 > width || a.y0 < top || a.y1 > d.high-bottom {
-				t.Fatalf("%s is at %v", c.Series[i].Name, a)
+		for d, text := range map[*drawing]string{c.broad(): string(c.SVG()), c.narrow(): string(c.Narrow())} {
+			if strings.Contains(text, `<g class="q"`) != (d.names == nil) {
+				t.Fatalf("%d names are placed, and the legend is there: %v", len(d.names), d.names == nil)
 			}
-			for j, b := range names {
-				p := c.Series[j].Points[0]
-				if i != j && a.touches(b) || a.touches(box{d.px(p.X) - 5, d.py(p.Y) - 5, d.px(p.X) + 5, d.py(p.Y) + 5}) {
-					t.Fatalf("%s lies on %s", c.Series[i].Name, c.Series[j].Name)
-				}
+			if d.names != nil {
+				direct++
+				apart(t, d)
 			}
 		}
 	})
 	if direct == 0 {
 		t.Error("no name was ever placed beside its point")
+	}
+}
+
+// apart wants every name within the plot, and on no other and no point.
+func apart(t *rapid.T, d *drawing) {
+	c := d.chart
+	if len(d.names) != len(c.Series) {
+		t.Fatalf("%d names of %d", len(d.names), len(c.Series))
+	}
+	for i, a := range d.names {
+		if a.x0 < d.left || a.x1 > d.width || a.y0 < d.top || a.y1 > d.floor {
+			t.Fatalf("%s is at %v", c.Series[i].Name, a)
+		}
+		for j, b := range d.names {
+			p := c.Series[j].Points[0]
+			if i != j && a.touches(b) || a.touches(box{d.px(p.X) - 5, d.py(p.Y) - 5, d.px(p.X) + 5, d.py(p.Y) + 5}) {
+				t.Fatalf("%s lies on %s", c.Series[i].Name, c.Series[j].Name)
+			}
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 // The drawing's measures, in pixels of its view box.
 const (
 	width, height = 760, 420
+	narrow, plot  = 372, 300 // on a telephone
 	top, bottom   = 44, 52
 	left          = 62
 	letter        = 6.4 // width of a letter of the text, on average
@@ -44,31 +45,71 @@ const style = `<style>
 // drawing is a chart on its way to paper.
 type drawing struct {
 	strings.Builder
-	chart *Chart
-	left  float64 // the plot's edges
-	right float64
-	high  float64 // of all of it
-	x, y  span
+	chart       *Chart
+	id, class   string
+	title       []string // by lines
+	titled      float64  // where they begin
+	width, high float64
+	left, right float64 // the plot's edges
+	top, floor  float64
+	x, y        span
+	names       []box // of a scatter's points, where each has a place; others have a legend
+	legend      struct{ x, y, gap float64 }
 }
 
 // SVG draws the chart.
-func (c *Chart) SVG() []byte {
-	d := &drawing{chart: c, right: width - c.legendWidth()}
-	d.x, d.y = c.spans()
+func (c *Chart) SVG() []byte { return c.broad().draw() }
+
+// Narrow draws the chart for a telephone, with the legend below the plot. Both drawings can be on
+// one page.
+func (c *Chart) Narrow() []byte { return c.narrow().draw() }
+
+// broad has the legend at the right.
+func (c *Chart) broad() *drawing {
+	d := c.drawing(c.ID, width)
+	d.class, d.title, d.titled, d.top = "pf", []string{c.Title}, left, top
 	d.high = max(height, float64(top+16+closest*len(c.Series)))
+	d.right, d.floor = width-24, d.high-bottom
+	if d.names = d.named(); d.names == nil {
+		d.right = width - c.legendWidth()
+		d.legend.x, d.legend.y, d.legend.gap = d.right+16, top+8, min(row, (d.high-top-16)/float64(max(len(c.Series), 1)))
+	}
+	return d
+}
+
+func (c *Chart) narrow() *drawing {
+	d := c.drawing(c.ID+"-narrow", narrow)
+	d.class, d.title, d.titled = "pf narrow", lines(c.Title, 40), 10
+	d.top = float64(top + row*(len(d.title)-1))
+	marks := c.X.ticks(d.x)
+	d.right = narrow - max(16, 4+letter*float64(len(label(marks[len(marks)-1])))/2)
+	d.floor = d.top + plot
+	d.high = d.floor + bottom
+	if d.names = d.named(); d.names == nil {
+		d.legend.x, d.legend.y, d.legend.gap = d.titled, d.high+4, row
+		d.high += float64(row * len(c.Series))
+	}
+	return d
+}
+
+// drawing is one of that width, with nothing on it.
+func (c *Chart) drawing(id string, wide float64) *drawing {
+	d := &drawing{chart: c, id: id, width: wide}
+	d.x, d.y = c.spans()
 	// Beside the axis' caption there is room for four letters.
 	d.left = left + max(0, letter*float64(d.longest()-4))
-	legend := d.right
-	d.right = width - 24
-	names := d.named()
-	if names == nil {
-		d.right = legend
-	}
-	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="pf" viewBox="0 0 %d %s" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
-		width, num(d.high), esc(c.ID), esc(c.ID))
-	d.f("<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", esc(c.ID), esc(c.Title), esc(c.ID), esc(c.Desc))
+	return d
+}
+
+func (d *drawing) draw() []byte {
+	c := d.chart
+	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="%s" viewBox="0 0 %s %s" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
+		d.class, num(d.width), num(d.high), esc(d.id), esc(d.id))
+	d.f("<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", esc(d.id), esc(c.Title), esc(d.id), esc(c.Desc))
 	d.WriteString(style)
-	d.f(`<text class="t" x="%d" y="24">%s</text>`+"\n", left, esc(c.Title))
+	for i, line := range d.title {
+		d.f(`<text class="t" x="%s" y="%d">%s</text>`+"\n", num(d.titled), 24+row*i, esc(line))
+	}
 	d.axes()
 	d.lines()
 	for i := range c.Series {
@@ -78,13 +119,25 @@ func (c *Chart) SVG() []byte {
 		d.series(i)
 	}
 	d.lineLabels()
-	if names != nil {
-		d.label(names)
+	if d.names != nil {
+		d.label()
 	} else {
-		d.legend()
+		d.listed()
 	}
 	d.WriteString("</svg>\n")
 	return []byte(d.String())
+}
+
+// lines breaks a text into lines of at most so many letters, where a word is not longer.
+func lines(text string, most int) (all []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len([]rune(line+" "+word)) > most {
+			all, line = append(all, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(all, line)
 }
 
 // legendWidth is what is kept free on the right.
@@ -112,12 +165,12 @@ func (d *drawing) px(v float64) float64 {
 }
 
 func (d *drawing) py(v float64) float64 {
-	return d.high - bottom - (v-d.y.lo)/(d.y.hi-d.y.lo)*(d.high-bottom-top)
+	return d.floor - (v-d.y.lo)/(d.y.hi-d.y.lo)*(d.floor-d.top)
 }
 
 // axes draws both axes with their ticks, leaving out numbers that would touch.
 func (d *drawing) axes() {
-	c, floor := d.chart, d.high-bottom
+	c, floor := d.chart, d.floor
 	for _, v := range c.Y.ticks(d.y) {
 		d.f(`<line class="g" x1="%s" x2="%s" y1="%s" y2="%s"/><text class="n e" x="%s" y="%s">%s</text>`+"\n",
 			num(d.left), num(d.right), num(d.py(v)), num(d.py(v)), num(d.left-8), num(d.py(v)+4), label(v))
@@ -132,9 +185,9 @@ func (d *drawing) axes() {
 		}
 		d.WriteByte('\n')
 	}
-	d.f(`<path class="a" d="M%s %dV%sH%s"/>`+"\n", num(d.left), top, num(floor), num(d.right))
-	d.f(`<text class="m" x="%s" y="%s">%s</text>`+"\n", num((d.left+d.right)/2), num(d.high-12), esc(c.X.Caption()))
-	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.Caption()))
+	d.f(`<path class="a" d="M%s %sV%sH%s"/>`+"\n", num(d.left), num(d.top), num(floor), num(d.right))
+	d.f(`<text class="m" x="%s" y="%s">%s</text>`+"\n", num((d.left+d.right)/2), num(floor+bottom-12), esc(c.X.Caption()))
+	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((d.top+floor)/2), esc(c.Y.Caption()))
 }
 
 // Caption is the title with the unit.
@@ -153,18 +206,31 @@ func (d *drawing) lines() {
 	}
 	for _, l := range d.chart.X.Lines {
 		x := d.px(l.At)
-		d.f(`<line class="r" x1="%s" x2="%s" y1="%d" y2="%s"/>`+"\n", num(x), num(x), top, num(d.high-bottom))
+		d.f(`<line class="r" x1="%s" x2="%s" y1="%s" y2="%s"/>`+"\n", num(x), num(x), num(d.top), num(d.floor))
 	}
 }
 
 // lineLabels names them, on top of everything that is drawn.
 func (d *drawing) lineLabels() {
 	for _, l := range d.chart.Y.Lines {
-		d.f(`<text class="h" x="%s" y="%s">%s</text>`+"\n", num(d.left+6), num(d.py(l.At)-5), esc(l.Label))
+		x := d.left + 6
+		d.f(`<text class="h" x="%s" y="%s"%s>%s</text>`+"\n", num(x), num(d.py(l.At)-5), d.squeezed(l.Label, x), esc(l.Label))
 	}
 	for _, l := range d.chart.X.Lines {
-		d.f(`<text class="h" x="%s" y="%d">%s</text>`+"\n", num(d.px(l.At)+5), top+10, esc(l.Label))
+		x, class := d.px(l.At)+5, "h"
+		if x+letter*float64(len([]rune(l.Label))) > d.width {
+			x, class = x-10, "h e"
+		}
+		d.f(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, num(x), num(d.top+10), esc(l.Label))
 	}
+}
+
+// squeezed makes a text that begins there end before the edge, where it would not.
+func (d *drawing) squeezed(text string, x float64) string {
+	if room := d.width - 4 - x; letter*float64(len([]rune(text))) > room {
+		return fmt.Sprintf(` textLength="%s" lengthAdjust="spacingAndGlyphs"`, num(room))
+	}
+	return ""
 }
 
 // crowd is how many bands can lie on each other before they hide the lines.
@@ -251,10 +317,9 @@ func (d *drawing) line(i int) string {
 	return dash(i)
 }
 
-// legend names the series on the right, in their order.
-func (d *drawing) legend() {
-	x, y := d.right+16, float64(top+8)
-	gap := min(row, (d.high-top-16)/float64(max(len(d.chart.Series), 1)))
+// listed draws the legend: the series in their order.
+func (d *drawing) listed() {
+	x, y := d.legend.x, d.legend.y
 	for i, s := range d.chart.Series {
 		if s.Guide {
 			continue
@@ -269,8 +334,8 @@ func (d *drawing) legend() {
 		if !d.chart.Plain && !s.Area && !s.Unmarked {
 			d.f(`<path class="k"%s d="%s"/>`, heavy(i, d.colour(i)), marker(i, x+14, y))
 		}
-		d.f(`</g><text x="%s" y="%s">%s</text>`+"\n", num(x+36), num(y+4), esc(s.Name))
-		y += gap
+		d.f(`</g><text x="%s" y="%s"%s>%s</text>`+"\n", num(x+36), num(y+4), d.squeezed(s.Name, x+36), esc(s.Name))
+		y += d.legend.gap
 	}
 }
 

@@ -353,3 +353,47 @@ func TestKinHaveOneColourAndLinesOfTheirOwn(t *testing.T) {
 		t.Error("their lines cannot be distinguished")
 	}
 }
+
+// On a telephone the same is drawn in a third of the area, with the legend and a long title in
+// lines of their own.
+func TestANarrowDrawingHasTheSame(t *testing.T) {
+	c := example(3)
+	c.Title = "Response time of all requests of the shop, at sixty users"
+	c.Y.Lines[0].Label = "objective 300 ms at the 90th percentile of a service with a long name"
+	c.X.Lines = []Line{{At: 195, Label: "the end of it"}}
+	all, wide := parse(t, c.Narrow()), parse(t, c.SVG())
+	box := strings.Fields(all[0].attr["viewBox"])
+	if box[2] != "372" || all[0].attr["aria-labelledby"] != "p90-narrow-t p90-narrow-d" {
+		t.Errorf("the drawing is %v", all[0].attr)
+	}
+	for _, class := range []string{"s", "q", "k", "b"} {
+		for _, name := range []string{"g", "path"} {
+			if is, want := len(find(all, name, class)), len(find(wide, name, class)); is != want {
+				t.Errorf("%d of %s %s, want %d", is, name, class, want)
+			}
+		}
+	}
+	if titles := find(all, "text", "t"); len(titles) != 2 || titles[0].text+" "+titles[1].text != c.Title {
+		t.Errorf("the title is in %d lines", len(titles))
+	}
+	high := must.Get(strconv.ParseFloat(box[3], 64))(t)
+	for _, e := range find(all, "text", "") {
+		if e.attr["transform"] != "" {
+			continue
+		}
+		x, y := must.Get(strconv.ParseFloat(e.attr["x"], 64))(t), must.Get(strconv.ParseFloat(e.attr["y"], 64))(t)
+		long := letter * float64(len(e.text))
+		if room := e.attr["textLength"]; room != "" {
+			long = must.Get(strconv.ParseFloat(room, 64))(t)
+		}
+		switch class := " " + e.attr["class"] + " "; {
+		case strings.Contains(class, " m "):
+			x -= long / 2
+		case strings.Contains(class, " e "):
+			x -= long
+		}
+		if x < 0 || x+long > narrow || y > high-4 {
+			t.Errorf("%q is from %v to %v of %d, and at %v of %v", e.text, x, x+long, narrow, y, high)
+		}
+	}
+}

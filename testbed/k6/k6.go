@@ -138,6 +138,7 @@ type Spell struct {
 type Minute struct {
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
+	Late     int `json:"late"` // answered well, and after the target
 	// Quantile is the load's quantile of all its requests, in milliseconds; +Inf when so many
 	// failed that it lies among them.
 	Quantile float64 `json:"quantileMs"`

@@ -20,6 +20,7 @@ const felt = new Trend('felt', true); // of everything
 const served = new Trend('served', true); // milliseconds that the application says that it took
 const late = new Trend('late', true); // milliseconds over that
 const failed = new Counter('failed');
+const slow = new Counter('slow'); // answered well, and after the target
 const good = new Rate('good');
 
 const q = `p(${quantile})`;
@@ -79,6 +80,7 @@ function everyMinute() {
   for (let i = 0; i < minutes; i++) {
     all[`felt{minute:${i}}`] = ['max>=0'];
     all[`failed{minute:${i}}`] = ['count>=0'];
+    all[`slow{minute:${i}}`] = ['count>=0'];
   }
   return all;
 }
@@ -118,6 +120,7 @@ export function ask() {
   }
   felt.add(took, tags);
   good.add(took <= target);
+  if (took > target) slow.add(1, tags);
 }
 
 // asUser is a request of a user, who sleeps for a pause behind the answer, or keeps a pace of one request
@@ -153,7 +156,8 @@ export function handleSummary(data) {
   if (objective > 0) out.objective = { percent: objective, withinMs: target, held: out.requests > 0 && 100 * out.good >= objective * out.requests };
   for (let i = 0; i < minutes; i++) {
     const minute = values(`felt{minute:${i}}`);
-    out.minutes.push({ requests: minute.count || 0, failed: values(`failed{minute:${i}}`).count || 0, quantileMs: minute[q] });
+    const count = (name) => values(`${name}{minute:${i}}`).count || 0;
+    out.minutes.push({ requests: minute.count || 0, failed: count('failed'), late: count('slow'), quantileMs: minute[q] });
   }
   // A pod's log is all that is had of it: there, the summary is one line among others. k6 may not write to
   // /dev/stdout as a file where it is not root.

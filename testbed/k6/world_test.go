@@ -80,7 +80,7 @@ func TestLoadsSendAndCountWhatTheySay(t *testing.T) {
 			if s.Late == nil || s.Late.Mean < 0.5 || s.Late.P99 > s.Max-99.5 {
 				t.Errorf("answers were late by %+v", s.Late)
 			}
-			if len(s.Minutes) != 1 || s.Minutes[0].Requests != s.Requests || s.Minutes[0].Failed != s.Failed {
+			if len(s.Minutes) != 1 || s.Minutes[0].Requests != s.Requests || s.Minutes[0].Failed != s.Failed || s.Minutes[0].Late != s.Requests-s.Failed-s.Good {
 				t.Errorf("minutes %+v", s.Minutes)
 			}
 		})
@@ -91,10 +91,13 @@ func TestLoadsSendAndCountWhatTheySay(t *testing.T) {
 func TestQuantilesAmongFailuresAreInfinite(t *testing.T) {
 	url, _ := application(t)
 	s, err := k6.Run(t.Context(), program(t), t.TempDir(), k6.Load{
-		URL: url, Kind: k6.Pace, Users: 10, Think: 200 * time.Millisecond, Duration: 3 * time.Second, Target: time.Second, Quantile: 0.95,
+		URL: url, Kind: k6.Pace, Users: 10, Think: 200 * time.Millisecond, Duration: 3 * time.Second, Target: time.Millisecond, Quantile: 0.95,
 	})
 	if err != nil || len(s.Minutes) != 1 || !math.IsInf(s.Minutes[0].Quantile, 1) {
-		t.Errorf("%+v, %v", s, err)
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if s.Minutes[0].Late != s.Requests-s.Failed || s.Good > 0 {
+		t.Errorf("of %d requests %d failed, and all others take longer than a millisecond: %d are late", s.Requests, s.Failed, s.Minutes[0].Late)
 	}
 }
 

@@ -264,6 +264,11 @@ func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 	}
 	into.Requests, into.Failed, into.GoodFraction = s.Requests, s.Failed, testbed.Rounded(good)
 	into.Lateness(s.Requests-s.Failed-s.Good, s.Failed, s.Requests)
+	minutes := make([]testbed.Minute, len(s.Minutes))
+	for i, m := range s.Minutes {
+		minutes[i] = testbed.Minute{Requests: m.Requests, Late: m.Late}
+	}
+	into.Each(minutes)
 	// k6 waits for what is on its way, and does not count what it gives up.
 	into.Unfinished = testbed.Number(math.NaN())
 	into.P50Ms, into.P90Ms, into.P99Ms = testbed.Rounded(s.P50), testbed.Rounded(s.P90), testbed.Rounded(s.P99)

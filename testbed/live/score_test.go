@@ -159,3 +159,15 @@ func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 		t.Error("an order of Plimsoll's own was let pass")
 	}
 }
+
+func TestTheRequestsOfEachMinuteAreKept(t *testing.T) {
+	var trial testbed.Trial
+	load := &k6.Summary{Requests: 30, Failed: 2, Good: 18, Minutes: []k6.Minute{{Requests: 20, Failed: 2, Late: 8, Quantile: 900}, {Requests: 10, Late: 2, Quantile: 100}, {}}}
+	if err := scoreLoad(&trial, load, 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	want := []testbed.Minute{{Requests: 20, Late: 8}, {Requests: 10, Late: 2}, {}}
+	if diff := cmp.Diff(want, trial.Minutes); diff != "" || trial.WorstMinute != .4 || trial.SLOViolationMinutes != 1 {
+		t.Errorf("the worst minute is %v, %d are over; -want +got:\n%s", trial.WorstMinute, trial.SLOViolationMinutes, diff)
+	}
+}

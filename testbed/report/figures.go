@@ -17,12 +17,13 @@ import (
 // Figure is a chart with the name of its file, and what it shows in words and numbers.
 type Figure struct {
 	Name, Title, Desc string
-	SVG               []byte
+	SVG, Narrow       []byte // the same on a telephone
 	Table             testbed.Table
 }
 
-// Drawing is the figure as it is on a page: our own drawing, escaped where it was drawn.
-func (f Figure) Drawing() template.HTML { return template.HTML(f.SVG) }
+// Drawing is the figure as it is on a page, of which one drawing is shown: our own, escaped where
+// they were drawn.
+func (f Figure) Drawing() template.HTML { return template.HTML(f.SVG) + template.HTML(f.Narrow) }
 
 // Short reports whether its table can be read at a glance.
 func (f Figure) Short() bool { return len(f.Table.Rows) <= 12 }
@@ -47,7 +48,7 @@ func summed(e *testbed.Experiment, r *testbed.Results) []Figure {
 func drawn(charts []*figure.Chart) []Figure {
 	out := make([]Figure, len(charts))
 	for i, c := range charts {
-		out[i] = Figure{c.ID, c.Title, c.Desc, c.SVG(), tabulate(c)}
+		out[i] = Figure{c.ID, c.Title, c.Desc, c.SVG(), c.Narrow(), tabulate(c)}
 	}
 	return out
 }

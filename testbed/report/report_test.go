@@ -77,7 +77,7 @@ func TestThePageTellsAll(t *testing.T) {
 		}
 	}
 	// Response time, cost, and two of what each of two policies did over time, each with a table.
-	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 6 || len(tables) != 6 {
+	if n, tables := strings.Count(text, `<svg xmlns="http://www.w3.org/2000/svg" class="pf"`), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 6 || len(tables) != 6 {
 		t.Errorf("%d figures and %d of them with a table, want 6", n, len(tables))
 	}
 	if strings.Contains(text, "Interrupted") {
@@ -153,7 +153,7 @@ func TestTheRequestsOfEachMinuteAreDrawn(t *testing.T) {
 		t.Errorf("%d late requests in all minutes, %.0f in the whole run", late, got)
 	}
 	for i := range r.Results.Runs {
-		r.Results.Runs[i].Minutes = nil // as the lab's are
+		r.Results.Runs[i].Minutes = nil // as those of an earlier version in the lab
 	}
 	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(Figures(r.Experiment, r.Results))); diff != "" {
 		t.Error(diff)

@@ -53,7 +53,7 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 			p := b.tab(t)
 			p.online(server.URL)
 			var faults []string
-			for _, width := range []int{400, 1280, 2560} {
+			for _, width := range widths {
 				for _, scheme := range schemes {
 					p.see(width, "screen", scheme)
 					p.visit("about:blank")
@@ -61,7 +61,7 @@ func TestTheDashboardShowsEveryViewToEverybody(t *testing.T) {
 					if !p.shows(view.shows) {
 						t.Fatalf("it does not show %q:\n%s", view.shows, p.text())
 					}
-					for _, of := range []string{"basics", "wide", "contrast"} {
+					for _, of := range []string{"basics", "wide", "crowded", "contrast"} {
 						for _, f := range p.faultsOf(of) {
 							faults = append(faults, fmt.Sprintf("%s, %d wide: %s", scheme, width, f))
 						}

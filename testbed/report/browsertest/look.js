@@ -48,6 +48,8 @@ globalThis.look = (() => {
     const faults = [], box = svg.getBoundingClientRect();
     const texts = all('text', svg).map(e => ({ says: text(e), box: e.getBoundingClientRect() }));
     for (const t of texts) if (!inside(t.box, box)) faults.push(`${name}: "${t.says}" sticks out of the figure`);
+    const letters = Math.min(...all('text', svg).map(e => parseFloat(getComputedStyle(e).fontSize))) * box.width / svg.viewBox?.baseVal.width;
+    if (letters < 9.5) faults.push(`${name}: letters ${letters.toFixed(1)} pixels high are too small to be read`);
     texts.forEach((a, i) => texts.slice(i + 1).forEach(b => {
       if (overlap(a.box, b.box)) faults.push(`${name}: "${a.says}" lies on "${b.says}"`);
     }));
@@ -78,10 +80,11 @@ globalThis.look = (() => {
     const faults = [], found = all('figure');
     if (!found.length) faults.push('the page has no figure');
     for (const f of found) {
-      const svg = f.querySelector('svg,img'), name = 'figure ' + (f.id || '?');
+      const drawn = all('svg,img', f), svg = drawn.find(s => s.checkVisibility()) ?? drawn[0], name = 'figure ' + (f.id || '?');
       if (!svg) { faults.push(`${name}: nothing is drawn`); continue; }
       const box = svg.getBoundingClientRect();
       if (!svg.checkVisibility() || box.width < 300 || box.height < 150) faults.push(`${name}: ${Math.round(box.width)} × ${Math.round(box.height)} pixels can be seen`);
+      if (box.right > f.getBoundingClientRect().right + 1) faults.push(`${name}: it is wider than the page`);
       if (svg.tagName === 'svg' && !all('g.s path', svg).some(p => p.getTotalLength() > 1)) faults.push(`${name}: it is empty`);
       if (!text(f.querySelector('figcaption') || document.createElement('p'))) faults.push(`${name}: it has no caption`);
       faults.push(...words(svg, name), ...table(f, svg, name));
@@ -98,6 +101,56 @@ globalThis.look = (() => {
     if (has <= may) return [];
     const by = all('body *').filter(e => e.getBoundingClientRect().right > may + 1 && !e.closest('.wide,pre')).map(short)[0];
     return [`the page is ${has} pixels wide in a window of ${may}, by ${by}`];
+  };
+
+  // Every text of the page, line by line, with where it is. Only the middle of a line counts: how
+  // far a font's boxes reach above and below its letters differs from font to font.
+  const written = () => {
+    const lines = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let n; (n = walk.nextNode());) {
+      const e = n.parentElement;
+      if (!n.data.trim() || !e.checkVisibility() || e.closest('option,title,noscript,.hidden,.skip')) continue;
+      range.selectNodeContents(n);
+      for (const r of range.getClientRects()) {
+        if (r.width < 1) continue;
+        lines.push({ e, n, says: n.data.trim().slice(0, 40), left: r.left, right: r.right, top: r.top + r.height / 4, bottom: r.bottom - r.height / 4 });
+      }
+    }
+    return lines;
+  };
+
+  const holders = 'button,th,td,dd,dt,li,figcaption,p,h1,h2,summary,label,svg,nav,header,footer,main';
+
+  // Nothing lies on another thing, is cut off, or is beyond what holds it. What scrolls holds it all.
+  const crowded = () => {
+    scrollTo(0, 0);
+    const faults = new Set(), lines = written(), bar = document.querySelector('footer');
+    for (const l of lines) {
+      const holder = l.e.closest(holders), box = holder?.getBoundingClientRect();
+      if (box && (l.left < box.left - 1 || l.right > box.right + 1)) faults.add(`"${l.says}" is beyond its ${holder.tagName.toLowerCase()}`);
+      for (let e = l.e; e !== document.body; e = e.parentElement) {
+        const s = getComputedStyle(e), b = e.getBoundingClientRect(), hides = v => v === 'hidden' || v === 'clip';
+        if (hides(s.overflowX) && (l.left < b.left - 1 || l.right > b.right + 1) || hides(s.overflowY) && (l.top < b.top || l.bottom > b.bottom)) faults.add(`"${l.says}" is cut off`);
+      }
+    }
+    for (const e of all('input:not([type=range])')) if (e.scrollWidth > e.clientWidth + 1) faults.add(`what is in the field ${e.name} is cut off`);
+    const boxes = all('button,input,select').filter(e => e.checkVisibility()).map(e => {
+      const r = e.getBoundingClientRect();
+      return { e, says: text(e).slice(0, 20) || e.name || e.type, left: r.left, right: r.right, top: r.top, bottom: r.bottom };
+    });
+    const below = [...lines, ...boxes].sort((a, b) => a.top - b.top);
+    below.forEach((a, i) => {
+      for (let k = i + 1; k < below.length && below[k].top < a.bottom - 1; k++) {
+        const b = below[k];
+        if (a.n && a.n === b.n || a.e.contains(b.e) || b.e.contains(a.e) || bar && bar.contains(a.e) !== bar.contains(b.e)) continue;
+        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1) faults.add(`"${a.says}" lies on "${b.says}"`);
+      }
+    });
+    scrollTo(0, document.documentElement.scrollHeight);
+    const last = document.querySelector('main').lastElementChild;
+    if (bar && last && last.getBoundingClientRect().bottom > bar.getBoundingClientRect().top + 1) faults.add(`the bar hides the end of the page by ${Math.round(last.getBoundingClientRect().bottom - bar.getBoundingClientRect().top)} pixels`);
+    scrollTo(0, 0);
+    return [...faults].slice(0, 20);
   };
 
   // Colours, as [red, green, blue, alpha].
@@ -154,8 +207,8 @@ globalThis.look = (() => {
     for (const f of all('figure')) {
       const t = f.querySelector('table');
       if (t && !(t.checkVisibility() && t.getBoundingClientRect().height)) faults.push(`figure ${f.id}: its table is not printed`);
-      const s = f.querySelector('svg,img');
-      if (s && !(s.checkVisibility() && s.getBoundingClientRect().height)) faults.push(`figure ${f.id}: it is not printed`);
+      const drawn = all('svg,img', f);
+      if (drawn.length && !drawn.some(s => s.checkVisibility() && s.getBoundingClientRect().height)) faults.push(`figure ${f.id}: it is not printed`);
     }
     for (const t of all('figure table')) {
       const has = Math.round(t.getBoundingClientRect().right), may = document.documentElement.clientWidth;
@@ -171,5 +224,5 @@ globalThis.look = (() => {
     const t = document.getElementById(id)?.querySelector('table');
     return t ? [...t.rows].map(r => [...r.cells].map(text)) : [];
   };
-  return { basics: () => [...document_(), ...names()], whole: () => [...document_(), ...names(), ...figures()], wide, narrow, contrast, wanted, where, paper, cells };
+  return { basics: () => [...document_(), ...names()], whole: () => [...document_(), ...names(), ...figures()], wide, narrow, crowded, contrast, wanted, where, paper, cells };
 })();

@@ -16,6 +16,9 @@ import (
 
 var shots = flag.String("shots", "", "a `folder` to leave pictures of the pages in")
 
+// widths are those of a laptop, a telephone and a large screen.
+var widths = []int{1280, 400, 2560}
+
 var schemes = []string{"light", "dark"}
 
 func TestPagesCanBeReadByEverybodyWithoutANetwork(t *testing.T) {
@@ -42,7 +45,7 @@ func (p *tab) inspect(page *page) []string {
 			faults = append(faults, how+": "+f)
 		}
 	}
-	for _, width := range []int{1280, 400} {
+	for _, width := range widths {
 		for _, scheme := range schemes {
 			how := fmt.Sprintf("%s, %d wide", scheme, width)
 			p.see(width, "screen", scheme)
@@ -184,7 +187,7 @@ func (s *spot) in(table [][]string) error {
 // pictures leaves pictures of a page for people to look at.
 func (p *tab) pictures(page *page) {
 	p.t.Helper()
-	for _, width := range []int{1280, 400} {
+	for _, width := range widths {
 		for _, scheme := range schemes {
 			p.see(width, "screen", scheme)
 			p.open(page.file)
@@ -249,10 +252,12 @@ var mutants = []mutant{
 	{"no figure", "the page has no figure", func(page string) string {
 		return strings.NewReplacer("<figure", "<div", "</figure", "</div").Replace(page)
 	}},
-	{"nothing drawn", "figure p90: nothing is drawn", cut(`(?s)<svg.*?</svg>`)},
+	{"nothing drawn", "figure p90: nothing is drawn", cut(`(?s)<svg.*?</svg>.*?</svg>`)},
 	{"an empty drawing", "figure p90: it is empty", cut(`(?s)<g class="s" .*<g class="q"`)},
 	{"a hidden drawing", "pixels can be seen", swap("<svg ", `<svg style="display:none" `)},
-	{"a small drawing", "pixels can be seen", swap("<svg ", `<svg style="min-width:0;width:200px" `)},
+	{"a small drawing", "pixels can be seen", swap("<svg ", `<svg style="width:200px" `)},
+	{"a drawing that is wider than a telephone", "400 wide: figure p90: it is wider than the page", swap("figure .narrow{display:block}", "figure .narrow{display:block;width:600px}")},
+	{"a drawing for a large screen on a telephone", "are too small to be read", swap("figure svg{display:none}figure .narrow{display:block}", "")},
 	{"no table", "figure p90: no table beside it", cut(`(?s)<summary>Response time, in a table</summary><div.*?</table></div>`)},
 	{"a hidden table", "figure p90: its table cannot be seen", swap(`in a table</summary><div class="wide"`, `in a table</summary><div hidden class="wide"`)},
 	{"a table without rows", "figure p90: its table is empty", func(page string) string {

@@ -3,11 +3,14 @@
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -205,10 +208,21 @@ func (p *tab) press(key string, code int, text string) {
 // shoot writes a picture of the page for people to look at: of the whole, or of what is in view.
 func (p *tab) shoot(file string, whole bool) {
 	p.t.Helper()
-	var picture struct{ Data string }
-	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &picture)
-	data := must.Get(base64.StdEncoding.DecodeString(picture.Data))(p.t)
-	if err := os.WriteFile(file, data, 0o644); err != nil {
+	if err := os.WriteFile(file, p.capture(whole), 0o644); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// picture is what is in view.
+func (p *tab) picture() image.Image {
+	p.t.Helper()
+	return must.Get(png.Decode(bytes.NewReader(p.capture(false))))(p.t)
+}
+
+// capture is a PNG.
+func (p *tab) capture(whole bool) []byte {
+	p.t.Helper()
+	var picture struct{ Data string }
+	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": whole}, &picture)
+	return must.Get(base64.StdEncoding.DecodeString(picture.Data))(p.t)
 }
