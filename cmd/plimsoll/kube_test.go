@@ -27,7 +27,8 @@ import (
 type kubeAPI struct {
 	objects   map[string][]unstructured.Unstructured // by path
 	forbidden []string                               // resources
-	page      int                                    // the most that one answer holds; 0 is what is asked for
+	// The most that one answer holds; 0 is what is asked for.
+	page int
 }
 
 // kubePaths are where kinds are listed. Kinds of Plimsoll's are there if one of them is.

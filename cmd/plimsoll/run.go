@@ -100,7 +100,8 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	open, err := s.open(state, registry) // before anything is waited for: what is wrong with the file is said at once
+	// Before anything is waited for: what is wrong with the file is said at once.
+	open, err := s.open(state, registry)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,8 @@ func (h *handOffSettings) check() (faults []error) {
 			faults = append(faults, pricing.NewFault("handoff."+key, fmt.Sprintf("must be %s, was %q", rule, was)))
 		}
 	}
-	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By)) // "" is missed otherwise
+	// "" is missed otherwise.
+	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By))
 	placing := h.By == kube.ByPlaceholders
 	must(placing || h.PriorityClass == "", "priorityClass", "omitted but for Placeholders", h.PriorityClass)
 	must(placing || h.Image == "", "image", "omitted but for Placeholders", h.Image)

@@ -59,7 +59,8 @@ func (s *site) order(ca externalgrpc.CloudProviderClient, delta int32) (err erro
 			return false
 		}
 		_, err = ca.NodeGroupIncreaseSize(s.t.Context(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: answer.NodeGroups[0].Id, Delta: delta})
-		return err == nil || !strings.Contains(err.Error(), "have not been seen") // it has not looked yet
+		// It has not looked yet.
+		return err == nil || !strings.Contains(err.Error(), "have not been seen")
 	})
 	return err
 }
@@ -219,7 +220,8 @@ func TestKilledAtEveryWriteBesideOthersTheMaximumHolds(t *testing.T) {
 		} else {
 			settled = 0
 		}
-		if n < 3 && len(s.machines()) < 3 { // as cluster-autoscaler does when its order came to nothing
+		// As cluster-autoscaler does when its order came to nothing.
+		if n < 3 && len(s.machines()) < 3 {
 			_, _ = ca.NodeGroupIncreaseSize(t.Context(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: group(t, ca), Delta: 1})
 		}
 		return settled > 40

@@ -147,7 +147,8 @@ func TestStrangersCostNothing(t *testing.T) {
 			t.Errorf("%q: served", name)
 		}
 		for range 3 {
-			c, err := tls.Dial("tcp", s.listen, a.client(name)) // whose own part of the handshake is done by then
+			// Whose own part of the handshake is done by then.
+			c, err := tls.Dial("tcp", s.listen, a.client(name))
 			if err != nil {
 				continue
 			}

@@ -19,8 +19,8 @@ type Draft struct {
 	Room  map[string]int               // machines that a pool may still have
 	Spare map[string]int               // live machines that a pool may still lose
 	Paid  *nodescaler.Paid
-	// Bought is how many machines the plan orders and wakes. Woken are those that it wakes, Let those
-	// that it returns, and Stashed is how many it stashes, by pool.
+	// Bought is how many machines the plan orders and wakes. Woken are those that it wakes, Let
+	// those that it returns, and Stashed is how many it stashes, by pool.
 	Bought     int
 	Woken, Let map[string]bool
 	Stashed    map[string]int

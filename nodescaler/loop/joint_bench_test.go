@@ -75,9 +75,9 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 }
 
 // BenchmarkJoint100Workloads200Nodes is a step in which 100 workloads learn, forecast, and bid for
-// the room of 200 nodes and of what may be bought, at prices by host and under a limit, and the
-// joint policy plans for them all: with five of them short of replicas, and with fifty, for which
-// thousands of pods have to be placed and machines bought until the limit is reached.
+// the room of 200 nodes and of what may be bought, at prices by host and under a limit. The joint
+// policy plans for them all. Five of them are short of replicas, or fifty, for which thousands of
+// pods have to be placed and machines bought until the limit is reached.
 func BenchmarkJoint100Workloads200Nodes(b *testing.B) {
 	b.Run("5 grow", func(b *testing.B) { decide(b, 20) })
 	b.Run("50 grow", func(b *testing.B) { decide(b, 2) })

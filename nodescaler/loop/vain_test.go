@@ -268,7 +268,7 @@ func TestReplicasThatAreCreatedLateGetTheirMachines(t *testing.T) {
 }
 
 // A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of
-// pods that wait, delays no other: the machines of another come as if it were not there, and what
+// pods that wait, delays no other. The machines of another come as if it were not there, and what
 // it gets is within its quota. Its pods are of a lower priority: who is put onto room that is
 // there, the scheduler decides.
 func TestAGreedyNamespaceDelaysNoOther(t *testing.T) {

@@ -293,7 +293,8 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	t.await(c, "what is ordered for its pods is ready")
 }
 
-// crowdOut moves the pods onto other candidates and into headroom, where nothing can be made for them.
+// crowdOut moves the pods onto other candidates and into headroom, where nothing can be made for
+// them.
 func (t *disrupter) crowdOut(c *ending, why string) {
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(t.closed)), func(name string) bool { return name == c.Name })
 	for _, name := range others {

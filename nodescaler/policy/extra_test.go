@@ -215,7 +215,8 @@ func TestNoDrainNeedsMoreDevicesThanThereAre(t *testing.T) {
 			}
 		}))
 	}
-	if checks := flag.Lookup("rapid.checks").Value.String(); drained == 0 && len(checks) > 2 { // few have none
+	// Few have none.
+	if checks := flag.Lookup("rapid.checks").Value.String(); drained == 0 && len(checks) > 2 {
 		t.Error("no pod with a device was to move")
 	}
 }

@@ -15,7 +15,8 @@ import (
 func beside(w *sample.World) {
 	x := w.Pools[0]
 	x.Name, x.HeldUp, x.HeldDown, x.Closed, x.Min = "x", nil, nil, nil, 0
-	x.Shapes = []pricing.Shape{{Name: "x-small", CPU: sample.Small.CPU, Memory: 2 * sample.Small.Memory}} // dearer
+	// Dearer.
+	x.Shapes = []pricing.Shape{{Name: "x-small", CPU: sample.Small.CPU, Memory: 2 * sample.Small.Memory}}
 	w.Pools = append(w.Pools, x)
 	w.Node("x-1", "pve3", func(n *nodescaler.Node) { n.Pool = "x" })
 	w.Machines[len(w.Machines)-1].Pool = "x"

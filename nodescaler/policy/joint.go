@@ -9,15 +9,15 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/planner"
 )
 
-// The joint policy is the node half of planning pods and machines together. It looks at every step,
-// and orders the cheapest machines for all pods that have no place, for replicas that are decided
-// on, and for those that their policy expects to want by the time a machine is there: no pod has to
-// be pending first. As many are on their way at once as the hosts' storages make.
+// The joint policy is the node half of planning pods and machines together. At every step it orders
+// the cheapest machines for pods that have no place, for replicas that are decided on, and for
+// those that their policy expects to want by the time a machine is there. No pod has to be pending
+// first. As many are on their way at once as the hosts' storages make.
 //
 // A machine that is not needed is held for as long as keeping it is likely to be cheaper than
-// buying another: up to where holding has cost what a new one costs in time paid before it carries
-// anything, or not at all if it is empty, until enough is known of how long machines here are not
-// needed, and from there on for the time that would have been cheapest of late. Then it is emptied,
+// buying another. Until enough is known of how long machines here are not needed, that is until
+// holding has cost what a new one costs before it carries anything, and not at all for an empty
+// one. From there on it is the time that would have been cheapest of late. Then it is emptied,
 // however many pods it carries, as long as those have places elsewhere.
 //
 // It needs a pod policy that says what it expects; with one that does not, it still orders before
@@ -146,7 +146,8 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		switch {
 		case m.Keep || !m.Woken.IsZero(): // what spares take says nothing of orders
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
-			if at := planner.AskedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
+			// Else the jump would count as time that it took.
+			if at := planner.AskedFor(m); !s.Jumped.After(at) {
 				j.coming[m.Name] = at
 			}
 		case m.Phase == nodescaler.Joined && known:
@@ -174,7 +175,8 @@ func (j *joint) learn(x *nodescaler.Index, was map[string]time.Time, p *nodescal
 				j.idles.Add(x.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
-		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot: // steps of what was decided before
+		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
+			// Steps of what was decided before.
 		}
 	}
 	if extra := len(j.gone) - nodescaler.RecentKept; extra > 0 {
@@ -218,7 +220,8 @@ func (j *joint) hold(n *nodescaler.NodeLoad) time.Duration {
 func (j *joint) lead() time.Duration {
 	lead := time.Duration(j.cfg.Lead)
 	if seen := j.leads.Usual(); seen > 0 {
-		lead = min(lead, seen) // what is learned must not be longer than what a fresh policy goes by
+		// What is learned must not be longer than what a fresh policy goes by.
+		lead = min(lead, seen)
 	}
 	return lead
 }

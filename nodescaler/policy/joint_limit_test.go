@@ -72,7 +72,8 @@ func TestSparesMakeWay(t *testing.T) {
 		return w.Disked()
 	}
 	of := func(m *nodescaler.Machine) { m.Pool = second }
-	only := func(w *sample.World) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}} } // nothing grows there
+	// Nothing grows there.
+	only := func(w *sample.World) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}} }
 	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
 	for _, c := range []struct {
 		name  string

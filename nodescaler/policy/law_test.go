@@ -518,7 +518,8 @@ func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
 		x := nodescaler.NewIndex(s)
 		count := func(p nodescaler.Plan) (n int) {
 			for _, a := range p.Actions {
-				spare := x.Machine(a.Machine) != nil && x.Machine(a.Machine).Kept() // nobody's capacity, and goes where more of that is wanted
+				// Nobody's capacity, and goes where more of that is wanted.
+				spare := x.Machine(a.Machine) != nil && x.Machine(a.Machine).Kept()
 				if !spare && (a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Return) {
 					n++
 				}

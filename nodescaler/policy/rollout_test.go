@@ -202,8 +202,8 @@ func TestARolloutThatFailsGoesBack(t *testing.T) {
 	}
 }
 
-// Machines that failed say nothing of those that are made once the rollout goes back: pods that come
-// then do not wait for their pool's backoff to end.
+// Machines that failed say nothing of those that are made once the rollout goes back: pods that
+// come then do not wait for their pool's backoff to end.
 func TestAfterARolloutThatFailedMachinesAreMadeAtOnce(t *testing.T) {
 	for _, name := range []string{"unneeded", "joint"} {
 		l := newRolling(&nodescaler.Rollout{Surge: count(4)}, nodescaler.NodeCount{N: 50, Percent: true})

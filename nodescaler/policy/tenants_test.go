@@ -116,7 +116,8 @@ func TestQuotasHoldWhatExceedsThem(t *testing.T) {
 					held = append(held, fmt.Sprintf("%s/%d", n, pods))
 				}
 				slices.Sort(held)
-				if d := cmp.Diff(c.held, held); d != "" && policy != "pending" { // it does not know pods from machines
+				// It does not know pods from machines.
+				if d := cmp.Diff(c.held, held); d != "" && policy != "pending" {
 					t.Errorf("held (-want +got):\n%s%s", d, sample.Reasons(plan))
 				}
 				if (len(c.held) > 0) != slices.Contains(sample.Codes(plan), nodescaler.NamespaceQuota) {

@@ -384,7 +384,8 @@ func TestFrequentLoopsScanForWhatIsNew(t *testing.T) {
 		{name: "nothing has changed", first: func(w *sample.World) { w.Pod("a", "", 1700, 1) }, then: made},
 		{name: "another pod waits", first: func(w *sample.World) { w.Pod("a", "", 1700, 1) }, then: func(w *sample.World) { made(w); w.Pod("b", "", 1700, 1) }, want: []string{"Buy w small pve2"}},
 		{name: "more replicas are decided on", first: future(1), then: func(w *sample.World) { made(w); future(3)(w) }, want: []string{"Buy w small pve2"}},
-		{name: "fewer are", first: future(3), then: future(1), want: []string{"Buy w small pve1"}}, // for nothing has come of what was ordered
+		// For nothing has come of what was ordered.
+		{name: "fewer are", first: future(3), then: future(1), want: []string{"Buy w small pve1"}},
 		{name: "the order was not carried out", first: func(w *sample.World) { w.Pod("a", "", 1700, 1) }, then: func(*sample.World) {}, want: []string{"Buy w small pve1"}},
 		{name: "and nobody waits any more", first: func(w *sample.World) { w.Pod("a", "", 1700, 1) }, then: func(w *sample.World) { w.Pods = nil }},
 		{name: "nothing can be ordered", first: func(w *sample.World) { w.Pod("a", "", 1900, 1) }, then: func(*sample.World) {}},

@@ -196,7 +196,8 @@ func TestPodsThatAreHelpedAreNotUnplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan := p.Decide(nodescaler.NewIndex(&w.Snapshot)); len(plan.Unplaced) > 0 && !(policy == "pending" && name == "on a node") { // it does not look at nodes
+			// It does not look at nodes.
+			if plan := p.Decide(nodescaler.NewIndex(&w.Snapshot)); len(plan.Unplaced) > 0 && !(policy == "pending" && name == "on a node") {
 				t.Errorf("%s, %s: %+v", policy, name, plan.Unplaced)
 			}
 		}

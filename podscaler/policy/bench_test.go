@@ -43,7 +43,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // BenchmarkPredictive is what a decision takes where each ends a period, so that every forecaster
-// takes a value, is judged and foretells, and LSTM learns besides. "every member" weighs all
+// takes a value and is judged. It forecasts, and LSTM learns besides. "every member" weighs all
 // forecasters but those that are made of others, and HTM, whose memory has no promised bound. The
 // bytes are those that the heap has grown by, forecasters and all.
 func BenchmarkPredictive(b *testing.B) {

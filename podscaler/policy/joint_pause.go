@@ -6,7 +6,7 @@ import (
 )
 
 // pause estimates for how long users pause between an answer and their next request. It decides how
-// much load a queue is: users who pause for a second and wait ask that much more as soon as
+// much load a queue is. Users who pause for a second and wait ask that much more as soon as
 // they are answered, while requests that do not depend on each other are users who never come
 // back. One number covers both, and all workloads between them.
 //
@@ -15,11 +15,12 @@ import (
 // left to join it: the queue of users levels off within a pause, and that of others grows on. Once
 // pods have worked a queue off, the requests in flight that are gone have become a higher rate.
 type pause struct {
-	queue  []count // the present queue since its pods last changed, oldest first
-	seen   float64 // the pause that this queue has shown, in seconds; 0 until then
-	prior  float64 // and that it had shown before its pods last changed
-	grows  float64 // a second, of late
-	open   float64 // what it would grow by on the present pods if none depended on others; NaN: unknown
+	queue []count // the present queue since its pods last changed, oldest first
+	seen  float64 // the pause that this queue has shown, in seconds; 0 until then
+	prior float64 // and that it had shown before its pods last changed
+	grows float64 // a second, of late
+	// What it would grow by on the present pods if none depended on others; NaN: unknown.
+	open   float64
 	learnt float64 // logarithm of the pause that earlier queues have shown
 	weight float64
 	peak   count     // the present or the last queue at its longest

@@ -328,7 +328,8 @@ func TestJointAsksForOthersInPlaceOfReplicasThatAreLost(t *testing.T) {
 	for i := range 3 {
 		lost.Pods[i].Lost = true // the cluster has not noticed: they are ready still
 	}
-	lost.Pods = append(lost.Pods, podscaler.Pod{Name: "old", Phase: podscaler.Failed, Lost: true}) // is no replica
+	// Is no replica.
+	lost.Pods = append(lost.Pods, podscaler.Pod{Name: "old", Phase: podscaler.Failed, Lost: true})
 	lost.Room.Places = places(6, 6, 20)
 	b := p.Bid(&lost)
 	d := p.Desired(&lost)

@@ -118,17 +118,18 @@ type predictive struct {
 	floor     bool
 	profile   *capacity.Profile // nil if it is learned
 	shape     string            // how the profile reads
-	cpu       Quantity          // what a pod may use, of a profile that is learned; 0 is the request
-	hpa       *hpa
-	byShare   bool // the HPA's target is a part of the request
-	series    series
-	starts    startTimes
-	horizon   int // 0 is by the start times
-	lead      time.Duration
-	demand    capacity.Demand
-	seen      int // periods with a value
-	cores     meanUse
-	settings  Predictive
+	// What a pod may use, of a profile that is learned; 0 is the request.
+	cpu      Quantity
+	hpa      *hpa
+	byShare  bool // the HPA's target is a part of the request
+	series   series
+	starts   startTimes
+	horizon  int // 0 is by the start times
+	lead     time.Duration
+	demand   capacity.Demand
+	seen     int // periods with a value
+	cores    meanUse
+	settings Predictive
 }
 
 // warmUp is how many periods with a value must have been seen before anything is shrunk. A policy

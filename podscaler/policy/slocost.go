@@ -36,8 +36,9 @@ type Role string
 
 // The roles of a cost target.
 const (
-	Cap       Role = "Cap"       // a cost below the target counts as one on it
-	Symmetric Role = "Symmetric" // the formula as it was published: a cost below the target grows the workload
+	Cap Role = "Cap" // a cost below the target counts as one on it
+	// The formula as it was published: a cost below the target grows the workload.
+	Symmetric Role = "Symmetric"
 )
 
 func init() {

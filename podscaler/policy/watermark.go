@@ -14,8 +14,8 @@ import (
 )
 
 // The watermark policy keeps a load between two marks. Above the high one it grows, rounding up,
-// to as many replicas as bring the load down to it; below the low one it shrinks, rounding down,
-// to as many as bring it up to that; between them nothing is done. A step goes so many percent
+// to as many replicas as bring the load down to it. Below the low one it shrinks, rounding down, to
+// as many as bring it up to that. Between them nothing is done. A step goes so many percent
 // and no further, and after each there is a pause.
 //
 // It needs what each pod uses of a resource, or its containers, or series of the view's window by

@@ -18,8 +18,8 @@ import (
 // A machine of ours is known by six things together. Its VMID is in the range that its pool had
 // when it was ordered, and its name is the one that was planned. It is in the resource pool and
 // carries the owner's tag. Its notes hold the mark with the UID of our cluster, and its system UUID
-// follows from owner and order. A copy or a restored backup has some of them, a machine that a person took
-// over lacks some; only with all six is it destroyed.
+// follows from owner and order. A copy or a restored backup has some of them, a machine that a
+// person took over lacks some; only with all six is it destroyed.
 
 // stage is how far a machine had come when its notes were written.
 type stage string

@@ -190,8 +190,8 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 
 // A test bed is built, an experiment is run on it by the real program, and the test bed is taken
 // down. The program is killed while the users are there, and run again. Plimsoll and k6 are pods
-// there and real, the application's pods are played by the traffic plane. What is so on any machine is asserted,
-// and no speed.
+// there and real, the application's pods are played by the traffic plane. What is so on any machine
+// is asserted, and no speed.
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	const users, minutes = 10, 1

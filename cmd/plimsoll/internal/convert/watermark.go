@@ -24,8 +24,9 @@ func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 		return nil
 	}
 	w := &v1alpha1.Watermark{
-		Algorithm:        choice(s.at("algorithm"), map[string]string{"": "Absolute", "absolute": "Absolute", "average": "Average"}),
-		Tolerance:        new(v1alpha1.Ratio("0.1")), // its default; ours is the Water Pod Autoscaler's
+		Algorithm: choice(s.at("algorithm"), map[string]string{"": "Absolute", "absolute": "Absolute", "average": "Average"}),
+		// Its default; ours is the Water Pod Autoscaler's.
+		Tolerance:        new(v1alpha1.Ratio("0.1")),
 		UpLimitPercent:   percent(s.at("scaleUpLimitFactor")),
 		DownLimitPercent: percent(s.at("scaleDownLimitFactor")),
 		Cooldown:         byDirection(s.at("upscaleForbiddenWindowSeconds"), s.at("downscaleForbiddenWindowSeconds")),

@@ -241,7 +241,8 @@ func (a *costAnswer) row(l *costLine) []string {
 		row = append(row, part.Display(a.Currency)+cli.InPercent(int64(part), int64(l.Cost)))
 	}
 	avoidable := l.Avoidable.Display(a.Currency)
-	if l.Allocatable != nil { // that of a namespace or a workload is no part of its cost, and may be more
+	// That of a namespace or a workload is no part of its cost, and may be more.
+	if l.Allocatable != nil {
 		avoidable += cli.InPercent(int64(l.Avoidable), int64(l.Cost))
 	}
 	if row = append(row, avoidable); a.By == ByNode {

@@ -21,13 +21,14 @@ const (
 
 // Notice is one thing that a receiver gets.
 type Notice struct {
-	Status    Status    `json:"status"`
-	Kind      string    `json:"kind"`                // WorkloadAutoscaler or VMPool
-	Namespace string    `json:"namespace,omitempty"` // of a WorkloadAutoscaler
-	Name      string    `json:"name"`
-	Condition string    `json:"condition,omitempty"` // the type of the condition that is firing or resolved
-	Reason    string    `json:"reason"`              // a stable code
-	Text      string    `json:"text"`                // a sentence with the numbers
+	Status    Status `json:"status"`
+	Kind      string `json:"kind"`                // WorkloadAutoscaler or VMPool
+	Namespace string `json:"namespace,omitempty"` // of a WorkloadAutoscaler
+	Name      string `json:"name"`
+	// The type of the condition that is firing or resolved.
+	Condition string    `json:"condition,omitempty"`
+	Reason    string    `json:"reason"` // a stable code
+	Text      string    `json:"text"`   // a sentence with the numbers
 	Time      time.Time `json:"time"`
 }
 

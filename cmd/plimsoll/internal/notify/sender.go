@@ -36,8 +36,9 @@ type Format string
 
 // How a notice is written.
 const (
-	JSON  Format = "JSON"  // a Notice, with the receiver's name
-	Slack Format = "Slack" // a text, as Slack's incoming webhooks take it, and Mattermost's and others'
+	JSON Format = "JSON" // a Notice, with the receiver's name
+	// A text, as Slack's incoming webhooks take it, and Mattermost's and others'.
+	Slack Format = "Slack"
 )
 
 // waiting is how many notices wait for one receiver. What comes beyond that is dropped and said so.

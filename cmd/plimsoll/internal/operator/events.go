@@ -79,8 +79,10 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
-		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread                      // it is done in a moment
-		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod && !soon { // evictions are many, and pods have events of their own
+		// It is done in a moment.
+		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread
+		// Evictions are many, and pods have events of their own.
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod && !soon {
 			all = append(all, actionEvent(s, a, o))
 		}
 	}
@@ -119,8 +121,9 @@ func actionEvent(s *loop.Step, a *nodescaler.Action, o *loop.Outcome) kube.Event
 	e := kube.Event{About: string(a.Kind), Action: string(a.Kind), Note: what, Key: s.ID + " " + subject(a), Reason: "Machine" + string(a.Kind)}
 	switch {
 	case o == nil || o.Held != nil:
-		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool // one event of each kind, until something is done
-		if o != nil && waits(o.Held) {                   // and one of each proposal
+		// One event of each kind, until something is done.
+		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool
+		if o != nil && waits(o.Held) { // and one of each proposal
 			e.Key, e.Note = o.Held.Text, o.Held.Text+"; "+what
 		}
 	case o.Error != "":

@@ -17,7 +17,8 @@ func TestOutlookGoesByWhatPeoplePaused(t *testing.T) {
 		{map[string]string{v1alpha1.AnnotationPausedReplicas: "3"}, 3},
 		{map[string]string{v1alpha1.AnnotationPaused: v1alpha1.PauseUp}, 4},
 		{map[string]string{v1alpha1.AnnotationPaused: v1alpha1.PauseDown}, 8},
-		{map[string]string{v1alpha1.AnnotationPaused: "true"}, 8}, // what would be done is still shown
+		// What would be done is still shown.
+		{map[string]string{v1alpha1.AnnotationPaused: "true"}, 8},
 	} {
 		h := newHouse(t)
 		web := h.web(active)

@@ -14,8 +14,8 @@ type segments struct {
 	all []*bytes.Buffer
 }
 
-// decidesAgain reports whether a life is recorded and decided again: one of four. It takes two fifths
-// of the time of all else, and all lives are recorded by the same code.
+// decidesAgain reports whether a life is recorded and decided again: one of four. It takes two
+// fifths of the time of all else, and all lives are recorded by the same code.
 func decidesAgain(seed uint64) bool { return seed%4 == 0 }
 
 // record has the life recorded from its first step on.

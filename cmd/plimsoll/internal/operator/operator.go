@@ -131,7 +131,8 @@ func (o *Operator) Ready() error {
 func (o *Operator) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // the last step still needs the picture
+	// The last step still needs the picture.
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer unwatch()

@@ -115,7 +115,8 @@ func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 			h.pool("a", active)
 			h.paused["a"] = nodescaler.Reason{Code: pvecode.PoolPaused, Text: "3 machines failed in a row"}
 			b := h.pool("b", active)
-			b.Spec.VMIDs, b.Spec.Shapes[0].Memory = v1alpha1.VMIDs{First: 1100, Last: 1199}, "8GiB" // dearer
+			// Dearer.
+			b.Spec.VMIDs, b.Spec.Shapes[0].Memory = v1alpha1.VMIDs{First: 1100, Last: 1199}, "8GiB"
 			h.begin()
 			for n := 0; n < 30 && len(h.done) == 0; n++ {
 				h.steps(1)

@@ -88,7 +88,8 @@ func scaledByRequests(p podpolicy.Spec) bool {
 	case "Watermark": // whose marks of CPU may be absolute, and need not be
 		return p.Watermark == nil || len(p.Watermark.Metrics) == 0 ||
 			slices.ContainsFunc(p.Watermark.Metrics, func(m podpolicy.WatermarkMetric) bool { return m.Name == podscaler.ResourceCPU })
-	case "Predictive": // which goes by CPU where nothing is forecast, and may learn what fits into a request
+	case "Predictive":
+		// Which goes by CPU where nothing is forecast, and may learn what fits into a request.
 		c := p.Predictive
 		return c == nil || c.CPU.AverageValue == 0 ||
 			c.Profile.Linear == nil && c.Profile.Quadratic == nil && c.Profile.Table == nil && (c.Profile.Learned == nil || c.Profile.Learned.CPU == 0)

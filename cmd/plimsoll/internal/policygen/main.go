@@ -61,7 +61,8 @@ func generated(root string) (map[string][]byte, error) {
 	if err := addSettings(policies, filepath.Join(root, apiFolder)); err != nil {
 		return nil, err
 	}
-	forecasters, err := readPolicies(filepath.Join(root, forecastFolder)) // they are registered alike
+	// They are registered alike.
+	forecasters, err := readPolicies(filepath.Join(root, forecastFolder))
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ func TestAPolicyIsAddedByItsFileAndItsScenario(t *testing.T) {
 	goIn(t, filepath.Join(root, apiFolder), "run", "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0",
 		"object", "crd:crdVersions=v1", "paths=.", "output:crd:dir=../../deploy/crds")
 
-	listed := strings.Join(strings.Fields(goIn(t, root, "run", "./cmd/plimsoll", "testbed", "list")), " ") // its columns are as wide as they must be
+	// Its columns are as wide as they must be.
+	listed := strings.Join(strings.Fields(goIn(t, root, "run", "./cmd/plimsoll", "testbed", "list")), " ")
 	must(t, listed, " queue gives each replica")
 	must(t, read(t, root, tableFile), "| `Queue` | Gives each replica its share of the requests that wait. |")
 	crd := read(t, root, "deploy/crds/plimsoll.dev_workloadautoscalers.yaml")

@@ -128,7 +128,8 @@ func (s *Server) ask(ctx context.Context, query string, m moments) ([]Series, er
 		return nil, fmt.Errorf("%s: the answer is larger than %d MiB; ask for a shorter time", query, answerLimit>>20)
 	}
 	if code := response.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden {
-		return nil, fmt.Errorf("%w: %s", ErrRefused, response.Status) // what comes with it may be anything
+		// What comes with it may be anything.
+		return nil, fmt.Errorf("%w: %s", ErrRefused, response.Status)
 	}
 	list, err := m.matrix(response.Status, body)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package replay is the verb that decides the steps of a recording again, or plays its load by other
-// settings.
+// Package replay is the verb that decides the steps of a recording again, or plays its load by
+// other settings.
 package replay
 
 import (

@@ -1,5 +1,5 @@
-// Package sight warns, at a start, of what is not seen of a cluster, and of kinds in it that are older
-// than the program.
+// Package sight warns, at a start, of what is not seen of a cluster, and of kinds in it that are
+// older than the program.
 package sight
 
 import (

@@ -1,5 +1,5 @@
-// Package steer is how people steer what runs in a cluster, by verbs and by the page: they approve and
-// reject changes, pause and resume, and take rollouts on or back.
+// Package steer is how people steer what runs in a cluster, by verbs and by the page: they approve
+// and reject changes, pause and resume, and take rollouts on or back.
 package steer
 
 import (
