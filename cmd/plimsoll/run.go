@@ -40,9 +40,9 @@ func newRunCommand(env *cli.Env) *cobra.Command {
 		Short: "Run the autoscaler in a cluster, or serve cluster-autoscaler",
 		Long: `Run one or several parts of Plimsoll until the process is asked to end.
 
-podscaler decides how many replicas workloads have, by their WorkloadAutoscalers. nodescaler decides which virtual
-machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. provider serves cluster-autoscaler's
-external provider, for the pools of the file or for VMPools with scaledBy: ClusterAutoscaler.
+Part podscaler decides how many replicas workloads have, by their WorkloadAutoscalers. Part nodescaler decides
+which virtual machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. Part provider serves
+cluster-autoscaler's external provider, for the pools of the file or for VMPools with scaledBy: ClusterAutoscaler.
 
 In mode Recommend, the default, it writes statuses and events, and changes nothing else. If several processes run,
 one leads and the others wait. Each order is recorded before it is sent, so the process may end at any moment and

@@ -503,8 +503,8 @@ func TestSLOCostIsEquationsTwoAndThreeInFractions(t *testing.T) {
 }
 
 // exactWatermark is the seed's arithmetic in whole numbers and fractions, one replica at a time,
-// for pods that are all ready and sampled. First come the marks with their tolerance, then how many pods
-// carry the load, then how far a step goes, then what the load would be.
+// for pods that are all ready and sampled. First come the marks with their tolerance, then how many
+// pods carry the load, then how far a step goes, then what the load would be.
 type exactWatermark struct {
 	high, low, tolerance int64 // in thousandths
 	up, down             int64 // in percent

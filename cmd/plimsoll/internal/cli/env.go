@@ -120,9 +120,9 @@ func isTerminal(f *os.File) bool {
 }
 
 // Input reads a file, or standard input if it is called -.
-func (env *Env) Input(file string) ([]byte, error) {
+func (e *Env) Input(file string) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(env.Stdin)
+		return io.ReadAll(e.Stdin)
 	}
-	return env.ReadFile(file)
+	return e.ReadFile(file)
 }

@@ -59,7 +59,7 @@ func makeFolder(path string) error {
 // Close lets another process have the folder.
 func (s *Folder) Close() error { return s.lock.Close() }
 
-// file is a file in the folder, for a log.
+// File is a file in the folder, for a log.
 func (s *Folder) File(name string) File { return File(filepath.Join(s.path, name)) }
 
 // Intents are what was ordered. A line that cannot be read is a person's to take out: the machine

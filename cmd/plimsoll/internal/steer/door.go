@@ -137,27 +137,8 @@ func readAction(text []byte) (a action, length time.Duration, err error) {
 	if err := in.Decode(&a); err != nil {
 		return a, 0, fmt.Errorf("action: %w", err)
 	}
-	kinds, known := actionKinds[a.Action]
-	list, pool := a.Action == actionList, a.Kind == v1alpha1.KindVMPool
-	switch {
-	case !known:
-		return a, 0, fmt.Errorf("action: must be pause, resume, list, approve or reject, was %q", a.Action)
-	case !slices.Contains(kinds, a.Kind):
-		return a, 0, fmt.Errorf("kind: must be %s to %s, was %q", strings.Join(kinds, " or "), a.Action, a.Kind)
-	case pool && a.Namespace != "":
-		return a, 0, fmt.Errorf("namespace: must be omitted, for a VMPool is in none, was %q", a.Namespace)
-	case list && a.Name != "":
-		return a, 0, fmt.Errorf("name: must be omitted with list, was %q", a.Name)
-	case a.For != "" && a.Action != actionPause:
-		return a, 0, fmt.Errorf("for: must be omitted with %s, was %q", a.Action, a.For)
-	case a.Note != "" && a.Action != actionApprove && a.Action != actionReject:
-		return a, 0, fmt.Errorf("note: must be omitted with %s, was %q", a.Action, a.Note)
-	}
-	if _, err := cli.ParseName(a.Name); !list && err != nil {
-		return a, 0, fmt.Errorf("name: %w", err)
-	}
-	if _, err := cli.ParseNamespace(a.Namespace); !pool && err != nil && !(list && a.Namespace == "") {
-		return a, 0, fmt.Errorf("namespace: %w", err)
+	if err := a.check(); err != nil {
+		return a, 0, err
 	}
 	if a.For != "" {
 		if length, err = cli.Positive(cli.ParseDuration)(a.For); err != nil {
@@ -165,6 +146,33 @@ func readAction(text []byte) (a action, length time.Duration, err error) {
 		}
 	}
 	return a, length, nil
+}
+
+// check refuses keys that do not go together.
+func (a *action) check() error {
+	kinds, known := actionKinds[a.Action]
+	list, pool := a.Action == actionList, a.Kind == v1alpha1.KindVMPool
+	switch {
+	case !known:
+		return fmt.Errorf("action: must be pause, resume, list, approve or reject, was %q", a.Action)
+	case !slices.Contains(kinds, a.Kind):
+		return fmt.Errorf("kind: must be %s to %s, was %q", strings.Join(kinds, " or "), a.Action, a.Kind)
+	case pool && a.Namespace != "":
+		return fmt.Errorf("namespace: must be omitted, for a VMPool is in none, was %q", a.Namespace)
+	case list && a.Name != "":
+		return fmt.Errorf("name: must be omitted with list, was %q", a.Name)
+	case a.For != "" && a.Action != actionPause:
+		return fmt.Errorf("for: must be omitted with %s, was %q", a.Action, a.For)
+	case a.Note != "" && a.Action != actionApprove && a.Action != actionReject:
+		return fmt.Errorf("note: must be omitted with %s, was %q", a.Action, a.Note)
+	}
+	if _, err := cli.ParseName(a.Name); !list && err != nil {
+		return fmt.Errorf("name: %w", err)
+	}
+	if _, err := cli.ParseNamespace(a.Namespace); !pool && err != nil && !(list && a.Namespace == "") {
+		return fmt.Errorf("namespace: %w", err)
+	}
+	return nil
 }
 
 // annotations are what the verbs pause and resume write.

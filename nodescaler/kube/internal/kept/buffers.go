@@ -95,6 +95,7 @@ func shortTemplate(t *corev1.PodTemplate) *Template {
 }
 
 var (
+	// ErrTwoForms is of a buffer that asks in two ways, or in none.
 	ErrTwoForms = errors.New("spec: must have one of podTemplateRef and scalableRef")
 	errNoNumber = errors.New("spec: must have replicas or limits, or a percentage beside scalableRef")
 )

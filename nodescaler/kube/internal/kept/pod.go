@@ -287,6 +287,7 @@ const DeletionCost = "-1876"
 // mark is whose deletion cost a pod has.
 type mark uint8
 
+// The marks of a pod.
 const (
 	Unmarked mark = iota
 	MarkedByUs
