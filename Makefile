@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test pictures template-test guests-test mutants fuzz house words grades docs
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test pictures template-test guests-test mutants fuzz house grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -161,9 +161,6 @@ gen: ## write generated files anew, and format
 
 house: ## print how large the rooms are, and what is beyond its limit (ARGS='-before COMMIT' compares)
 	@$(GO) run ./cmd/plimsoll/internal/archcheck/house $(ARGS)
-
-words: ## lower the baseline of the word check to what is found (docs/glossary.md)
-	$(GO) test -count=1 -run '^TestProseOnlyGetsBetter$$' ./cmd/plimsoll/internal/wordcheck -update
 
 grades: ## print how hard each page is to read: grade by Flesch and Kincaid, and words of the median sentence
 	@$(GO) run ./cmd/plimsoll/internal/wordcheck/grades

@@ -2,8 +2,7 @@
 // comments, long sentences, and links of pages that lead nowhere.
 //
 // It reads the comments of every Go file, the string literals that are sentences, and every page
-// of documentation, without a build. What it found when it was introduced is a baseline that may
-// only shrink; files outside the baseline must be clean. Only tests use this package.
+// of documentation, without a build. Only tests use this package.
 package wordcheck
 
 import (

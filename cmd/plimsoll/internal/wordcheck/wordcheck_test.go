@@ -1,9 +1,6 @@
 package wordcheck
 
 import (
-	"errors"
-	"flag"
-	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -14,45 +11,12 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-var update = flag.Bool("update", false, "lower the baseline to what is found")
+const root = "../../../.."
 
-const (
-	root     = "../../../.."
-	baseline = "testdata/baseline.txt"
-)
-
-func TestProseOnlyGetsBetter(t *testing.T) {
-	found := must.Get(Check(os.DirFS(root)))(t)
-	known := readBaseline(t, Count(found))
-	if *update {
-		known = known.Lower(Count(found))
-		if err := os.WriteFile(baseline, []byte(known.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+func TestProseIsClean(t *testing.T) {
+	for _, f := range must.Get(Check(os.DirFS(root)))(t) {
+		t.Error(f)
 	}
-	for _, fault := range known.Compare(found) {
-		t.Error(fault)
-	}
-}
-
-// readBaseline reads the file; before there is a file, the baseline is what is found now.
-func readBaseline(t *testing.T, now Baseline) Baseline {
-	t.Helper()
-	text, err := os.ReadFile(baseline)
-	if *update && errors.Is(err, fs.ErrNotExist) {
-		return now
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := ParseBaseline(string(text))
-	if err != nil {
-		t.Fatalf("%s: %v", baseline, err)
-	}
-	if diff := cmp.Diff(string(text), b.String()); diff != "" && !*update {
-		t.Errorf("%s is not as it is written by `make words` (-is +want):\n%s", baseline, diff)
-	}
-	return b
 }
 
 const glossary = "# Glossary\n\nHe told us whatever.\n\n" + tableHead + "| told, tells | report |\n| left out | omitted |\n| stands | is |\n"
@@ -97,28 +61,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestBaselineOnlyShrinks(t *testing.T) {
-	b := must.Get(ParseBaseline(preamble + "a.go word 2\nb.md word 1\n"))(t)
-	found := []Finding{{"a.go", 1, Word, "x", "y"}, {"c.go", 7, Width, "101 columns", "wrap"}}
-	want := []string{
-		"c.go:7: width: 101 columns: wrap (1 found, 0 in the baseline)",
-		"a.go word: 1 found, 2 in the baseline: lower the baseline: run `make words`",
-		"b.md word: 0 found, 1 in the baseline: lower the baseline: run `make words`",
-	}
-	if diff := cmp.Diff(want, b.Compare(found)); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
-	}
-	if got := b.Lower(Count(found)).String(); got != preamble+"a.go word 1\n" {
-		t.Errorf("lowered to %q", got)
-	}
-}
-
 func TestBadInputIsRefused(t *testing.T) {
-	for _, text := range []string{"a.go word", "a.go word 0", "nothing", "a.go word -1"} {
-		if _, err := ParseBaseline(text); err == nil || !strings.Contains(err.Error(), "line 1") {
-			t.Errorf("baseline %q: got %v, want an error that names the line", text, err)
-		}
-	}
 	if _, err := Check(fstest.MapFS{glossaryFile: {Data: []byte("# Glossary\n")}}); err == nil || !strings.Contains(err.Error(), glossaryFile) {
 		t.Errorf("a glossary without a table: got %v", err)
 	}
