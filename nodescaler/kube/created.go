@@ -23,17 +23,17 @@ func (c *Cluster) Created(namespace string, p *corev1.Pod) (workload string, cha
 	if c.Fresh() != nil {
 		return "", nil
 	}
-	return c.created(namespace, p)
+	return created(c.copies, namespace, p)
 }
 
-func (c *Cluster) created(namespace string, p *corev1.Pod) (workload string, changes []rightsize.Change) {
-	ref, known := c.madeBy(namespace, p)
+func created(of *copies.Copies, namespace string, p *corev1.Pod) (workload string, changes []rightsize.Change) {
+	ref, known := madeBy(of, namespace, p)
 	if !known {
 		return "", nil
 	}
-	for _, wla := range copies.Sorted[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers) {
-		of := wla.Spec.ScaleTargetRef
-		if kept.Refer(wla.Namespace, of.APIVersion, of.Kind, of.Name) == ref && creates(wla) {
+	for _, wla := range copies.Sorted[*v1alpha1.WorkloadAutoscaler](of, copies.Autoscalers) {
+		target := wla.Spec.ScaleTargetRef
+		if kept.Refer(wla.Namespace, target.APIVersion, target.Kind, target.Name) == ref && creates(wla) {
 			return wla.Name, createdBy(wla.Status.Rightsize.Created, p)
 		}
 	}
@@ -49,7 +49,7 @@ func creates(wla *v1alpha1.WorkloadAutoscaler) bool {
 
 // madeBy is what scales a pod that is about to be created. The ReplicaSet of a rollout may be newer
 // than the copies: Deployments name theirs by themselves and the hash that its pods bear.
-func (c *Cluster) madeBy(namespace string, p *corev1.Pod) (kept.Reference, bool) {
+func madeBy(of *copies.Copies, namespace string, p *corev1.Pod) (kept.Reference, bool) {
 	owner := metav1.GetControllerOf(p)
 	if owner == nil {
 		return kept.Reference{}, false
@@ -58,7 +58,7 @@ func (c *Cluster) madeBy(namespace string, p *corev1.Pod) (kept.Reference, bool)
 	if owner.Kind != "ReplicaSet" {
 		return ref, true
 	}
-	if set, ok := copies.One[*metav1.PartialObjectMetadata](c.copies, copies.Owners, namespace+"/"+owner.Name); ok {
+	if set, ok := copies.One[*metav1.PartialObjectMetadata](of, copies.Owners, namespace+"/"+owner.Name); ok {
 		if above := metav1.GetControllerOf(set); above != nil {
 			ref = kept.Refer(namespace, above.APIVersion, above.Kind, above.Name)
 		}

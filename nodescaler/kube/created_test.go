@@ -65,7 +65,7 @@ func TestWhatPodsGetAsTheyAreCreated(t *testing.T) {
 			set := &metav1.PartialObjectMetadata{ObjectMeta: something("ReplicaSet", "web-1", controlledBy("apps/v1", "Deployment", "web"))}
 			set.UID = types.UID("rs")
 			cluster.holds(t, copies.Owners, set)
-			workload, got := cluster.created("shop", written.Object[corev1.Pod](t, c.pod))
+			workload, got := created(cluster.copies, "shop", written.Object[corev1.Pod](t, c.pod))
 			if diff := cmp.Diff(c.want, got); diff != "" || c.want != nil && workload != "web" {
 				t.Errorf("by %q, -want +got:\n%s", workload, diff)
 			}

@@ -31,7 +31,7 @@ func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 		return err
 	}
 	what := fmt.Sprintf("status of %s %s", copies.Kinds[i].Kind, o.GetName())
-	if !c.reports.due(o.GetUID(), status, c.statusNow(i, o), time.Now()) {
+	if !c.reports.due(o.GetUID(), status, statusNow(c.copies, i, o), time.Now()) {
 		return nil
 	}
 	return c.write(ctx, Recommend, what, func(ctx context.Context) error {
@@ -83,12 +83,12 @@ func statusOf(o client.Object) ([]byte, error) {
 }
 
 // statusNow returns the status that the object has, as far as is known.
-func (c *Cluster) statusNow(i copies.Kind, o client.Object) []byte {
+func statusNow(of *copies.Copies, i copies.Kind, o client.Object) []byte {
 	key := o.GetName()
 	if o.GetNamespace() != "" {
 		key = o.GetNamespace() + "/" + key
 	}
-	is, ok := copies.One[client.Object](c.copies, i, key)
+	is, ok := copies.One[client.Object](of, i, key)
 	if !ok {
 		return nil
 	}
