@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/sight"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/targets"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -32,7 +33,7 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 // that it was observed to be sized for.
 func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []rightsize.Change) error {
 	what := "resize pod " + name
-	p, err := c.sizable(what, workload, name, v1alpha1.RightsizeInPlace, v1alpha1.RightsizeAuto)
+	p, err := sizable(c.observed.Load(), c.copies, what, workload, name, v1alpha1.RightsizeInPlace, v1alpha1.RightsizeAuto)
 	if err != nil {
 		return err
 	}
@@ -50,16 +51,16 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 // Recreate evicts a pod that its node has no room to resize, while its workload is observed to want
 // that.
 func (c *Cluster) Recreate(ctx context.Context, workload, name string) error {
-	if _, err := c.sizable("evict pod "+name, workload, name, v1alpha1.RightsizeAuto); err != nil {
+	if _, err := sizable(c.observed.Load(), c.copies, "evict pod "+name, workload, name, v1alpha1.RightsizeAuto); err != nil {
 		return err
 	}
 	return c.Evict(ctx, name)
 }
 
 // sizable is a pod that is ours to size, in one of the modes.
-func (c *Cluster) sizable(what, workload, name string, modes ...v1alpha1.RightsizeMode) (*kept.Pod, error) {
-	t, known := c.observed.Load().Target(workload)
-	p, ok := c.observed.Load().Pod(name)
+func sizable(seen *sight.Sight, of *copies.Copies, what, workload, name string, modes ...v1alpha1.RightsizeMode) (*kept.Pod, error) {
+	t, known := seen.Target(workload)
+	p, ok := seen.Pod(name)
 	switch {
 	case !known:
 		return nil, fmt.Errorf("%s: no workload %s was observed", what, workload)
@@ -71,7 +72,7 @@ func (c *Cluster) sizable(what, workload, name string, modes ...v1alpha1.Rightsi
 		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
 	}
 	// What was observed may be seconds old, and the mode may have changed since.
-	wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, workload)
+	wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](of, copies.Autoscalers, workload)
 	if !ok || wla.UID != t.Autoscaler.UID || !targets.Acts(wla) || wla.Spec.Rightsize == nil || !slices.Contains(modes, wla.Spec.Rightsize.Mode) {
 		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, modes[0])
 	}
