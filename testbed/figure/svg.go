@@ -17,6 +17,7 @@ const (
 	top, bottom   = 44, 52
 	left          = 62
 	letter        = 6.4 // width of a letter of the text, on average
+	digit         = 7.7 // and of the digits of the widest of its fonts
 	row           = 20  // height of a line of the legend
 	closest       = 15  // and what it is at least
 )
@@ -79,7 +80,7 @@ func (c *Chart) broad() *drawing {
 
 func (c *Chart) narrow() *drawing {
 	d := c.drawing(c.ID+"-narrow", narrow)
-	d.class, d.title, d.titled = "pf narrow", lines(c.Title, 40), 10
+	d.class, d.title, d.titled = "pf narrow", lines(c.Title, 34), 10
 	d.top = float64(top + row*(len(d.title)-1))
 	marks := c.X.ticks(d.x)
 	d.right = narrow - max(16, 4+letter*float64(len(label(marks[len(marks)-1])))/2)
@@ -179,7 +180,7 @@ func (d *drawing) axes() {
 	for _, v := range c.X.ticks(d.x) {
 		x := d.px(v)
 		d.f(`<line class="a" x1="%s" x2="%s" y1="%s" y2="%s"/>`, num(x), num(x), num(floor), num(floor+5))
-		if half := letter * float64(len(label(v))) / 2; x-half > free {
+		if half := digit * float64(len(label(v))) / 2; x-half > free {
 			d.f(`<text class="n m" x="%s" y="%s">%s</text>`, num(x), num(floor+19), label(v))
 			free = x + half + 3
 		}

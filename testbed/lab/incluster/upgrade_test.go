@@ -20,9 +20,9 @@ import (
 // early is a commit from before machines carried the UID of their cluster.
 const early = "668c61d2e178aa15d41020c8c92308848efb37e1"
 
-// An early build is replaced by today's, over its kinds, objects, orders and machines. Pods keep
-// running, nothing is ordered twice, and its machines, which name no cluster, carry pods and are kept
-// until the configuration adopts them.
+// An early build is replaced by today's, over its kinds, objects and machines. Pods keep running,
+// nothing is ordered twice, and its machines, which name no cluster, carry pods and are kept until
+// the configuration adopts them.
 func TestAnEarlyBuildIsUpgraded(t *testing.T) {
 	checkout := checkoutOf(t, early)
 	w := newWorldWithout(t, &machines.Part{Hosts: 2, Speed: 10, Seed: 1})
