@@ -417,6 +417,23 @@ func TestWhatClusterAutoscalerGivesBackWithPodsIsCounted(t *testing.T) {
 	}
 }
 
+func TestWhenAReturnIsWithdrawn(t *testing.T) {
+	for name, c := range map[string]struct {
+		e    ending
+		want bool
+	}{
+		"cluster-autoscaler opened its node again": {ending{forced: true, open: true}, true},
+		"and its guest did not shut down":          {ending{forced: true, open: true, decided: true}, true},
+		"it was stopped":                           {ending{forced: true, open: true, decided: true, halted: true}, false},
+		"its node is closed":                       {ending{forced: true, ready: true, pods: 1}, false},
+		"it goes without its pods":                 {ending{open: true}, false},
+	} {
+		if got := c.e.withdrawn(); got != c.want {
+			t.Errorf("%s: withdrawn is %t, want %t", name, got, c.want)
+		}
+	}
+}
+
 // While the API server does not answer, cluster-autoscaler takes its deletion for failed and opens
 // the node again. Pods come, and must not go with the machine when it is looked at again.
 func TestAReturnIsWithdrawnWithItsNodeOpenAgain(t *testing.T) {

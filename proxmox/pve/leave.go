@@ -181,6 +181,7 @@ type ending struct {
 	forced  bool // it is to go with its pods
 	decided bool // it was shut down or stopped already
 	rested  bool // it does not run, and was emptied before it was stopped
+	halted  bool // it was stopped, or shut down and does not run any more
 	open    bool // a node with pods takes more of them
 	was     bool // it was a node once, as far as is known
 }
@@ -198,8 +199,9 @@ func (e ending) end() end {
 }
 
 // withdrawn reports whether cluster-autoscaler gave a machine back and then opened its node again,
-// as it does when it hears no answer. What came to the node since is not to go with it.
-func (e ending) withdrawn() bool { return e.forced && !e.decided && e.open }
+// as it does when it hears no answer. What came to the node since is not to go with it, nor what
+// came to one whose guest did not shut down.
+func (e ending) withdrawn() bool { return e.forced && !e.halted && e.open }
 
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports
 // whether it may be.
@@ -264,6 +266,7 @@ func (w leaving) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	var said []nodescaler.Identity
 	e := ending{
 		forced: m.Forced, decided: m.Exit != intents.ExitNone, was: m.wasNode(),
+		halted: m.Exit != intents.ExitNone && (m.Exit != intents.ExitShutdown || status.Status != "running"),
 		rested: status.Status != "running" && (!m.Stashed.IsZero() || !m.Woken.IsZero() && m.Step.Before(intents.StepStarted)),
 	}
 	var full string
