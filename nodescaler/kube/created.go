@@ -31,13 +31,17 @@ func created(of *copies.Copies, namespace string, p *corev1.Pod) (workload strin
 	if !known {
 		return "", nil
 	}
-	for _, wla := range copies.Sorted[*v1alpha1.WorkloadAutoscaler](of, copies.Autoscalers) {
+	var by *v1alpha1.WorkloadAutoscaler // the first by name
+	for _, wla := range copies.All[*v1alpha1.WorkloadAutoscaler](of, copies.Autoscalers) {
 		target := wla.Spec.ScaleTargetRef
-		if kept.Refer(wla.Namespace, target.APIVersion, target.Kind, target.Name) == ref && creates(wla) {
-			return wla.Name, createdBy(wla.Status.Rightsize.Created, p)
+		if kept.Refer(wla.Namespace, target.APIVersion, target.Kind, target.Name) == ref && creates(wla) && (by == nil || wla.Name < by.Name) {
+			by = wla
 		}
 	}
-	return "", nil
+	if by == nil {
+		return "", nil
+	}
+	return by.Name, createdBy(by.Status.Rightsize.Created, p)
 }
 
 // creates reports whether an autoscaler wants pods changed as they are created: the status may be

@@ -58,7 +58,7 @@ const asking = `---
 func TestReadersOfThePageDoWhatTheirRolesLetThem(t *testing.T) {
 	at := must.Get(lab.FreeAddress())(t)
 	w := newWorld(t, &product.Part{Program: labtest.Program(t), Settings: map[string]any{"mode": "Active", "interval": "1s", "dashboard": at}})
-	p := &page{w, "http://" + at, map[string]string{"nobody": "", "forger": "eyJhbGciOiJSUzI1NiJ9.e30.AA"}}
+	p := &page{w, "http://" + at, map[string]string{"anonymous": "", "forger": "eyJhbGciOiJSUzI1NiJ9.e30.AA"}}
 	w.apply(w.shown("active"))
 	roles := []string{"view", "edit", "admin", "plimsoll-approve"}
 	text := readers
@@ -82,8 +82,8 @@ func TestReadersOfThePageDoWhatTheirRolesLetThem(t *testing.T) {
 		code      int
 		says      string
 	}{
-		{"nobody", `{"action":"pause",` + web + `}`, 401, "must be Bearer and a token"},
-		{"nobody", list, 401, "must be Bearer and a token"},
+		{"anonymous", `{"action":"pause",` + web + `}`, 401, "must be Bearer and a token"},
+		{"anonymous", list, 401, "must be Bearer and a token"},
 		{"forger", `{"action":"pause",` + web + `}`, 401, "the cluster does not know this token"},
 		{"stranger", list, 403, "shop:stranger may not list them in shop"},
 		{"stranger", `{"action":"pause",` + web + `}`, 403, "may not patch it"},

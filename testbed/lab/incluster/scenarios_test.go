@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -138,13 +138,7 @@ func TestScenario40PauseAndExplain(t *testing.T) {
 // plimsoll runs another verb of the binary, and returns what it prints.
 func (w *world) plimsoll(args ...string) string {
 	w.Helper()
-	cmd := exec.Command(w.binary, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.lab.Kubeconfig())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.Fatalf("plimsoll %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return labtest.Verb(w, w.binary, w.lab.Kubeconfig(), args...)
 }
 
 // journal is the file that the program's steps are in.

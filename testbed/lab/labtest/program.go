@@ -2,6 +2,7 @@ package labtest
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -32,4 +33,16 @@ func Program(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return program
+}
+
+// Verb runs a verb of a program in a cluster, and returns what it prints.
+func Verb(t testing.TB, program, kubeconfig string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("plimsoll %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }

@@ -6,9 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -167,13 +164,7 @@ func (w *world) logf(format string, args ...any) {
 // plimsoll runs another verb of the binary, and returns what it prints.
 func (w *world) plimsoll(args ...string) string {
 	w.Helper()
-	cmd := exec.Command(w.binary, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.lab.Kubeconfig())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.Fatalf("plimsoll %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return labtest.Verb(w, w.binary, w.lab.Kubeconfig(), args...)
 }
 
 // events are the reasons of the pool's events.

@@ -92,7 +92,7 @@ func TestThePicturesAreOfThePage(t *testing.T) {
 	for i, a := range pictured { // so that one view in the place of another is found
 		for _, b := range pictured[:i] {
 			if d := kept[a.name].from(kept[b.name]); d < 1.5*mostApart {
-				t.Errorf("the pictures of %s and %s are %.1f apart: nobody can distinguish them from far away", a.name, b.name, d)
+				t.Errorf("the pictures of %s and %s are %.1f apart, which cannot be distinguished from far away", a.name, b.name, d)
 			}
 		}
 	}

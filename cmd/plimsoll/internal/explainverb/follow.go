@@ -20,8 +20,9 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 	if len(args) > 0 {
 		return cli.SeeHelp(cmd, cli.Misused("--follow: must be given without a workload or a decision, was given %q", args[0]))
 	}
-	if file == "" {
-		file = env.Getenv(journals.Variable)
+	file, err := journalFile(cmd, env, file)
+	if err != nil {
+		return err
 	}
 	print := func(s *loop.Step) error {
 		if !s.Decided() {
@@ -29,13 +30,10 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 		}
 		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
 	}
-	switch file {
-	case "":
-		return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journals.Variable))
-	case "-":
+	if file == "-" {
 		return loop.Read(env.Stdin, print)
 	}
-	err := journals.Follow(cmd.Context(), file, io.SeekEnd, print)
+	err = journals.Follow(cmd.Context(), file, io.SeekEnd, print)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

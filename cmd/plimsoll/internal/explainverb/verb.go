@@ -3,6 +3,7 @@
 package explainverb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +82,9 @@ func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, name
 	if err := ofWorkloads(cmd, named); err != nil {
 		return cli.SeeHelp(cmd, err)
 	}
-	if file == "" {
-		file = env.Getenv(journals.Variable)
-	}
-	if file == "" {
-		return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journals.Variable))
+	file, err := journalFile(cmd, env, file)
+	if err != nil {
+		return err
 	}
 	journal, err := journals.Open(env, file)
 	if err != nil {
@@ -96,6 +95,14 @@ func explainDecision(cmd *cobra.Command, env *cli.Env, which explain.Which, name
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return format.Print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
+}
+
+// journalFile is the journal that is given, or the one that the environment names.
+func journalFile(cmd *cobra.Command, env *cli.Env, given string) (string, error) {
+	if file := cmp.Or(given, env.Getenv(journals.Variable)); file != "" {
+		return file, nil
+	}
+	return "", cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journals.Variable))
 }
 
 // ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal.
