@@ -15,6 +15,7 @@ type estimator struct {
 	service *capacity.Service
 	past    sights
 	pause   pause
+	pauses  pauses
 	// waiting is whether what is in flight waits for something else than pods' CPU.
 	waiting bool
 	// flying is whether requests in flight have ever been measured: some sources lack them.
@@ -30,6 +31,9 @@ func (e *estimator) see(v *podscaler.View) {
 	}
 	if _, ok := v.Window.InFlight.Number(); ok {
 		e.flying = true
+	}
+	if !e.off.unpausing {
+		e.pauses.see(v.Now, &v.Window)
 	}
 	e.past.add(v, measured(v))
 	seen := e.past.over(measured(v), e.service)
@@ -139,13 +143,19 @@ func (e *estimator) queue(v *podscaler.View, w *work, beyond bool) {
 }
 
 // inFlight is how many requests are in flight; where that is not measured, what arrivals and
-// response times make of it by Little's law, which is as old as they are.
+// response times make of it, which is as old as they are.
 func inFlight(v *podscaler.View) (n float64, known bool) {
 	if n, ok := v.Window.InFlight.Number(); ok {
 		return max(n, 0), true
 	}
-	rate, arriving := v.Window.Arrivals.Number()
-	latency, answered := v.Window.Latency.Number()
+	return answering(&v.Window)
+}
+
+// answering is how many requests are in flight on the mean of those that are answered, by Little's
+// law.
+func answering(w *podscaler.Window) (n float64, known bool) {
+	rate, arriving := w.Arrivals.Number()
+	latency, answered := w.Latency.Number()
 	if !arriving || !answered {
 		return 0, false
 	}

@@ -133,6 +133,8 @@ func (c *recount) reason(r podscaler.Reason) error {
 			return all(100 * e.service.Miss())
 		case strings.Contains(r.Text, "in flight on pods"):
 			return all(c.v.Window.InFlight.Value)
+		case strings.Contains(r.Text, "users who do not pause"):
+			return all(60)
 		}
 		return all(80)
 	case podscaler.ReasonObjectiveUnreachable:

@@ -60,6 +60,9 @@ func (z *sizer) size(v *podscaler.View, e *estimator, f *forecaster) sizing {
 		s.ceiling, load = guardLoad, guardLoad
 	}
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
+	if e.pauses.none {
+		load = guardLoad
+	}
 	if s.floor = 1; !z.off.floor {
 		s.floor = z.guard.least(v, s.quota, load)
 	}

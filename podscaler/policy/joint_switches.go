@@ -4,7 +4,7 @@ import "slices"
 
 // switches are what is switched off, to see what it pays.
 type switches struct {
-	forecast, pause, waiting, caution, floor, agreed, start, late bool
+	forecast, pause, unpausing, waiting, caution, floor, agreed, start, late bool
 }
 
 // JointMechanism is a part of joint that can be switched off.
@@ -17,6 +17,7 @@ type JointMechanism struct {
 var JointMechanisms = []JointMechanism{
 	{"forecast", "sizes for the load to come", func(p *joint) { p.off.forecast = true }},
 	{"pause", "learns how long users pause, from queues", func(p *joint) { p.off.pause = true }},
+	{"unpausing", "detects users who do not pause", func(p *joint) { p.off.unpausing = true }},
 	{"waiting", "takes requests that wait for something else for no queue", func(p *joint) { p.off.waiting = true }},
 	{"headroom", "keeps response times 4 % below the objective", func(p *joint) { p.sizer.headroom = 0 }},
 	{"caution", "keeps pods emptier while little is known", func(p *joint) { p.off.caution = true }},
