@@ -191,6 +191,13 @@ func (s *site) called(c pvesim.Call) {
 	_ = s.child.Process.Kill()
 }
 
+// deaths is how often the program was killed.
+func (s *site) deaths() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.died
+}
+
 // start starts the program, and again whenever it has been killed, until stop.
 func (s *site) start() {
 	s.mu.Lock()

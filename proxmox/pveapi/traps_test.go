@@ -56,13 +56,13 @@ func TestTrap01OnlySomeStatusesAreErrors(t *testing.T) {
 		})
 		lib := plain(t, h)
 		if err := machine(lib).ConfigSync(t.Context(), proxmox.VirtualMachineOption{Name: "cores", Value: 2}); err != nil {
-			t.Errorf("%d: go-proxmox is mended: %v", status, err)
+			t.Errorf("%d: go-proxmox is corrected: %v", status, err)
 		}
 		if task, err := machine(lib).Start(t.Context()); task != nil || err != nil {
-			t.Errorf("%d: go-proxmox is mended: %v, %v", status, task, err)
+			t.Errorf("%d: go-proxmox is corrected: %v, %v", status, task, err)
 		}
 		if free, err := (&proxmox.Cluster{}).New(lib).CheckID(t.Context(), 310); !free || err != nil {
-			t.Errorf("%d: go-proxmox is mended: %v, %v", status, free, err)
+			t.Errorf("%d: go-proxmox is corrected: %v, %v", status, free, err)
 		}
 		c := connected(t, []*host{h})
 		for name, way := range ways {
@@ -79,7 +79,7 @@ func TestTrap01AnUnreachableHostIsAnError(t *testing.T) {
 	h, c := one(t, reply{status: 595, reason: "No route to host"})
 	lib := plain(t, h)
 	if err := machine(lib).ConfigSync(t.Context()); err != nil {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if err := ways["set config"](t.Context(), c); !Is(err, HostUnreachable) || !Retryable(err) {
 		t.Errorf("ours: %v", err)
@@ -91,10 +91,10 @@ func TestTrap02RefusalsAreToldWithTheirText(t *testing.T) {
 	h, c := one(t, fault(403, "Permission check failed (/, Sys.Audit)"))
 	cluster, err := plain(t, h).Cluster(t.Context())
 	if err != nil || cluster == nil || len(cluster.Nodes) != 0 {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if _, err := plain(t, h).Node(t.Context(), "pve1"); err != nil {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	var e *Error
 	if _, err := c.ClusterStatus(t.Context()); !errors.As(err, &e) || e.Class() != Forbidden || e.Privilege != "Sys.Audit" || e.ACLPath != "/" {
@@ -103,7 +103,7 @@ func TestTrap02RefusalsAreToldWithTheirText(t *testing.T) {
 
 	h, c = one(t, reply{status: 401, reason: "Authentication failed!"})
 	if _, err := plain(t, h).Cluster(t.Context()); err != nil {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if _, err := c.ClusterStatus(t.Context()); !Is(err, Unauthorized) || !strings.Contains(err.Error(), "Authentication failed!") {
 		t.Errorf("ours: %v", err)
@@ -116,7 +116,7 @@ func TestTrap02AnUploadThatIsRefusedIsAnError(t *testing.T) {
 	var upid proxmox.UPID
 	err := plain(t, h).UploadReader("/nodes/pve1/storage/local/upload", nil, "a.iso", strings.NewReader("x"), 1, &upid)
 	if err != nil || upid != "" {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if err := ways["upload"](t.Context(), c); !Is(err, Forbidden) {
 		t.Errorf("ours: %v", err)
@@ -127,7 +127,7 @@ func TestTrap02AnUploadThatIsRefusedIsAnError(t *testing.T) {
 func TestTrap03AnAbsentMachineIsAbsent(t *testing.T) {
 	h, c := one(t, fault(500, "Configuration file 'nodes/pve1/qemu-server/310.conf' does not exist"))
 	if err := machine(plain(t, h)).Ping(t.Context()); err == nil || proxmox.IsNotFound(err) {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if _, err := c.Status(t.Context(), "pve1", 310); !Is(err, Absent) {
 		t.Errorf("ours: %v", err)
@@ -138,7 +138,7 @@ func TestTrap03AnAbsentMachineIsAbsent(t *testing.T) {
 func TestTrap03TheMessageIsReadWhenTheReasonIsLost(t *testing.T) {
 	h, c := one(t, reply{status: 500, reason: "Internal Server Error", body: `{"data":null,"message":"unable to create VM 310: config file already exists\n"}`})
 	if _, err := machine(plain(t, h)).Start(t.Context()); err == nil || strings.Contains(err.Error(), "exists") {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if err := ways["start"](t.Context(), c); !Is(err, Exists) {
 		t.Errorf("ours: %v", err)
@@ -169,7 +169,7 @@ func TestTrap04WhatHasVanishedIsGone(t *testing.T) {
 		done.Store(true)
 	}
 	if vm.Lock != "clone" {
-		t.Errorf("go-proxmox is mended: lock %q", vm.Lock)
+		t.Errorf("go-proxmox is corrected: lock %q", vm.Lock)
 	}
 	if s, err := c.Status(t.Context(), "pve1", 310); err != nil || s.Lock != "" {
 		t.Errorf("ours: lock %q, %v", s.Lock, err)
@@ -181,7 +181,7 @@ func TestTrap05ZeroIsNoTemplate(t *testing.T) {
 	h, c := one(t, data(`{"status":"running","template":0,"digest":"1"}`))
 	vm := machine(plain(t, h))
 	if err := vm.Ping(t.Context()); err != nil || !bool(vm.Template) {
-		t.Errorf("go-proxmox is mended: %v, %v", vm.Template, err)
+		t.Errorf("go-proxmox is corrected: %v, %v", vm.Template, err)
 	}
 	s, err := c.Status(t.Context(), "pve1", 310)
 	if err != nil || s.Template {
@@ -205,7 +205,7 @@ var running = data(fmt.Sprintf(`{"upid":%q,"node":"pve1","type":"qmclone","id":"
 func TestTrap06ATaskThatFailsIsAnError(t *testing.T) {
 	h, c := one(t, task("unable to create VM 330: config file already exists"))
 	if err := proxmox.NewTask(upidClone, plain(t, h)).Wait(t.Context(), time.Millisecond, time.Second); err != nil {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	s, err := c.WaitTask(t.Context(), upidClone)
 	if !Is(err, Exists) || s.OK || !strings.Contains(err.Error(), "VM 330") {
@@ -218,7 +218,7 @@ func TestTrap06WarningsAreSuccess(t *testing.T) {
 	h, c := one(t, task("WARNINGS: 2"))
 	done := proxmox.NewTask(upidClone, plain(t, h))
 	if err := done.Ping(t.Context()); err != nil || !done.IsFailed {
-		t.Errorf("go-proxmox is mended: %v", err)
+		t.Errorf("go-proxmox is corrected: %v", err)
 	}
 	if s, err := c.WaitTask(t.Context(), upidClone); err != nil || !s.OK || !s.Warnings || s.Exit != "WARNINGS: 2" {
 		t.Errorf("ours: %+v, %v", s, err)
@@ -242,7 +242,7 @@ func TestTrap06ALookThatFailsIsTriedAgain(t *testing.T) {
 	}
 	h := newHost(t, script())
 	if err := proxmox.NewTask(upidClone, plain(t, h)).Wait(t.Context(), time.Millisecond, time.Second); err == nil {
-		t.Error("go-proxmox is mended")
+		t.Error("go-proxmox is corrected")
 	}
 	k := newClock()
 	c := connected(t, []*host{newHost(t, script())}, func(c *Connection) { c.Wait = k.Wait })
@@ -251,23 +251,25 @@ func TestTrap06ALookThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Trap 6: the wait goes on when the caller has given up.
+// Trap 6: the wait goes on when the caller has given up, between two looks.
 func TestTrap06WaitingEndsWithTheContext(t *testing.T) {
 	h, c := one(t, running)
-	giveUp := func() context.Context {
-		ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	looked := roundTrip(func(req *http.Request) (*http.Response, error) {
+		answer, err := inMemory(func(*http.Request, string) reply { return running }).RoundTrip(req)
 		time.AfterFunc(100*time.Millisecond, cancel)
-		return ctx
-	}
+		return answer, err
+	})
 	began := time.Now()
-	_ = proxmox.NewTask(upidClone, plain(t, h)).Wait(giveUp(), 700*time.Millisecond, 10*time.Second)
+	lib := plain(t, h, proxmox.WithHTTPClient(&http.Client{Transport: looked}))
+	_ = proxmox.NewTask(upidClone, lib).Wait(ctx, 700*time.Millisecond, 10*time.Second)
 	if took := time.Since(began); took < 600*time.Millisecond {
-		t.Errorf("go-proxmox is mended: it returned after %s", took)
+		t.Errorf("go-proxmox is corrected: it returned after %s", took)
 	}
-	began = time.Now()
-	_, err := c.WaitTask(giveUp(), upidClone)
-	if took := time.Since(began); !errors.Is(err, context.Canceled) || !Is(err, Canceled) || took > 450*time.Millisecond {
-		t.Errorf("ours: %v after %s", err, took)
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := c.WaitTask(ctx, upidClone); !errors.Is(err, context.Canceled) || !Is(err, Canceled) {
+		t.Errorf("ours: %v", err)
 	}
 }
 
@@ -277,7 +279,7 @@ func TestTrap06ACutNameDoesNotPanic(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("go-proxmox is mended")
+				t.Error("go-proxmox is corrected")
 			}
 		}()
 		proxmox.NewTask(cut, nil)
@@ -307,7 +309,7 @@ func TestTrap07NumbersAreSentAsTheyAre(t *testing.T) {
 	}
 	asked := h.asked()
 	if !strings.Contains(asked[0], "since=1.795205009e%2B09") {
-		t.Errorf("go-proxmox is mended: %s", asked[0])
+		t.Errorf("go-proxmox is corrected: %s", asked[0])
 	}
 	if !strings.Contains(asked[1], "since=1795205009") {
 		t.Errorf("ours: %s", asked[1])
@@ -321,7 +323,7 @@ func TestTrap08AnOrderIsGivenOnce(t *testing.T) {
 	lib := plain(t, h, proxmox.WithRetry(proxmox.WithRetryBackoff(time.Millisecond, time.Millisecond)))
 	_, _, _ = machine(lib).Clone(t.Context(), &proxmox.VirtualMachineCloneOptions{NewID: 400})
 	if n := len(h.asked()); n < 2 {
-		t.Errorf("go-proxmox is mended: %d orders", n)
+		t.Errorf("go-proxmox is corrected: %d orders", n)
 	}
 	a, b := newHost(t, drop), newHost(t, drop)
 	c := connected(t, []*host{a, b})
@@ -348,10 +350,10 @@ func TestTrap09ACloneHasANumberAndSaysWhetherItIsFull(t *testing.T) {
 		return data(`"` + upidClone + `"`)
 	})
 	if id, _, err := machine(plain(t, h)).Clone(t.Context(), &proxmox.VirtualMachineCloneOptions{Full: false}); err != nil || id != 100 {
-		t.Errorf("go-proxmox is mended: %d, %v", id, err)
+		t.Errorf("go-proxmox is corrected: %d, %v", id, err)
 	}
 	if last := h.asked()[2]; strings.Contains(last, "full") {
-		t.Errorf("go-proxmox is mended: %s", last)
+		t.Errorf("go-proxmox is corrected: %s", last)
 	}
 	c := connected(t, []*host{h})
 	if _, err := c.Clone(t.Context(), "pve1", 9000, CloneOptions{}); !Is(err, Invalid) {
@@ -406,7 +408,7 @@ func TestTrap11AnAgentThatIsNotUpYetIsDistinguishedFromOneThatNeverWillBe(t *tes
 		h, c := one(t, fault(500, text))
 		if want == NotRunning {
 			if err := machine(plain(t, h)).WaitForAgent(t.Context(), 1); err == nil || errors.Is(err, proxmox.ErrTimeout) {
-				t.Errorf("go-proxmox is mended: %v", err)
+				t.Errorf("go-proxmox is corrected: %v", err)
 			}
 		}
 		if _, err := c.AgentInterfaces(t.Context(), "pve1", 310); !Is(err, want) || Retryable(err) != (want == AgentSilent) {
@@ -436,12 +438,12 @@ func TestTrap12WhatOthersWroteIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := h.asked()[len(h.asked())-1]; last != `POST /nodes/pve1/qemu/310/config {"tags":";b"}` {
-		t.Errorf("go-proxmox is mended: %s", last)
+		t.Errorf("go-proxmox is corrected: %s", last)
 	}
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("go-proxmox is mended")
+				t.Error("go-proxmox is corrected")
 			}
 		}()
 		_, _ = machine(plain(t, h)).AddTag(t.Context(), "b")
@@ -478,7 +480,7 @@ func TestTrap13DeletingAMachineDeletesAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(h.asked()) - before; n < 2 {
-		t.Errorf("go-proxmox is mended: %q", h.asked()[before:])
+		t.Errorf("go-proxmox is corrected: %q", h.asked()[before:])
 	}
 	before = len(h.asked())
 	if err := ways["destroy"](t.Context(), connected(t, []*host{h})); err != nil {
@@ -502,7 +504,7 @@ func TestTrap14AnAnswerBelongsToItsCaller(t *testing.T) {
 	first, _ := lib.Version(t.Context())
 	was := first.Version
 	if _, err := lib.Version(t.Context()); err != nil || first.Version == was {
-		t.Errorf("go-proxmox is mended: %s, %v", first.Version, err)
+		t.Errorf("go-proxmox is corrected: %s, %v", first.Version, err)
 	}
 
 	c := connected(t, []*host{h})
@@ -579,7 +581,7 @@ func TestTrap15PasswordsAreNotPrinted(t *testing.T) {
 	lib := plain(t, h, proxmox.WithLogger(log))
 	_ = machine(lib).ConfigSync(t.Context(), proxmox.VirtualMachineOption{Name: "cipassword", Value: "hunter2"})
 	if !strings.Contains(log.text.String(), "hunter2") {
-		t.Error("go-proxmox is mended")
+		t.Error("go-proxmox is corrected")
 	}
 
 	var said []string
