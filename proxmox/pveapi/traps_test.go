@@ -256,9 +256,11 @@ func TestTrap06WaitingEndsWithTheContext(t *testing.T) {
 	h, c := one(t, running)
 	ctx, cancel := context.WithCancel(t.Context())
 	looked := roundTrip(func(req *http.Request) (*http.Response, error) {
-		answer, err := inMemory(func(*http.Request, string) reply { return running }).RoundTrip(req)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		time.AfterFunc(100*time.Millisecond, cancel)
-		return answer, err
+		return inMemory(func(*http.Request, string) reply { return running }).RoundTrip(req)
 	})
 	began := time.Now()
 	lib := plain(t, h, proxmox.WithHTTPClient(&http.Client{Transport: looked}))
