@@ -28,12 +28,7 @@ type forecaster struct {
 	// the last minutes, oldest first. Climb is by how much the load climbs in a period, by these.
 	recent, minutes []float64
 	climb           float64
-	wavers          wavers
 }
-
-// wavers is how far apart loads are that have next to no measurement in common, squared and on the
-// mean.
-type wavers struct{ mean, n float64 }
 
 const (
 	// period is what a forecast counts time in: machines take some of them, and users come and go
@@ -59,16 +54,6 @@ const (
 	// chance is less of each of their rises, and a smaller part of an even share is enough. A jump
 	// is in one of them, or in two, and a queue that it makes as well.
 	minutely, evenMinutes = 4, 0.7
-	// A climb may be seen sooner, after so many periods, where it is by that many times more than
-	// loads so far apart have differed of late. Its first periods are its smallest, for each value
-	// is measured over a minute and has the time before in it, so that a part of an even share is
-	// enough of each. A jump without a queue passes for a climb by this for the period or two in
-	// which all of them rise by it.
-	soon, plain, uneven = 4, 2, 0.15
-	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is
-	// gone by, and outlier how many times as far off as the others one may be then to count in
-	// full.
-	wavering, plenty, outlier = 40, 8, 3
 )
 
 // newForecaster weighs what is there now against what goes on as it went, by how each has done of
@@ -125,9 +110,6 @@ func (f *forecaster) close(value float64) {
 	f.model.Observe(value)
 	f.recent, f.minutes = latest(f.recent, value, climbing+1), latest(f.minutes, value, 3*minutely+1)
 	f.climb = f.climbs()
-	if before := len(f.recent) - 1 - soon; before >= 0 {
-		f.wavers.see(value - f.recent[before])
-	}
 	g := &f.foretold[f.at%judgedAt]
 	f.at++
 	if miss := math.Abs(value - g.mean); !math.IsNaN(miss) {
@@ -151,38 +133,22 @@ func latest[T any](values []T, value T, most int) []T {
 	return values[max(len(values)-most, 0):]
 }
 
-// climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0
-// where it has not.
+// climbs is by how much the load climbs in a period, where it has done so steadily; 0 where it has
+// not.
 func (f *forecaster) climbs() float64 {
-	climb := max(rise(f.recent, climbing, climbing/3, even, 0), rise(f.minutes, 3*minutely, minutely, evenMinutes, 0))
-	if f.wavers.n >= plenty {
-		climb = max(climb, rise(f.recent, soon, 1, uneven, plain*math.Sqrt(f.wavers.mean)))
-	}
-	return climb
-}
-
-// see takes in how far apart two loads are.
-func (w *wavers) see(apart float64) {
-	square := apart * apart
-	if math.IsNaN(square) {
-		return
-	}
-	if w.n++; w.n > plenty && w.mean > 0 {
-		square = min(square, outlier*outlier*w.mean)
-	}
-	w.mean += (square - w.mean) / min(w.n, wavering)
+	return max(rise(f.recent, climbing, climbing/3, even), rise(f.minutes, 3*minutely, minutely, evenMinutes))
 }
 
 // rise is by how much the load rose in each of the last periods. It is 0 unless it rose by climbed
-// and by more than least in all, and in each step of them by a part of an even share.
-func rise(loads []float64, periods, step int, part, least float64) float64 {
+// and in each step of them by a part of an even share.
+func rise(loads []float64, periods, step int, part float64) float64 {
 	first := len(loads) - 1 - periods
 	if first < 0 {
 		return 0
 	}
 	seen := loads[first:]
 	all := seen[periods] - seen[0]
-	if !(all >= climbed*seen[0] && all >= least) {
+	if !(all >= climbed*seen[0]) {
 		return 0
 	}
 	share := all * float64(step) / float64(periods)
