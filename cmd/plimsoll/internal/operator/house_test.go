@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,7 @@ type house struct {
 	collected []string
 	usable    []string // the pools that the fleet was configured with
 	measured  []time.Time
+	writing   sync.Mutex // of statuses
 }
 
 func newHouse(t *testing.T) *house {
@@ -125,10 +127,10 @@ func (h *house) begin() *house {
 func (h *house) steps(n int) {
 	h.Helper()
 	for range n {
-		if err := h.term.step(h.Context(), h.now, false); err != nil {
+		if err := h.term.step(h.Context(), h.now); err != nil {
 			h.Fatal(err)
 		}
-		h.term.sweeping.Wait()
+		h.term.beside.Wait()
 		h.now = h.now.Add(h.cfg.Interval)
 	}
 }
@@ -465,9 +467,23 @@ func list[T any](all map[string]*T) ([]*T, error) {
 	return out, nil
 }
 
-func (h *house) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error) { return list(h.autoscalers) }
-func (h *house) Pools() ([]*v1alpha1.VMPool, error)                   { return list(h.pools) }
-func (h *house) PriceBooks() ([]*v1alpha1.PriceBook, error)           { return list(h.books) }
+// copied lists copies of objects, whose statuses may be written meanwhile.
+func copied[T any](h *house, all map[string]*T) ([]*T, error) {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	out, err := list(all)
+	for i, o := range out {
+		c := *o
+		out[i] = &c
+	}
+	return out, err
+}
+
+func (h *house) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error) {
+	return copied(h, h.autoscalers)
+}
+func (h *house) Pools() ([]*v1alpha1.VMPool, error)         { return copied(h, h.pools) }
+func (h *house) PriceBooks() ([]*v1alpha1.PriceBook, error) { return copied(h, h.books) }
 
 func (h *house) Targets(context.Context) ([]kube.Target, error) {
 	var all []kube.Target
@@ -486,6 +502,8 @@ func (h *house) SetStatus(_ context.Context, o client.Object) error {
 	if err := h.broken["status"]; err != nil {
 		return err
 	}
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
 		hear(o.Status)

@@ -171,10 +171,10 @@ func (l *life) live(events []event) []string {
 		l.always()
 		if l.works() {
 			l.catchUp()
-			if err := l.term.step(l.ctx, l.now().Round(0), false); err != nil && at > troubleFor+calmFor/2 {
+			if err := l.term.step(l.ctx, l.now().Round(0)); err != nil && at > troubleFor+calmFor/2 {
 				l.fault("a step in calm times fails: %v", err)
 			}
-			l.term.sweeping.Wait()
+			l.term.beside.Wait()
 		}
 		if l.autoscaler != nil {
 			if err := l.autoscaler.scan(); err != nil && at > troubleFor+calmFor/2 {

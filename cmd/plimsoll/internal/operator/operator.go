@@ -219,7 +219,8 @@ func (o *Operator) lead(ctx, run context.Context) error {
 	t.run(ctx, run)
 	t.price(nil, nil) // whoever leads next says what it costs
 	end(nil)
-	t.sweeping.Wait()
+	t.beside.Wait()
+	t.trouble.tell(t.Log, errors.Join(t.statuses.failures()...), time.Now())
 	parts.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
@@ -408,7 +410,7 @@ func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h.node("workers", "a")
 	h.begin().steps(2)
 	last := h.term.last
-	if err := h.term.step(t.Context(), last.Add(-time.Millisecond), true); err != nil {
+	if err := h.term.step(t.Context(), last.Add(-time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	h.expect("it is forgotten", time.Time{}, h.term.memory.Jumped)
@@ -430,6 +432,48 @@ func TestStepsGoByWhatTheClockShows(t *testing.T) {
 		h.expect("the time of a step", at.Round(0), at)
 	}
 }
+
+// slowSignals take a while to be measured.
+type slowSignals struct {
+	measured
+	takes time.Duration
+}
+
+func (s slowSignals) Prepare(ctx context.Context, now time.Time) {
+	s.measured.Prepare(ctx, now)
+	time.Sleep(s.takes)
+}
+
+// Signals are measured beside the steps, and there is one between two ticks however long they take.
+func TestNoStepWaitsForSignals(t *testing.T) {
+	for _, c := range []struct {
+		takes           time.Duration
+		steps, measured int // within a minute after the first step, which waits
+	}{
+		{0, 6, 6}, {time.Second, 6, 6}, {8 * time.Second, 6, 6}, {24 * time.Second, 6, 3}, {605 * time.Second, 6, 1},
+	} {
+		t.Run(c.takes.String(), func(t *testing.T) {
+			h := newHouse(t)
+			h.web(active)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.takes+time.Minute+time.Second)
+				defer cancel()
+				h.cfg.Now, h.cfg.Signals = time.Now, slowSignals{measured{h}, c.takes}
+				var steps stepsMade
+				h.cfg.Journal = &steps
+				h.begin().term.run(ctx, ctx)
+				h.term.beside.Wait()
+				h.expect("steps", c.steps, int(steps)-1)
+				h.expect("measured", c.measured, len(h.measured)-1)
+			})
+		})
+	}
+}
+
+// stepsMade is a journal that counts steps.
+type stepsMade int
+
+func (n *stepsMade) Append(*loop.Step) error { *n++; return nil }
 
 func TestScalersRememberAsLongAsTheirSpecIsTheSame(t *testing.T) {
 	h := newHouse(t)
@@ -585,7 +629,8 @@ func TestFailedWritesAreSaid(t *testing.T) {
 	h.steps(1)
 	h.expect("again", 8, h.replicas["shop/web"])
 	h.broken["status"] = errors.New("forbidden")
-	if err := h.term.step(t.Context(), h.now, false); err == nil || !strings.Contains(err.Error(), "forbidden") {
+	h.steps(1) // its statuses are written while the next one is made
+	if err := h.term.step(t.Context(), h.now); err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("a status that cannot be written: %v", err)
 	}
 }
@@ -598,7 +643,7 @@ func TestNothingIsDoneWithoutAPictureOfTheCluster(t *testing.T) {
 	h.begin().steps(2)
 	h.broken["observe"] = kube.ErrStale
 	h.cores = 1
-	if err := h.term.step(t.Context(), h.now, false); !errors.Is(err, kube.ErrStale) {
+	if err := h.term.step(t.Context(), h.now); !errors.Is(err, kube.ErrStale) {
 		t.Errorf("the step says %v", err)
 	}
 	h.expect("done", []string{}, h.done)
@@ -620,7 +665,7 @@ func TestTheStepUnderWayIsEnded(t *testing.T) {
 	h.cfg.Now = func() time.Time {
 		n++
 		h.now = h.now.Add(10 * time.Second)
-		if n == 2 {
+		if n == 3 { // the second reading was of the tick
 			stop() // in the middle of the second step, which decides
 		}
 		return h.now

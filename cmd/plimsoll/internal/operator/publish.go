@@ -3,8 +3,9 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,19 +48,22 @@ type statement struct {
 	events []kube.Event
 }
 
-// publish writes statuses and events.
+// publish writes statuses and events. Statuses are written beside the next steps: what went wrong
+// with some since the last step is a problem of this one.
 func (t *term) publish(ctx context.Context, d *desk, s *loop.Step, m *counted) error {
+	errs := t.statuses.failures()
+	for _, err := range errs {
+		s.Problems = append(s.Problems, *because(CodeStatusNotWritten, "%v", err))
+	}
 	all := t.statements(d, s, m)
-	errs := t.state(ctx, all)
+	about := make([]client.Object, len(all))
 	for i, o := range all {
-		t.said[o.about.GetUID()] = o.status
-		if errs[i] != nil {
-			s.Problems = append(s.Problems, *because(CodeStatusNotWritten, "%s %s: %v", kindOf(o.about), o.about.GetName(), errs[i]))
-		}
+		about[i], t.said[o.about.GetUID()] = o.about, o.status
 		for _, e := range o.events {
 			t.Cluster.Tell(o.about, e)
 		}
 	}
+	t.statuses.write(&t.beside, about, func(o client.Object) error { return t.Cluster.SetStatus(ctx, o) })
 	t.eventsAboutPods(s)
 	t.eventsOfActions(s)
 	return errors.Join(errs...)
@@ -92,24 +96,72 @@ func (t *term) statements(d *desk, s *loop.Step, m *counted) []statement {
 	return all
 }
 
-// writers is how many statuses are written at once. One after the other, those of some hundred
-// objects would keep the next step waiting for longer than all the rest of this one took.
+// writers is how many statuses are written at once.
 const writers = 8
 
-// state writes the statuses, and returns what went wrong with each.
-func (t *term) state(ctx context.Context, all []statement) []error {
-	errs := make([]error, len(all))
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(writers, len(all)) {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
-				errs[i] = t.Cluster.SetStatus(ctx, all[i].about)
-			}
-		})
+// statuses writes statuses beside the steps, and of each object only the latest: those of some
+// hundred objects may take longer than all the rest of a step.
+type statuses struct {
+	mu      sync.Mutex
+	working int
+	waiting []client.Object // oldest first
+	busy    map[types.UID]bool
+	failed  []error
+}
+
+// write has statuses written, by goroutines that beside starts.
+func (w *statuses) write(beside *sync.WaitGroup, all []client.Object, set func(client.Object) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := make(map[types.UID]int, len(w.waiting))
+	for i, o := range w.waiting {
+		at[o.GetUID()] = i
 	}
-	group.Wait()
-	return errs
+	for _, o := range all {
+		if i, waits := at[o.GetUID()]; waits {
+			w.waiting[i] = o
+		} else {
+			w.waiting = append(w.waiting, o)
+		}
+	}
+	for ; w.working < min(writers, len(w.waiting)); w.working++ {
+		beside.Go(func() { w.work(set) })
+	}
+}
+
+// work writes until nothing waits but what others write an earlier status of: they go on with it.
+func (w *statuses) work(set func(client.Object) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		i := slices.IndexFunc(w.waiting, func(o client.Object) bool { return !w.busy[o.GetUID()] })
+		if i < 0 {
+			w.working--
+			return
+		}
+		o := w.waiting[i]
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+		if w.busy == nil {
+			w.busy = map[types.UID]bool{}
+		}
+		w.busy[o.GetUID()] = true
+		w.mu.Unlock()
+		err := set(o)
+		w.mu.Lock()
+		delete(w.busy, o.GetUID())
+		if err != nil {
+			w.failed = append(w.failed, fmt.Errorf("%s %s: %w", kindOf(o), o.GetName(), err))
+		}
+	}
+}
+
+// failures are those since they were last asked for.
+func (w *statuses) failures() []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	failed := w.failed
+	w.failed = nil
+	return failed
 }
 
 func kindOf(o client.Object) string {

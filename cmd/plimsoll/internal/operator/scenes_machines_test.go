@@ -201,10 +201,10 @@ func (l *setting) play(s *scene) {
 	for at := time.Duration(0); at < s.long; at += l.cfg.Interval {
 		happen(at)
 		l.pass()
-		if err := l.term.step(context.Background(), l.now().Round(0), false); err != nil {
+		if err := l.term.step(context.Background(), l.now().Round(0)); err != nil {
 			l.note("%v", err)
 		}
-		l.term.sweeping.Wait()
+		l.term.beside.Wait()
 		l.overhear()
 		happen(at)
 		l.rest(t0.Add(at + l.cfg.Interval))

@@ -146,10 +146,11 @@ func (s *podStage) play(sc *podScene) {
 		}
 		s.shows = s.now
 		s.mu.Unlock()
-		if err := s.term.step(s.Context(), s.now, false); err != nil && !sc.fails {
+		s.term.Signals.Prepare(s.Context(), s.now)
+		if err := s.term.step(s.Context(), s.now); err != nil && !sc.fails {
 			s.Fatalf("after %s: %v", at, err)
 		}
-		s.term.sweeping.Wait()
+		s.term.beside.Wait()
 		s.now = s.now.Add(s.cfg.Interval)
 	}
 	s.hearProblems()

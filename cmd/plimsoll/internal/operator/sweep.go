@@ -23,7 +23,7 @@ func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
 		free[p.object.Name] = t.NodeScaler && p.held == nil && !p.pause.on && p.tidies()
 		offered[p.object.Name] = p.offered
 	}
-	t.sweeping.Go(func() {
+	t.beside.Go(func() {
 		report, err := t.fleet.Collect(ctx, func(o pve.Orphan) bool {
 			return !free[o.Pool] && !(offered[o.Pool] && o.Kind == pve.DiscWithoutMachine)
 		})

@@ -27,13 +27,20 @@ type term struct {
 	readings readings          // of objects
 	asks     asks              // of pods
 	said     map[types.UID]any // the statuses of the last step: those that are read may be older
-	ticks    time.Time         // a tick, by which others are reckoned
-	last     time.Time         // of the last step
+	statuses statuses
+	begun    bool      // the signals were measured
+	ticks    time.Time // a tick, by which others are reckoned
+	last     time.Time // of the last step
 	trouble  trouble
 	alerts   notify.Alerts
 
-	sweeping sync.WaitGroup
-	swept    time.Time // orphans were last looked for
+	// measuring is while the signals are measured for the next step; measured receives when they
+	// were.
+	measuring bool
+	measured  chan struct{}
+
+	beside sync.WaitGroup // what goes on while steps are made
+	swept  time.Time      // orphans were last looked for
 }
 
 // begin forgets what the loop remembered, which makes it slower to shrink and never faster.
@@ -56,6 +63,7 @@ func (t *term) run(ctx, until context.Context) {
 		news = t.fleet.News()
 	}
 	t.wait(ctx, until)
+	t.measured = make(chan struct{}, 1)
 	ticker := time.NewTicker(t.Interval)
 	defer ticker.Stop()
 	// a tick that comes with the end makes no step
@@ -66,16 +74,41 @@ func (t *term) run(ctx, until context.Context) {
 		if !woken {
 			now = t.onTime(now)
 		}
-		t.trouble.tell(t.Log, t.step(ctx, now, woken), time.Now())
-		woken = true
+		t.trouble.tell(t.Log, t.step(ctx, now), time.Now())
+		woken = t.due(ctx, until, ticker.C, news)
+	}
+}
+
+// due waits until a step is to be made, and reports whether something has woken it. At a tick the
+// signals are measured, and the step is made once they are; steps that are woken meanwhile go by
+// what was measured last. So none waits for a Prometheus that does not answer, and there is one
+// between two ticks all the same.
+func (t *term) due(ctx, until context.Context, tick <-chan time.Time, news <-chan struct{}) (woken bool) {
+	for {
 		select {
+		case <-tick:
+			if !t.PodScaler || t.measuring {
+				return false
+			}
+			t.measuring = true
+			now := t.Now().Round(0)
+			t.beside.Go(func() {
+				t.Signals.Prepare(ctx, now)
+				t.measured <- struct{}{}
+			})
+		case <-t.measured:
+			t.measuring = false
+			return false
 		case <-ctx.Done():
+			return true
 		case <-until.Done():
-		case <-ticker.C:
-			woken = false
+			return true
 		case <-t.Cluster.Wake():
+			return true
 		case <-t.Cluster.Changed():
+			return true
 		case <-news:
+			return true
 		}
 	}
 }
@@ -90,7 +123,7 @@ func (t *term) wait(ctx, until context.Context) {
 }
 
 // step makes one step.
-func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
+func (t *term) step(ctx context.Context, now time.Time) error {
 	began := time.Now()
 	now, err := t.follow(now)
 	if err != nil {
@@ -108,7 +141,7 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	}
 	var in loop.Intent
 	if o.ClusterErr == nil {
-		in = t.configure(ctx, d, &o, woken)
+		in = t.configure(ctx, d, &o)
 		ports.Measure(ctx, &o, &in, &t.memory)
 	}
 	s := loop.Decide(&o, &in, &t.memory)
@@ -206,11 +239,11 @@ func (t *term) read(ctx context.Context, seen *loop.Observation) (*desk, error) 
 }
 
 // configure makes signals and fleet work by the desk, and returns what the loop is to work by.
-func (t *term) configure(ctx context.Context, d *desk, o *loop.Observation, woken bool) loop.Intent {
+func (t *term) configure(ctx context.Context, d *desk, o *loop.Observation) loop.Intent {
 	in := t.intent(d)
 	t.prices = in.Prices
 	if t.PodScaler {
-		t.measure(ctx, d, woken)
+		t.measure(ctx, d)
 	}
 	if t.fleet != nil {
 		if err := t.fleet.Configure(d.usable(), in.Prices); err != nil {
@@ -240,14 +273,14 @@ func closed(refused map[string][]nodescaler.RefusedOrder, why map[string]nodesca
 	return all
 }
 
-// measure has the signals measured. A step that something has woken goes by what was measured
-// last: it is made for a pod that waits, or for an object that was changed, and neither waits for
-// a Prometheus that does not answer.
-func (t *term) measure(ctx context.Context, d *desk, woken bool) {
+// measure has the workloads measured from now on as their objects say. Only the first step of all
+// waits for that: without it, each would seem to have lost its signals where the lead changes.
+func (t *term) measure(ctx context.Context, d *desk) {
 	if err := t.Signals.Configure(d.sources()); err != nil {
 		t.Log.Error("signals", "error", err) // resources has let pass what Configure does not
 	}
-	if !woken {
+	if !t.begun {
+		t.begun = true
 		t.Signals.Prepare(ctx, d.now)
 	}
 	for _, w := range d.workloads {

@@ -6,15 +6,17 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/recording"
 )
 
-// onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it.
+// onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it,
+// or the tick is not long ago, for signals are measured between the two.
 // Periods are whole numbers of ticks. By the clock every other one of them would not be over yet at
 // the tick that it ends at, for want of a fraction of a millisecond, and last a tick longer. After
 // a step that is nowhere near a tick, the first or a late one, or when the clock was set, ticks are
 // reckoned from there.
 func (t *term) onTime(now time.Time) time.Time {
 	tick := t.ticks.Add(now.Sub(t.ticks).Round(t.Interval))
+	late := now.Sub(tick)
 	switch {
-	case now.Sub(tick).Abs() > min(t.Interval/10, nearTick):
+	case t.ticks.IsZero() || late > t.Interval/4 || late < -min(t.Interval/10, nearTick):
 		t.ticks = now
 	case tick.After(t.last):
 		return tick
@@ -22,7 +24,7 @@ func (t *term) onTime(now time.Time) time.Time {
 	return now
 }
 
-// nearTick is how far from its tick a step may be and still go by it.
+// nearTick is how far ahead of its tick a step may be and still go by it.
 const nearTick = 500 * time.Millisecond
 
 // jumped reports whether the clock was put forward or back since the last step. By windows and
