@@ -107,7 +107,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		return v
 	}
 	steps := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "plimsoll_loop_step_seconds", Help: "How long steps of the loop took: reading, deciding, acting and publishing.",
+		Name: "plimsoll_loop_step_seconds", Help: "How long steps of the loop took: observing, deciding and acting. Signals are measured and statuses written beside them.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	})
 	errs = append(errs, to.Register(steps))
