@@ -43,7 +43,7 @@ type Nodes struct {
 func NewNodes(cfg *rest.Config) (*Nodes, error) {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 { // a last look is several calls, and may be taken at many machines at once
-		cfg.QPS, cfg.Burst = 50, 100
+		cfg.QPS = -1
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -59,7 +59,9 @@ func New(to *rest.Config, how Options) (*Copies, error) {
 	cfg := rest.CopyConfig(to)
 	cfg.Timeout = 0 // a watch lasts; calls have deadlines of their own
 	if cfg.QPS == 0 {
-		cfg.QPS, cfg.Burst = 50, 100
+		// The API server's priority and fairness limits us. A limit of our own would keep an
+		// eviction waiting behind hundreds of statuses.
+		cfg.QPS = -1
 	}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		c.watches.next = next
