@@ -141,6 +141,12 @@ func (hs *holds) heldBy(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
+// unfinished reports whether a machine that is being made will not be: it is held, or not ours
+// until it is adopted.
+func (hs *holds) unfinished(m *tracked) bool {
+	return m.Held != nil || hs.ownership.side(m) == sideUnmarked
+}
+
 // letAllGo lets machines of pools go that were resumed since the brake has held them.
 func (hs *holds) letAllGo(pools []settings.Pool) error {
 	for _, p := range pools {

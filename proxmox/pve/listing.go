@@ -52,7 +52,7 @@ func (li *listing) machine(m *tracked) nodescaler.Machine {
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.problemOf(m), NoRoom: m.noRoom(), Removed: m.Failed != nil && m.Failed.Code == pvecode.Vanished,
 		Keep: m.Keep, Woken: m.Woken, Rebooted: m.Rebooted, Rebooting: m.rebooting(), Drifted: li.drift(m),
 	}
-	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting || m.Held != nil && w.Phase == nodescaler.Ordered {
+	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting || li.holds.unfinished(m) && w.Phase == nodescaler.Ordered {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
 	}
 	switch w.Phase {

@@ -343,6 +343,51 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 	}
 }
 
+// A machine that was being made when clusters were not marked yet is not made until it is adopted,
+// and nothing waits for it meanwhile.
+func TestAnUnmarkedMachineUnderWayIsWaitedForOnceItIsAdopted(t *testing.T) {
+	race.Skip(t)
+	w := twoWorld(t, 1, 3)
+	p := w.beside("p", homeCluster, nil)
+	together(4*time.Second, p)
+	if _, err := p.order(); err != nil {
+		t.Fatal(err)
+	}
+	step := func() intents.Step {
+		all, err := p.intents.Load()
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%v, %v", all, err)
+		}
+		return all[0].Step
+	}
+	for i := 0; step() == intents.StepOrdered || step() == intents.StepClaimed; i++ {
+		if i > 600 {
+			t.Fatal("it is not cloned")
+		}
+		together(time.Second, p)
+	}
+	w.unmark()
+	kept, err := p.intents.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept[0].Cluster = ""
+	p.intents = &intents.Memory{}
+	_ = p.intents.Put(kept[0])
+	for _, adopt := range []bool{false, true} {
+		p.cfg.AdoptUnmarked = adopt
+		p.start(nil)
+		together(20*time.Minute, p)
+		want := nodescaler.Failed
+		if adopt {
+			want = nodescaler.Joined
+		}
+		if all := p.machines(); len(all) != 1 || all[0].Phase != want || (all[0].Held == nil) != adopt {
+			t.Errorf("adopt %t: %+v, want %s", adopt, all, want)
+		}
+	}
+}
+
 // Whichever of several processes works when, dies and begins again, never more machines than the
 // maximum run; none touches what another one makes, nor any machine of another cluster; and in the
 // end nothing is in the way of any.
