@@ -128,8 +128,8 @@ func (n *newcomers) joins(b pvesim.Boot) {
     conditions: [{type: Ready, status: "True", lastTransitionTime: %q}]}}`, b.Name, b.UUID, time.Now().UTC().Format(time.RFC3339)))
 }
 
-// A newcomer gets from an empty folder to a node by the commands of the pages. The lab plays it with
-// a control plane that is real.
+// A newcomer gets from an empty folder to a node by the commands of the pages. The lab plays it
+// with a control plane that is real.
 func TestTheFirstHour(t *testing.T) {
 	race.Skip(t)
 	n, cluster := newcomer.New(t, "plimsoll", "../.."), newNewcomers(t)

@@ -1,5 +1,5 @@
-// Package newcomer is a person in their first hour: with an empty folder, an emulated Proxmox VE and
-// a Kubernetes cluster, they enter the commands of the documentation. What stops a person there
+// Package newcomer is a person in their first hour: with an empty folder, an emulated Proxmox VE
+// and a Kubernetes cluster, they enter the commands of the documentation. What stops a person there
 // stops the test that plays it.
 package newcomer
 
@@ -48,8 +48,8 @@ type Newcomer struct {
 	steps   int // that a person takes: commands, files that they write
 }
 
-// New returns a newcomer before a host that nobody has prepared but for a template, with a plimsoll
-// and the checkout that it was built from.
+// New returns a newcomer before a host that is as it was installed but for a template, with a
+// plimsoll and the checkout that it was built from.
 func New(t *testing.T, program, checkout string) *Newcomer {
 	t.Helper()
 	const gib = int64(1) << 30
