@@ -19,7 +19,7 @@ import (
 type Rollout struct {
 	// Surge is how many machines may exist beside those that they replace; nil is any number.
 	Surge *NodeCount `json:"surge,omitempty"`
-	// Paused has no further machine replaced.
+	// Paused has no further machine replaced, also on the way back.
 	Paused bool `json:"paused,omitempty"`
 	// Canary are the machines that are replaced first, and watched; not set, there are none.
 	Canary Canary `json:"canary,omitzero"`
@@ -234,7 +234,11 @@ func (s *Rolled) next(x *Index, p *Pool, f *poolFleet, missed []Missed) (Rollout
 // back is how far a rollout is that goes back to the last good revision.
 func (s *Rolled) back(by *Rollout, f *poolFleet) (RolloutPhase, *Reason) {
 	if f.outdated > 0 {
-		return PhaseRollingBack, reason(RolloutRollingBack, "machines are made by revision %s again, and %d of %d are not yet: %s", s.Good, f.outdated, f.joined, s.because(by))
+		paused := ""
+		if by != nil && by.Paused {
+			paused = " and it is paused"
+		}
+		return PhaseRollingBack, reason(RolloutRollingBack, "machines are made by revision %s again, and %d of %d are not yet%s: %s", s.Good, f.outdated, f.joined, paused, s.because(by))
 	}
 	return PhaseRolledBack, reason(RolloutRolledBack, "machines are made by revision %s, and not by %s: %s", s.Good, s.Revision, s.because(by))
 }
@@ -380,6 +384,8 @@ func (p *Pool) RollsNone() *Reason {
 		return nil
 	case r.stale():
 		return reason(RolloutHeld, "the machines of pool %s have not been compared with what it makes now", p.Name)
+	case p.Disruption.Rollout.Paused && r.Back: // the phase says which way it is under way
+		return reason(RolloutHeld, "the rollout of pool %s goes back, and is paused", p.Name)
 	case r.Now.Phase == PhasePaused, r.Now.Phase == PhaseStopped, r.Now.Phase == PhaseRollingBack && !r.Back:
 		return reason(RolloutHeld, "the rollout of pool %s is %s: %s", p.Name, r.Now.Phase, r.Now.Why.Text)
 	}

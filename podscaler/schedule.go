@@ -83,7 +83,9 @@ func (w *Workload) boundsAt(now time.Time) bounds {
 		s := &w.Schedules[i]
 		share := s.share(now)
 		if s.Min != nil {
-			if low := w.Min + ceilDiv((*s.Min-w.Min)*share, rampSteps); low > b.low {
+			// A floor as low as the minimum calls for a workload that would be idle.
+			low := w.Min + ceilDiv((*s.Min-w.Min)*share, rampSteps)
+			if low > b.low || low == b.low && share > 0 && b.floored == "" {
 				b.low, b.least, b.floored = low, ReasonScheduleFloor, " by schedule "+s.Name
 			}
 		}

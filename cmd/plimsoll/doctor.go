@@ -226,6 +226,9 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 	case errors.Is(err, errNoKind):
 		return described(doctor.Warn, "VMPools are not checked: "+err.Error(),
 			"install the chart plimsoll-crds, or apply what 'plimsoll manifests crds' prints", "plimsoll doctor --pools FILE, with their manifests"), nil
+	case cli.ExitCode(err) == cli.ExitUnreachable:
+		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "see whether the API server is up, and whether it is reached from here",
+			"plimsoll doctor --pools FILE, with their manifests"), nil
 	case err != nil:
 		return nil, err
 	case len(all) == 0:

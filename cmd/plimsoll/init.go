@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/starter"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/template"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -43,11 +44,10 @@ var initAnswers = []struct{ name, usage string }{
 	{"template", "the `VMID` of the template to clone"},
 	{"bridge", "the `bridge` of the machines"},
 	{"iso-storage", "the `storage` of first-boot discs"},
-	{"join", "the `kind` of join, rke2, k3s, kubeadm, talos or custom; with it no kubeconfig is needed"},
 }
 
 func newInitCommand(env *cli.Env) *cobra.Command {
-	ask := initQuestion{answers: map[string]*string{}}
+	ask := initQuestion{answers: map[string]*string{"join": new(string)}}
 	cmd := &cobra.Command{
 		Use:   "init --endpoint URL --token-file FILE",
 		Short: "Write the first configuration, from what Proxmox VE and the cluster have",
@@ -70,13 +70,23 @@ func newInitCommand(env *cli.Env) *cobra.Command {
 	for _, a := range initAnswers {
 		ask.answers[a.name] = f.String(a.name, "", a.usage)
 	}
+	cli.AddFlag(cmd, ask.answers["join"], cli.OneOf("rke2", "k3s", "kubeadm", "talos", "custom"), "join", "kind", "", "the kind of join, rke2, k3s, kubeadm, talos or custom; with it no kubeconfig is needed")
 	f.StringVar(&ask.currency, "currency", "EUR", "the `name` of the currency")
-	f.StringVar(&ask.perKWh, "price-per-kwh", "0.30", "the `price` of a kilowatt-hour")
-	f.StringVar(&ask.watts, "watts", "40", "the `watts` that a host draws")
+	cli.AddFlag(cmd, &ask.perKWh, amount, "price-per-kwh", "price", "0.30", "the price of a kilowatt-hour")
+	cli.AddFlag(cmd, &ask.watts, amount, "watts", "watts", "40", "the watts that a host draws")
 	f.StringVar(&ask.out, "out", ".", "the `folder` to write to")
 	f.BoolVar(&ask.yes, "yes", false, "ask nothing: take the first option")
 	f.BoolVar(&ask.force, "force", false, "overwrite existing files")
 	return cmd
+}
+
+// amount reads a decimal that is not negative, and keeps it as it is written.
+func amount(text string) (string, error) {
+	v, err := pricing.ParseMicros(text)
+	if err == nil && v < 0 {
+		err = fmt.Errorf("must not be negative, was %q", text)
+	}
+	return text, err
 }
 
 // answer reads both clusters, makes the choices and writes the files.
@@ -142,7 +152,10 @@ func (ask *initQuestion) offer(seen *starter.Seen) string {
 func (ask *initQuestion) checkFolder(env *cli.Env) error {
 	for _, name := range []string{starter.ConfigFile, starter.PoolsFile, starter.PricesFile} {
 		path := filepath.Join(ask.out, name)
-		if _, err := env.Stat(path); !ask.force && !errors.Is(err, fs.ErrNotExist) {
+		switch _, err := env.Stat(path); {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--out: must be a folder: %w", err))
+		case err == nil && !ask.force:
 			return cli.WithHint("give --force, or another folder with --out", cli.WithCode(cli.ExitConfig, fmt.Errorf("--out: %s is there already", path)))
 		}
 	}

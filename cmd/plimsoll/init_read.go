@@ -132,7 +132,7 @@ func (ask *initQuestion) readNodes(ctx context.Context, env *cli.Env, seen *star
 	}
 	reach, _, err := ask.kube.Config(env)
 	if err != nil {
-		return cli.WithHint("give --kubeconfig, or --join rke2, k3s, talos or custom", err)
+		return cli.WithHint("give --kubeconfig, or --join rke2, k3s, kubeadm, talos or custom", err)
 	}
 	client, err := typedv1.NewForConfig(reach)
 	if err != nil {

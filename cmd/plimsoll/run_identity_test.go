@@ -181,8 +181,9 @@ func TestWithoutAKubeconfigTheClusterIsNamedOnceAndAMismatchIsRefused(t *testing
 }
 
 // Two programs have a state each, and a third waits for the first one's. The first orders while the
-// second is at its order, and both are killed at every kind of call that changes something. There are never more machines than the
-// maximum that run, none is made twice, and nothing is left when all are reclaimed.
+// second is at its order, and both are killed at every kind of call that changes something. There
+// are never more machines than the maximum that run, none is made twice, and nothing is left when
+// all are reclaimed.
 func TestKilledAtEveryWriteBesideOthersTheMaximumHolds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

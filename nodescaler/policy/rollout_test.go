@@ -238,10 +238,17 @@ func TestAPersonUndoesARollout(t *testing.T) {
 	p := build(t, Spec{Policy: "unneeded"})
 	start(t, l, p, 6)
 	l.spec = "r1"
-	for l.status.Updated < 2 {
+	for l.revisions()["r0"] > 3 {
 		l.pass(t, p, life.Step)
 	}
-	by.Undo = "r1"
+	by.Undo, by.Paused = "r1", true // the way back is paused, too
+	l.pass(t, p, life.Step)
+	before := l.revisions()["r0"]
+	l.pass(t, p, 60*time.Minute)
+	if after := l.revisions(); after["r0"] != before || l.status.Phase != nodescaler.PhaseRollingBack {
+		t.Errorf("while it is paused: %+v, %v", l.status, after)
+	}
+	by.Paused = false
 	l.pass(t, p, 60*time.Minute)
 	if l.status.Phase != nodescaler.PhaseRolledBack || l.revisions()["r0"] != len(l.Machines) {
 		t.Errorf("undone: %+v, %v", l.status, l.revisions())

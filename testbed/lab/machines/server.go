@@ -28,6 +28,8 @@ import (
 // given are applied.
 type Joining struct {
 	Cluster *pvesim.Cluster
+	// Token is what agents join with, where no server of the cluster's brings one.
+	Token string
 	// Processes says which nodes have their pods run as processes of this machine, by the part of
 	// package kubelet; those of the others are KWOK's.
 	Processes func(*corev1.Node) bool
@@ -52,7 +54,7 @@ func (j *Joining) Start(_ context.Context, l *lab.Lab) (*lab.Running, error) {
 		return nil, err
 	}
 	if j.kubelets == nil {
-		j.kubelets = newKubelets(client, "", nil)
+		j.kubelets = newKubelets(client, j.Token, nil)
 		j.kubelets.processes, j.kubelets.apply = j.Processes, l.Create
 	}
 	j.kubelets.log = log.New(out, "", log.LstdFlags)

@@ -23,13 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-const (
-	namespace = "shop"
-	replicas  = 4 // of a service, of which one may be away
-	target    = 250 * time.Millisecond
-	budget    = .05 // of the requests may be later, by the objective
-	perPod    = 12. // requests a second, with which a pod is busy for almost half of the time
-)
+const namespace = "shop"
 
 // services are as many as fill the machines: each machine has room for one pod.
 func services() (names []string) {
@@ -46,12 +40,12 @@ func (w *world) makeServices() {
 	w.create(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}})
 	for _, name := range services() {
 		meta, labels := map[string]any{"name": name, "namespace": namespace}, map[string]any{"app": name}
-		size := map[string]any{"cpu": "1100m", "memory": "64Mi"}
+		size := map[string]any{"cpu": fmt.Sprint(cores), "memory": "64Mi"}
 		w.create(
 			map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": map[string]any{
 				"replicas": replicas, "selector": map[string]any{"matchLabels": labels},
 				"template": map[string]any{
-					"metadata": map[string]any{"labels": labels, "annotations": map[string]any{plane.AnnotationDemand: "40ms", plane.AnnotationSpread: "50%"}},
+					"metadata": map[string]any{"labels": labels, "annotations": map[string]any{plane.AnnotationDemand: demand.String(), plane.AnnotationSpread: fmt.Sprintf("%.0f%%", 100*spread)}},
 					"spec": map[string]any{"terminationGracePeriodSeconds": 5, "containers": []any{
 						map[string]any{"name": "server", "image": "lab.plimsoll.dev/server", "resources": map[string]any{"requests": size, "limits": size}},
 					}},

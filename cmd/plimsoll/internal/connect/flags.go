@@ -41,10 +41,13 @@ func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration
 		if c.CA, err = env.ReadFile(a.CAFile); err != nil {
 			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
 		}
+		if err := CheckCertificates(c.CA); err != nil {
+			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: must hold certificates in PEM, but %s %w", a.CAFile, err))
+		}
 	}
 	client, err := pveapi.Connect(c)
 	if err != nil {
-		return nil, cli.WithCode(cli.ExitUsage, fmt.Errorf("--%w", err))
+		return nil, cli.Misused("%s", asFlags.Replace("\n" + err.Error())[1:])
 	}
 	if _, err = client.Version(ctx); err == nil {
 		return client, nil
@@ -55,6 +58,9 @@ func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration
 	}
 	return nil, cli.WithCode(cli.ExitUnreachable, err)
 }
+
+// asFlags replaces the keys of a connection, each at the beginning of a line, by the flags.
+var asFlags = strings.NewReplacer("\nendpoints[", "\n--endpoint[", "\nfingerprint:", "\n--fingerprint:")
 
 // untrusted says which fingerprint a host shows. The token was not sent to it.
 func untrusted(ctx context.Context, endpoint string, err error) error {

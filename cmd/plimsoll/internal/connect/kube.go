@@ -42,6 +42,8 @@ func (k *Kube) Config(env *cli.Env) (cfg *rest.Config, cluster string, err error
 		cfg, err = found.ClientConfig()
 	}
 	switch {
+	case clientcmd.IsEmptyConfig(err) && k.File != "":
+		return nil, "", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: must lead to a cluster; %s names none", k.File))
 	case clientcmd.IsEmptyConfig(err):
 		rule := "must lead to a cluster, was not found"
 		if looked := rules.Precedence; len(looked) > 0 {

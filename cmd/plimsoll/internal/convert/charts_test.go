@@ -181,9 +181,7 @@ func eachManifest(t *testing.T, shapes []shape, variants []variant, write func(*
 					t.Errorf("lost beside what was expected: %v", r.Lost)
 				}
 				must.Get(j.Create(written(t, r)))(t)
-				if also != nil {
-					also(t, text, r.To)
-				}
+				also(t, text, r.To)
 			})
 		}
 	}
@@ -230,6 +228,7 @@ func TestScaledObjectsOfTenCharts(t *testing.T) {
 		if idle != (to.Spec.Idle != nil) {
 			t.Errorf("idle is %v", to.Spec.Idle)
 		}
+		sameByTriggers(t, text, to)
 	})
 }
 
@@ -244,7 +243,7 @@ func TestWatermarkPodAutoscalersOfTenCharts(t *testing.T) {
 			all = append(all, fmt.Sprintf("%s %s %s", m.Name, *m.High, *m.Low))
 		}
 		return all
-	}, nil)
+	}, sameByMarks)
 }
 
 // sameReplicas plays a load to the WorkloadAutoscaler and to the rules of the

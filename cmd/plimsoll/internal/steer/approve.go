@@ -101,8 +101,15 @@ func (a *answer) give(ctx context.Context, client dynamic.Interface, now time.Ti
 		return slices.DeleteFunc(all, func(p v1alpha1.ScalingProposal) bool { return !waits(&p, now) }), nil
 	}
 	all = slices.DeleteFunc(all, func(p v1alpha1.ScalingProposal) bool { return p.Name != a.name })
-	if len(all) == 0 {
+	switch len(all) {
+	case 0:
+		if a.namespace != "" {
+			return nil, cli.WithHint("plimsoll approve lists those of every namespace that wait for an answer", fmt.Errorf("there is no ScalingProposal %s in %s", a.name, a.namespace))
+		}
 		return nil, cli.WithHint("plimsoll approve lists those that wait for an answer", fmt.Errorf("there is no ScalingProposal %s", a.name))
+	case 1:
+	default: // whoever may write in a namespace can make one of any name there
+		return nil, cli.WithHint("name its namespace with --namespace", fmt.Errorf("there are %d ScalingProposals %s, one of them in %s and one in %s", len(all), a.name, all[0].Namespace, all[1].Namespace))
 	}
 	left, err := a.to(ctx, client, &all[0], now)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,13 +129,20 @@ func pauseRollout(*cli.Env, *v1alpha1.VMPool) (map[string]any, error) {
 	return rolloutKeys(map[string]any{"paused": true}), nil
 }
 
-func resumeRollout(env *cli.Env, _ *v1alpha1.VMPool) (map[string]any, error) {
+// resumeRollout goes on with what was paused. If that is the way back, it does not try anew what
+// failed.
+func resumeRollout(env *cli.Env, p *v1alpha1.VMPool) (map[string]any, error) {
+	by, st := p.Spec.Disruption.Rollout, p.Status.Rollout
+	if by != nil && by.Paused && st != nil && st.Phase == string(nodescaler.PhaseRollingBack) {
+		return rolloutKeys(map[string]any{"paused": nil}), nil
+	}
 	to := rolloutKeys(map[string]any{"paused": nil, "undo": nil})
 	to["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolloutResumed: env.Now().UTC().Format(time.RFC3339)}}
 	return to, nil
 }
 
 // undoRollout names the revision that is not to be, so that it has no effect on one that follows.
+// Of a rollout that was paused, it goes back.
 func undoRollout(_ *cli.Env, p *v1alpha1.VMPool) (map[string]any, error) {
 	switch st := p.Status.Rollout; {
 	case st == nil || st.Revision == "":
@@ -144,7 +152,7 @@ func undoRollout(_ *cli.Env, p *v1alpha1.VMPool) (map[string]any, error) {
 	case st.LastGood.Revision == st.Revision:
 		return nil, fmt.Errorf("VMPool %s has no earlier revision to go back to: %s is the last that was rolled out whole", p.Name, st.Revision)
 	default:
-		return rolloutKeys(map[string]any{"undo": st.Revision}), nil
+		return rolloutKeys(map[string]any{"undo": st.Revision, "paused": nil}), nil
 	}
 }
 
@@ -183,15 +191,15 @@ func shownRollout(p *v1alpha1.VMPool) rolloutShown {
 }
 
 func rolloutTable(w io.Writer, r *rolloutShown) {
-	asked := "-"
-	switch {
-	case r.Undo != "":
-		asked = "undo " + r.Undo
-	case r.Paused:
-		asked = "pause"
+	var asked []string
+	if r.Undo != "" {
+		asked = append(asked, "undo "+r.Undo)
+	}
+	if r.Paused {
+		asked = append(asked, "pause")
 	}
 	fmt.Fprintf(w, "POOL\tREVISION\tPHASE\tUPDATED\tSINCE\tLAST GOOD\tASKED\n")
-	fmt.Fprintf(w, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n", r.Pool, cmp.Or(r.Revision, "-"), cmp.Or(r.Phase, "-"), r.Updated, r.Total, cmp.Or(r.Since, "-"), cmp.Or(r.LastGood, "-"), asked)
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n", r.Pool, cmp.Or(r.Revision, "-"), cmp.Or(r.Phase, "-"), r.Updated, r.Total, cmp.Or(r.Since, "-"), cmp.Or(r.LastGood, "-"), cmp.Or(strings.Join(asked, ", "), "-"))
 	if r.Message != "" {
 		fmt.Fprintf(w, "\n%s\n", r.Message)
 	}
