@@ -16,7 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
-// numbered is an object of a name, whose generation tells its statuses apart.
+// numbered is an object of a name, whose generation distinguishes its statuses.
 func numbered(i, generation int) client.Object {
 	name := fmt.Sprint("pool-", i)
 	return &v1alpha1.VMPool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: int64(generation)}}
