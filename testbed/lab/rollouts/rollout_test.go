@@ -16,7 +16,10 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 )
 
-var count = flag.Int("machines", 8, "how many machines there are, a multiple of 4")
+var (
+	count = flag.Int("machines", 8, "how many machines there are, a multiple of 4")
+	away  = flag.Int("away", 1, "how many pods of a service may be evicted at once: with more, the test must fail")
+)
 
 // All machines are replaced by others of a good template, a canary first, under load and disruption
 // budgets. Then the template changes once more, without a canary, and in the middle of that to one

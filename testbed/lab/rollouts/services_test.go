@@ -52,7 +52,7 @@ func (w *world) makeServices() {
 				},
 			}},
 			map[string]any{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": map[string]any{
-				"maxUnavailable": 1, "selector": map[string]any{"matchLabels": labels},
+				"maxUnavailable": *away, "selector": map[string]any{"matchLabels": labels},
 			}},
 			map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "WorkloadAutoscaler", "metadata": meta, "spec": map[string]any{
 				"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": name},

@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 		Site: func(s *settings.Site) { s.ClonesPerStorage = 5 },
 	}}
 	parts := []lab.Part{
-		&lab.KWOK{PodStart: timing.Range{Min: time.Second, Max: 2 * time.Second}, PodStop: timing.Range{Max: time.Second}},
+		&lab.KWOK{PodStart: timing.Range{Min: 5 * time.Second, Max: 7 * time.Second}, PodStop: timing.Range{Max: time.Second}},
 		&lab.Prometheus{}, w.machines, &plane.Part{Seed: 1, Gateway: true},
 		&product.Part{Program: w.binary, Settings: map[string]any{"mode": "Active", "interval": "1s"}},
 	}
