@@ -36,7 +36,7 @@ func (o *foresight) build(f *faults, c Predictive, h int) {
 	var err error
 	s := forecast.Spec{Type: o.name, Ensemble: &ensemble, Race: &race}.WithSeason(o.day)
 	if o.model, err = forecast.New(s); err == nil {
-		o.by, err = forecast.NewCalibrated(o.model, forecast.Calibration{Horizons: horizons(h)})
+		o.by, err = forecast.NewCalibrated(o.model, forecast.Calibration{Horizons: horizons(h, c.Horizon > 0)})
 	}
 	f.add("predictive", err)
 }
@@ -61,9 +61,11 @@ func (f *faults) add(key string, err error) {
 	}
 }
 
-// horizons are those whose errors are followed; one between them has the spread of the next.
-func horizons(h int) []int {
-	return append([]int{1, 2, 3, 5, 8, 15, 30, mostAhead}, h)
+// horizons are those whose errors are followed; one between them has the spread of the next. Beyond
+// one that is fixed none is ever asked for, and each costs a forecast a period.
+func horizons(h int, fixed bool) []int {
+	all := append([]int{1, 2, 3, 5, 8, 15, 30, mostAhead}, h)
+	return slices.DeleteFunc(all, func(i int) bool { return fixed && i > h })
 }
 
 // observe takes a period's value.

@@ -10,12 +10,17 @@ import (
 func init() {
 	register(Kind{
 		Name: "predictive", Title: "is the policy Predictive a period ahead, with the arrivals of the moment as a floor and an HPA's five minutes before it shrinks",
-		Knob: Excess, New: adapted(func(s Setting) policy.Spec {
-			return policy.Spec{Policy: "Predictive", Predictive: &policy.Predictive{
-				Horizon: 1, Excess: &s.Excess, Profile: policy.PredictiveProfile{Table: tableOf(s.Profile, s.Max)},
-			}}
-		}),
+		Knob: Excess, New: func(s Setting) (Scaler, error) { return predictiveBy(policy.Predictive{Excess: &s.Excess}).New(s) },
 	})
+}
+
+// predictiveBy is the policy Predictive a period ahead, by settings that say the rest.
+func predictiveBy(c policy.Predictive) Kind {
+	return Kind{Name: "predictive", Knob: Excess, New: adapted(func(s Setting) policy.Spec {
+		c := c
+		c.Horizon, c.Profile = 1, policy.PredictiveProfile{Table: tableOf(s.Profile, s.Max)}
+		return policy.Spec{Policy: "Predictive", Predictive: &c}
+	})}
 }
 
 // tableOf is what up to so many pods serve, in the form of a policy's setting: a row for each

@@ -26,7 +26,8 @@ Prometheus query in requests a second. A minute without a value is an error, unl
 Pods serve what the application's profile says. What they cannot serve within --timeout minutes is lost. Scalers learn
 from the first part of the load, --train, which is in no figure. Each is played at several settings: --excess for most,
 --quantile for ensemble-quantile, --price for ensemble-marginal. The same load and seed give the same figures, except
-training times.`
+training times.
+` + tuneHelp
 
 // NewSimulate makes the verb simulate.
 func NewSimulate(env *cli.Env, site SiteServer) *cobra.Command {
@@ -35,12 +36,13 @@ func NewSimulate(env *cli.Env, site SiteServer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate --trace FILE | --query PROMQL",
 		Short: "Replay a load against every scaler, and compare losses and pods",
-		Long: simulateLong + "\n\nLoads that are made up:\n" + loadsHelp() + "\nScalers:\n" + kindsHelp() +
+		Long: simulateLong + "\nLoads that are made up:\n" + loadsHelp() + "\nScalers:\n" + kindsHelp() +
 			"\nA profile is one of:\n" + exampleProfile,
 		Example: "  plimsoll simulate --trace diurnal --policies hpa,hpa-plus,ensemble\n" +
 			"  plimsoll simulate --trace load.csv --pods 5 --per-pod 40 --base 0 --out out/load\n" +
 			"  plimsoll simulate --prometheus http://127.0.0.1:9090 --query 'sum(rate(http_requests_total{job=\"web\"}[1m]))' --last 7d\n" +
-			"  plimsoll simulate --config site.yaml --query 'sum(rate(http_requests_total[1m]))' --last 30d -o csv",
+			"  plimsoll simulate --config site.yaml --query 'sum(rate(http_requests_total[1m]))' --last 30d -o csv\n" +
+			"  plimsoll simulate --tune --trace load.csv --per-pod 40 --base 0",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ask.check(cmd); err != nil {
@@ -69,6 +71,7 @@ type simulation struct {
 	train    time.Duration
 	season   time.Duration
 	parallel int
+	tune     bool
 	out      string
 	quiet    bool
 	format   cli.Output
@@ -89,6 +92,7 @@ func (ask *simulation) addFlags(cmd *cobra.Command) {
 	f.IntVar(&s.Max, "max", s.Max, "the most pods")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "the seed of all random choices")
 	cli.AddFlag(cmd, &ask.parallel, cli.AtLeastOne, "parallel", "number", strconv.Itoa(runtime.GOMAXPROCS(0)), "runs at a time")
+	f.BoolVar(&ask.tune, "tune", false, "search the settings of policy Predictive on 3 weeks or more of the load, and print them if they are better")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write the load, results.json, report.html and the figures to")
 	f.BoolVar(&ask.quiet, "quiet", false, "do not print progress")
 	cli.AddOutput(cmd, &ask.format, cli.OutputCSV)
@@ -117,7 +121,12 @@ func kindNames() []string {
 // check refuses flags that mean nothing, alone or together.
 func (ask *simulation) check(cmd *cobra.Command) error {
 	ask.setting.Season = int(ask.season / time.Minute)
-	faults := slices.Concat(ask.load.check(cmd), ask.profile.check(cmd), ask.choose(), ask.idle(cmd))
+	faults := slices.Concat(ask.load.check(cmd), ask.profile.check(cmd), ask.choose(), ask.checkTune(cmd))
+	if ask.tune {
+		ask.load.least = replay.FewestWeeks * replay.MinutesAWeek * time.Minute
+	} else {
+		faults = append(faults, ask.idle(cmd)...)
+	}
 	if err := ask.setting.Validate(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			faults = append(faults, errors.New("--"+line))
@@ -206,6 +215,9 @@ func (ask *simulation) run(ctx context.Context, env *cli.Env, again []string) er
 	if err := ask.moving(played, train); err != nil {
 		return err
 	}
+	if ask.tune {
+		return ask.tuned(ctx, env, played)
+	}
 	b := &bench{ask: ask, env: env, load: played, train: train}
 	all, took, err := b.play(ctx)
 	if err != nil {
@@ -263,6 +275,13 @@ func (ask *simulation) moving(load *replay.Trace, train int) error {
 
 // trained is how many minutes of a load are learnt from.
 func (ask *simulation) trained(minutes int) (int, error) {
+	if ask.tune {
+		train, err := replay.TuneFrom(minutes)
+		if err != nil {
+			return 0, cli.Misused("--tune: %w", err)
+		}
+		return train, nil
+	}
 	if ask.train == 0 {
 		return min(usualTraining, minutes*3/4), nil
 	}

@@ -22,6 +22,7 @@ type loadQuestion struct {
 	trace        string
 	workload     string // whose load is taken of a journal
 	skip, length time.Duration
+	least        time.Duration // of a load that is made up, unless its length is said
 	query        promQuestion
 	redraw       int // regimes
 }
@@ -53,7 +54,7 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count or of time,rate, Prometheus' answer to a range query, or a journal; - for standard input, or "+strings.Join(names, " or "))
 	f.StringVar(&q.workload, "workload", "", "of a journal, the `namespace/name` whose requests are played (default: the only one)")
 	cli.AddFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
-	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
+	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up, 21d with --tune)")
 	cli.AddFlag(cmd, &q.redraw, cli.AtLeastOne, "redraw", "regimes", "", "fit this many regimes to the load (MMPP), and play a load of the same length drawn from them by --seed")
 	q.query.addFlags(cmd)
 	err := cmd.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
@@ -163,7 +164,7 @@ func (q *loadQuestion) open(env *cli.Env, seed uint64) (*recorded, error) {
 // daysToMake is how many days hold the part that is played.
 func (q *loadQuestion) daysToMake() int {
 	if q.length == 0 {
-		q.length = usualLength
+		q.length = max(usualLength, q.least)
 	}
 	const day = 24 * time.Hour
 	return int((q.skip + q.length + day - 1) / day)

@@ -18,7 +18,9 @@ import (
 type profileQuestion struct {
 	file         string
 	perPod, base float64
+	usual        bool   // nothing was said
 	text         []byte // of the file
+	given        profileFile
 	words        string // the profile as people write it
 }
 
@@ -76,6 +78,7 @@ func (q *profileQuestion) check(cmd *cobra.Command) (faults []error) {
 	case given("base") && !given("per-pod"):
 		faults = append(faults, errors.New("--per-pod: must be given with --base"))
 	default:
+		q.usual = !given("per-pod")
 		if _, err := capacity.Linear(q.perPod, q.base); err != nil {
 			faults = append(faults, q.named(err))
 		}
@@ -98,18 +101,17 @@ func (q *profileQuestion) named(err error) error {
 // read puts the profile into the setting.
 func (q *profileQuestion) read(env *cli.Env, into *replay.Setting) (err error) {
 	if q.file == "" {
-		into.Profile, err = capacity.Linear(q.perPod, q.base)
-		q.words = linearWords(q.perPod, q.base)
+		q.given.Linear = &linearProfile{q.perPod, q.base}
+		into.Profile, q.words, err = q.given.profile()
 		return err
 	}
 	if q.text, err = env.ReadFile(q.file); err != nil {
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--profile: %w", err))
 	}
-	var f profileFile
-	if err := strict.Unmarshal(q.text, &f); err != nil {
+	if err := strict.Unmarshal(q.text, &q.given); err != nil {
 		return cli.Misconfigured(q.file, err)
 	}
-	if into.Profile, q.words, err = f.profile(); err != nil {
+	if into.Profile, q.words, err = q.given.profile(); err != nil {
 		return cli.Misconfigured(q.file, err)
 	}
 	q.words += " (" + filepath.Base(q.file) + ")"
