@@ -26,7 +26,7 @@ CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test pictures template-test guests-test mutants fuzz house grades docs
+.PHONY: help demo test race unraced laws lives lives-test weeks conformance lint bench bench-cluster gen check build image release chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers peers-week paper paper-test browser-test pictures template-test guests-test mutants fuzz house grades docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -138,6 +138,9 @@ lives-test: ## live as many lives as CI does
 
 lives: ## live many lives of the product in virtual time, with faults and people (ARGS='-lives.from 1 -lives.n 500')
 	$(GO) test -count=1 -v -timeout 12h -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 150 $(ARGS)
+
+weeks: ## predict from recordings what 20 simulated weeks come to by other settings, live through them, and print how far off it was (ARGS='-weeks 7 -length 24h')
+	GOGC=800 $(GO) test -count=1 -v -timeout 12h -run '^TestPredictionsComeTrue$$' ./testbed/whatif -weeks 20 -length 168h $(ARGS)
 
 mutants: ## change each condition that keeps machines safe, and 300 of those that decide, one at a time, and see that a test notices
 	$(GO) run ./testbed/mutants $(ARGS) testbed/mutants/targets.txt

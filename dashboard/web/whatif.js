@@ -2,6 +2,7 @@
 import { h, clock, table } from './dom.js';
 
 let choices, asked = {}, answer, failed, playing = false; // are kept when the view is drawn anew
+let draw; // shows the result in the view that is there now: another may have come while the load was played
 
 const field = (name, label, props = {}) => h('label', {}, label, h('input', { name, value: asked[name] ?? '', ...props }));
 const number = (name, label, props = {}) => field(name, label, { type: 'number', min: 0, step: 'any', ...props });
@@ -19,7 +20,7 @@ function question(f) {
   return q;
 }
 
-async function play(form, post, draw) {
+async function play(form, post) {
   asked = Object.fromEntries(new FormData(form));
   playing = true; failed = undefined;
   draw();
@@ -48,8 +49,8 @@ export async function whatif({ get, post }) {
   choices ??= await get('what-if');
   const shown = h('div', { role: 'status' }, result());
   const button = h('button', { disabled: playing }, 'Play');
-  const draw = () => { shown.replaceChildren(...[result()].flat()); button.disabled = playing; };
-  const form = h('form', { input: () => { asked = Object.fromEntries(new FormData(form)); }, submit: (e) => { e.preventDefault(); play(form, post, draw); } },
+  draw = () => { shown.replaceChildren(...[result()].flat()); button.disabled = playing; };
+  const form = h('form', { input: () => { asked = Object.fromEntries(new FormData(form)); }, submit: (e) => { e.preventDefault(); play(form, post); } },
     choice('workload', 'Workload', choices.workloads, 'all'),
     number('targetMs', 'Objective, ms'), number('percentile', 'Percentile', { max: 99.99 }), choice('policy', 'Policy', choices.policies, 'as recorded'),
     choice('nodePolicy', 'Policy for machines', choices.nodePolicies, 'as recorded'), number('limit', `Limit, ${choices.unit} an hour`),

@@ -9,8 +9,8 @@ import (
 
 // changes are what is new or different in a list, and the names of what is gone from it.
 type changes[T any] struct {
-	Set  []T      `json:"set,omitempty"`
-	Gone []string `json:"gone,omitempty"`
+	Set  columns[T] `json:"set,omitempty"`
+	Gone []string   `json:"gone,omitempty"`
 	// Anew says that Set is the whole list, in its order.
 	Anew bool `json:"anew,omitempty"`
 }

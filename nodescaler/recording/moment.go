@@ -52,7 +52,7 @@ type line struct {
 }
 
 // version is that of the format. A recording of another one cannot be read.
-const version = 1
+const version = 2
 
 // Digest is a number by which two steps are known to be alike in everything that is decided. What
 // came of them, how many steps there were before, and what was spent since the first, is no part of

@@ -35,11 +35,45 @@ type use struct {
 
 func useOf(p *nodescaler.Pod) use { return use{p.CPU, p.Memory, p.Uses} }
 
-func (u use) none() bool {
-	return u.CPU == podscaler.Sample{} && u.Memory == podscaler.Sample{} && u.Uses == nil
+func (u use) of(p *nodescaler.Pod) { p.CPU, p.Memory, p.Uses = u.CPU, u.Memory, u.Uses }
+
+// uses are what those pods use of which it is different. They go by their places in the list of
+// pods, each as far behind the one before: most pods differ, and names would take more than numbers.
+type uses struct {
+	Gaps []int        `json:"gaps"`
+	Of   columns[use] `json:"of"`
 }
 
-func (u use) of(p *nodescaler.Pod) { p.CPU, p.Memory, p.Uses = u.CPU, u.Memory, u.Uses }
+// diffUses is what leads to what pods use.
+func diffUses(was map[string]use, pods []nodescaler.Pod) (u uses) {
+	last := -1
+	for i := range pods {
+		if now := useOf(&pods[i]); !reflect.DeepEqual(was[pods[i].Name], now) {
+			u.Gaps, u.Of, last = append(u.Gaps, i-last), append(u.Of, now), i
+		}
+	}
+	return u
+}
+
+// apply is what the pods use then.
+func (u *uses) apply(was map[string]use, pods []nodescaler.Pod) (map[string]use, error) {
+	now := make(map[string]use, len(pods))
+	at, next := -1, 0
+	if len(u.Gaps) != len(u.Of) {
+		return nil, fmt.Errorf("used: must have as many gaps as values, has %d and %d", len(u.Gaps), len(u.Of))
+	}
+	for i := range pods {
+		value := was[pods[i].Name]
+		if next < len(u.Gaps) && i == at+u.Gaps[next] {
+			value, at, next = u.Of[next], i, next+1
+		}
+		now[pods[i].Name] = value
+	}
+	if next < len(u.Gaps) {
+		return nil, fmt.Errorf("used: must be of pods in the list, %d are not", len(u.Gaps)-next)
+	}
+	return now, nil
+}
 
 // wanted is what is wanted of a workload. Its policy is in the place of what makes it.
 type wanted struct {
@@ -57,7 +91,7 @@ type measured struct {
 type delta struct {
 	Nodes     changes[nodescaler.Node]            `json:"nodes,omitzero"`
 	Pods      changes[nodescaler.Pod]             `json:"pods,omitzero"`
-	Used      entries[use]                        `json:"used,omitzero"`
+	Used      uses                                `json:"used,omitzero"`
 	Machines  changes[nodescaler.Machine]         `json:"machines,omitzero"`
 	Replicas  entries[int]                        `json:"replicas,omitzero"`
 	Daemons   entries[nodescaler.Daemons]         `json:"daemons,omitzero"`
@@ -65,7 +99,7 @@ type delta struct {
 	Cluster   *whole[loop.ClusterState]           `json:"cluster,omitempty"`
 	Site      *whole[loop.MachineState]           `json:"site,omitempty"`
 	Intent    *whole[loop.Intent]                 `json:"intent,omitempty"`
-	Windows   map[string]measured                 `json:"windows,omitempty"`
+	Windows   keyed[measured]                     `json:"windows,omitempty"`
 	Sizes     map[string]rightsize.Pod            `json:"sizes,omitempty"`
 	Uses      map[string][]podscaler.ContainerUse `json:"uses,omitempty"`
 }
@@ -96,9 +130,7 @@ func pictureOf(o *loop.Observation, in *loop.Intent) (*picture, error) {
 	p.cluster.Nodes, p.cluster.Pods, p.cluster.Replicas, p.cluster.Daemons = nil, nil, nil, nil
 	p.site.Machines, p.rest.Workloads = nil, nil
 	for i := range p.pods {
-		if u := useOf(&p.pods[i]); !u.none() {
-			p.used[p.pods[i].Name] = u
-		}
+		p.used[p.pods[i].Name] = useOf(&p.pods[i])
 	}
 	if o.Cluster.Daemons != nil {
 		p.daemons = map[string]nodescaler.Daemons{}
@@ -124,7 +156,7 @@ func pictureOf(o *loop.Observation, in *loop.Intent) (*picture, error) {
 // diff is what leads from one picture to another.
 func (p *picture) diff(was *picture) delta {
 	return delta{
-		Nodes: nodes.diff(was.nodes, p.nodes), Pods: withoutUse(pods.diff(was.pods, p.pods)), Used: diffEntries(was.used, p.used),
+		Nodes: nodes.diff(was.nodes, p.nodes), Pods: withoutUse(pods.diff(was.pods, p.pods)), Used: diffUses(was.used, p.pods),
 		Machines: machines.diff(was.machines, p.machines), Replicas: diffEntries(was.replicas, p.replicas), Daemons: diffEntries(was.daemons, p.daemons),
 		Workloads: workloads.diff(was.workloads, p.workloads),
 		Cluster:   diffWhole(was.cluster, p.cluster), Site: diffWhole(was.site, p.site), Intent: diffWhole(was.rest, p.rest),
@@ -140,11 +172,15 @@ func withoutUse(c changes[nodescaler.Pod]) changes[nodescaler.Pod] {
 }
 
 // apply brings the picture up to date.
-func (p *picture) apply(d *delta) {
-	p.nodes, p.pods, p.used = nodes.apply(p.nodes, &d.Nodes), pods.apply(p.pods, &d.Pods), d.Used.apply(p.used)
+func (p *picture) apply(d *delta) (err error) {
+	p.nodes, p.pods = nodes.apply(p.nodes, &d.Nodes), pods.apply(p.pods, &d.Pods)
+	if p.used, err = d.Used.apply(p.used, p.pods); err != nil {
+		return err
+	}
 	p.machines, p.replicas, p.daemons = machines.apply(p.machines, &d.Machines), d.Replicas.apply(p.replicas), d.Daemons.apply(p.daemons)
 	p.workloads = workloads.apply(p.workloads, &d.Workloads)
 	p.cluster, p.site, p.rest = d.Cluster.apply(p.cluster), d.Site.apply(p.site), d.Intent.apply(p.rest)
+	return nil
 }
 
 // observation is the picture as it is decided on.
@@ -175,8 +211,8 @@ func (p *picture) intent() loop.Intent {
 }
 
 // windows are the measurements of a step, as they are written.
-func windows(all map[string]loop.Measured) map[string]measured {
-	written := make(map[string]measured, len(all))
+func windows(all map[string]loop.Measured) keyed[measured] {
+	written := make(keyed[measured], len(all))
 	for name, m := range all {
 		written[name] = measured{m.Window, errorText(m.Err)}
 	}
@@ -184,7 +220,7 @@ func windows(all map[string]loop.Measured) map[string]measured {
 }
 
 // measurements are what was written, as it is decided by.
-func measurements(written map[string]measured) map[string]loop.Measured {
+func measurements(written keyed[measured]) map[string]loop.Measured {
 	all := make(map[string]loop.Measured, len(written))
 	for name, w := range written {
 		all[name] = loop.Measured{Window: w.Window, Err: textError(w.Err)}

@@ -55,6 +55,8 @@ func parse(text []byte, p *picture, first bool) (*Moment, error) {
 	case l.Full:
 		*p = picture{}
 	}
-	p.apply(&l.Delta)
+	if err := p.apply(&l.Delta); err != nil {
+		return nil, err
+	}
 	return l.moment(p), nil
 }

@@ -5,6 +5,7 @@ package browsertest
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -18,15 +19,32 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// What a page of a large cluster may take. Times are of any machine, however busy: what the views
-// really take is printed.
+// What a page of a large cluster may take.
 const (
-	mostCPU      = 4         // seconds of the browser
+	mostCPU      = 1         // seconds of the browser, of a machine on which known work takes knownTakes
 	mostBytes    = 700_000   // that one view loads
 	mostElements = 12_000    // that it has
 	mostHeap     = 8 << 20   // of the page, once its garbage is collected
 	mostHistory  = 128 << 20 // of the server
 )
+
+// known is work of the kinds that a view is: elements that are made from JSON, laid out and drawn.
+const known = `new Promise(done => {
+	const rows = JSON.parse(JSON.stringify(Array.from({length: 2500}, (_, i) => ({name: 'row-' + i, of: [i, i * 7 % 1000, i / 3]}))));
+	const table = document.createElement('table');
+	for (const r of rows) {
+		const tr = table.insertRow();
+		for (const v of [r.name, ...r.of]) tr.insertCell().textContent = v;
+	}
+	document.body.replaceChildren(table);
+	requestAnimationFrame(() => setTimeout(() => done(table.offsetHeight)));
+})`
+
+// knownTakes is how many seconds of CPU known takes where little else runs, on a core of a virtual
+// machine of two. A busy machine, whose caches and cores are shared, takes up to twice as long for
+// the same: known and view are measured in turn by the same browser, three times each, and the
+// least of each counts, since others can only add to it.
+const knownTakes = .15
 
 // A large cluster has 1,000 nodes and 200 workloads, and records of 30 days.
 func TestALargeClusterIsShownAtOnce(t *testing.T) {
@@ -53,20 +71,25 @@ func TestALargeClusterIsShownAtOnce(t *testing.T) {
 		{"money", "#/money?span=720", "By namespace"},
 	} {
 		t.Run(view.name, func(t *testing.T) {
-			p := b.tab(t)
-			p.online(server)
-			p.see(1280, "screen", "light")
-			p.visit("about:blank")
-			// CPU time of the page, not what others take meanwhile.
-			p.ask("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
-			from := p.metrics()
-			p.visit(server + "/" + view.path)
-			p.drawn(view.shows)
-			took := p.metrics()
-			for name := range took {
-				took[name] -= from[name]
+			least, second := map[string]float64{}, math.Inf(1)
+			var p *tab
+			for range 3 {
+				blank := b.tab(t)
+				second = min(second, blank.took(func() { blank.eval(known, nil) })["TaskDuration"]/knownTakes)
+				p = b.tab(t) // whose process has done nothing yet
+				p.online(server)
+				p.see(1280, "screen", "light")
+				took := p.took(func() {
+					p.visit(server + "/" + view.path)
+					p.drawn(view.shows)
+				})
+				for name, v := range took {
+					if was, there := least[name]; !there || v < was {
+						least[name] = v
+					}
+				}
 			}
-			p.within(took)
+			p.within(least, second)
 			if faults := p.take(); len(faults) > 0 {
 				t.Error(strings.Join(faults, "\n"))
 			}
@@ -107,16 +130,30 @@ func follows(t *testing.T, p *tab, h *dashboard.History, c *cluster, url string)
 	}
 }
 
-// within holds what a view took to the limits.
-func (p *tab) within(took map[string]float64) {
+// took is what Chromium measured while something was done. Times are those of the page's thread on
+// a CPU, not what others take meanwhile.
+func (p *tab) took(do func()) map[string]float64 {
+	p.t.Helper()
+	p.ask("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
+	from := p.metrics()
+	do()
+	took := p.metrics()
+	for name := range took {
+		took[name] -= from[name]
+	}
+	return took
+}
+
+// within holds what a view took to the limits. A second is as long as this machine takes for it.
+func (p *tab) within(took map[string]float64, second float64) {
 	p.t.Helper()
 	var bytes, elements float64
-	cpu := took["TaskDuration"]
+	cpu := took["TaskDuration"] / second
 	p.eval("performance.getEntriesByType('resource').reduce((n, e) => n + e.transferSize, 0)", &bytes)
 	p.eval("document.querySelectorAll('*').length", &elements)
 	used := p.heap()
-	p.t.Logf("%.0f ms of CPU, of which scripts took %.0f, styles %.0f and layout %.0f; %.0f kB loaded, %.0f elements, %.1f MB of heap",
-		1e3*cpu, 1e3*took["ScriptDuration"], 1e3*took["RecalcStyleDuration"], 1e3*took["LayoutDuration"], bytes/1e3, elements, used/1e6)
+	p.t.Logf("%.0f ms of CPU, %.0f on this machine now, of which scripts took %.0f, styles %.0f and layout %.0f; %.0f layouts; %.0f kB loaded, %.0f elements, %.1f MB of heap",
+		1e3*cpu, 1e3*took["TaskDuration"], 1e3*took["ScriptDuration"], 1e3*took["RecalcStyleDuration"], 1e3*took["LayoutDuration"], took["LayoutCount"], bytes/1e3, elements, used/1e6)
 	for _, limit := range []struct {
 		of       string
 		is, most float64
