@@ -25,8 +25,8 @@ func (c counted) Write(data []byte) (int, error) { *c.n += int64(len(data)); ret
 func (counted) Close() error                     { return nil }
 
 // BenchmarkLarge records a cluster of 1,000 nodes, 30,000 pods and 200 workloads, at a step every
-// ten seconds. What pods use is measured once a minute, and five pods a second are made anew. It
-// reports how much a day comes to.
+// ten seconds. What pods use is measured once a minute, in millicores as podscaler/signals has
+// them, and five pods a second are made anew. It reports how much a day comes to.
 func BenchmarkLarge(b *testing.B) {
 	for _, measured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("usage=%v", measured), func(b *testing.B) { recordLarge(b, measured) })
@@ -50,7 +50,7 @@ func recordLarge(b *testing.B, measured bool) {
 		}
 		if measured && steps%6 == 0 {
 			for i := range o.Cluster.Pods {
-				o.Cluster.Pods[i].CPU = podscaler.Sample{Known: true, Value: float64(rng.IntN(1e9)) / 1e9, At: o.Time, Span: 15 * time.Second}
+				o.Cluster.Pods[i].CPU = podscaler.Sample{Known: true, Value: float64(rng.IntN(1000)) / 1000, At: o.Time, Span: 15 * time.Second}
 			}
 		}
 		for name := range o.Windows {

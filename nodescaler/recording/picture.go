@@ -38,7 +38,7 @@ func useOf(p *nodescaler.Pod) use { return use{p.CPU, p.Memory, p.Uses} }
 func (u use) of(p *nodescaler.Pod) { p.CPU, p.Memory, p.Uses = u.CPU, u.Memory, u.Uses }
 
 // uses are what those pods use of which it is different. They go by their places in the list of
-// pods, each as far behind the one before: most pods differ, and names would take more than numbers.
+// pods, each as far behind the one before: most pods differ, and names take more than numbers.
 type uses struct {
 	Gaps []int        `json:"gaps"`
 	Of   columns[use] `json:"of"`

@@ -219,20 +219,22 @@ func refusal(resp *http.Response, body io.Reader) error {
 	return errors.New(resp.Status)
 }
 
-// sample adds up a pod's containers. One of which a part was not measured is unknown.
+// sample adds up a pod's containers. One of which a part was not measured is unknown. CPU is in
+// whole millicores, rounded up, as HPA and kubectl top have it: nanocores are noise, and most of
+// what a recording would hold.
 func (m *podMetrics) sample() podscaler.Sample {
 	if len(m.Containers) == 0 || m.Timestamp.IsZero() {
 		return podscaler.Sample{}
 	}
-	cores := 0.0
+	var milli int64
 	for _, c := range m.Containers {
 		cpu := c.Usage.CPU
 		if cpu == nil || cpu.Sign() < 0 {
 			return podscaler.Sample{}
 		}
-		cores += cpu.AsApproximateFloat64()
+		milli += cpu.MilliValue()
 	}
-	return podscaler.Sample{Known: true, Value: cores, At: m.Timestamp.Time, Span: m.Window.Duration}
+	return podscaler.Sample{Known: true, Value: float64(milli) / 1000, At: m.Timestamp.Time, Span: m.Window.Duration}
 }
 
 // containers are all that have a name, with what was measured of them.

@@ -34,7 +34,7 @@ func TestAPodsCPUIsTheSumOfItsContainers(t *testing.T) {
 	// Of cart-2 a container was not measured, cart-3 has none, and the time of cart-4's samples is
 	// unknown: none of these is 0.
 	want := map[string]podscaler.Sample{
-		"shop/cart-1": {Known: true, Value: 0.262345678, At: noon, Span: 15300 * time.Millisecond},
+		"shop/cart-1": {Known: true, Value: 0.263, At: noon, Span: 15300 * time.Millisecond},
 		"shop/idle":   {Known: true, Value: 0, At: noon, Span: 15 * time.Second},
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(near)); d != "" {

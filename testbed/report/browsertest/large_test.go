@@ -21,7 +21,7 @@ import (
 
 // What a page of a large cluster may take.
 const (
-	mostCPU      = 1         // seconds of the browser, of a machine on which known work takes knownTakes
+	mostCPU      = 1         // seconds of the browser, where known work takes knownTakes
 	mostBytes    = 700_000   // that one view loads
 	mostElements = 12_000    // that it has
 	mostHeap     = 8 << 20   // of the page, once its garbage is collected
@@ -42,7 +42,7 @@ const known = `new Promise(done => {
 
 // knownTakes is how many seconds of CPU known takes where little else runs, on a core of a virtual
 // machine of two. A busy machine, whose caches and cores are shared, takes up to twice as long for
-// the same: known and view are measured in turn by the same browser, three times each, and the
+// the same. So known and view are measured in turn by the same browser, three times each, and the
 // least of each counts, since others can only add to it.
 const knownTakes = .15
 

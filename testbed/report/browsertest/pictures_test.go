@@ -35,7 +35,7 @@ var keep = flag.Bool("keep", false, "write the pictures of docs/dashboard.md ane
 // largest is how many bytes a picture may have.
 const largest = 150_000
 
-// pictured are the views of docs/dashboard.md, at what they show best, and after what is done there.
+// pictured are the views of docs/dashboard.md, at what they show best, after what is done there.
 var pictured = []struct{ name, path, do, shows, from string }{
 	{"now", "#/now", "", "pve3", "header"},
 	{"workload", "#/workload/shop/web", "", "Latency", "header"},
