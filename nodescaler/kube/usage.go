@@ -45,9 +45,11 @@ const (
 	usageAge  = 500 * time.Millisecond
 	usageRest = 5 * time.Second // where it could not be read, it is not asked for sooner again
 
-	// Reading beside the looks takes at most one part in usageShare of the time, but for
-	// usageSlowest. The resource metrics API has new values every 15 seconds as a rule.
-	usageShare   = 20
+	// Beside the looks it is read the less often the more pods there are: a twentieth of a core
+	// reads that of 30,000 every usageSlowest. How long a reading took does not count: on a busy
+	// machine a policy would go by the use of pods that it has scaled since. The resource metrics
+	// API has new values every 15 seconds as a rule.
+	usagePods    = 3000 // for each second between two readings
 	usageFastest = time.Second
 	usageSlowest = 10 * time.Second
 	// usageIdle is for how long without a look it goes on: a process that waits for the lead reads
@@ -63,15 +65,14 @@ func (m *meter) run(ctx context.Context) {
 	m.reading.Store(true)
 	defer m.reading.Store(false)
 	for ctx.Err() == nil {
-		began := time.Now()
 		pause := usageFastest
 		switch asked := m.asked.Load(); {
 		case asked == nil:
-		case began.Sub(*asked) > usageIdle:
+		case time.Since(*asked) > usageIdle:
 			m.last.Store(nil) // the next look waits for what is new
 		default:
-			m.read(ctx)
-			pause = min(max(usageShare*time.Since(began), usageFastest), usageSlowest)
+			pods := len(m.read(ctx))
+			pause = min(max(time.Duration(pods)*time.Second/usagePods, usageFastest), usageSlowest)
 		}
 		select {
 		case <-ctx.Done():

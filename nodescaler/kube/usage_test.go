@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -116,19 +117,24 @@ func (hanging) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 type counting struct {
 	asked *atomic.Int64
 	takes time.Duration
+	pods  int // besides the one
 }
 
 func (c counting) Pods(context.Context) (map[string]podscaler.Sample, error) {
 	n := c.asked.Add(1)
 	time.Sleep(c.takes)
-	return map[string]podscaler.Sample{"shop/a": {Known: true, Value: float64(n)}}, nil
+	all := map[string]podscaler.Sample{"shop/a": {Known: true, Value: float64(n)}}
+	for i := range c.pods {
+		all[fmt.Sprint("shop/b-", i)] = podscaler.Sample{}
+	}
+	return all, nil
 }
 
 // Looks that are first at the same time have it read once.
 func TestUsageIsReadOnceForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		m := newMeter(counting{&asked, time.Second}, slog.New(slog.DiscardHandler))
+		m := newMeter(counting{&asked, time.Second, 0}, slog.New(slog.DiscardHandler))
 		for range 3 {
 			go func() {
 				if got := m.samples(t.Context())["shop/a"].Value; got != 1 {
@@ -145,12 +151,17 @@ func TestUsageIsReadOnceForAllThatWait(t *testing.T) {
 }
 
 // Once it is read beside the looks, these wait for nothing but the first, and have what is at most
-// some seconds old. Without looks nothing is read.
+// some seconds old: the less the fewer pods there are, however slow the answers. Without looks
+// nothing is read.
 func TestUsageIsReadBesideTheLooks(t *testing.T) {
-	for _, takes := range []time.Duration{10 * time.Millisecond, 700 * time.Millisecond} {
+	for _, c := range []struct {
+		takes time.Duration
+		pods  int
+		pause time.Duration
+	}{{10 * time.Millisecond, 0, usageFastest}, {2 * time.Second, 0, usageFastest}, {700 * time.Millisecond, 6 * usagePods, 6 * time.Second}, {time.Second, 20 * usagePods, usageSlowest}} {
 		synctest.Test(t, func(t *testing.T) {
 			var asked atomic.Int64
-			m := newMeter(counting{&asked, takes}, slog.New(slog.DiscardHandler))
+			m := newMeter(counting{&asked, c.takes, c.pods}, slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())
 			go m.run(ctx)
 			time.Sleep(time.Hour)
@@ -167,9 +178,8 @@ func TestUsageIsReadBesideTheLooks(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			pause := min(max(usageShare*takes, usageFastest), usageSlowest)
-			if n, want := asked.Load(), int64(5*time.Minute/(pause+takes)); n < want-2 || n > want+3 {
-				t.Errorf("%s: asked %d times in five minutes, want %d", takes, n, want)
+			if n, want := asked.Load(), int64(5*time.Minute/(c.pause+c.takes)); n < want-2 || n > want+3 {
+				t.Errorf("%+v: asked %d times in five minutes, want %d", c, n, want)
 			}
 			time.Sleep(2 * time.Hour)
 			if before := asked.Load(); m.samples(ctx)["shop/a"].Value <= float64(before) {
