@@ -31,7 +31,7 @@ func TestPausesAreFoundOut(t *testing.T) {
 		{"two more each minute", func(i int) (float64, float64) { return 5 + 2*float64(i), jitter(i) }, soon},
 		{"one more in some minutes", func(i int) (float64, float64) { return 30 + float64(i/2), jitter(i) }, soon},
 		{"as many but for a jump, which is seen twice", func(i int) (float64, float64) { return 25 + 10*float64(min(i/6, 1)), jitter(i) }, 17},
-		{"too few to tell", func(i int) (float64, float64) { return 3, jitter(i) }, 0},
+		{"too few to judge by", func(i int) (float64, float64) { return 3, jitter(i) }, 0},
 		{"a mean over a while", func(i int) (float64, float64) { return 25.02, jitter(i) }, 0},
 		{"requests that come like clockwork", func(int) (float64, float64) { return 25, 140 }, 0},
 		{"up and down by a fifth", func(i int) (float64, float64) { return 25 + 5*float64(i%2), jitter(i) }, 0},
@@ -125,7 +125,7 @@ func TestUsersWhoPauseAreToldFromThoseWhoDoNot(t *testing.T) {
 			}
 			shown(&p, i, 1, time.Minute, func(int) (float64, float64) { return float64(flying), float64(users) + float64(came)/60 })
 			if p.none {
-				t.Fatalf("seed %d: %d users of whom %.2f wait: after %d minutes they are taken not to pause", seed, users, waits, i)
+				t.Fatalf("seed %d: %d users, of which %.2f wait: after %d minutes they are taken not to pause", seed, users, waits, i)
 			}
 		}
 	}

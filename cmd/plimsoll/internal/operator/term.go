@@ -28,7 +28,7 @@ type term struct {
 	asks     asks              // of pods
 	said     map[types.UID]any // the statuses of the last step: those that are read may be older
 	statuses statuses
-	begun    bool      // the signals were measured
+	prepared bool      // the signals were measured once
 	ticks    time.Time // a tick, by which others are reckoned
 	last     time.Time // of the last step
 	trouble  trouble
@@ -279,8 +279,8 @@ func (t *term) measure(ctx context.Context, d *desk) {
 	if err := t.Signals.Configure(d.sources()); err != nil {
 		t.Log.Error("signals", "error", err) // resources has let pass what Configure does not
 	}
-	if !t.begun {
-		t.begun = true
+	if !t.prepared {
+		t.prepared = true
 		t.Signals.Prepare(ctx, d.now)
 	}
 	for _, w := range d.workloads {
