@@ -6,35 +6,33 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
-	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// Shop is the workload of the demo.
-const Shop = "shop/web"
-
 // Setting says in a few lines what the demo consists of.
 func Setting() []string {
-	list, pool, book, shop := hosts(), pools()[0], prices(1), shop()
+	list, pool, book := hosts(), pools()[0], prices(1)
 	sizes := make([]string, len(pool.Shapes))
 	for i, s := range pool.Shapes {
 		sizes[i] = s.CPU.Cores()
 	}
-	return []string{
-		fmt.Sprintf("%d Proxmox hosts of %d cores, loaded up to %s; machines of %s vCPU; %s %s per vCPU-hour, %s per GB-hour",
-			len(list), cores, list[0].Room.CPU.Cores(), strings.Join(sizes, " and "), book.Unit, book.PerVCPU, book.PerGB),
-		fmt.Sprintf("%s promises p%g of %d ms over %s, and should cost no more than %s %s",
-			shop.Name, 100*objective.Quantile, objective.Target.Milliseconds(), pricing.Short(objective.Window), book.Unit, shop.Cost),
-		"pods and machines by policy joint: as many pods as hold the objective, on the cheapest machines",
+	lines := []string{fmt.Sprintf("%d Proxmox hosts of %d cores, loaded up to %s; machines of %s vCPU; %s %s per vCPU-hour, %s per GB-hour",
+		len(list), cores, list[0].Room.CPU.Cores(), strings.Join(sizes, " and "), book.Unit, book.PerVCPU, book.PerGB)}
+	for _, s := range services() {
+		line := fmt.Sprintf("%s, %s: p%g within %d ms", s.Name, s.what, 100*s.SLO.Quantile, s.SLO.Target.Milliseconds())
+		if s.Cost.Target > 0 {
+			line += fmt.Sprintf(", while the cluster costs at most %s %s", book.Unit, s.Cost)
+		}
+		lines = append(lines, line)
 	}
+	return append(lines, "pods and machines by policy joint: as many pods as hold the objectives, on the cheapest machines")
 }
 
-// A session begins on a Monday at six, when the shop's first visitors wake: whoever watches for
-// a few seconds only is to see the morning, and not a cluster asleep.
+// A session begins on a Monday at six, when the shop's first visitors wake, so that a few seconds
+// of it show the morning, and not a cluster asleep.
 const opening = 6 * time.Hour
 
 var start = time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC).Add(opening)
@@ -55,7 +53,7 @@ func hosts() []nodescaler.Host {
 
 func pools() []nodescaler.Pool {
 	return []nodescaler.Pool{{
-		Name: "worker", Min: 2, Max: 20,
+		Name: "worker", Min: 2, Max: 24,
 		Reserved: pricing.Resources{CPU: 250, Memory: 500 * pricing.MB},
 		Shapes: []pricing.Shape{
 			{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GB, Disk: 20 * pricing.GB},
@@ -70,38 +68,63 @@ func prices(times pricing.Micros) *pricing.Book {
 	return &pricing.Book{Unit: "EUR", PerVCPU: times * 6000, PerGB: times * 1200}
 }
 
-// pod is what a pod of the shop asks for, and may use.
-var pod = pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}
+// service is a workload with its users.
+type service struct {
+	podscaler.Workload
+	what        string // it is, in a word or two
+	replicas    int    // at the start
+	unavailable int    // pods that may be evicted at a time
+	demand      sim.Demand
+	users       users
+}
 
-// objective is what the shop promises: nine of ten answers within 300 ms, in any minute.
-var objective = podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond, Window: time.Minute}
+// services are the demo's workloads: a shop whose pages and searches follow its visitors, and the
+// reports that an office computes from it at night.
+func services() []service {
+	list := []service{{
+		Workload: workload("shop/web", 3, 60, .9, 300*time.Millisecond, pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}),
+		what:     "a web shop's pages", replicas: 9, unavailable: 2,
+		demand: sim.Demand{Mean: 55 * time.Millisecond, Spread: .3}, users: visitors(1),
+	}, {
+		Workload: workload("shop/search", 2, 30, .95, 600*time.Millisecond, pricing.Resources{CPU: 750, Memory: 768 * pricing.MB}),
+		what:     "its search", replicas: 2, unavailable: 1,
+		demand: sim.Demand{Mean: 120 * time.Millisecond, Spread: .5}, users: visitors(.2),
+	}, {
+		Workload: workload("office/reports", 1, 20, .9, 5*time.Second, pricing.Resources{CPU: 1000, Memory: pricing.GB}),
+		what:     "reports at night", replicas: 1, unavailable: 1,
+		demand: sim.Demand{Mean: 900 * time.Millisecond, Spread: .5}, users: clerks,
+	}}
+	// A cap that the fleet of a usual day stays under. When prices double it does not, and the
+	// shop's headroom is given up for it.
+	list[0].Cost = podscaler.CostTarget{Target: 420_000, Per: time.Hour, Count: podscaler.CountJoined, Measure: podscaler.MeasureRate}
+	return list
+}
 
-// shop is the workload as its autoscaler knows it. The cost target is a cap that the fleet of a
-// usual day stays under; when prices double it does not, and headroom is given up for it.
-func shop() podscaler.Workload {
+// workload is one as its autoscaler knows it: its objective is held over any minute.
+func workload(name string, least, most int, quantile float64, target time.Duration, pod pricing.Resources) podscaler.Workload {
 	return podscaler.Workload{
-		Name: Shop, Min: 3, Max: 60, SLO: objective, Pod: pod,
-		RunPeriod: 10 * time.Second,
-		Cost:      podscaler.CostTarget{Target: 280_000, Per: time.Hour, Count: podscaler.CountJoined, Measure: podscaler.MeasureRate},
+		Name: name, Min: least, Max: most, Pod: pod, RunPeriod: 10 * time.Second,
+		SLO: podscaler.SLO{Quantile: quantile, Target: target, Window: time.Minute},
 	}
 }
 
-func podPolicy() (podscaler.Policy, error) {
-	return podpolicy.New(podpolicy.Spec{Policy: "joint"})
+// simulated is the service in a world, to which requests come at a rate.
+func (s *service) simulated(rate sim.Curve) sim.Workload {
+	return sim.Workload{
+		Name: s.Name, Replicas: s.replicas, Requests: s.Pod, Quota: s.Pod.CPU, Concurrency: 64,
+		Demand: s.demand, Balance: sim.LeastOfTwo, Unavailable: s.unavailable, Grace: 20 * time.Second,
+		Load: s.users.load(rate), Window: s.SLO.Window, LatencyGoal: s.SLO.Target, GoalQuantile: s.SLO.Quantile,
+	}
 }
 
-func nodePolicy() (nodescaler.Policy, error) {
-	return nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
-}
-
-// world is the cluster with its users.
-func world(seed uint64, users sim.Curve) sim.Config {
+// world is the cluster before anyone uses it.
+func world(seed uint64) sim.Config {
 	seconds := func(from, to int) timing.Range {
 		return timing.Range{Min: time.Duration(from) * time.Second, Max: time.Duration(to) * time.Second}
 	}
 	return sim.Config{
 		Seed: seed, Start: start, Tick: 10 * time.Second, Wake: true, MetricsEvery: 15 * time.Second,
-		Hosts: hosts(), Pools: pools(), Initial: map[string]int{"worker": 3}, Prices: prices(1),
+		Hosts: hosts(), Pools: pools(), Initial: map[string]int{"worker": 4}, Prices: prices(1),
 		// A full clone on local SSDs, a cloud image's boot, and the kubelet's registration; the
 		// storage takes two clones at a time.
 		Delays: sim.Delays{
@@ -109,12 +132,5 @@ func world(seed uint64, users sim.Curve) sim.Config {
 			PodStart: seconds(2, 6),
 		},
 		Clones: 2,
-		Workloads: []sim.Workload{{
-			Name: Shop, Replicas: 9, Requests: pod, Quota: pod.CPU, Concurrency: 64,
-			Demand:  sim.Demand{Mean: 55 * time.Millisecond, Spread: .3},
-			Balance: sim.LeastOfTwo, Unavailable: 2, Grace: 20 * time.Second,
-			Load:   sim.Load{Kind: sim.Sleep, Level: users, Think: time.Second, Spread: time.Second},
-			Window: objective.Window, LatencyGoal: objective.Target, GoalQuantile: objective.Quantile,
-		}},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
-	"github.com/plimsoll/plimsoll/podscaler"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
@@ -27,11 +27,10 @@ type Session struct {
 	cfg    Config
 	world  *sim.World
 	runner *loop.Runner
-	shop   podscaler.Workload
 	static *static
 	book   *pricing.Book
 	dear   bool
-	peak   float64 // requests a second
+	peak   float64 // requests a second, to all workloads
 
 	watch     watch
 	last      loop.Step
@@ -45,13 +44,13 @@ func New(cfg Config) (*Session, error) {
 	if cfg.Length <= 0 {
 		return nil, fmt.Errorf("length: must be greater than 0, was %s", cfg.Length)
 	}
-	s := &Session{cfg: cfg, shop: shop(), book: prices(1)}
-	users := load(cfg.Seed, cfg.Length)
-	s.peak = users.Max() / usersPerRate
-	if err := s.wire(users); err != nil {
+	s := &Session{cfg: cfg, book: prices(1)}
+	rates := rates(cfg.Seed, cfg.Length)
+	s.peak = sum(rates[0], rates[1:]...).Max()
+	if err := s.wire(rates); err != nil {
 		return nil, err
 	}
-	fleet, err := newStatic(cfg.Seed, users, cfg.Length, s.book)
+	fleet, err := newStatic(cfg.Seed, rates, cfg.Length, s.book)
 	if err != nil {
 		return nil, fmt.Errorf("the fleet to compare with: %w", err)
 	}
@@ -61,24 +60,30 @@ func New(cfg Config) (*Session, error) {
 }
 
 // wire puts the loop into the world.
-func (s *Session) wire(users sim.Curve) error {
-	pods, err := podPolicy()
-	if err != nil {
-		return err
+func (s *Session) wire(rates []sim.Curve) error {
+	var scaled []loop.Workload
+	cfg := world(s.cfg.Seed)
+	for i, service := range services() {
+		cfg.Workloads = append(cfg.Workloads, service.simulated(rates[i]))
+		policy, err := podpolicy.New(podpolicy.Spec{Policy: "joint"})
+		if err == nil {
+			err = podpolicy.Check(&service.Workload, policy)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", service.Name, err)
+		}
+		scaled = append(scaled, loop.Scaled(service.Workload, policy))
 	}
-	if err := podpolicy.Check(&s.shop, pods); err != nil {
-		return err
-	}
-	nodes, err := nodePolicy()
+	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
 	if err != nil {
 		return err
 	}
 	s.runner = &loop.Runner{
-		Intent:  loop.Intent{Pools: pools(), Prices: s.book, Workloads: []loop.Workload{loop.Scaled(s.shop, pods)}},
+		Intent:  loop.Intent{Pools: pools(), Prices: s.book, Workloads: scaled},
 		Memory:  loop.Memory{Nodes: nodes},
 		Journal: recorder{s},
 	}
-	s.world, err = sim.New(world(s.cfg.Seed, users), func(ctx context.Context, now time.Time) error {
+	s.world, err = sim.New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := s.runner.Once(ctx, now)
 		return err
 	})
@@ -104,7 +109,7 @@ func (s recorder) Append(step *loop.Step) error {
 }
 
 // remembered is how many of the records that decided something are kept to be explained.
-const remembered = 100
+const remembered = 200
 
 // Decided returns the latest records that decided something, the last one last.
 func (s *Session) Decided() []loop.Step { return slices.Clone(s.decided) }

@@ -48,8 +48,9 @@ func New(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a simulated day of a small cluster",
-		Long: `Show a simulated day of a small cluster: three Proxmox hosts, a web shop on them, and what
-Plimsoll decides, in a minute and a half. Nothing is installed, and nothing leaves this machine.
+		Long: `Show a simulated day of a small cluster: three Proxmox hosts, a web shop, its search and nightly
+reports on them, and what Plimsoll decides, in a minute and a half. Nothing is installed, and
+nothing leaves this machine.
 
 A web page shows the same day, on this machine alone, until the demo ends. On a terminal the hosts
 are drawn as hulls, and faults and prices can be tried; ? explains the keys. Elsewhere, and with

@@ -126,6 +126,7 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 
 func TestFaultsArePickedFromAMenu(t *testing.T) {
 	w := watch(t, 24*time.Hour)
+	w.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 	w.beats(1)
 	w.press("f")
 	w.shows("break what? 1 a host  2 a clone  3 the metrics  esc nothing")
@@ -153,14 +154,14 @@ func TestFaultsArePickedFromAMenu(t *testing.T) {
 func TestPricesDoubleAndComeBack(t *testing.T) {
 	w := watch(t, time.Hour)
 	w.beats(1)
-	w.shows("static €0.218/h")
+	w.shows("static €0.302/h")
 	w.press("p")
 	w.beats(1)
-	w.shows("(×2 !), static €0.437/h")
+	w.shows("(×2 !), static €0.605/h")
 	w.shows("€ everything costs twice as much from now on")
 	w.press("p")
 	w.beats(1)
-	w.shows(", static €0.218/h")
+	w.shows(", static €0.302/h")
 	w.shows("€ prices are back to what they were")
 }
 
@@ -241,7 +242,7 @@ func TestTerminalsThatCannotBeDrawnOnGetLines(t *testing.T) {
 		var out strings.Builder
 		env.Args, env.Stdin, env.Stdout, env.Stderr, env.Now = []string{"demo", "--for", "1s", "--speed", "max"}, strings.NewReader(""), &out, &out, time.Now
 		code := cli.Run(t.Context(), env, New)
-		if code != cli.ExitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "simulated  16m, seed 1") {
+		if code != cli.ExitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "16m, seed 1: ") {
 			t.Errorf("%s: exits with %d:\n%s", name, code, out.String())
 		}
 	}
@@ -269,7 +270,7 @@ func TestStoppedDemosSumUpOrSayHowFarTheyCame(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"demo", "--speed", "max"}, cli.ExitDone, "simulated  0s, seed 1: 0 requests, 0 failed"},
+		{[]string{"demo", "--speed", "max"}, cli.ExitDone, "simulated       0s, seed 1: 0 requests, 0 failed"},
 		{[]string{"demo", "-o", "json"}, cli.ExitFailed, "plimsoll: stopped after 0s of 24h"},
 	} {
 		var out strings.Builder

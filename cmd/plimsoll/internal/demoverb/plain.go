@@ -58,9 +58,21 @@ func eventLine(e *demo.Event) string {
 
 // statusLine prints the state in one line.
 func statusLine(s *demo.State) string {
+	line := s.Time.Format("15:04") + "    "
+	for i := range s.Services {
+		line += serviceText(&s.Services[i]) + " · "
+	}
+	line += fmt.Sprintf("%d machines", s.Machines[nodescaler.Joined])
+	if coming := s.Machines[nodescaler.Ordered] + s.Machines[nodescaler.Booting]; coming > 0 {
+		line += fmt.Sprintf(" and %d coming", coming)
+	}
+	return line + fmt.Sprintf("  %s, static fleet %s", s.Rate.Display(s.Unit), s.Static.Display(s.Unit))
+}
+
+func serviceText(s *demo.Service) string {
 	rate, latency := "?", "unknown ?"
 	if v, ok := s.Arrivals.Number(); ok {
-		rate = fmt.Sprintf("%.0f", v)
+		rate = hull.Rate(v)
 	}
 	if v, ok := s.Latency.Number(); ok {
 		mark := "✓"
@@ -69,13 +81,7 @@ func statusLine(s *demo.State) string {
 		}
 		latency = fmt.Sprintf("%.0f ms %s", 1000*v, mark)
 	}
-	coming := s.Machines[nodescaler.Ordered] + s.Machines[nodescaler.Booting]
-	machines := fmt.Sprintf("%d machines", s.Machines[nodescaler.Joined])
-	if coming > 0 {
-		machines += fmt.Sprintf(" and %d coming", coming)
-	}
-	return fmt.Sprintf("%s    %s req/s  p%.4g %s  pods %d/%d  %s  %s, static fleet %s", s.Time.Format("15:04"),
-		rate, 100*s.Objective.Quantile, latency, s.Ready, s.Replicas, machines, s.Rate.Display(s.Unit), s.Static.Display(s.Unit))
+	return fmt.Sprintf("%s %s req/s p%.4g %s pods %d/%d", s.Name, rate, 100*s.Objective.Quantile, latency, s.Ready, s.Replicas)
 }
 
 // printSummary prints what has come of a session.
@@ -83,7 +89,10 @@ func printSummary(w io.Writer, s demo.Summary, journal string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "simulated\t%s, seed %d: %s, %d failed\n", pricing.Short(s.Length.Round(time.Second)), s.Seed, explain.Count(s.Requests, "request"), s.Failed)
 	fmt.Fprintf(table, "cost\t%s; the static fleet, %s, costs %s: %s\n", s.Spent.Display(s.Unit), s.StaticFleet, s.StaticSpent.Display(s.Unit), hull.Saved(s.Spent, s.StaticSpent))
-	fmt.Fprintf(table, "objective\tp%.4g ≤ %d ms missed in %d of %s%s\n", 100*s.Objective.Quantile, s.Objective.Target.Milliseconds(), s.Over, explain.Count(s.Minutes, "minute"), latencies(&s))
+	for i := range s.Services {
+		of := &s.Services[i]
+		fmt.Fprintf(table, "%s\tp%.4g ≤ %d ms missed in %d of %s%s\n", of.Name, 100*of.Objective.Quantile, of.Objective.Target.Milliseconds(), of.Over, explain.Count(s.Minutes, "minute"), latencies(of))
+	}
 	fmt.Fprintf(table, "machines\t%d ordered, %d reclaimed, %s moved\n", s.Orders, s.Returns, explain.Count(s.Moves, "pod"))
 	fmt.Fprintf(table, "decisions\t%d of %s changed something\n", s.Decisions, explain.Count(s.Steps, "step"))
 	if journal != "" {
@@ -93,7 +102,7 @@ func printSummary(w io.Writer, s demo.Summary, journal string) error {
 }
 
 // latencies prints the response times over all requests, if any was answered.
-func latencies(s *demo.Summary) string {
+func latencies(s *demo.ServiceSummary) string {
 	if math.IsNaN(s.P50) {
 		return ""
 	}

@@ -176,7 +176,9 @@ func (m *screen) close() {
 
 // progress takes in what has happened while time went on.
 func (m *screen) progress(p progressMsg) tea.Cmd {
-	m.decided = p.decided
+	if m.page != pageWhy { // what is being read stays
+		m.decided = p.decided
+	}
 	for i := range p.events {
 		e := &p.events[i]
 		if e.State != nil {
@@ -196,11 +198,12 @@ func (m *screen) progress(p progressMsg) tea.Cmd {
 // show puts a state into the frame.
 func (m *screen) show(s *demo.State) {
 	f := &m.frame
-	f.Time, f.Workload, f.Objective = s.Time, demo.Shop, s.Objective
-	f.Latency, f.Arrivals = s.Latency, s.Arrivals
-	f.Replicas, f.Ready, f.Pending = s.Replicas, s.Ready, s.Pending
+	f.Time, f.Pending, f.Services = s.Time, s.Pending, nil
+	for _, service := range s.Services {
+		f.Services = append(f.Services, hull.Service(service))
+	}
 	f.Unit, f.Rate, f.Static, f.Spent, f.StaticSpent = s.Unit, s.Rate, s.Static, s.Spent, s.StaticSpent
-	f.Dear, f.Over, f.Hosts = s.Dear, s.Over, s.Hosts
+	f.Dear, f.Hosts = s.Dear, s.Hosts
 	f.Day = hull.Day{Start: s.Time.Add(-s.Elapsed), Rates: s.Day, Minutes: int(s.Length.Minutes()), Top: s.Peak}
 }
 
@@ -346,7 +349,7 @@ func helpLines() []string {
 		"Each host is a hull. Its cargo is the machines on it, stacked from the keel up; ▓ is what",
 		"their pods ask for, ~ is paid for and free, · is not a node yet or no more. ⊖ is the load",
 		"line: what the host may promise to machines. Above it a hull turns red and says so with a !.",
-		"On top is the day's load. The static fleet is the cheapest one that would hold the",
+		"On top is the day's load. The static fleet is the cheapest one that would hold every",
 		"objective through the busiest minutes, kept all day.",
 		"",
 		"space  pause, and go on",

@@ -21,24 +21,29 @@ type Frame struct {
 	Pace  string // how fast time goes by
 	Day   Day
 
-	Workload        string
-	Objective       podscaler.SLO
-	Latency         podscaler.Reading // seconds
-	Arrivals        podscaler.Reading // requests a second
-	Replicas, Ready int
-	Pending         int // pods that no node has room for
+	Services []Service
+	Pending  int // pods that no node has room for
 
 	Unit               string
 	Rate, Static       pricing.Rate
 	Spent, StaticSpent pricing.Micros
 	Dear               bool // prices are higher than usual
-	Over               int  // minutes in which the objective was missed
 
 	Hosts []loop.HostLoad
 
 	News   []News // the latest last
 	Keys   string // what the keys do
 	Notice string // takes the place of Keys while there is something to answer
+}
+
+// Service is how a workload does.
+type Service struct {
+	Name            string
+	Objective       podscaler.SLO
+	Latency         podscaler.Reading // seconds
+	Arrivals        podscaler.Reading // requests a second
+	Replicas, Ready int
+	Over            int // minutes in which the objective was missed
 }
 
 // Day is the strip of load on top: the requests a second of each minute so far, out of a whole

@@ -36,10 +36,16 @@ func afternoon() *Frame {
 	f := &Frame{
 		Title: "plimsoll demo · everything is simulated · seed 1",
 		Time:  start.Add(14*time.Hour + 10*time.Minute + 5*time.Second), Pace: "960×",
-		Day:      Day{Start: start, Minutes: 24 * 60, Top: 320},
-		Workload: "shop/web", Objective: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond},
-		Latency: podscaler.Known(.284), Arrivals: podscaler.Known(212.4), Replicas: 24, Ready: 22, Pending: 2,
-		Unit: "EUR", Rate: pricing.RateOf(134_400), Static: pricing.RateOf(218_400), Spent: 1_234_567, StaticSpent: 3_093_990, Over: 12,
+		Day: Day{Start: start, Minutes: 24 * 60, Top: 320},
+		Services: []Service{{
+			Name: "shop/web", Objective: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond},
+			Latency: podscaler.Known(.284), Arrivals: podscaler.Known(212.4), Replicas: 24, Ready: 22, Over: 12,
+		}, {
+			Name: "office/reports", Objective: podscaler.SLO{Quantile: .95, Target: 5 * time.Second},
+			Latency: podscaler.Known(1.62), Arrivals: podscaler.Known(.3), Replicas: 1, Ready: 1,
+		}},
+		Pending: 2,
+		Unit:    "EUR", Rate: pricing.RateOf(134_400), Static: pricing.RateOf(218_400), Spent: 1_234_567, StaticSpent: 3_093_990,
 		Keys: "? help  space pause  + - speed  f fault  p price  e explain  q quit",
 	}
 	for m := range 14*60 + 10 {
@@ -66,10 +72,10 @@ func afternoon() *Frame {
 
 func TestPictures(t *testing.T) {
 	trouble := afternoon()
-	trouble.Latency, trouble.Arrivals = podscaler.Reading{}, podscaler.Reading{}
+	trouble.Services[0].Latency, trouble.Services[0].Arrivals = podscaler.Reading{}, podscaler.Reading{}
 	trouble.Dear, trouble.Pace, trouble.Notice = true, "paused", "fault: 1 host  2 clone  3 metrics  esc none"
 	slow := afternoon()
-	slow.Latency = podscaler.Known(.412)
+	slow.Services[0].Latency = podscaler.Known(.412)
 	early := afternoon()
 	early.Day.Rates, early.Hosts, early.News = nil, nil, nil
 	for _, c := range []struct {
@@ -155,7 +161,7 @@ func TestHullAboveItsLineSaysSo(t *testing.T) {
 		host("above-it", machine("b", pricing.Shape{CPU: 16001}, nodescaler.Joined, 0)),
 		host("by-memory", machine("c", pricing.Shape{CPU: 1, Memory: 49 * pricing.GB}, nodescaler.Joined, 0)),
 	}
-	head := strings.Split(Draw(f, 120, 40, NoColour), "\n")[7]
+	head := strings.Split(Draw(f, 120, 40, NoColour), "\n")[8]
 	for i, want := range []bool{false, true, true} {
 		if got := strings.Contains(string([]rune(head)[i*40:min(i*40+39, len([]rune(head)))]), "!"); got != want {
 			t.Errorf("%s is marked: %t, want %t, in %q", f.Hosts[i].Name, got, want, head)

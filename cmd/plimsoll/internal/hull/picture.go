@@ -19,10 +19,11 @@ func Draw(f *Frame, width, height int, with Paint) string {
 	if width < minWidth || height < minHeight {
 		return screen(tiny(f, width, height), width, height, with)
 	}
-	l := layoutOf(height)
+	l := layoutOf(height - len(f.Services))
 	rows := []row{f.title(width)}
 	rows = append(rows, f.Day.draw(width, l.strip)...)
-	rows = append(rows, f.service(), f.money())
+	rows = append(rows, f.services()...)
+	rows = append(rows, f.money())
 	rows = append(rows, f.ships(width, l.hull)...)
 	rows = append(rows, legend(), nil)
 	rows = append(rows, f.news(l.news)...)
@@ -35,14 +36,14 @@ func Draw(f *Frame, width, height int, with Paint) string {
 // layout is how many rows each part of the picture has.
 type layout struct{ strip, hull, news int }
 
-// layoutOf shares a screen's rows out. Ten of them are always taken: title, hours, two of
-// numbers, hulls' heads and keels, legend, a blank, and the foot.
+// layoutOf shares out the rows of a screen that are not the services'. Eight of them are always
+// taken: title, hours, money, hulls' heads and keels, legend, a blank, and the foot.
 func layoutOf(height int) layout {
 	l := layout{strip: 1}
 	if height >= 30 {
 		l.strip = 3
 	}
-	left := height - 9 - l.strip
+	left := height - 8 - l.strip
 	l.hull = min(max(left/2+2, 4), 17)
 	l.news = max(left-l.hull, 0)
 	return l
@@ -68,11 +69,8 @@ func Page(title string, lines []string, from int, foot string, width, height int
 
 // tiny is what is left of the picture where it has no room.
 func tiny(f *Frame, width, height int) []row {
-	return []row{
-		f.title(width), f.service(), f.money(), nil,
-		text(fmt.Sprintf("The hulls need %d × %d, this is %d × %d.", minWidth, minHeight, width, height)),
-		nil, f.foot(),
-	}
+	rows := append([]row{f.title(width)}, f.services()...)
+	return append(rows, f.money(), nil, text(fmt.Sprintf("The hulls need %d × %d, this is %d × %d.", minWidth, minHeight, width, height)), nil, f.foot())
 }
 
 func (f *Frame) title(width int) row {
@@ -85,32 +83,46 @@ func (f *Frame) title(width int) row {
 	return append(title, piece{Plain, strings.Repeat(" ", gap)}, piece{Strong, clock})
 }
 
-// service says how the workload does.
-func (f *Frame) service() row {
-	r := text(f.Workload + "  ")
-	if v, ok := f.Arrivals.Number(); ok {
-		r = r.and(Strong, fmt.Sprintf("%.0f", v)).and(Plain, " req/s   ")
-	} else {
-		r = r.and(Doubt, "? req/s   ")
+// services says how each workload does.
+func (f *Frame) services() []row {
+	names := 0
+	for i := range f.Services {
+		names = max(names, len(f.Services[i].Name))
 	}
-	r = append(append(r, f.latency()...), piece{Plain, fmt.Sprintf("   pods %d of %d ready", f.Ready, f.Replicas)})
-	if f.Pending > 0 {
-		r = r.and(Doubt, fmt.Sprintf(", %d find no room", f.Pending))
+	var rows []row
+	for i := range f.Services {
+		s := &f.Services[i]
+		r := text(fmt.Sprintf("%-*s ", names, s.Name))
+		if v, ok := s.Arrivals.Number(); ok {
+			r = r.and(Strong, fmt.Sprintf("%4s", Rate(v))).and(Plain, " req/s  ")
+		} else {
+			r = r.and(Doubt, "   ? req/s  ")
+		}
+		r = append(append(r, s.latency()...), piece{Plain, fmt.Sprintf("  %2d of %d pods  %d min over", s.Ready, s.Replicas, s.Over)})
+		rows = append(rows, r)
 	}
-	return r
+	return rows
 }
 
-func (f *Frame) latency() row {
-	name := fmt.Sprintf("p%.4g ", 100*f.Objective.Quantile)
-	limit := fmt.Sprintf(" ≤ %d", f.Objective.Target.Milliseconds())
-	v, ok := f.Latency.Number()
+// Rate prints requests a second: whole ones, or tenths where there are few.
+func Rate(v float64) string {
+	if v < 9.95 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func (s *Service) latency() row {
+	name := fmt.Sprintf("p%.4g ", 100*s.Objective.Quantile)
+	limit := fmt.Sprintf(" ≤ %-4d", s.Objective.Target.Milliseconds())
+	v, ok := s.Latency.Number()
 	switch {
 	case !ok:
 		return row{{Plain, name}, {Doubt, "unknown ?"}, {Plain, limit}}
-	case v > f.Objective.Target.Seconds():
-		return row{{Plain, name}, {Bad, fmt.Sprintf("%.0f ms !", 1000*v)}, {Plain, limit}}
+	case v > s.Objective.Target.Seconds():
+		return row{{Plain, name}, {Bad, fmt.Sprintf("%4.0f ms !", 1000*v)}, {Plain, limit}}
 	}
-	return row{{Plain, name}, {Good, fmt.Sprintf("%.0f ms ✓", 1000*v)}, {Plain, limit}}
+	return row{{Plain, name}, {Good, fmt.Sprintf("%4.0f ms ✓", 1000*v)}, {Plain, limit}}
 }
 
 // money says what it costs, against the fleet that no one scales.
@@ -123,7 +135,10 @@ func (f *Frame) money() row {
 	if s := Saved(f.Spent, f.StaticSpent); s != "" {
 		r = r.and(Strong, " "+s)
 	}
-	return r.and(Plain, fmt.Sprintf("   %d min over", f.Over))
+	if f.Pending > 0 {
+		r = r.and(Doubt, fmt.Sprintf("   %d without room", f.Pending))
+	}
+	return r
 }
 
 // Saved compares a bill with another in percent: −43 %. It is empty if there is no other bill.
