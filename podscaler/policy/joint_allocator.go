@@ -34,14 +34,15 @@ func (a *allocator) agreed(pl *podscaler.Places, s *sizing, h *holder, queued bo
 }
 
 // filled is n and what there is room for beside them on machines that are paid for as long as n
-// are needed. A whole machine's room is left empty, for then the machine can go.
+// are needed. A whole machine's room is left empty, for then the machine can go. So is what others
+// do not need, until they have left it: to ask for it before would buy a machine.
 func (a *allocator) filled(v *podscaler.View, pl *podscaler.Places, n, allowed int) int {
 	if !a.fill {
 		return n
 	}
 	most := max(min(v.Workload.Max, allowed), n)
 	if pl.Filled > 0 {
-		return min(max(n, pl.Filled), most)
+		return min(max(n, min(pl.Filled, pl.Coming)), most)
 	}
 	room := pl.Ready
 	if n > room {

@@ -66,6 +66,7 @@ func TestScenarios32And33ReplicasFillWhatIsPaidForAndNoMore(t *testing.T) {
 		{"and fill it once it is ordered", 13, 13, 16, fours(12, 16, 16), podscaler.ReasonPaidPlacesFilled},
 		{"12 stay 12 while three machines are on their way", 12, 12, 12, fours(12, 24, 24), podscaler.ReasonMarginalPrice},
 		{"12 become 10 where all workloads together have room for one beside 9", 12, 9, 10, filledTo(fours(12, 12, 12), 10), podscaler.ReasonPaidPlacesFilled},
+		{"9 stay 9 where others have not yet left the room that they do not need", 9, 9, 9, filledTo(fours(9, 9, 13), 12), podscaler.ReasonMarginalPrice},
 		{"22 that are needed fill them", 22, 22, 24, fours(24, 24, 24), podscaler.ReasonPaidPlacesFilled},
 	} {
 		t.Run(c.name, func(t *testing.T) {

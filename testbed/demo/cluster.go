@@ -83,7 +83,7 @@ type service struct {
 func services() []service {
 	list := []service{{
 		Workload: workload("shop/web", 3, 60, .9, 300*time.Millisecond, pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}),
-		what:     "a web shop's pages", replicas: 9, unavailable: 2,
+		what:     "a web shop's pages", replicas: 8, unavailable: 2,
 		demand: sim.Demand{Mean: 55 * time.Millisecond, Spread: .3}, users: visitors(1),
 	}, {
 		Workload: workload("shop/search", 2, 30, .95, 600*time.Millisecond, pricing.Resources{CPU: 750, Memory: 768 * pricing.MB}),

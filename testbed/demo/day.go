@@ -15,8 +15,7 @@ type users struct {
 	hours sim.Curve
 	// crowd is how high the evening's offer drives the rate; 0 for none.
 	crowd float64
-	// pause is how long each thinks before the next request; 0 for requests that come whatever
-	// became of the earlier ones.
+	// pause is how long each thinks before the next request; 0 for an open load.
 	pause time.Duration
 }
 

@@ -1,7 +1,7 @@
 // Package demo is a day in the life of a small on-premises cluster, in virtual time. It has three
-// Proxmox hosts, a pool of workers on them, a web shop and its search, whose visitors sleep at
-// night, come back in the morning, order at lunch, and storm in on an evening offer, and reports
-// that are made after closing time.
+// Proxmox hosts and a pool of workers on them. The visitors of a web shop and its search sleep at
+// night, come back in the morning, order at lunch, and storm in on an evening offer. Reports are
+// made after closing time.
 //
 // Everything but the hardware is the real thing: the simulated world calls the loop that
 // production runs, with the policies that production has. A Session lets its caller move time,
