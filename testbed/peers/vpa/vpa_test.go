@@ -39,10 +39,12 @@ func (a amounts) list() corev1.ResourceList {
 
 var resources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// twinCase is one line of twin.jsonl.
+// twinCase is one line of a file of cases.
 type twinCase struct {
-	Name   string
-	Stream []struct {
+	Name string
+	// ResourcePolicy is that of a manifest, in place of Policies.
+	ResourcePolicy *vpav1.PodResourcePolicy
+	Stream         []struct {
 		Kind, Pod, Container             string
 		From, Every, N, First, Step, Mod int64
 	}
@@ -59,9 +61,9 @@ type twinCase struct {
 	}
 }
 
-func readCases(t *testing.T) []twinCase {
+func readCases(t *testing.T, name string) []twinCase {
 	t.Helper()
-	file, err := os.Open("../../../podscaler/rightsize/testdata/twin.jsonl")
+	file, err := os.Open("../../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,15 +80,25 @@ func readCases(t *testing.T) []twinCase {
 }
 
 func TestTheRecommenderRecommendsTheSame(t *testing.T) {
-	cases := readCases(t)
-	if len(cases) < 100 {
-		t.Fatalf("%d cases, want 100 and more", len(cases))
+	recommendsTheSame(t, readCases(t, "podscaler/rightsize/testdata/twin.jsonl"), 100)
+}
+
+func TestTheRecommenderRecommendsAsConvertedManifestsDo(t *testing.T) {
+	recommendsTheSame(t, readCases(t, "cmd/plimsoll/internal/convert/testdata/vpa.jsonl"), 25)
+}
+
+func recommendsTheSame(t *testing.T, cases []twinCase, least int) {
+	t.Helper()
+	if len(cases) < least {
+		t.Fatalf("%d cases, want %d and more", len(cases), least)
 	}
 	compared := 0
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			known := c.feed()
-			got := c.recommend(t, known)
+			got := slices.DeleteFunc(c.recommend(t, known), func(r vpav1.RecommendedContainerResources) bool {
+				return len(r.Target) == 0 // nothing of it is controlled
+			})
 			if len(got) != len(c.Want) {
 				t.Fatalf("there are recommendations for %d containers here, and for %d elsewhere", len(got), len(c.Want))
 			}
@@ -188,6 +200,9 @@ func (c *twinCase) recommend(t *testing.T, known map[string]*model.AggregateCont
 }
 
 func (c *twinCase) policy() *vpav1.PodResourcePolicy {
+	if c.ResourcePolicy != nil {
+		return c.ResourcePolicy
+	}
 	policy := &vpav1.PodResourcePolicy{}
 	for _, p := range c.Policies {
 		mode := vpav1.ContainerScalingModeAuto

@@ -1,11 +1,18 @@
 package convert
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -41,6 +48,72 @@ func TestVerticalPodAutoscalers(t *testing.T) {
 		}
 		return out.String()
 	})
+}
+
+// Each manifest's converted policies, on a load in which each container that a manifest names uses
+// what it does at times of its own. testbed/peers/vpa asks the recommender of the Vertical Pod
+// Autoscaler the same, by the policies as they were.
+func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
+	type burst struct {
+		Kind, Pod, Container             string
+		From, Every, N, First, Step, Mod int64
+	}
+	type line struct {
+		Name           string
+		ResourcePolicy any
+		Stream         []burst
+		Want           []rightsize.Recommendation
+	}
+	var stream []burst
+	usage := rightsize.New(rightsize.Defaults())
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, container := range []string{"app", "istio-proxy", "other", "sidecar", "web"} {
+		n := int64(i)
+		cpu := burst{Kind: "cpu", Pod: "p", Container: container, Every: 60, N: 2880, First: 20 + 90*n, Step: 37, Mod: 900}
+		memory := burst{Kind: "memory", Pod: "p", Container: container, Every: 60, N: 2880, First: (40 + 200*n) << 20, Step: 7 << 20, Mod: 600 << 20}
+		stream = append(stream, cpu, memory)
+		for j := range cpu.N {
+			at := noon.Add(time.Duration(j) * time.Minute)
+			usage.AddCPU("p", container, at, pricing.MilliCPU(cpu.First+j*cpu.Step%cpu.Mod))
+			usage.AddMemory("p", container, at, pricing.Bytes(memory.First+j*memory.Step%memory.Mod))
+		}
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	for _, f := range must.Get(txtar.ParseFile("testdata/vpa.txtar"))(t).Files {
+		results, _, err := Manifests(f.Data, Options{})
+		if err != nil || !strings.HasSuffix(f.Name, ".yaml") {
+			continue // another test has what is refused
+		}
+		for _, doc := range strings.Split(string(f.Data), "\n---\n") {
+			var original struct {
+				Kind string
+				Spec struct{ ResourcePolicy any }
+			}
+			if err := yaml.Unmarshal([]byte(doc), &original); err != nil {
+				t.Fatal(err)
+			}
+			if original.Kind != kindVPA {
+				continue
+			}
+			to := results[0].To
+			if results = results[1:]; to == nil || to.Spec.Rightsize == nil {
+				continue
+			}
+			_, policies, err := resources.Rightsize(to)
+			if err != nil {
+				t.Fatalf("%s: %v", f.Name, err)
+			}
+			l := line{Name: f.Name, ResourcePolicy: original.Spec.ResourcePolicy, Stream: stream, Want: usage.Recommend(policies)}
+			for i := range l.Want {
+				l.Want[i].Reasons = nil
+			}
+			if err := encoder.Encode(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	golden.Compare(t, "testdata/vpa.jsonl", text.String())
 }
 
 func TestSizesAreWrittenAsTheAPITakesThem(t *testing.T) {
