@@ -53,20 +53,6 @@ func Needs(m Mode) []Need {
 	return all
 }
 
-// BufferNeeds returns what the API server must allow besides to serve CapacityBuffers, sorted. Only
-// in mode Active their statuses are written.
-func BufferNeeds(m Mode) []Need {
-	var all []Need
-	for _, verb := range []string{"list", "watch"} {
-		all = append(all, Need{Group: copies.BufferGroup, Resource: copies.BufferResource, Verb: verb}, Need{Resource: "podtemplates", Verb: verb})
-	}
-	if m.allows(Active) {
-		all = append(all, Need{Group: copies.BufferGroup, Resource: copies.BufferResource + "/status", Verb: "patch"})
-	}
-	sortNeeds(all)
-	return all
-}
-
 func sortNeeds(all []Need) {
 	slices.SortFunc(all, func(a, b Need) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
