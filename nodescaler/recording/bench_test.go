@@ -25,8 +25,9 @@ func (c counted) Write(data []byte) (int, error) { *c.n += int64(len(data)); ret
 func (counted) Close() error                     { return nil }
 
 // BenchmarkLarge records a cluster of 1,000 nodes, 30,000 pods and 200 workloads, at a step every
-// ten seconds. What pods use is measured once a minute, in millicores as podscaler/signals has
-// them, and five pods a second are made anew. It reports how much a day comes to.
+// ten seconds. What pods use is measured once a minute, in millicores, and requests with six digits,
+// as podscaler/signals has them; five pods a second are made anew. It reports how much a day comes
+// to.
 func BenchmarkLarge(b *testing.B) {
 	for _, measured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("usage=%v", measured), func(b *testing.B) { recordLarge(b, measured) })
@@ -55,7 +56,7 @@ func recordLarge(b *testing.B, measured bool) {
 		}
 		for name := range o.Windows {
 			o.Windows[name] = loop.Measured{Window: podscaler.Window{
-				Latency: podscaler.Known(rng.Float64()), Good: podscaler.Known(rng.Float64()), Arrivals: podscaler.Known(rng.Float64()), InFlight: podscaler.Known(rng.Float64()),
+				Latency: measurement(rng), Good: measurement(rng), Arrivals: measurement(rng), InFlight: measurement(rng),
 			}}
 		}
 		s := loop.Step{ID: "d-000001", Time: o.Time}
@@ -71,6 +72,10 @@ func recordLarge(b *testing.B, measured bool) {
 		steps++
 	}
 	b.ReportMetric(float64(written)/float64(steps)*8640/1e6, "MB/day")
+}
+
+func measurement(rng *rand.Rand) podscaler.Reading {
+	return podscaler.Known(float64(rng.IntN(1e6)) / 1e6)
 }
 
 func large() (o loop.Observation, in loop.Intent) {

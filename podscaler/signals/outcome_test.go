@@ -157,7 +157,7 @@ func TestPagesTellWhatFailed(t *testing.T) {
 	p.set("a", counts(150, 0, 0, 0)+page(190, 0))
 	p.set("b", counts(10, 0, 0, 0)+page(0, 10)) // it restarted
 	got := step(t, r, 15*time.Second)
-	if got.Errors != podscaler.Known(0.1) || got.Arrivals != podscaler.Known(100.0/15) {
+	if got.Errors != podscaler.Known(0.1) || got.Arrivals != podscaler.Known(6.66667) {
 		t.Errorf("10 of 100 failed: got %+v of %+v", got.Errors, got.Arrivals)
 	}
 	p.there(noon.Add(-time.Hour), "a")
@@ -185,7 +185,7 @@ func TestASidecarsPageTellsWhatFailed(t *testing.T) {
 	p.set("a", page(0, 0, 0))
 	step(t, r, 0)
 	p.set("a", page(100, 60, 20)) // 20 are being served
-	if got := step(t, r, 15*time.Second); got.Errors != podscaler.Known(0.25) || got.Arrivals != podscaler.Known(100.0/15) {
+	if got := step(t, r, 15*time.Second); got.Errors != podscaler.Known(0.25) || got.Arrivals != podscaler.Known(6.66667) {
 		t.Errorf("got %+v of %+v", got.Errors, got.Arrivals)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -137,12 +138,23 @@ func (s *state) fresh(now time.Time, maxAge time.Duration) bool {
 
 // next is the state after a measurement. A time without any is a gap, too.
 func (s *state) next(m *measurement, now time.Time, maxAge time.Duration) *state {
-	n := &state{window: m.window, findings: m.reasons(), at: now, since: now}
+	n := &state{window: rounded(m.window), findings: m.reasons(), at: now, since: now}
 	if !m.gap && s.fresh(now, maxAge) {
 		n.since = s.since
 	}
 	n.window.Since = n.since
 	return n
+}
+
+// rounded is what was measured with six significant digits. None is known better, and the others
+// would be a sixth of a recording.
+func rounded(w podscaler.Window) podscaler.Window {
+	for _, r := range []*podscaler.Reading{&w.Latency, &w.Good, &w.Arrivals, &w.InFlight, &w.Errors} {
+		if v, err := strconv.ParseFloat(strconv.FormatFloat(r.Value, 'g', 6, 64), 64); err == nil {
+			r.Value = v
+		}
+	}
+	return w
 }
 
 // Read returns what the last Prepare measured of a workload. It errs only for workloads that
