@@ -41,7 +41,7 @@ function result() {
     h('h2', {}, 'What it comes to'),
     table('What it comes to', ['what', '#recorded', '#played as recorded', '#played with the change', '#difference'],
       answer.rows.map((r) => [r.name, r.recorded, r.baseline, r.changed, r.difference]), 'Nothing was played.'),
-    h('h2', {}, 'What this holds back'), h('ul', {}, answer.notes.map((note) => h('li', {}, note))),
+    h('h2', {}, 'Limits of this answer'), h('ul', {}, answer.notes.map((note) => h('li', {}, note))),
   ];
 }
 

@@ -21,7 +21,7 @@ const (
 	metrics     = 15 * time.Second       // metrics-server's resolution
 )
 
-// Case is the cluster of the recording, and what it holds back.
+// Case is the cluster of the recording, and the limits of what is known of it.
 func (r *Recorded) Case(ctx context.Context) (*Case, []string, error) {
 	length := r.to.Sub(r.from)
 	if r.now == nil || length < mostGap {
@@ -87,7 +87,7 @@ func (r *Recorded) begun(cfg *sim.Config) []string {
 	return []string{fmt.Sprintf("%d nodes that are no machine of a pool are not played: what runs on them takes room of the pools here", foreign)}
 }
 
-// notes are what every answer holds back.
+// notes are the limits of every answer.
 func (r *Recorded) notes(assumed []string) []string {
 	all := []string{
 		"policies begin without memory, and machines of the first step as if they had just joined: the first hour weighs more than in the recording",

@@ -20,7 +20,7 @@ type Answer struct {
 	Changed  *Outcome  `json:"changed"`
 	// Rows are the same side by side.
 	Rows []Row `json:"rows"`
-	// Notes are what the answer holds back.
+	// Notes are the limits of the answer.
 	Notes []string `json:"notes"`
 }
 

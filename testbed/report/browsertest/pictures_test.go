@@ -43,7 +43,7 @@ var pictured = []struct{ name, path, do, shows, from string }{
 	{"pending", "#/pending?at=WAITING", "", "What the plan says", "header"},
 	{"decisions", "#/decisions?kind=Buy", "", "asked for by", "header"},
 	{"money", "#/money", "", "saved by following the load", "header"},
-	{"what-if", "#/whatif", ask, "What this holds back", "header"},
+	{"what-if", "#/whatif", ask, "Limits of this answer", "header"},
 	{"time", "#/workload/shop/web?at=2026-06-01T11:00:00Z&span=6", "", "Latency", "figure"},
 }
 
