@@ -153,6 +153,30 @@ func TestAnotherPriceBookCountsFromItsStepOn(t *testing.T) {
 	}
 }
 
+// A process that starts before there is a PriceBook counts in units of its own until there is one.
+func TestPricesInAnotherUnitBeginANewAccount(t *testing.T) {
+	h := newHouse()
+	r := h.runner(keep{}, nil)
+	r.Prices = nil
+	must.Get(r.Once(t.Context(), t0))(t)
+	must.Get(r.Once(t.Context(), t0.Add(time.Hour)))(t)
+	r.Prices = &pricing.Book{Unit: "EUR", PerVCPU: 6000}
+	for _, minutes := range []time.Duration{90, 120} {
+		s := must.Get(r.Once(t.Context(), t0.Add(minutes*time.Minute)))(t)
+		cost := s.Observed.Cost
+		want := pricing.Rate(0)
+		for _, m := range h.machines.Machines {
+			want += r.Prices.Rate(m.Shape, m.Host, s.Time)
+		}
+		if cost.Unit != "EUR" || cost.Joined != want || len(s.Problems) > 0 {
+			t.Errorf("after %d minutes machines cost %s in %s, want %s in EUR; %v", minutes, cost.Joined, cost.Unit, want, s.Problems)
+		}
+		if spent := want.For((minutes - 90) * time.Minute); cost.Spent != spent {
+			t.Errorf("after %d minutes %s are spent, want %s", minutes, cost.Spent, spent)
+		}
+	}
+}
+
 // resizing is a cluster whose pods can be resized.
 type resizing struct {
 	*house

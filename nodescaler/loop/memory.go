@@ -48,10 +48,13 @@ func (m *Memory) Jump(now time.Time) Memory {
 	return Memory{Jumped: now, ordered: m.ordered, recalled: m.recalled}
 }
 
-// reprice lets machines cost what the book says from a moment on, if it is another one.
+// reprice lets machines cost what the book says from a moment on, if it is another one. What was
+// spent in another unit cannot be added to, so the account begins anew.
 func (m *Memory) reprice(b *pricing.Book, at time.Time) error {
 	if m.prices == nil || b != m.prices && !reflect.DeepEqual(b, m.prices) {
-		if l := m.account.ledger; l != nil {
+		if l := m.account.ledger; l != nil && b.Unit != m.prices.Unit {
+			m.account = account{}
+		} else if l != nil {
 			if err := l.Reprice(b, at); err != nil {
 				return err
 			}
