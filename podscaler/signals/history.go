@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -36,7 +38,7 @@ func (r *Reader) Recall(ctx context.Context, now time.Time, lacks map[string]pod
 		}
 		limit := recallTimeout
 		if q.endpoint.namespace != "" {
-			limit = patience(&r.options)
+			limit = r.options.Timeout
 		}
 		of := flow{p.sources[name].Target.Namespace, q.endpoint.server.URL}
 		named[of] = true
@@ -98,6 +100,10 @@ func (p *plan) past(workload string) (*pastQuery, error) {
 	return nil, errors.New("its arrivals are not read from a Prometheus, which would have the days past")
 }
 
+// pieceOfPast is how many readings are asked for at once. A server refuses, or takes long, by how
+// many samples a query has in memory: of a day it has a seventh of what a week takes.
+const pieceOfPast = 24 * 60
+
 // read asks for the readings up to now.
 func (q *pastQuery) read(ctx context.Context, o *Options, now time.Time, lack podscaler.Lack) (*podscaler.History, error) {
 	e := q.endpoint
@@ -106,26 +112,32 @@ func (q *pastQuery) read(ctx context.Context, o *Options, now time.Time, lack po
 	}
 	h := &podscaler.History{End: now.Truncate(lack.Step), Step: lack.Step, Over: lack.Over}
 	from := h.End.Add(-time.Duration(lack.Count-1) * lack.Step)
-	d := newDecoding(ctx, nil, nil)
-	d.ranged = true
-	a := e.exchange(ctx, e.ranges, url.Values{
-		"query": {q.text}, "start": {unix(from)}, "end": {unix(h.End)}, "step": {strconv.FormatFloat(lack.Step.Seconds(), 'f', -1, 64)},
-	}, d)
-	if a.err != nil {
-		return nil, a.err
+	var ranges [][]model.SamplePair
+	for at := 0; at < lack.Count; at += pieceOfPast {
+		d := newDecoding(ctx, nil, nil)
+		d.ranged = true
+		last := min(at+pieceOfPast, lack.Count) - 1
+		a := e.exchange(ctx, e.ranges, url.Values{
+			"query": {q.text}, "step": {strconv.FormatFloat(lack.Step.Seconds(), 'f', -1, 64)},
+			"start": {unix(from.Add(time.Duration(at) * lack.Step))}, "end": {unix(from.Add(time.Duration(last) * lack.Step))},
+		}, d)
+		if a.err != nil {
+			return nil, a.err
+		}
+		ranges = append(ranges, a.ranges...)
 	}
-	return h, q.fill(h, from, lack.Count, &a)
+	return h, q.fill(h, from, lack.Count, ranges)
 }
 
 func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', 3, 64) }
 
 // fill puts the values of an answer at their places. What would not be believed now was no
 // measurement then.
-func (q *pastQuery) fill(h *podscaler.History, from time.Time, count int, a *answer) error {
+func (q *pastQuery) fill(h *podscaler.History, from time.Time, count int, ranges [][]model.SamplePair) error {
 	h.Arrivals = slices.Repeat([]float64{-1}, count)
 	known := 0
 	series := make([]int, count) // with a value then
-	for _, values := range a.ranges {
+	for _, values := range ranges {
 		for _, v := range values {
 			i := int((v.Timestamp.Time().Sub(from) + h.Step/2) / h.Step)
 			if i < 0 || i >= count || nonsense(arrivals, float64(v.Value)) != "" {

@@ -85,6 +85,31 @@ func TestThePastIsAskedForAsThePresentIs(t *testing.T) {
 	}
 }
 
+// A week is asked for day by day, and no reading twice.
+func TestAWeekIsReadInDays(t *testing.T) {
+	var spans []string
+	f := newFake(t, func(string) string { return matrix([]float64{5}) })
+	r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
+	if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio})}); err != nil {
+		t.Fatal(err)
+	}
+	lacks := map[string]podscaler.Lack{"shop/cart": {Step: time.Minute, Over: time.Minute, Count: 2*pieceOfPast + 1}}
+	r.Recall(t.Context(), noon, lacks, func(_ string, h *podscaler.History, err error) {
+		// the last is 5 in each of three answers
+		if n := 2*pieceOfPast + 1; err != nil || len(h.Arrivals) != n || h.Arrivals[n-1] != 15 {
+			t.Errorf("%d readings, %v", len(h.Arrivals), err)
+		}
+	})
+	for _, req := range f.seen {
+		var from, to float64
+		_, _ = fmt.Sscan(req.FormValue("start")+" "+req.FormValue("end"), &from, &to)
+		spans = append(spans, fmt.Sprintf("%v to %v", (from-float64(noon.Unix()))/60, (to-float64(noon.Unix()))/60))
+	}
+	if diff := cmp.Diff([]string{"-2880 to -1441", "-1440 to -1", "0 to 0"}, spans); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhyThereIsNoPast(t *testing.T) {
 	own := Spec{Queries: Queries{Arrivals: `x{namespace="shop"}`}}
 	for _, c := range []struct {
