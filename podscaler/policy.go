@@ -17,6 +17,34 @@ type Bidder interface {
 	Bid(v *View) Bid
 }
 
+// Learner is a Policy that learns from the load of the days before it was made.
+type Learner interface {
+	Policy
+	// Lacks says what history of the workload's arrivals it would learn from, until it has one.
+	Lacks(w *Workload) Lack
+	// Learn takes a history in.
+	Learn(h *History)
+}
+
+// Lack is a history that a policy would learn from: so many readings, a step apart, each a mean
+// over the time Over before it. With a Count of 0 nothing is lacked.
+type Lack struct {
+	Step, Over time.Duration
+	Count      int
+}
+
+// History is what came in the past: readings a step apart, each a mean over the time Over before
+// it.
+type History struct {
+	End        time.Time // of the last reading
+	Step, Over time.Duration
+	// Arrivals are requests a second, the oldest first; below 0 where nothing was measured.
+	Arrivals []float64
+	// Learnt is a policy that has learnt from it beforehand, which takes long, or nil. Another one
+	// of the same settings comes to the same by Arrivals.
+	Learnt Policy `json:"-"`
+}
+
 // Recommendation is what a policy proposes. One that is not Known proposes nothing: the
 // replicas stay as they are, and Reasons says why.
 type Recommendation struct {

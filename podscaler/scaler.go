@@ -61,6 +61,21 @@ func (s *Scaler) New() bool { return s.memory.started.IsZero() }
 // first decision is due a run period later.
 func (s *Scaler) Look(v *View) { s.memory.observe(v, s.workload.Behavior) }
 
+// Lacks is what history the policy would learn from; most learn from none.
+func (s *Scaler) Lacks() Lack {
+	if p, learns := s.policy.(Learner); learns {
+		return p.Lacks(&s.workload)
+	}
+	return Lack{}
+}
+
+// Learn hands the policy a history.
+func (s *Scaler) Learn(h *History) {
+	if p, learns := s.policy.(Learner); learns {
+		p.Learn(h)
+	}
+}
+
 // Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is
 // known.
 func (s *Scaler) Bid(v *View) Bid {

@@ -109,10 +109,13 @@ func (m *Memory) keep(workloads []Workload) (faults []error) {
 
 // Due are the workloads whose turn it is to be decided for, of which the signals are to be read.
 func (m *Memory) Due(o *Observation, in *Intent) (due []*podscaler.Workload) {
-	if !m.looked || o.ClusterErr != nil {
-		return nil // the first step only looks
+	if o.ClusterErr != nil {
+		return nil
 	}
 	_ = m.keep(in.Workloads) // Decide reports the faults
+	if !m.looked {
+		return nil // the first step only looks
+	}
 	for i := range in.Workloads {
 		s := m.scalers[in.Workloads[i].Name]
 		if s == nil || s.New() || !s.Due(o.Time) {

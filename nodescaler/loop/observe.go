@@ -27,6 +27,7 @@ func (p *Ports) Measure(ctx context.Context, o *Observation, in *Intent, m *Memo
 		o.Uses = p.Uses()
 	}
 	due := m.Due(o, in)
+	o.Histories = p.recall(in, m)
 	o.Windows = make(map[string]Measured, len(due))
 	for _, w := range due {
 		window, err := p.Signals.Read(ctx, w, o.Time)
@@ -35,4 +36,26 @@ func (p *Ports) Measure(ctx context.Context, o *Observation, in *Intent, m *Memo
 		}
 		o.Windows[w.Name] = Measured{window, err}
 	}
+}
+
+// recall are the histories that are there of those that policies lack.
+func (p *Ports) recall(in *Intent, m *Memory) (all map[string]*podscaler.History) {
+	for i := range in.Workloads {
+		w := &in.Workloads[i]
+		s := m.scalers[w.Name]
+		if p.Histories == nil || s == nil {
+			continue
+		}
+		lack := s.Lacks()
+		if lack.Count == 0 {
+			continue
+		}
+		if h := p.Histories.History(w, lack); h != nil {
+			if all == nil {
+				all = map[string]*podscaler.History{}
+			}
+			all[w.Name] = h
+		}
+	}
+	return all
 }

@@ -17,6 +17,8 @@ type Ports struct {
 	Signals  Signals
 	// Approvals is where people are asked; nil asks no one, and so does nothing that asks first.
 	Approvals Approvals
+	// Histories is where what came before is read; nil is nowhere.
+	Histories Histories
 	// Uses is what containers were last measured to use, by pod; nil knows of none.
 	Uses func() map[string][]podscaler.ContainerUse
 }
@@ -30,6 +32,8 @@ type Observation struct {
 	ClusterErr, MachinesErr error
 	// Windows are what was measured of the workloads whose turn it is (Memory.Due), by name.
 	Windows map[string]Measured
+	// Histories are what came before of workloads whose policies lack it, by name.
+	Histories map[string]*podscaler.History
 	// Sizes are what the pods request whose sizes are looked at, and Uses what containers use, by
 	// pod: of those namespaces where either sizes or a policy goes by it.
 	Sizes map[string]rightsize.Pod
@@ -141,6 +145,13 @@ type Order struct {
 // Signals reads what was measured of a workload.
 type Signals interface {
 	Read(ctx context.Context, w *podscaler.Workload, now time.Time) (podscaler.Window, error)
+}
+
+// Histories reads what came before a policy was made. Like the signals it is not waited for.
+type Histories interface {
+	// History hands over what a workload's policy lacks, once. Nil is not there yet: it is read
+	// until a later step.
+	History(w *Workload, lack podscaler.Lack) *podscaler.History
 }
 
 // Approvals is where people are asked.

@@ -16,6 +16,11 @@ func (d *decider) scalePods() {
 	for _, err := range d.keep(d.in.Workloads) {
 		d.step.problem(CodePolicyInvalid, err.Error())
 	}
+	for name, h := range d.o.Histories {
+		if s := d.scalers[name]; s != nil {
+			s.Learn(h)
+		}
+	}
 	// thousands of pods would else be a megabyte of garbage each step
 	d.seen = slices.Grow(d.seen[:0], len(d.snap.Pods))
 	var all []asked

@@ -97,5 +97,6 @@ func (l *line) moment(p *picture) *Moment {
 	o := &m.Observation
 	o.Time, o.ClusterErr, o.MachinesErr = l.Time, textError(l.ClusterErr), textError(l.MachinesErr)
 	o.Windows, o.Sizes, o.Uses = measurements(l.Delta.Windows), l.Delta.Sizes, l.Delta.Uses
+	o.Histories = l.Delta.Histories
 	return m
 }

@@ -102,6 +102,7 @@ type delta struct {
 	Windows   keyed[measured]                     `json:"windows,omitempty"`
 	Sizes     map[string]rightsize.Pod            `json:"sizes,omitempty"`
 	Uses      map[string][]podscaler.ContainerUse `json:"uses,omitempty"`
+	Histories map[string]*podscaler.History       `json:"histories,omitempty"`
 }
 
 func alike[T any](a, b *T) bool { return reflect.DeepEqual(a, b) }

@@ -66,6 +66,7 @@ func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step) er
 		l.Version, l.Nodes = version, r.nodes
 	}
 	l.Delta.Windows, l.Delta.Sizes, l.Delta.Uses = windows(o.Windows), o.Sizes, usesOf(o)
+	l.Delta.Histories = o.Histories
 	if err := r.write(l); err != nil {
 		return err
 	}

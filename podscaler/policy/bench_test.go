@@ -118,17 +118,33 @@ func predictives() map[string]policy.Predictive {
 // foreseeing is a scaler that has seen so many minutes, and what it looks at.
 func foreseeing(b *testing.B, c policy.Predictive, seen int) (*podscaler.Scaler, *podscaler.View) {
 	p := must.Get(policy.New(predicting(c)))(b)
-	history := make([]float64, seen)
-	for i := range history {
-		history[i] = ofDay(i)
-	}
-	p.(interface{ Warm([]float64) }).Warm(history)
+	past(p, seen, ofDay)
 	w := usual()
 	w.Behavior = podscaler.DefaultBehavior()
 	s := podscaler.NewScaler(w, p)
 	v := at(8, 310, 40)
 	v.Now, v.Workload, v.Pods = now, s.Workload(), running(8, 0.3)
 	return s, &v
+}
+
+// past has a policy learn from so many minutes before now.
+func past(p podscaler.Policy, minutes int, load func(minute int) float64) {
+	h := podscaler.History{End: now, Step: time.Minute, Over: time.Minute, Arrivals: make([]float64, minutes)}
+	for i := range h.Arrivals {
+		h.Arrivals[i] = load(i)
+	}
+	p.(podscaler.Learner).Learn(&h)
+}
+
+// BenchmarkPast is what a week of minutes takes to learn from.
+func BenchmarkPast(b *testing.B) {
+	for name, c := range predictives() {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				past(must.Get(policy.New(predicting(c)))(b), 7*24*60, ofDay)
+			}
+		})
+	}
 }
 
 // ofDay is the load of a minute: a daily swing, and some noise.

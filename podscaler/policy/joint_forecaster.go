@@ -8,7 +8,9 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 )
 
-// forecaster forecasts the offered work, a value a period.
+// forecaster forecasts the offered work, a value a period. It reads no history: of the past the
+// arrivals are known, and what a request took then is not; and what it goes by is an hour old at
+// most.
 type forecaster struct {
 	model     *forecast.Calibrated
 	certainty float64

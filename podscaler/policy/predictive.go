@@ -27,8 +27,9 @@ import (
 // It loses to an oracle: a flash crowd is not foretold, and is followed a period late. It loses
 // pods where nothing is to be gained, where pods are ready in seconds and the load is noise. A
 // profile that is given and no longer true is not noticed; one that is learned follows over some
-// minutes. After a restart it knows only what comes: for ten periods it shrinks nothing, and the
-// time of day means nothing to it until a day has passed.
+// minutes. After a restart it learns from the days past, where Prometheus has them. Elsewhere it
+// knows only what comes: for ten periods it shrinks nothing, and the time of day means nothing to
+// it until a day has passed.
 
 // Predictive is the settings of the predictive policy.
 type Predictive struct {
@@ -128,6 +129,7 @@ type predictive struct {
 	lead     time.Duration
 	demand   capacity.Demand
 	seen     int // periods with a value
+	learnt   bool
 	cores    meanUse
 	settings Predictive
 }
@@ -235,17 +237,6 @@ func (p *predictive) check(w *podscaler.Workload) error {
 	return f.err()
 }
 
-// Warm hands the policy a history of arrivals, a value a period and oldest first, as if it had seen
-// it.
-func (p *predictive) Warm(history []float64) {
-	p.foresight.train(history)
-	for _, v := range history {
-		if v >= 0 {
-			p.seen++
-		}
-	}
-}
-
 // Desired is what the load needs until new pods are ready, or what can be said in its place.
 func (p *predictive) Desired(v *podscaler.View) podscaler.Recommendation {
 	d := &draft{view: v}
@@ -315,7 +306,7 @@ func (p *predictive) observe(v *podscaler.View) (arrivals float64, measured bool
 // forget is what a restart does, but for what pods take to start.
 func (p *predictive) forget() {
 	var f faults
-	p.foresight, p.demand, p.seen, p.cores = foresight{}, capacity.Demand{}, 0, meanUse{}
+	p.foresight, p.demand, p.seen, p.learnt, p.cores = foresight{}, capacity.Demand{}, 0, false, meanUse{}
 	p.foresight.build(&f, p.settings, p.ahead(0, p.lead))
 }
 

@@ -74,10 +74,10 @@ func (o *foresight) observe(value float64) {
 	o.observed++
 }
 
-// train hands over a history.
-func (o *foresight) train(history []float64) {
-	o.by.Train(history)
-	o.observed += len(history)
+// relive takes the values of days past.
+func (o *foresight) relive(values []float64) {
+	o.by.Relive(values)
+	o.observed += len(values)
 }
 
 // expected is the most that is expected in some time.

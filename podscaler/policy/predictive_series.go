@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"cmp"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
 )
 
 // series makes one value a period of readings that come at any time, each a mean over the time
@@ -85,6 +88,66 @@ func (r *reading) within(start, end time.Time) time.Duration {
 		to = end
 	}
 	return max(to.Sub(from), 0)
+}
+
+// mostRead is how many readings of the past are asked for: a week of minutes, which Prometheus
+// gives in one answer.
+const mostRead = 7 * 24 * 60
+
+// Lacks asks for the readings that a run through all the time would have gone by: one at the end of
+// each period, or as many as a period takes that are over a shorter time.
+func (p *predictive) Lacks(w *podscaler.Workload) podscaler.Lack {
+	if p.learnt {
+		return podscaler.Lack{}
+	}
+	over := cmp.Or(w.SLO.Window, time.Minute)
+	step := p.series.length
+	for parts := 2; step > over || step > time.Second && p.series.length%step != 0; parts++ {
+		step = (p.series.length / time.Duration(parts)).Truncate(time.Millisecond)
+	}
+	return podscaler.Lack{Step: step, Over: over, Count: mostRead}
+}
+
+// Learn sees a history as if it had seen it reading by reading, and forgets for it what it has seen
+// itself, which is in it. A history that has less than that is of no use.
+func (p *predictive) Learn(h *podscaler.History) {
+	p.learnt = true
+	from, ok := h.Learnt.(*predictive)
+	if h.Learnt = nil; !ok || !reflect.DeepEqual(from.settings, p.settings) {
+		made, err := newPredictive(p.settings)
+		if err != nil {
+			return
+		}
+		from = made.(*predictive)
+		from.relive(h)
+	}
+	if from.seen > p.seen {
+		p.foresight, p.series, p.seen = from.foresight, from.series, from.seen
+	}
+}
+
+// relive looks at each reading at its time. The time before the first is no gap: the load may have
+// begun then.
+func (p *predictive) relive(h *podscaler.History) {
+	known := func(v float64) bool { return v >= 0 && v <= forecast.Most }
+	first := max(slices.IndexFunc(h.Arrivals, known), 0)
+	at := h.End.Add(-time.Duration(len(h.Arrivals)-1-first) * h.Step)
+	var values []float64
+	for _, v := range h.Arrivals[first:] {
+		var r *reading
+		if known(v) {
+			r = &reading{at, h.Over, v}
+		}
+		ended, _ := p.series.look(at, r)
+		values = append(values, ended...)
+		at = at.Add(h.Step)
+	}
+	p.foresight.relive(values)
+	for _, value := range values {
+		if !math.IsNaN(value) {
+			p.seen++
+		}
+	}
 }
 
 // startTimes learns how long pods take from being asked for until they are ready: those that were

@@ -259,25 +259,6 @@ func TestARestartedPredictiveWaitsBeforeItShrinks(t *testing.T) {
 	}
 }
 
-// A history may be handed over by whoever has one.
-func TestAWarmedPredictiveKnowsTheTimeOfDay(t *testing.T) {
-	p, err := policy.New(predicting(policy.Predictive{Forecaster: "Seasonal", Period: seconds(600), Horizon: 6, Excess: new(1.0), Profile: perPod(10)}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var days []float64
-	for i := range 3 * 144 {
-		days = append(days, 100+80*math.Sin(2*math.Pi*float64(i)/144))
-	}
-	p.(interface{ Warm([]float64) }).Warm(days)
-	w := usual()
-	v := podscaler.View{Now: now, Workload: &w, Replicas: 20, Pods: running(20, 0.1), Window: podscaler.Window{Arrivals: podscaler.Known(100)}}
-	r := p.Desired(&v)
-	if want := int(math.Ceil((100 + 80*math.Sin(2*math.Pi*5/144)) / 10)); r.Replicas != want {
-		t.Errorf("proposes %d, should %d for what comes within the hour; %v", r.Replicas, want, r.Reasons)
-	}
-}
-
 func TestFaultsOfPredictiveSettings(t *testing.T) {
 	for _, c := range []struct {
 		settings policy.Predictive

@@ -18,6 +18,7 @@ import (
 const (
 	maxSeries = 20000    // of an answer, and of a page
 	maxSample = 64 << 10 // one series, as it is written
+	maxRange  = 1 << 20  // likewise, with the values of a range
 	maxLabel  = 1 << 10  // a label's value that is kept
 
 	maxKept = 8 << 20 // of an answer
@@ -57,6 +58,7 @@ func (r *room) take(bytes int64) bool {
 // answer is what came of one query.
 type answer struct {
 	vector   model.Vector
+	ranges   [][]model.SamplePair // of each series, where a range was asked for
 	warnings string
 	size     int64  // of what is kept
 	code     string // of the finding, if err is not nil
@@ -68,6 +70,7 @@ type decoding struct {
 	ctx    context.Context
 	labels []string // that are kept
 	room   *room
+	ranged bool // a range was asked for
 
 	json *json.Decoder
 	read int64
@@ -79,10 +82,14 @@ type decoding struct {
 	hasSet       bool
 }
 
-// decode reads an answer, of which it keeps some labels. It ends with the context.
-func decode(ctx context.Context, body io.Reader, labels []string, above *room) answer {
+// newDecoding reads an answer, of which it keeps some labels. It ends with the context.
+func newDecoding(ctx context.Context, labels []string, above *room) *decoding {
 	d := &decoding{ctx: ctx, labels: labels, room: &room{left: maxKept, above: above}}
 	d.into.code = CodeMetricsUnknown
+	return d
+}
+
+func (d *decoding) answer(body io.Reader) answer {
 	d.json = json.NewDecoder(&portions{from: body, of: d})
 	if err := d.all(); err != nil {
 		return answer{code: CodeMetricsUnknown, err: err}
@@ -100,8 +107,12 @@ func (p *portions) Read(into []byte) (int, error) {
 	if err := p.of.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if p.of.read-p.of.json.InputOffset() > maxSample {
-		return 0, invalid("a part of the answer is longer than %d bytes", maxSample)
+	most := int64(maxSample)
+	if p.of.ranged {
+		most = maxRange
+	}
+	if p.of.read-p.of.json.InputOffset() > most {
+		return 0, invalid("a part of the answer is longer than %d bytes", most)
 	}
 	const portion = 8 << 10
 	n, err := p.from.Read(into[:min(len(into), portion)])
@@ -144,6 +155,10 @@ func (d *decoding) all() error {
 // settle looks at what was read by what the answer says that it is.
 func (d *decoding) settle() error {
 	switch {
+	case d.ranged && d.kind == model.ValMatrix.String():
+		return nil
+	case d.ranged:
+		return invalid("of a range the answer is of type %q", short(d.kind))
 	case d.kind == model.ValVector.String() && len(d.scalar) == 0:
 		return nil
 	case d.kind == model.ValScalar.String() && len(d.into.vector) == 0:
@@ -184,6 +199,7 @@ func (d *decoding) data(key string) error {
 type series struct {
 	Metric    map[string]string
 	Value     *model.SamplePair
+	Values    []model.SamplePair // of a range
 	Histogram *model.SampleHistogramPair
 }
 
@@ -212,6 +228,13 @@ func (d *decoding) element() error {
 
 // keep keeps of a series what is asked for.
 func (d *decoding) keep(s *series) error {
+	if d.ranged {
+		if !d.room.take(int64(16 * len(s.Values))) {
+			return errors.New("there is no room for a range of so many series")
+		}
+		d.into.ranges = append(d.into.ranges, s.Values)
+		return nil
+	}
 	if len(d.into.vector) == maxSeries {
 		return fmt.Errorf("the answer has more than %d series", maxSeries)
 	}

@@ -39,6 +39,7 @@ type endpoint struct {
 	namespace string
 	server    Prometheus
 	query     string // where queries are sent
+	ranges    string // and those of a range
 	door      *door
 	complaint complaint
 	kept      map[askedKey]asked // answers that the next round need not ask for
@@ -52,7 +53,7 @@ func newEndpoint(namespace string, p Prometheus, permit *permit, maxBytes int64)
 		return nil, fmt.Errorf("signals.prometheus.url: must be a URL, was %q: %w", redactText(p.URL), err)
 	}
 	return &endpoint{
-		namespace: namespace, server: p, query: at.JoinPath("api/v1/query").String(),
+		namespace: namespace, server: p, query: at.JoinPath("api/v1/query").String(), ranges: at.JoinPath("api/v1/query_range").String(),
 		door: &door{headers: p.Headers, maxBytes: maxBytes, permit: permit},
 	}, nil
 }
@@ -60,12 +61,16 @@ func newEndpoint(namespace string, p Prometheus, permit *permit, maxBytes int64)
 // ask sends one query and reads of its answer the labels that are asked for, until it ends or the
 // context does.
 func (e *endpoint) ask(ctx context.Context, query string, labels []string, keep *room) answer {
+	return e.exchange(ctx, e.query, url.Values{"query": {query}}, newDecoding(ctx, labels, keep))
+}
+
+// exchange sends a query and has its answer read.
+func (e *endpoint) exchange(ctx context.Context, to string, values url.Values, read *decoding) answer {
 	unanswered := func(err error) answer { return answer{code: CodeMetricsUnknown, err: err} }
-	values := url.Values{"query": {query}}
 	if deadline, ok := ctx.Deadline(); ok {
 		values.Set("timeout", writable(time.Until(deadline)).String())
 	}
-	resp, err := e.send(ctx, values)
+	resp, err := e.send(ctx, to, values)
 	if err != nil {
 		return unanswered(failed(ctx, err))
 	}
@@ -75,12 +80,12 @@ func (e *endpoint) ask(ctx context.Context, query string, labels []string, keep 
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText))
 		return unanswered(invalid("%s: %s", resp.Status, short(string(text))))
 	}
-	return decode(ctx, resp.Body, labels, keep)
+	return read.answer(resp.Body)
 }
 
 // send sends a query by POST, and by GET where POST is refused.
-func (e *endpoint) send(ctx context.Context, values url.Values) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.query, strings.NewReader(values.Encode()))
+func (e *endpoint) send(ctx context.Context, to string, values url.Values) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(values.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +95,7 @@ func (e *endpoint) send(ctx context.Context, values url.Values) (*http.Response,
 		return resp, err
 	}
 	_ = resp.Body.Close() // its status has said it all
-	if req, err = http.NewRequestWithContext(ctx, http.MethodGet, e.query+"?"+values.Encode(), nil); err != nil {
+	if req, err = http.NewRequestWithContext(ctx, http.MethodGet, to+"?"+values.Encode(), nil); err != nil {
 		return nil, err
 	}
 	return e.door.client().Do(req)

@@ -47,6 +47,8 @@ type Reader struct {
 	pages   *door
 	one     sync.Mutex // held by Prepare: there is one at a time
 	lines   [lineCount]*line
+	recall  sync.Mutex // held by Recall
+	past    *line      // where its queries wait
 
 	mu     sync.Mutex // guards what follows
 	plan   *plan
@@ -69,6 +71,7 @@ func New(o Options) *Reader {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
 	return &Reader{
 		options: o, pages: &door{maxBytes: o.MaxBytes, secured: true}, lines: newLines(&o), plan: &plan{}, states: map[string]*state{},
+		past: newLine(2, 1, patience(&o)),
 	}
 }
 

@@ -50,7 +50,6 @@ func thousandths(x float64) policy.Quantity { return policy.Quantity(math.Round(
 
 // adapter is a policy of the product's in charge of pods.
 type adapter struct {
-	policy podscaler.Policy
 	scaler *podscaler.Scaler
 	now    time.Time
 	pods   []podscaler.Pod
@@ -73,18 +72,9 @@ func adapted(spec func(Setting) policy.Spec) func(Setting) (Scaler, error) {
 		if err := policy.Check(&w, p); err != nil {
 			return nil, err
 		}
-		a := &adapter{policy: p, scaler: podscaler.NewScaler(w, p), now: time.Unix(0, 0).UTC()}
-		if _, learns := p.(Warmed); learns {
-			return warmedAdapter{a}, nil
-		}
-		return a, nil
+		return &adapter{scaler: podscaler.NewScaler(w, p), now: time.Unix(0, 0).UTC()}, nil
 	}
 }
-
-// warmedAdapter is an adapter of a policy that learns from what was before.
-type warmedAdapter struct{ *adapter }
-
-func (a warmedAdapter) Warm(arrivals []float64) { a.policy.(Warmed).Warm(arrivals) }
 
 // Next has the scaler decide a minute after it last did.
 func (a *adapter) Next(p capacity.Period) int {

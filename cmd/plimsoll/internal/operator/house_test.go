@@ -530,7 +530,10 @@ type measured struct{ *house }
 
 func (m measured) Configure(map[string]signals.Source) error { return nil }
 func (h *house) Prepare(_ context.Context, now time.Time)    { h.measured = append(h.measured, now) }
-func (h *house) Findings(w string) []podscaler.Reason        { return h.amiss[w] }
+func (h *house) Recall(context.Context, time.Time, map[string]podscaler.Lack, func(string, *podscaler.History, error)) {
+}
+
+func (h *house) Findings(w string) []podscaler.Reason { return h.amiss[w] }
 func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
 	w := h.window
 	w.Latency = h.latency

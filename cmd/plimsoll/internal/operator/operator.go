@@ -84,6 +84,9 @@ type Signals interface {
 	Configure(sources map[string]signals.Source) error
 	// Prepare measures them all.
 	Prepare(ctx context.Context, now time.Time)
+	// Recall reads what came of requests before now, and hands over each workload's history, or why
+	// it has none. A workload of which neither is said is to be asked for again.
+	Recall(ctx context.Context, now time.Time, lacks map[string]podscaler.Lack, got func(workload string, h *podscaler.History, err error))
 	// Findings are what was amiss with a workload's signals then.
 	Findings(workload string) []podscaler.Reason
 }

@@ -145,7 +145,10 @@ type noSignals struct{}
 
 func (noSignals) Configure(map[string]signals.Source) error { return nil }
 func (noSignals) Prepare(context.Context, time.Time)        {}
-func (noSignals) Findings(string) []podscaler.Reason        { return nil }
+func (noSignals) Recall(context.Context, time.Time, map[string]podscaler.Lack, func(string, *podscaler.History, error)) {
+}
+
+func (noSignals) Findings(string) []podscaler.Reason { return nil }
 func (noSignals) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
 	return podscaler.Window{}, nil
 }

@@ -33,6 +33,7 @@ type term struct {
 	last     time.Time // of the last step
 	trouble  trouble
 	alerts   notify.Alerts
+	past     *histories
 
 	// measuring is while the signals are measured for the next step; measured receives when they
 	// were.
@@ -46,6 +47,7 @@ type term struct {
 // begin forgets what the loop remembered, which makes it slower to shrink and never faster.
 func (t *term) begin() error {
 	t.memory, t.asks = loop.Memory{}, nil
+	t.past = &histories{of: map[string]*history{}, log: t.Log}
 	t.forget(recording.Nothing)
 	if !t.NodeScaler {
 		return nil
@@ -143,6 +145,7 @@ func (t *term) step(ctx context.Context, now time.Time) error {
 	if o.ClusterErr == nil {
 		in = t.configure(ctx, d, &o)
 		ports.Measure(ctx, &o, &in, &t.memory)
+		t.past.read(ctx, t, now)
 	}
 	s := loop.Decide(&o, &in, &t.memory)
 	if o.ClusterErr == nil && !in.DryRun {
@@ -184,7 +187,7 @@ func (t *term) record(o *loop.Observation, in *loop.Intent, s *loop.Step) error 
 
 // ports are what the step sees and acts through.
 func (t *term) ports() *loop.Ports {
-	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals, Uses: t.Containers, Approvals: t.Cluster.Approvals()}
+	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals, Uses: t.Containers, Approvals: t.Cluster.Approvals(), Histories: t.past}
 	if t.fleet != nil {
 		p.Machines = linked{t.fleet, t.Links}
 	}

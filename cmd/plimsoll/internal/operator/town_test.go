@@ -666,7 +666,10 @@ type townSignals struct{ *town }
 
 func (townSignals) Configure(map[string]signals.Source) error { return nil }
 func (townSignals) Prepare(context.Context, time.Time)        {}
-func (townSignals) Findings(string) []podscaler.Reason        { return nil }
+func (townSignals) Recall(context.Context, time.Time, map[string]podscaler.Lack, func(string, *podscaler.History, error)) {
+}
+
+func (townSignals) Findings(string) []podscaler.Reason { return nil }
 
 func (m townSignals) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
 	if m.blind {
