@@ -120,8 +120,9 @@ pictures: ## write the pictures of docs/dashboard.md anew, with Chromium
 template-test: ## build a template's image and boot it in an emulated machine (needs the programs of 'plimsoll template build' and qemu-system-x86)
 	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestAGuestOfTheImageComesUp$$' ./cmd/plimsoll/internal/template $(ARGS)
 
-guests-test: ## boot a machine of the fleet on the emulator, in QEMU (needs qemu-system-x86, qemu-utils, busybox-static and linux-image-cloud-amd64; ARGS='-accel tcg')
+guests-test: ## boot machines of the fleet in QEMU, with a tiny system, and with a kubelet that joins (needs qemu-system-x86, qemu-utils, busybox-static, linux-image-cloud-amd64 and mmdebstrap; ARGS='-accel tcg')
 	$(GO) test -count=1 -tags guest -timeout 20m -v -run '^TestAMachineOfTheFleetBoots$$' ./testbed/guests $(ARGS)
+	$(GO) test -count=1 -tags guest -timeout 90m -v ./testbed/lab/realnode $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)

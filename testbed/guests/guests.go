@@ -47,6 +47,8 @@ type Config struct {
 	Image string
 	Accel string            // KVM or TCG; empty tries KVM, and takes TCG if nothing boots with it
 	Say   func(line string) // what a person should know
+	// Online lets machines reach this computer, at their gateway's address, and what it reaches.
+	Online bool
 }
 
 // Machines are the emulator's machines that run here. It is a pvesim.Guests.

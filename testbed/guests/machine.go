@@ -120,8 +120,9 @@ func (m *machine) basics() []string {
 	if m.kernel != "" {
 		args = append(args, "-kernel", m.kernel, "-initrd", m.initrd, "-append", "console=ttyS0")
 	}
+	restrict := map[bool]string{true: "off", false: "on"}[m.cfg.Online]
 	for i, mac := range m.spec.MACs {
-		args = append(args, "-netdev", fmt.Sprintf("user,id=net%d,restrict=on,net=10.%d.%d.0/24", i, i<<5|m.spec.VMID>>8&31, m.spec.VMID&255),
+		args = append(args, "-netdev", fmt.Sprintf("user,id=net%d,restrict=%s,net=10.%d.%d.0/24", i, restrict, i<<5|m.spec.VMID>>8&31, m.spec.VMID&255),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,romfile=,mac=%s", i, mac))
 	}
 	if m.spec.Agent {

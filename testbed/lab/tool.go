@@ -28,9 +28,11 @@ const (
 	ToolKWOK         Tool = "kwok"
 	ToolPrometheus   Tool = "prometheus"
 	ToolK6           Tool = "k6"
+	ToolKubelet      Tool = "kubelet" // of machines that boot
+	ToolKubeadm      Tool = "kubeadm"
 )
 
-// Tools are all tools, in the order in which it pays to build them.
+// Tools are those that a lab needs, in the order in which it pays to build them.
 var Tools = []Tool{ToolControlPlane, ToolKWOK, ToolPrometheus, ToolK6}
 
 // recipe is how a tool is built: the folder of its module, the package in it, and the module that
@@ -59,6 +61,14 @@ var recipes = map[Tool]recipe{
 		names: []string{"github.com/prometheus/common/version.Version=%s"},
 	},
 	ToolK6: {folder: "tools/k6", pkg: "go.k6.io/k6", module: "go.k6.io/k6"},
+	ToolKubelet: {
+		folder: "tools/kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", module: "k8s.io/kubernetes",
+		names: []string{"k8s.io/component-base/version.gitVersion=%s"},
+	},
+	ToolKubeadm: {
+		folder: "tools/kubelet", pkg: "k8s.io/kubernetes/cmd/kubeadm", module: "k8s.io/kubernetes",
+		names: []string{"k8s.io/component-base/version.gitVersion=%s"},
+	},
 }
 
 // CacheVariable is the environment variable that names the folder for what is built.

@@ -150,8 +150,8 @@ func TestToolsNeedACheckout(t *testing.T) {
 
 // Every tool's module must say its version where the recipe looks for it.
 func TestEveryToolHasItsVersion(t *testing.T) {
-	want := map[Tool]string{ToolControlPlane: "v1.37.1", ToolKWOK: "v0.8.0", ToolPrometheus: "v0.315.0", ToolK6: "v1.8.1"}
-	for _, tool := range Tools {
+	want := map[Tool]string{ToolControlPlane: "v1.37.1", ToolKWOK: "v0.8.0", ToolPrometheus: "v0.315.0", ToolK6: "v1.8.1", ToolKubelet: "v1.37.1", ToolKubeadm: "v1.37.1"}
+	for tool := range recipes {
 		v, err := recipes[tool].version(t.Context(), ".")
 		if err != nil {
 			t.Errorf("%s: %v", tool, err)

@@ -36,6 +36,8 @@ type Part struct {
 	// Templates are further templates by VMID, which Plimsoll may clone. They are like the lab's
 	// own but for what is on their disk: system, or none, of which no machine boots.
 	Templates map[int]string
+	// Guests run the machines, if given. What is in them joins by itself, or does not.
+	Guests pvesim.Guests
 	// Site changes what is written of the site, if given. Rights are given for what it has become.
 	Site func(*settings.Site)
 
@@ -107,10 +109,12 @@ func (p *Part) Start(_ context.Context, l *lab.Lab) (*lab.Running, error) {
 	if err := p.settle(l, fingerprint); err != nil {
 		return nil, errors.Join(err, up.stop())
 	}
-	k := newKubelets(client, join, log.New(out, "", log.LstdFlags|log.Lmsgprefix))
-	p.emulated.OnBoot(k.booted)
-	p.emulated.OnHalt(k.halted)
-	up.goOn(k.run)
+	if p.Guests == nil {
+		k := newKubelets(client, join, log.New(out, "", log.LstdFlags|log.Lmsgprefix))
+		p.emulated.OnBoot(k.booted)
+		p.emulated.OnHalt(k.halted)
+		up.goOn(k.run)
+	}
 	return &lab.Running{
 		Endpoints: append(p.endpoints(), lab.Endpoint{Name: "site", URL: "file://" + p.SiteFile()}), Ended: up.failed,
 		Stop: func(context.Context) error { return up.stop() },

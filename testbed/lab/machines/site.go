@@ -51,7 +51,7 @@ var account = pveapi.Account{User: "plimsoll@pve", Token: "lab"}
 // cluster is a Proxmox VE cluster as a small company has it.
 func (p *Part) cluster() pvesim.Config {
 	cfg := pvesim.Config{
-		Seed: p.Seed, Start: time.Now().UTC().Truncate(time.Second), Speed: p.speed(), Name: "lab", Times: p.times(),
+		Seed: p.Seed, Start: time.Now().UTC().Truncate(time.Second), Speed: p.speed(), Name: "lab", Times: p.times(), Guests: p.Guests,
 		Storages: []pvesim.Storage{
 			{Name: images, Type: "rbd", Shared: true, Content: []string{"images"}, Total: 64 << 40},
 			{Name: discs, Type: "nfs", Shared: true, Content: []string{"iso"}, Total: 1 << 40},

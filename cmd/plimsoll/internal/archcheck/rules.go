@@ -69,6 +69,7 @@ var modules = []string{
 	"deploy/tools",             // Helm, ko, and the tests of charts, alerts and images
 	"testbed/lab/controlplane", // Kubernetes' servers
 	"testbed/lab/tools/k6",     // versions, and no code, as those below
+	"testbed/lab/tools/kubelet",
 	"testbed/lab/tools/kwok",
 	"testbed/lab/tools/prometheus",
 	"testbed/peers", // Kubernetes, Karpenter, VPA and Prometheus, to compare with
