@@ -25,9 +25,9 @@ func (c counted) Write(data []byte) (int, error) { *c.n += int64(len(data)); ret
 func (counted) Close() error                     { return nil }
 
 // BenchmarkLarge records a cluster of 1,000 nodes, 30,000 pods and 200 workloads, at a step every
-// ten seconds. What pods use is measured once a minute, in millicores, and requests with six digits,
-// as podscaler/signals has them; five pods a second are made anew. It reports how much a day comes
-// to.
+// ten seconds. What pods use is measured once a minute, in millicores, and requests with six
+// digits, as podscaler/signals has them. Five pods a second are made anew. It reports how much a
+// day comes to.
 func BenchmarkLarge(b *testing.B) {
 	for _, measured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("usage=%v", measured), func(b *testing.B) { recordLarge(b, measured) })

@@ -50,9 +50,9 @@ func TestVerticalPodAutoscalers(t *testing.T) {
 	})
 }
 
-// Each manifest's converted policies, on a load in which each container that a manifest names uses
-// what it does at times of its own. testbed/peers/vpa asks the recommender of the Vertical Pod
-// Autoscaler the same, by the policies as they were.
+// The policies of each converted manifest size containers on a load, of which each uses something
+// else. testbed/peers/vpa asks the recommender of the Vertical Pod Autoscaler the same, by the
+// policies as they were.
 func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 	type burst struct {
 		Kind, Pod, Container             string

@@ -83,6 +83,9 @@ func (l *Look) machine(n *nodescaler.Node, p *kube.Picture) (m nodescaler.Machin
 		Name: n.Name, ProviderID: p.ProviderIDs[n.Name], Pool: n.Pool, Phase: nodescaler.Joined, Created: n.Joined,
 		Shape: pricing.Shape{Name: n.Labels[corev1.LabelInstanceTypeStable], CPU: size.CPU, Memory: size.Memory},
 	}
+	if n.Pool != "" && n.Draining && !n.Ready { // emptied, and silent since: it is stopped
+		m.Phase = nodescaler.Spare
+	}
 	if zone := n.Labels[corev1.LabelTopologyZone]; zone != "" {
 		if _, named := l.Snapshot.Prices.Hosts[zone]; named {
 			m.Host = zone
