@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
