@@ -153,6 +153,7 @@ func TestFaultsArePickedFromAMenu(t *testing.T) {
 
 func TestPricesDoubleAndComeBack(t *testing.T) {
 	w := watch(t, time.Hour)
+	w.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 	w.beats(1)
 	w.shows("static €0.302/h")
 	w.press("p")

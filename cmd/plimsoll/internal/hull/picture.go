@@ -136,7 +136,7 @@ func (f *Frame) money() row {
 		r = r.and(Strong, " "+s)
 	}
 	if f.Pending > 0 {
-		r = r.and(Doubt, fmt.Sprintf("   %d without room", f.Pending))
+		r = r.and(Doubt, fmt.Sprintf("   %d pending", f.Pending))
 	}
 	return r
 }
