@@ -117,6 +117,8 @@ func (w *world) isCalm() bool {
 
 // blur notes that for a while pictures may be old without being known to be.
 func (w *world) blur(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if until := time.Now().Add(d); until.After(w.blurred) {
 		w.blurred = until
 	}

@@ -107,6 +107,8 @@ func (w *world) compare(p *process, after time.Time) {
 
 // oldest is of when copies may be that are said to be up to date.
 func (w *world) oldest(now time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	after := now.Add(-oldest)
 	if now.Before(w.blurred) {
 		after = after.Add(-4*time.Minute - maxLate*time.Second) // after which a watch is silent
