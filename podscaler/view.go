@@ -2,6 +2,7 @@ package podscaler
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -164,6 +165,12 @@ func Known(v float64) Reading {
 		return Reading{}
 	}
 	return Reading{Known: true, Value: v}
+}
+
+// Rounded is v with six significant digits. No measurement is known better.
+func Rounded(v float64) float64 {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // which wrote a number
+	return v
 }
 
 // Number returns the reading's value, and whether there is one that can be reckoned with.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -149,13 +148,11 @@ func (s *state) next(m *measurement, now time.Time, maxAge time.Duration) *state
 	return n
 }
 
-// rounded is what was measured with six significant digits. None is known better, and the others
-// would be a sixth of a recording.
+// rounded is what was measured, without digits that mean nothing. They would be a sixth of a
+// recording.
 func rounded(w podscaler.Window) podscaler.Window {
 	for _, r := range []*podscaler.Reading{&w.Latency, &w.Good, &w.Arrivals, &w.InFlight, &w.Errors} {
-		if v, err := strconv.ParseFloat(strconv.FormatFloat(r.Value, 'g', 6, 64), 64); err == nil {
-			r.Value = v
-		}
+		r.Value = podscaler.Rounded(r.Value)
 	}
 	return w
 }

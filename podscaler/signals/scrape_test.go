@@ -181,7 +181,7 @@ func TestARestartIsNotANegativeRate(t *testing.T) {
 		{"all counters fell", counts(50, 50, 50, 0), counts(3, 0, 0, 0), 3, 1},
 		{"one of a histogram fell, one is above its old value by chance", counts(10, 0, 90, 0), counts(20, 5, 0, 0), 25, 1},
 		{"the process says that it started anew", "process_start_time_seconds 1\n" + counts(1, 1, 1, 0), "process_start_time_seconds 2\n" + counts(10, 10, 0, 0), 20, 1},
-		{"the process goes on", "process_start_time_seconds 1\n" + counts(1, 1, 1, 0), "process_start_time_seconds 1\n" + counts(10, 10, 2, 0), 19, 18.0 / 19},
+		{"the process goes on", "process_start_time_seconds 1\n" + counts(1, 1, 1, 0), "process_start_time_seconds 1\n" + counts(10, 10, 2, 0), 19, 0.947368},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPods(t)
@@ -191,7 +191,7 @@ func TestARestartIsNotANegativeRate(t *testing.T) {
 			step(t, r, 0)
 			p.set("a", c.after)
 			got := step(t, r, time.Second)
-			if got.Arrivals != podscaler.Known(c.want) || math.Abs(got.Good.Value-c.good) > 1e-6 {
+			if got.Arrivals != podscaler.Known(c.want) || !near(got.Good.Value, c.good) {
 				t.Errorf("got %+v and good %+v, want %v and %v", got.Arrivals, got.Good, c.want, c.good)
 			}
 		})

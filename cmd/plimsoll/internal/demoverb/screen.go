@@ -198,10 +198,7 @@ func (m *screen) progress(p progressMsg) tea.Cmd {
 // show puts a state into the frame.
 func (m *screen) show(s *demo.State) {
 	f := &m.frame
-	f.Time, f.Pending, f.Services = s.Time, s.Pending, nil
-	for _, service := range s.Services {
-		f.Services = append(f.Services, hull.Service(service))
-	}
+	f.Time, f.Pending, f.Services = s.Time, s.Pending, s.Services
 	f.Unit, f.Rate, f.Static, f.Spent, f.StaticSpent = s.Unit, s.Rate, s.Static, s.Spent, s.StaticSpent
 	f.Dear, f.Hosts = s.Dear, s.Hosts
 	f.Day = hull.Day{Start: s.Time.Add(-s.Elapsed), Rates: s.Day, Minutes: int(s.Length.Minutes()), Top: s.Peak}

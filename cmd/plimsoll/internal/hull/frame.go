@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
-	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/demo"
 )
 
 // Frame is what a picture shows.
@@ -21,7 +21,7 @@ type Frame struct {
 	Pace  string // how fast time goes by
 	Day   Day
 
-	Services []Service
+	Services []demo.Service
 	Pending  int // pods that no node has room for
 
 	Unit               string
@@ -34,16 +34,6 @@ type Frame struct {
 	News   []News // the latest last
 	Keys   string // what the keys do
 	Notice string // takes the place of Keys while there is something to answer
-}
-
-// Service is how a workload does.
-type Service struct {
-	Name            string
-	Objective       podscaler.SLO
-	Latency         podscaler.Reading // seconds
-	Arrivals        podscaler.Reading // requests a second
-	Replicas, Ready int
-	Over            int // minutes in which the objective was missed
 }
 
 // Day is the strip of load on top: the requests a second of each minute so far, out of a whole

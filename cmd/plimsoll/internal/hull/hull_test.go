@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/demo"
 	"github.com/plimsoll/plimsoll/testbed/golden"
 )
 
@@ -37,7 +38,7 @@ func afternoon() *Frame {
 		Title: "plimsoll demo · everything is simulated · seed 1",
 		Time:  start.Add(14*time.Hour + 10*time.Minute + 5*time.Second), Pace: "960×",
 		Day: Day{Start: start, Minutes: 24 * 60, Top: 320},
-		Services: []Service{{
+		Services: []demo.Service{{
 			Name: "shop/web", Objective: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond},
 			Latency: podscaler.Known(.284), Arrivals: podscaler.Known(212.4), Replicas: 24, Ready: 22, Over: 12,
 		}, {

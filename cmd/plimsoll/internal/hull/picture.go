@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/demo"
 )
 
 // The smallest screen that the hulls fit on.
@@ -98,7 +99,7 @@ func (f *Frame) services() []row {
 		} else {
 			r = r.and(Doubt, "   ? req/s  ")
 		}
-		r = append(append(r, s.latency()...), piece{Plain, fmt.Sprintf("  %2d of %d pods  %d min over", s.Ready, s.Replicas, s.Over)})
+		r = append(append(r, latency(s)...), piece{Plain, fmt.Sprintf("  %2d of %d pods  %d min over", s.Ready, s.Replicas, s.Over)})
 		rows = append(rows, r)
 	}
 	return rows
@@ -112,7 +113,7 @@ func Rate(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func (s *Service) latency() row {
+func latency(s *demo.Service) row {
 	name := fmt.Sprintf("p%.4g ", 100*s.Objective.Quantile)
 	limit := fmt.Sprintf(" ≤ %-4d", s.Objective.Target.Milliseconds())
 	v, ok := s.Latency.Number()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 )
@@ -187,11 +188,7 @@ func rounded(v float64) float64 {
 	if math.Abs(v) >= 1e6 {
 		return math.Round(v)
 	}
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
-	if err != nil {
-		return v
-	}
-	return out
+	return podscaler.Rounded(v)
 }
 
 // facts are what a reader of the report asks for first.
