@@ -64,6 +64,9 @@ func TestDayShowsEverythingThatAFleetDoes(t *testing.T) {
 			t.Errorf("nothing of kind %s happened all day", k)
 		}
 	}
+	if moved, back := tally(events, Moved), tally(events, Returned); moved > back {
+		t.Errorf("%d pods were moved for %d reclaimed machines, where workloads leave whole machines", moved, back)
+	}
 	if n := tally(events, Status); n != 48 {
 		t.Errorf("there were %d half hours, want 48", n)
 	}

@@ -243,7 +243,7 @@ func TestTerminalsThatCannotBeDrawnOnGetLines(t *testing.T) {
 		var out strings.Builder
 		env.Args, env.Stdin, env.Stdout, env.Stderr, env.Now = []string{"demo", "--for", "1s", "--speed", "max"}, strings.NewReader(""), &out, &out, time.Now
 		code := cli.Run(t.Context(), env, New)
-		if code != cli.ExitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "16m, seed 1: ") {
+		if code != cli.ExitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "simulated       16m, seed 1: ") {
 			t.Errorf("%s: exits with %d:\n%s", name, code, out.String())
 		}
 	}
