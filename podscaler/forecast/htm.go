@@ -2,16 +2,17 @@ package forecast
 
 import (
 	"cmp"
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/htm"
 	"math"
 	"math/rand/v2"
 	"slices"
 )
 
 // HTM expects what came after the same situation in the same context: a Hierarchical Temporal
-// Memory, after the published algorithm. A situation becomes a few active columns (htm_spatial.go),
+// Memory, after the published algorithm. A situation becomes a few active columns (htm.Pooler),
 // of which those cells are active that represent the sequence they are reached by
-// (htm_temporal.go); and a softmax regression says what comes of it, at each of a few horizons
-// (htm_classifier.go). All of it learns from every value as it comes. It needs 64 values above 0 to
+// (htm.Temporal); and a softmax regression says what comes of it, at each of a few horizons
+// (htm.Classifier). All of it learns from every value as it comes. It needs 64 values above 0 to
 // choose the scale that it reads the series by, or a history to train on, and is good after a day
 // or two of minutes.
 //
@@ -74,7 +75,7 @@ func newHTM(c HTM) (Model, error) {
 		return nil, f.err()
 	}
 	c.Horizons = slices.Clone(c.Horizons)
-	return &htm{
+	return &htmModel{
 		HTM: c, past: newRing(c.History), usual: newRing(settling), age: stale,
 		recent: make([]pattern, c.Horizons[len(c.Horizons)-1]+stale),
 	}, nil
@@ -89,22 +90,22 @@ func ascend(horizons []int) bool {
 	return true
 }
 
-// htm is the forecaster. Until the ruler is there it has nothing else either.
-type htm struct {
+// htmModel is the forecaster. Until the ruler is there it has nothing else either.
+type htmModel struct {
 	HTM
 	past  ring // values
 	usual ring // values above 0, by which the ruler is chosen
 	t     int  // periods that have passed
 	age   int  // periods since the last value
 
-	ruler    ruler   // its unit is 0 until it is chosen
-	drift    float64 // mean of the logarithm of values over the unit, of late
-	fields   []field
+	ruler    htm.Ruler // its unit is 0 until it is chosen
+	drift    float64   // mean of the logarithm of values over the unit, of late
+	fields   []htm.Field
 	bits     []bool
-	pooler   pooler
-	temporal temporal
-	ahead    []classifier // by horizon
-	recent   []pattern    // by period, the last ones
+	pooler   htm.Pooler
+	temporal htm.Temporal
+	ahead    []htm.Classifier // by horizon
+	recent   []pattern        // by period, the last ones
 }
 
 // pattern is what there was in a period: what was active, and what changes are counted from, and
@@ -122,19 +123,19 @@ const (
 )
 
 // settle chooses the ruler, and forgets what was learnt by another one.
-func (m *htm) settle(values []float64) {
-	m.ruler, m.drift = newRuler(values), 0
+func (m *htmModel) settle(values []float64) {
+	m.ruler, m.drift = htm.NewRuler(values), 0
 	r := rand.New(rand.NewPCG(m.Seed, 0))
 	bits := 0
-	if m.fields, bits = lay(21, 11); m.Season > 0 {
-		m.fields, bits = lay(21, 11, 7)
+	if m.fields, bits = htm.Lay(21, 11); m.Season > 0 {
+		m.fields, bits = htm.Lay(21, 11, 7)
 	}
 	m.bits = make([]bool, bits)
-	m.pooler = newPooler(bits, m.Columns, m.Active, r)
-	m.temporal = newTemporal(m.Columns, m.Cells, m.Active, r)
-	m.ahead = make([]classifier, len(m.Horizons))
+	m.pooler = htm.NewPooler(bits, m.Columns, m.Active, r)
+	m.temporal = htm.NewTemporal(m.Columns, m.Cells, m.Active, r)
+	m.ahead = make([]htm.Classifier, len(m.Horizons))
 	for i := range m.ahead {
-		m.ahead[i] = newClassifier(changes(), m.Columns*(1+m.Cells))
+		m.ahead[i] = htm.NewClassifier(changes(), m.Columns*(1+m.Cells))
 	}
 	m.restart()
 }
@@ -148,22 +149,22 @@ func changes() (all []float64) {
 }
 
 // restart lets the next value be the first of a sequence.
-func (m *htm) restart() {
-	m.temporal.reset()
+func (m *htmModel) restart() {
+	m.temporal.Reset()
 	m.past.n = 0
 	for i := range m.recent {
 		m.recent[i].active = nil
 	}
 }
 
-func (m *htm) Observe(v float64) {
+func (m *htmModel) Observe(v float64) {
 	switch {
 	case gap(v):
 		m.skip()
 	default:
 		m.gauge(v)
 		m.age = 0
-		if m.ruler.unit > 0 {
+		if m.ruler.Unit > 0 {
 			m.learn(v)
 			m.see(v)
 		}
@@ -172,78 +173,78 @@ func (m *htm) Observe(v float64) {
 }
 
 // skip lets a period pass without a value: the sequence is broken.
-func (m *htm) skip() {
+func (m *htmModel) skip() {
 	m.age = min(m.age+1, stale)
 	m.at(m.t).active = nil
-	m.temporal.reset()
+	m.temporal.Reset()
 	if m.age == stale {
 		m.past.n = 0
 	}
 }
 
 // at returns the pattern of a period.
-func (m *htm) at(t int) *pattern { return &m.recent[t%len(m.recent)] }
+func (m *htmModel) at(t int) *pattern { return &m.recent[t%len(m.recent)] }
 
 // gauge sees to it that the ruler suits the load. What is 0 says nothing of how much is usual.
-func (m *htm) gauge(v float64) {
+func (m *htmModel) gauge(v float64) {
 	if v < 1/Most {
 		return
 	}
 	m.usual.push(v)
-	if m.ruler.unit > 0 {
-		far := max(min(math.Log(v/m.ruler.unit), 3*otherwise), -3*otherwise)
+	if m.ruler.Unit > 0 {
+		far := max(min(math.Log(v/m.ruler.Unit), 3*otherwise), -3*otherwise)
 		m.drift += (far - m.drift) / 1000
 	}
-	if m.usual.n >= settling && (m.ruler.unit == 0 || math.Abs(m.drift) > otherwise) {
+	if m.usual.n >= settling && (m.ruler.Unit == 0 || math.Abs(m.drift) > otherwise) {
 		m.settle(m.usual.values)
 	}
 }
 
 // learn takes the value as what came of the patterns before.
-func (m *htm) learn(v float64) {
+func (m *htmModel) learn(v float64) {
 	for i, h := range m.Horizons {
 		if h > m.t {
 			continue
 		}
 		if p := m.at(m.t - h); p.active != nil {
-			m.ahead[i].learn(p.active, (v-p.last)/p.unit)
+			m.ahead[i].Learn(p.active, (v-p.last)/p.unit)
 		}
 	}
 }
 
 // see takes the value as a part of the pattern that is there now.
-func (m *htm) see(v float64) {
+func (m *htmModel) see(v float64) {
 	m.past.push(v)
 	usual := m.past.median()
 	clear(m.bits)
-	m.fields[0].number(m.ruler.steps(v)-m.ruler.steps(usual), m.bits)
-	m.fields[1].number(m.ruler.steps(usual), m.bits)
+	m.fields[0].Number(m.ruler.Steps(v)-m.ruler.Steps(usual), m.bits)
+	m.fields[1].Number(m.ruler.Steps(usual), m.bits)
 	if m.Season > 0 {
-		m.fields[2].round(m.t%m.Season, m.Season, m.bits)
+		m.fields[2].Round(m.t%m.Season, m.Season, m.bits)
 	}
 	p := m.at(m.t)
-	p.last, p.unit = v, usual+m.ruler.unit
-	p.active = m.pooler.pool(m.bits, p.active)
-	m.pooler.learn(m.bits, p.active)
-	m.temporal.observe(p.active)
+	p.last, p.unit = v, usual+m.ruler.Unit
+	p.active = m.pooler.Pool(m.bits, p.active)
+	m.pooler.Learn(m.bits, p.active)
+	m.temporal.Observe(p.active)
 	// A column that burst says nothing of the context, and its cells would say it many times.
-	for _, cell := range m.temporal.foretold {
+	for _, cell := range m.temporal.Foretold {
 		p.active = append(p.active, int32(m.Columns)+cell)
 	}
 }
 
 // median returns the median of what the ring holds.
-func (r *ring) median() float64 { return median(r.values[:min(r.n, len(r.values))]) }
+func (r *ring) median() float64 { return htm.Median(r.values[:min(r.n, len(r.values))]) }
 
 // Train chooses the ruler by the whole history, and then learns it value by value.
-func (m *htm) Train(history []float64) {
+func (m *htmModel) Train(history []float64) {
 	var above []float64
 	for _, v := range history {
 		if !gap(v) && v >= 1/Most {
 			above = append(above, v)
 		}
 	}
-	if m.ruler.unit == 0 && len(above) >= settling {
+	if m.ruler.Unit == 0 && len(above) >= settling {
 		m.settle(above)
 	}
 	for _, v := range history {
@@ -251,15 +252,15 @@ func (m *htm) Train(history []float64) {
 	}
 }
 
-func (m *htm) Predict(h int) (float64, bool) {
-	if m.age >= stale || m.ruler.unit == 0 {
+func (m *htmModel) Predict(h int) (float64, bool) {
+	if m.age >= stale || m.ruler.Unit == 0 {
 		return 0, m.age < stale && m.idle()
 	}
 	p := m.at(m.t - 1 - m.age)
 	h += m.age
 	before, change := 0, 0.0
 	for i := range m.ahead {
-		next, ok := m.ahead[i].mean(p.active)
+		next, ok := m.ahead[i].Mean(p.active)
 		switch {
 		case !ok && i == 0:
 			return 0, false
@@ -275,15 +276,15 @@ func (m *htm) Predict(h int) (float64, bool) {
 }
 
 // idle reports whether nothing but 0 was ever seen.
-func (m *htm) idle() bool { return m.usual.n == 0 && m.t >= settling }
+func (m *htmModel) idle() bool { return m.usual.n == 0 && m.t >= settling }
 
-func (m *htm) Size() int {
+func (m *htmModel) Size() int {
 	bytes := m.past.size() + m.usual.size() + len(m.bits) + 60*wordBytes
 	for i := range m.recent {
 		bytes += 5*wordBytes + 4*cap(m.recent[i].active)
 	}
 	for i := range m.ahead {
-		bytes += m.ahead[i].size()
+		bytes += m.ahead[i].Size()
 	}
-	return bytes + m.pooler.size() + m.temporal.size()
+	return bytes + m.pooler.Size() + m.temporal.Size()
 }

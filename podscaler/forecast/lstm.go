@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"cmp"
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 	"math"
 	"math/rand/v2"
 )
@@ -52,7 +53,7 @@ type LSTM struct {
 }
 
 func init() {
-	register("LSTM", "expects what a small recurrent network has learnt to follow the last values.",
+	register("LSTM", "expects what a small recurrent lstm.Network has learnt to follow the last values.",
 		func(s Spec) (Model, error) { return newLSTM(settings(s.LSTM)) })
 }
 
@@ -85,16 +86,16 @@ func (c *LSTM) check() error {
 	return f.err()
 }
 
-// lstm is the model: a network at work, and at times one that is being taught.
-type lstm struct {
+// lstmModel is the model: a network at work, and at times one that is being taught.
+type lstmModel struct {
 	c      LSTM
 	random *rand.Rand
-	net    network
-	known  bool    // the network has been taught
-	level  level   // that the values are seen from
-	window ring    // what the network reads: by how far values missed the level, NaN for a gap
-	now    moment  // of the network after it has read that
-	top    float64 // the largest value that is remembered
+	net    lstm.Network
+	known  bool        // the network has been taught
+	level  level       // that the values are seen from
+	window ring        // what the network reads: by how far values missed the level, NaN for a gap
+	now    lstm.Moment // of the network after it has read that
+	top    float64     // the largest value that is remembered
 
 	past     ring // values to learn from, NaN for a gap
 	since    int  // periods since the network was taught, or since there was anything
@@ -107,20 +108,20 @@ func newLSTM(c LSTM) (Model, error) {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(c.Seed, 0))
-	return &lstm{
-		c: c, random: random, net: newNetwork(c.Units, random), level: level{memory: c.Level},
-		window: newRing(c.Lookback), now: newMoment(c.Units), past: newRing(c.History),
+	return &lstmModel{
+		c: c, random: random, net: lstm.NewNetwork(c.Units, random), level: level{memory: c.Level},
+		window: newRing(c.Lookback), now: lstm.NewMoment(c.Units), past: newRing(c.History),
 	}, nil
 }
 
-func (m *lstm) Observe(v float64) {
+func (m *lstmModel) Observe(v float64) {
 	m.see(v)
 	m.learn()
 	m.read()
 }
 
 // see lets a period pass.
-func (m *lstm) see(v float64) {
+func (m *lstmModel) see(v float64) {
 	if gap(v) {
 		v = math.NaN()
 	} else {
@@ -131,7 +132,7 @@ func (m *lstm) see(v float64) {
 }
 
 // learn does a batch of what is to be learnt, if it is time.
-func (m *lstm) learn() {
+func (m *lstmModel) learn() {
 	if m.teaching == nil {
 		if m.since++; m.since < m.c.Retrain {
 			return
@@ -146,7 +147,7 @@ func (m *lstm) learn() {
 }
 
 // Train learns from the whole history at once. One that is too short for that is only seen.
-func (m *lstm) Train(history []float64) {
+func (m *lstmModel) Train(history []float64) {
 	for _, v := range history {
 		m.see(v)
 	}
@@ -161,7 +162,7 @@ func (m *lstm) Train(history []float64) {
 
 // teach begins to teach a network that knows what the one at work does, if there is enough to
 // learn from.
-func (m *lstm) teach(history []float64) {
+func (m *lstmModel) teach(history []float64) {
 	l := newLevel(history, m.c.Level)
 	at, series, values := l, make([]float64, len(history)), 0
 	for i, v := range history {
@@ -176,7 +177,7 @@ func (m *lstm) teach(history []float64) {
 }
 
 // adopt puts a network to work that has been taught, and looks back with its eyes.
-func (m *lstm) adopt() {
+func (m *lstmModel) adopt() {
 	if !m.teaching.done() {
 		return
 	}
@@ -189,35 +190,35 @@ func (m *lstm) adopt() {
 
 // read reads the window, from nothing: what was before it is forgotten for good. Where there was
 // no value the network reads that all was as expected.
-func (m *lstm) read() {
+func (m *lstmModel) read() {
 	if !m.known {
 		return
 	}
-	clear(m.now.all)
+	m.now.Clear()
 	for i := m.c.Lookback - 1; i >= 0; i-- {
-		m.net.read(orNone(m.window.back(i)), &m.now, &m.now)
+		m.net.Read(orNone(m.window.back(i)), &m.now, &m.now)
 	}
 }
 
 // Predict walks to the horizon, which may not lead much above what has been seen.
-func (m *lstm) Predict(h int) (float64, bool) {
+func (m *lstmModel) Predict(h int) (float64, bool) {
 	if !m.known || !m.level.known() {
 		return 0, false
 	}
 	l, ahead := m.level, m.now
-	f := min(l.expect(m.net.expects(&ahead)), steepest*m.top)
+	f := min(l.expect(m.net.Expects(&ahead)), steepest*m.top)
 	for k := range min(h, m.c.Lookback) - 1 {
 		if k == 0 {
-			ahead = ahead.clone()
+			ahead = ahead.Clone()
 		}
-		m.net.read(orNone(l.take(f)), &ahead, &ahead)
-		f = min(l.expect(m.net.expects(&ahead)), steepest*m.top)
+		m.net.Read(orNone(l.take(f)), &ahead, &ahead)
+		f = min(l.expect(m.net.Expects(&ahead)), steepest*m.top)
 	}
 	return count(f)
 }
 
-func (m *lstm) Size() int {
-	bytes := (len(m.net.params)+len(m.now.all)+60)*wordBytes + m.window.size() + m.past.size()
+func (m *lstmModel) Size() int {
+	bytes := (len(m.net.Params)+60)*wordBytes + m.now.Size() + m.window.size() + m.past.size()
 	if m.teaching != nil {
 		bytes += m.teaching.size()
 	}

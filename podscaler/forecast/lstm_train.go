@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 	"math"
 	"math/rand/v2"
 )
@@ -18,7 +19,7 @@ type training struct {
 	series []float64 // NaN for what is not known
 	random *rand.Rand
 
-	net, best network
+	net, best lstm.Network
 	least     float64 // the loss of the best on the proof
 	worse     int     // rounds in a row that brought no better one
 	round     int     // 0 does not train: it proves what there was
@@ -29,8 +30,8 @@ type training struct {
 	loss     float64
 	judged   float64 // values in the loss
 	gradient []float64
-	adam     adam
-	room     *passage
+	adam     lstm.Adam
+	room     *lstm.Passage
 	window   []float64
 	dLoss    []float64
 }
@@ -45,12 +46,12 @@ const (
 	steepestStep = 1
 )
 
-func newTraining(c *LSTM, series []float64, l level, from network, random *rand.Rand) *training {
+func newTraining(c *LSTM, series []float64, l level, from lstm.Network, random *rand.Rand) *training {
 	t := &training{
 		c: c, level: l, series: series, random: random,
-		net: from.clone(), best: from.clone(), least: math.Inf(1),
-		gradient: make([]float64, len(from.params)), adam: newAdam(len(from.params)),
-		room: newPassage(c.Units, c.Lookback), window: make([]float64, c.Lookback), dLoss: make([]float64, c.Lookback),
+		net: from.Clone(), best: from.Clone(), least: math.Inf(1),
+		gradient: make([]float64, len(from.Params)), adam: lstm.NewAdam(len(from.Params)),
+		room: lstm.NewPassage(c.Units, c.Lookback), window: make([]float64, c.Lookback), dLoss: make([]float64, c.Lookback),
 	}
 	for i := t.cut() - c.Lookback/2; i+c.Lookback < len(series); i += t.stride() {
 		t.proof = append(t.proof, i)
@@ -88,7 +89,7 @@ func (t *training) step() {
 func (t *training) endRound() {
 	if loss := t.loss / max(t.judged, 1); loss < t.least {
 		t.least, t.worse = loss, 0
-		copy(t.best.params, t.net.params)
+		copy(t.best.Params, t.net.Params)
 	} else {
 		t.worse++
 	}
@@ -107,7 +108,7 @@ func (t *training) learn(windows []int) {
 	before := t.judged
 	for _, at := range windows {
 		t.judge(at)
-		t.net.back(t.dLoss, t.room, t.gradient)
+		t.net.Back(t.dLoss, t.room, t.gradient)
 	}
 	n, squares := max(t.judged-before, 1), 0.0
 	for _, g := range t.gradient {
@@ -118,7 +119,7 @@ func (t *training) learn(windows []int) {
 		t.gradient[i] *= scale
 	}
 	t.loss, t.judged = 0, 0 // the proof alone counts
-	t.adam.step(t.net.params, t.gradient, t.rate())
+	t.adam.Step(t.net.Params, t.gradient, t.rate())
 }
 
 // rate falls round by round, for at the end there is only noise left to step after.
@@ -131,14 +132,14 @@ func (t *training) judge(at int) {
 	for i := range t.window {
 		t.window[i] = orNone(t.series[at+i])
 	}
-	t.net.through(t.window, t.room)
+	t.net.Through(t.window, t.room)
 	clear(t.dLoss)
 	for i := t.c.Lookback / 2; i < t.c.Lookback; i++ {
 		came := t.series[at+i+1]
 		if math.IsNaN(came) {
 			continue
 		}
-		miss := t.net.expects(&t.room.moments[i+1]) - came
+		miss := t.net.Expects(&t.room.Moments[i+1]) - came
 		t.dLoss[i] = min(max(miss, -robust), robust)
 		t.loss += t.dLoss[i] * (miss - t.dLoss[i]/2)
 		t.judged++
@@ -146,33 +147,6 @@ func (t *training) judge(at int) {
 }
 
 func (t *training) size() int {
-	words := 4*len(t.net.params) + len(t.adam.mean) + len(t.series) + cap(t.windows) + cap(t.proof) + 2*len(t.window) + 40
-	return words*wordBytes + t.room.size()
-}
-
-// adam goes down a gradient by steps of about the same size for every parameter, after Kingma and
-// Ba: by a mean of its last gradients over the root of a mean of their squares.
-type adam struct {
-	mean, square []float64
-	steps        int
-}
-
-const (
-	adamMean   = 0.9
-	adamSquare = 0.999
-	adamLeast  = 1e-8
-)
-
-func newAdam(n int) adam { return adam{mean: make([]float64, n), square: make([]float64, n)} }
-
-func (a *adam) step(params, gradient []float64, rate float64) {
-	a.steps++
-	// Both means began at 0, and are too small by that.
-	grown := 1 - math.Pow(adamMean, float64(a.steps))
-	grownSquare := 1 - math.Pow(adamSquare, float64(a.steps))
-	for i, g := range gradient {
-		a.mean[i] += (1 - adamMean) * (g - a.mean[i])
-		a.square[i] += (1 - adamSquare) * (g*g - a.square[i])
-		params[i] -= rate * (a.mean[i] / grown) / (math.Sqrt(a.square[i]/grownSquare) + adamLeast)
-	}
+	words := 3*len(t.net.Params) + len(t.series) + cap(t.windows) + cap(t.proof) + 2*len(t.window) + 40
+	return words*wordBytes + t.adam.Size() + t.room.Size()
 }

@@ -140,7 +140,16 @@ var rooms = []room{
 	},
 	{
 		folder: "podscaler/forecast", floor: pure,
-		why: "a forecaster sees a series of numbers and must not care what they count",
+		imports: []string{"podscaler/forecast/internal/htm", "podscaler/forecast/internal/lstm"},
+		why:     "a forecaster sees a series of numbers and must not care what they count",
+	},
+	{
+		folder: "podscaler/forecast/internal/htm", floor: pure,
+		why: "a forecaster's parts see numbers",
+	},
+	{
+		folder: "podscaler/forecast/internal/lstm", floor: pure,
+		why: "a forecaster's parts see numbers",
 	},
 	{
 		folder: "podscaler/capacity", floor: pure,

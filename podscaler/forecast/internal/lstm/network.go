@@ -1,4 +1,4 @@
-package forecast
+package lstm
 
 import (
 	"math"
@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// network is one layer of LSTM units after Hochreiter and Schmidhuber, with forget gates, that
+// Network is one layer of LSTM units after Hochreiter and Schmidhuber, with forget gates, that
 // reads one number a period, and a weighted sum of their outputs, which is what it expects next.
 //
 // All parameters are one slice, so that a gradient is a slice of the same shape and whoever
 // descends it need not know what is what. A unit has four rows, one for each gate, beside each
 // other; a row weighs what the unit sees: 1, the number read, and all units' last outputs. The
 // sum's weights come last, the constant first.
-type network struct {
+type Network struct {
 	units  int
-	params []float64
+	Params []float64
 }
 
 // The gates of a unit, in the order of their rows.
@@ -30,36 +30,37 @@ const (
 // seen is how many numbers a unit sees.
 func seen(units int) int { return 2 + units }
 
-// newNetwork draws weights that neither drown nor saturate a unit, with gates that forget little
+// NewNetwork draws weights that neither drown nor saturate a unit, with gates that forget little
 // at first. It expects 0 of everything until it is taught.
-func newNetwork(units int, r *rand.Rand) network {
-	n := network{units: units, params: make([]float64, units*gates*seen(units)+1+units)}
+func NewNetwork(units int, r *rand.Rand) Network {
+	n := Network{units: units, Params: make([]float64, units*gates*seen(units)+1+units)}
 	width := 1 / math.Sqrt(float64(units))
-	rows := n.params[:units*gates*seen(units)]
+	rows := n.Params[:units*gates*seen(units)]
 	for i := range rows {
 		rows[i] = width * (2*r.Float64() - 1)
 	}
 	for u := range units {
-		n.rows(n.params, u, gateForget)[0] = 1
+		n.rows(n.Params, u, gateForget)[0] = 1
 	}
 	return n
 }
 
-func (n *network) clone() network {
-	return network{units: n.units, params: slices.Clone(n.params)}
+// Clone copies a network.
+func (n *Network) Clone() Network {
+	return Network{units: n.units, Params: slices.Clone(n.Params)}
 }
 
-// rows returns the row of a gate of a unit in params or a gradient.
-func (n *network) rows(params []float64, unit, gate int) []float64 {
+// rows returns the row of a gate of a unit in Params or a gradient.
+func (n *Network) rows(Params []float64, unit, gate int) []float64 {
 	k := seen(n.units)
-	return params[(unit*gates+gate)*k : (unit*gates+gate+1)*k]
+	return Params[(unit*gates+gate)*k : (unit*gates+gate+1)*k]
 }
 
-// head returns the weights of the sum.
-func (n *network) head(params []float64) []float64 { return params[len(params)-1-n.units:] }
+// Head returns the weights of the sum.
+func (n *Network) Head(Params []float64) []float64 { return Params[len(Params)-1-n.units:] }
 
-// moment is what the units hold and show after a period, and how it came about.
-type moment struct {
+// Moment is what the units hold and show after a period, and how it came about.
+type Moment struct {
 	all   []float64 // that the others are parts of
 	seen  []float64 // 1, the number read, what the units showed before
 	gates []float64 // by unit
@@ -68,12 +69,13 @@ type moment struct {
 	shown []float64
 }
 
-func newMoment(units int) moment {
+// NewMoment is before anything was read.
+func NewMoment(units int) Moment {
 	return partsOf(make([]float64, seen(units)+(gates+3)*units), units)
 }
 
-func partsOf(all []float64, units int) moment {
-	m := moment{all: all}
+func partsOf(all []float64, units int) Moment {
+	m := Moment{all: all}
 	for _, part := range []struct {
 		of     *[]float64
 		length int
@@ -83,18 +85,25 @@ func partsOf(all []float64, units int) moment {
 	return m
 }
 
-func (m *moment) clone() moment { return partsOf(slices.Clone(m.all), len(m.cell)) }
+// Clear forgets all that was read.
+func (m *Moment) Clear() { clear(m.all) }
 
-// read takes a number in after the moment before, which may be to itself. It adds up a unit's four
+// Size is how many bytes the numbers take.
+func (m *Moment) Size() int { return len(m.all) * wordBytes }
+
+// Clone copies a moment.
+func (m *Moment) Clone() Moment { return partsOf(slices.Clone(m.all), len(m.cell)) }
+
+// Read takes a number in after the moment before, which may be to itself. It adds up a unit's four
 // gates at once, for a sum has to wait for its last addition, and four need not wait for each
 // other.
-func (n *network) read(v float64, before, to *moment) {
+func (n *Network) Read(v float64, before, to *Moment) {
 	see := to.seen
 	see[0], see[1] = 1, v
 	copy(see[2:], before.shown)
 	k := len(see)
 	for u := range n.units {
-		w := n.params[u*gates*k : (u+1)*gates*k]
+		w := n.Params[u*gates*k : (u+1)*gates*k]
 		w0, w1, w2, w3 := w[:k], w[k:2*k], w[2*k:3*k], w[3*k:4*k]
 		var a0, a1, a2, a3 float64
 		for i, x := range see {
@@ -111,9 +120,9 @@ func (n *network) read(v float64, before, to *moment) {
 	}
 }
 
-// expects returns what comes next, by what the units show.
-func (n *network) expects(m *moment) float64 {
-	head := n.head(n.params)
+// Expects returns what comes next, by what the units show.
+func (n *Network) Expects(m *Moment) float64 {
+	head := n.Head(n.Params)
 	sum := head[0]
 	for u, s := range m.shown {
 		sum += head[1+u] * s
@@ -123,36 +132,37 @@ func (n *network) expects(m *moment) float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// passage is the room for a window that is read through and learnt from: a moment for each
+// Passage is the room for a window that is read through and learnt from: a moment for each
 // number, and on the way back what the loss changes by with cells, outputs and what units see.
-type passage struct {
-	moments              []moment // the first is before anything was read
+type Passage struct {
+	Moments              []Moment // the first is before anything was read
 	dCell, dShown, dSeen []float64
 }
 
-func newPassage(units, length int) *passage {
-	p := &passage{dCell: make([]float64, units), dShown: make([]float64, units), dSeen: make([]float64, seen(units))}
+// NewPassage has room for windows of a length.
+func NewPassage(units, length int) *Passage {
+	p := &Passage{dCell: make([]float64, units), dShown: make([]float64, units), dSeen: make([]float64, seen(units))}
 	for range length + 1 {
-		p.moments = append(p.moments, newMoment(units))
+		p.Moments = append(p.Moments, NewMoment(units))
 	}
 	return p
 }
 
-// through reads a window from nothing.
-func (n *network) through(window []float64, p *passage) {
+// Through reads a window from nothing.
+func (n *Network) Through(window []float64, p *Passage) {
 	for i, v := range window {
-		n.read(v, &p.moments[i], &p.moments[i+1])
+		n.Read(v, &p.Moments[i], &p.Moments[i+1])
 	}
 }
 
-// back goes back through a window that was read and adds to the gradient what the loss changes by
+// Back goes back through a window that was read and adds to the gradient what the loss changes by
 // with each parameter. dLoss is what the loss changes by with what was expected after each number.
-func (n *network) back(dLoss []float64, p *passage, gradient []float64) {
+func (n *Network) Back(dLoss []float64, p *Passage, gradient []float64) {
 	clear(p.dCell)
 	clear(p.dShown)
-	head, dHead := n.head(n.params), n.head(gradient)
+	head, dHead := n.Head(n.Params), n.Head(gradient)
 	for i := len(dLoss) - 1; i >= 0; i-- {
-		m := &p.moments[i+1]
+		m := &p.Moments[i+1]
 		if d := dLoss[i]; d != 0 {
 			dHead[0] += d
 			for u, s := range m.shown {
@@ -162,14 +172,14 @@ func (n *network) back(dLoss []float64, p *passage, gradient []float64) {
 		}
 		clear(p.dSeen)
 		for u := range n.units {
-			n.backUnit(u, m, p.moments[i].cell[u], p, gradient)
+			n.backUnit(u, m, p.Moments[i].cell[u], p, gradient)
 		}
 		copy(p.dShown, p.dSeen[2:])
 	}
 }
 
 // backUnit goes back through a unit at a moment, whose cell held before.
-func (n *network) backUnit(u int, m *moment, before float64, p *passage, gradient []float64) {
+func (n *Network) backUnit(u int, m *Moment, before float64, p *Passage, gradient []float64) {
 	g := m.gates[u*gates : (u+1)*gates]
 	dCell := p.dCell[u] + p.dShown[u]*g[gateOut]*(1-m.tanh[u]*m.tanh[u])
 	d0 := dCell * g[gateValue] * g[gateIn] * (1 - g[gateIn])
@@ -179,7 +189,7 @@ func (n *network) backUnit(u int, m *moment, before float64, p *passage, gradien
 	p.dCell[u] = dCell * g[gateForget]
 	see := m.seen
 	k := len(see)
-	w, dw := n.params[u*gates*k:(u+1)*gates*k], gradient[u*gates*k:(u+1)*gates*k]
+	w, dw := n.Params[u*gates*k:(u+1)*gates*k], gradient[u*gates*k:(u+1)*gates*k]
 	w0, w1, w2, w3 := w[:k], w[k:2*k], w[2*k:3*k], w[3*k:4*k]
 	dw0, dw1, dw2, dw3 := dw[:k], dw[k:2*k], dw[2*k:3*k], dw[3*k:4*k]
 	dSeen := p.dSeen[:k]
@@ -192,6 +202,7 @@ func (n *network) backUnit(u int, m *moment, before float64, p *passage, gradien
 	}
 }
 
-func (p *passage) size() int {
-	return (len(p.moments)*(len(p.moments[0].all)+18) + 2*len(p.dCell) + len(p.dSeen) + 12) * wordBytes
+// Size is how many bytes it holds.
+func (p *Passage) Size() int {
+	return (len(p.Moments)*(len(p.Moments[0].all)+18) + 2*len(p.dCell) + len(p.dSeen) + 12) * wordBytes
 }

@@ -1,15 +1,15 @@
-package forecast
+package htm
 
 import (
 	"math"
 	"slices"
 )
 
-// ruler is what an HTM reads a series by: straight for what is less than usual, and logarithmic
+// Ruler is what an HTM reads a series by: straight for what is less than usual, and logarithmic
 // above, so that a flash crowd of thirty times the load has a place on it, and leaves the rest
 // where it is.
-type ruler struct {
-	unit float64 // what is usual
+type Ruler struct {
+	Unit float64 // what is usual
 	step float64 // the smallest difference that counts
 }
 
@@ -23,50 +23,51 @@ const (
 	farthest = 1e6
 )
 
-// newRuler makes a ruler for a series of which it gets some values, all of them above 0.
-func newRuler(values []float64) ruler {
-	r := ruler{unit: median(values)}
+// NewRuler makes a ruler for a series of which it gets some values, all of them above 0.
+func NewRuler(values []float64) Ruler {
+	r := Ruler{Unit: Median(values)}
 	changes := make([]float64, 0, len(values))
 	for i := 1; i < len(values); i++ {
 		changes = append(changes, math.Abs(r.place(values[i])-r.place(values[i-1])))
 	}
-	r.step = max(finest, resolution*median(changes))
+	r.step = max(finest, resolution*Median(changes))
 	return r
 }
 
-func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
+// Median is the median of values, the higher one of two.
+func Median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
 
 // place returns where a value is on the ruler.
-func (r ruler) place(v float64) float64 { return math.Log1p(min(v/r.unit, farthest)) }
+func (r Ruler) place(v float64) float64 { return math.Log1p(min(v/r.Unit, farthest)) }
 
-// steps returns how many steps from 0 a value is.
-func (r ruler) steps(v float64) int { return int(math.Round(r.place(v) / r.step)) }
+// Steps returns how many steps from 0 a value is.
+func (r Ruler) Steps(v float64) int { return int(math.Round(r.place(v) / r.step)) }
 
-// field is a part of the bits that an HTM sees. Some of its bits are on, and the nearer two numbers
+// Field is a part of the bits that an HTM sees. Some of its bits are on, and the nearer two numbers
 // are the more of them are the same.
-type field struct{ first, bits, on int }
+type Field struct{ first, bits, on int }
 
-// lay returns fields side by side, by how many bits are on in each, and how many bits they have.
+// Lay returns fields side by side, by how many bits are on in each, and how many bits they have.
 // A sixteenth of them is on, so that it hardly ever happens that two numbers share a bit by chance.
-func lay(on ...int) (fields []field, bits int) {
+func Lay(on ...int) (fields []Field, bits int) {
 	for _, n := range on {
-		fields = append(fields, field{first: bits, bits: 16 * n, on: n})
+		fields = append(fields, Field{first: bits, bits: 16 * n, on: n})
 		bits += 16 * n
 	}
 	return fields, bits
 }
 
-// number switches on the bits of a number. Every number has a bit of its own, by chance, and
+// Number switches on the bits of a number. Every number has a bit of its own, by chance, and
 // brings those of the numbers around it with it, so that there is no end to the numbers that can
 // be distinguished: the random distributed scalar encoder (Purdy 2016).
-func (f field) number(n int, bits []bool) {
+func (f Field) Number(n int, bits []bool) {
 	for i := n - f.on/2; i < n-f.on/2+f.on; i++ {
 		bits[f.first+int(scatter(i, f.first)%uint64(f.bits))] = true
 	}
 }
 
-// round switches on the bits of a place on a circle of so many places.
-func (f field) round(place, places int, bits []bool) {
+// Round switches on the bits of a place on a circle of so many places.
+func (f Field) Round(place, places int, bits []bool) {
 	from := int(float64(place) / float64(places) * float64(f.bits))
 	for i := range f.on {
 		bits[f.first+(from+i)%f.bits] = true

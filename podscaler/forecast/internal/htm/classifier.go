@@ -1,14 +1,14 @@
-package forecast
+package htm
 
 import (
 	"math"
 	"slices"
 )
 
-// classifier says how likely each of a number of values is, by what is active: softmax regression,
+// Classifier says how likely each of a number of values is, by what is active: softmax regression,
 // one step with every value. A value between two that it knows counts for both, in shares of which
 // the mean is the value, so that nothing is lost by counting in steps.
-type classifier struct {
+type Classifier struct {
 	values  []float64 // ascending
 	seen    []bool    // values that have come up; the others are out of the question
 	taught  bool
@@ -19,12 +19,13 @@ type classifier struct {
 // together.
 const learning = 1
 
-func newClassifier(values []float64, inputs int) classifier {
-	return classifier{values: values, seen: make([]bool, len(values)), weights: make([][]float32, inputs)}
+// NewClassifier knows ascending values, and nothing of them yet.
+func NewClassifier(values []float64, inputs int) Classifier {
+	return Classifier{values: values, seen: make([]bool, len(values)), weights: make([][]float32, inputs)}
 }
 
-// learn takes what came of a pattern.
-func (c *classifier) learn(active []int32, v float64) {
+// Learn takes what came of a pattern.
+func (c *Classifier) Learn(active []int32, v float64) {
 	if len(active) == 0 {
 		return
 	}
@@ -56,7 +57,7 @@ func (c *classifier) learn(active []int32, v float64) {
 
 // place returns the value that is next to v from below, and the share that the one above it has
 // in v. Beyond the first or the last value there is no other.
-func (c *classifier) place(v float64) (low int, share float64) {
+func (c *Classifier) place(v float64) (low int, share float64) {
 	high, exact := slices.BinarySearch(c.values, v)
 	switch {
 	case exact || high == 0:
@@ -69,7 +70,7 @@ func (c *classifier) place(v float64) (low int, share float64) {
 }
 
 // likely returns how likely each value is.
-func (c *classifier) likely(active []int32) []float64 {
+func (c *Classifier) likely(active []int32) []float64 {
 	sums := make([]float64, len(c.values))
 	for _, input := range active {
 		for i, w := range c.weights[input] {
@@ -95,8 +96,8 @@ func (c *classifier) likely(active []int32) []float64 {
 	return sums
 }
 
-// mean returns the mean of what is likely.
-func (c *classifier) mean(active []int32) (mean float64, ok bool) {
+// Mean returns the mean of what is likely.
+func (c *Classifier) Mean(active []int32) (mean float64, ok bool) {
 	if !c.taught {
 		return 0, false
 	}
@@ -106,7 +107,8 @@ func (c *classifier) mean(active []int32) (mean float64, ok bool) {
 	return mean, true
 }
 
-func (c *classifier) size() int {
+// Size is how many bytes it holds.
+func (c *Classifier) Size() int {
 	bytes := len(c.values)*wordBytes + len(c.seen) + len(c.weights)*3*wordBytes + 10*wordBytes
 	for _, w := range c.weights {
 		bytes += 4 * len(w)

@@ -1,8 +1,8 @@
-package forecast
+package htm
 
 import "math/rand/v2"
 
-// temporal remembers what follows what, in its context: the temporal memory of HTM (Hawkins and
+// Temporal remembers what follows what, in its context: the temporal memory of HTM (Hawkins and
 // Ahmad 2016; Cui, Ahmad and Hawkins 2016).
 //
 // A column has several cells. A cell has segments, each with synapses to cells that were active
@@ -10,7 +10,7 @@ import "math/rand/v2"
 // predicted cells become active, so that the same column has other cells after other pasts; where
 // none was predicted all do, for any past is possible: the column bursts. Segments that foretold
 // what came are strengthened, and those that foretold what did not come are weakened.
-type temporal struct {
+type Temporal struct {
 	cells     int // of a column
 	threshold int // active connected synapses by which a segment predicts
 	match     int // active synapses by which a segment may learn
@@ -28,7 +28,7 @@ type temporal struct {
 	strength []float32 // its permanence
 
 	active, winners []int32 // cells
-	foretold        []int32 // active cells that had been predicted
+	Foretold        []int32 // active cells that had been predicted
 	before          []int32 // winners of the period before
 	on, came        []bool  // whether a cell, a column is active
 	now             int     // periods that were observed
@@ -43,23 +43,23 @@ const (
 	doubting    = 0.02 // what it loses where its segment was wrong
 )
 
-// newTemporal returns a temporal memory for so many columns, some of which are active at a time.
-func newTemporal(columns, cells, active int, r *rand.Rand) temporal {
+// NewTemporal returns a temporal memory for so many columns, some of which are active at a time.
+func NewTemporal(columns, cells, active int, r *rand.Rand) Temporal {
 	n := columns * cells
-	return temporal{
+	return Temporal{
 		cells: cells, threshold: max(active*13/20, 1), match: max(active/2, 1), grow: active, synapses: active * 3 / 2,
 		of: make([][]int32, n), out: make([][]int32, n), on: make([]bool, n), came: make([]bool, columns), random: r,
 	}
 }
 
-// reset forgets what came before, as at the beginning of a sequence, and nothing that was learnt.
-func (m *temporal) reset() {
+// Reset forgets what came before, as at the beginning of a sequence, and nothing that was learnt.
+func (m *Temporal) Reset() {
 	m.leave()
-	m.active, m.winners, m.foretold = m.active[:0], m.winners[:0], m.foretold[:0]
+	m.active, m.winners, m.Foretold = m.active[:0], m.winners[:0], m.Foretold[:0]
 }
 
 // leave clears what the active cells had foretold.
-func (m *temporal) leave() {
+func (m *Temporal) leave() {
 	for _, s := range m.touched {
 		m.count[s], m.possible[s] = 0, 0
 	}
@@ -69,19 +69,19 @@ func (m *temporal) leave() {
 	}
 }
 
-// observe takes the columns that are active in this period, and learns.
-func (m *temporal) observe(columns []int32) {
+// Observe takes the columns that are active in this period, and learns.
+func (m *Temporal) Observe(columns []int32) {
 	m.now++
 	m.before = append(m.before[:0], m.winners...)
 	var active, winners []int32 = nil, m.winners[:0]
-	m.foretold = m.foretold[:0]
+	m.Foretold = m.Foretold[:0]
 	for _, column := range columns {
 		m.came[column] = true
-		n := len(m.foretold)
+		n := len(m.Foretold)
 		m.confirm(column)
-		if len(m.foretold) > n {
-			active = append(active, m.foretold[n:]...)
-			winners = append(winners, m.foretold[n:]...)
+		if len(m.Foretold) > n {
+			active = append(active, m.Foretold[n:]...)
+			winners = append(winners, m.Foretold[n:]...)
 			continue
 		}
 		winners = append(winners, m.burst(column))
@@ -99,7 +99,7 @@ func (m *temporal) observe(columns []int32) {
 }
 
 // confirm collects the cells of a column that were predicted, and strengthens what predicted them.
-func (m *temporal) confirm(column int32) {
+func (m *Temporal) confirm(column int32) {
 	for c := column * int32(m.cells); c < (column+1)*int32(m.cells); c++ {
 		predicted := false
 		for _, s := range m.of[c] {
@@ -109,14 +109,14 @@ func (m *temporal) confirm(column int32) {
 			}
 		}
 		if predicted {
-			m.foretold = append(m.foretold, c)
+			m.Foretold = append(m.Foretold, c)
 		}
 	}
 }
 
 // burst returns the cell of a column that learns what came before, where none knew: the one that
 // comes closest to it, or else the one that knows least.
-func (m *temporal) burst(column int32) (winner int32) {
+func (m *Temporal) burst(column int32) (winner int32) {
 	best, most := int32(-1), int32(m.match-1)
 	first := column * int32(m.cells)
 	winner, ties := first, 0
@@ -149,14 +149,14 @@ func (m *temporal) burst(column int32) (winner int32) {
 
 // teach lets a segment lean towards the cells that were active, and reach out for those of them
 // that it does not know.
-func (m *temporal) teach(s int32) {
+func (m *Temporal) teach(s int32) {
 	m.used[s] = m.now
 	m.adapt(s, teaching, -teaching)
 	m.connect(s, m.grow-int(m.possible[s]))
 }
 
 // punish weakens the segments that foretold, or almost, what did not come.
-func (m *temporal) punish() {
+func (m *Temporal) punish() {
 	for _, s := range m.touched {
 		if m.possible[s] >= int32(m.match) && !m.came[m.owner[s]/int32(m.cells)] {
 			m.adapt(s, -doubting, 0)
@@ -166,7 +166,7 @@ func (m *temporal) punish() {
 
 // adapt changes the synapses of a segment: those from active cells by one step, the rest by
 // another. What falls to 0 is gone.
-func (m *temporal) adapt(s int32, active, rest float32) {
+func (m *Temporal) adapt(s int32, active, rest float32) {
 	for i := s * int32(m.synapses); i < (s+1)*int32(m.synapses); i++ {
 		switch {
 		case m.from[i] < 0:
@@ -184,7 +184,7 @@ func (m *temporal) adapt(s int32, active, rest float32) {
 
 // connect gives a segment synapses to some of the last winners that it has none to. Where there
 // is no room left the weakest synapse has to go.
-func (m *temporal) connect(s int32, n int) {
+func (m *Temporal) connect(s int32, n int) {
 	room := m.from[int(s)*m.synapses : (int(s)+1)*m.synapses]
 	for left := len(m.before); left > 0 && n > 0; left-- {
 		k := m.random.IntN(left)
@@ -212,7 +212,7 @@ func (m *temporal) connect(s int32, n int) {
 	}
 }
 
-func (m *temporal) weakest(s int32) (weakest int) {
+func (m *Temporal) weakest(s int32) (weakest int) {
 	strength := m.strength[int(s)*m.synapses : (int(s)+1)*m.synapses]
 	for i, v := range strength {
 		if v < strength[weakest] {
@@ -223,7 +223,7 @@ func (m *temporal) weakest(s int32) (weakest int) {
 }
 
 // cut removes a synapse.
-func (m *temporal) cut(synapse int32) {
+func (m *Temporal) cut(synapse int32) {
 	out := m.out[m.from[synapse]]
 	for i, s := range out {
 		if s == synapse {
@@ -236,7 +236,7 @@ func (m *temporal) cut(synapse int32) {
 }
 
 // segment returns a new segment of a cell, or its least used one with nothing left in it.
-func (m *temporal) segment(cell int32) int32 {
+func (m *Temporal) segment(cell int32) int32 {
 	if len(m.of[cell]) < maxSegments {
 		s := int32(len(m.owner))
 		m.owner = append(m.owner, cell)
@@ -264,7 +264,7 @@ func (m *temporal) segment(cell int32) int32 {
 }
 
 // predict counts for all segments what the active cells say to them.
-func (m *temporal) predict() {
+func (m *Temporal) predict() {
 	for _, c := range m.active {
 		m.on[c] = true
 		for _, synapse := range m.out[c] {
@@ -280,7 +280,8 @@ func (m *temporal) predict() {
 	}
 }
 
-func (m *temporal) size() int {
+// Size is how many bytes it holds.
+func (m *Temporal) Size() int {
 	lists := 0
 	for c := range m.of {
 		lists += 4*(cap(m.of[c])+cap(m.out[c])) + 6*wordBytes

@@ -1,4 +1,4 @@
-package forecast
+package htm
 
 import (
 	"math"
@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// pooler turns bits into active columns, always as many, and the more of them the same the more
+// Pooler turns bits into active columns, always as many, and the more of them the same the more
 // alike the bits are: the HTM spatial pooler (Cui, Ahmad and Hawkins 2017), with global inhibition.
 //
 // A column can see half of the bits, each by a synapse with a permanence, and those above a
 // threshold are connected. The columns with the most connected bits that are on win, and lean
 // towards these bits. Whoever wins more often than its share has its count lowered, so that all
 // columns come to be of use.
-type pooler struct {
+type Pooler struct {
 	columns, winners int
 	bits             int
 	boost            float64   // how much whoever wins too often is held back
@@ -32,8 +32,9 @@ const (
 	usualBoost      = 2
 )
 
-func newPooler(bits, columns, winners int, r *rand.Rand) pooler {
-	p := pooler{
+// NewPooler wires so many columns to half of the bits each, by chance.
+func NewPooler(bits, columns, winners int, r *rand.Rand) Pooler {
+	p := Pooler{
 		columns: columns, winners: winners, bits: bits, boost: usualBoost, permanences: make([]float32, columns*bits),
 		duty: make([]float64, columns), on: make([]int, 0, bits), scores: make([]float64, 0, winners+1),
 	}
@@ -50,11 +51,11 @@ func newPooler(bits, columns, winners int, r *rand.Rand) pooler {
 }
 
 // share is the part of the time that a column is active on average.
-func (p *pooler) share() float64 { return float64(p.winners) / float64(p.columns) }
+func (p *Pooler) share() float64 { return float64(p.winners) / float64(p.columns) }
 
-// pool returns the columns that win, in their order, in the room that it is given. Of columns
+// Pool returns the columns that win, in their order, in the room that it is given. Of columns
 // with the same score the first wins.
-func (p *pooler) pool(bits []bool, active []int32) []int32 {
+func (p *Pooler) Pool(bits []bool, active []int32) []int32 {
 	p.on = p.on[:0]
 	for i, on := range bits {
 		if on {
@@ -81,7 +82,7 @@ func (p *pooler) pool(bits []bool, active []int32) []int32 {
 
 // score is how many of the bits that are on a column is connected to, in view of how often it has
 // won.
-func (p *pooler) score(c int) float64 {
+func (p *Pooler) score(c int) float64 {
 	n := 0
 	row := p.permanences[c*p.bits : (c+1)*p.bits]
 	for _, bit := range p.on {
@@ -92,8 +93,8 @@ func (p *pooler) score(c int) float64 {
 	return float64(n) * math.Exp(p.boost*(p.share()-p.duty[c]))
 }
 
-// learn lets the columns that have won lean towards the bits that they have won by.
-func (p *pooler) learn(bits []bool, active []int32) {
+// Learn lets the columns that have won lean towards the bits that they have won by.
+func (p *Pooler) Learn(bits []bool, active []int32) {
 	for c := range p.duty {
 		p.duty[c] -= p.duty[c] / dutyPeriods
 	}
@@ -112,6 +113,7 @@ func (p *pooler) learn(bits []bool, active []int32) {
 	}
 }
 
-func (p *pooler) size() int {
+// Size is how many bytes it holds.
+func (p *Pooler) Size() int {
 	return 4*len(p.permanences) + (len(p.duty)+cap(p.on)+cap(p.scores)+15)*wordBytes
 }
