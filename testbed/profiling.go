@@ -13,14 +13,14 @@ import (
 )
 
 // Profiling measures what the pods of a workload serve: for each number of pods the highest open
-// load, which comes regardless of the requests before, at which the objective's part of all requests
-// is still answered within its target.
+// load, which comes regardless of the requests before, at which the objective's part of all
+// requests is still answered within its target.
 type Profiling struct {
 	Pods   []int         // the numbers of pods
 	Length time.Duration // of each load
 	Guess  float64       // of what the first number serves
-	// To is how near to each other the load that holds and the one that does not are in the end, as a
-	// part of them.
+	// To is how near to each other the load that holds and the one that does not are in the end,
+	// as a part of them.
 	To float64
 }
 
@@ -86,8 +86,8 @@ func (p Profiling) Of(ctx context.Context, workload string, serve Serve) (*Profi
 		}
 		points = append(points, capacity.Point{Pods: n, Total: total})
 		out.Points = append(out.Points, ProfiledPoint{n, Rounded(total), Rounded(total / float64(n))})
-		if i+1 < len(p.Pods) {
-			guess, step = total*float64(p.Pods[i+1])/float64(n), 1+2*p.To // each pod serves about the same
+		if i+1 < len(p.Pods) { // each pod serves about the same
+			guess, step = total*float64(p.Pods[i+1])/float64(n), 1+2*p.To
 		}
 	}
 	out.Linear = fitted(capacity.FitLinear(points))
@@ -191,9 +191,9 @@ func (p Profiling) world(e *Experiment, pods int, rate float64) (*sim.World, err
 	}
 }
 
-// Profile is the profile of the nearest curve that is one: the parabola where five numbers of pods or
-// more say so, and it leaves less than half of what the line does. Chance in fewer points bends a
-// curve as much.
+// Profile is the profile of the nearest curve that is one: the parabola where five numbers of
+// pods or more say so, and it leaves less than half of what the line does. Chance in fewer points
+// bends a curve as much.
 func (p *Profiled) Profile() (quadratic bool, f *FittedProfile, err error) {
 	if q := p.Quadratic; q != nil && len(p.Points) > 4 && q.Residual < p.Linear.Residual/2 {
 		if _, err := capacity.Quadratic(float64(q.A), float64(q.B), float64(q.C)); err == nil {

@@ -17,8 +17,8 @@ type Fitted struct {
 	// Residual is what is left over at a point: the root of the mean square. With as many numbers
 	// of pods as the curve has parameters it is 0 and says nothing.
 	Residual float64
-	// R2 is the part of how the points differ that the curve explains: 1 where it goes through all of
-	// them, and NaN where they do not differ.
+	// R2 is the part of how the points differ that the curve explains: 1 where it goes through
+	// all of them, and NaN where they do not differ.
 	R2 float64
 }
 

@@ -207,8 +207,8 @@ func (s *Service) pods(ctx context.Context) (there, ready int, err error) {
 	return there, ready, nil
 }
 
-// guess is what pods serve if each serves one request at a time, by how long one takes. It also finds
-// a URL that leads nowhere before any load does.
+// guess is what pods serve if each serves one request at a time, by how long one takes. It also
+// finds a URL that leads nowhere before any load does.
 func (s *Service) guess(ctx context.Context, pods int) (float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Send.URL, nil)
 	if err != nil {
@@ -227,8 +227,9 @@ func (s *Service) guess(ctx context.Context, pods int) (float64, error) {
 	return float64(pods) / max(time.Since(began).Seconds(), 1e-3), err
 }
 
-// serve puts a load on the pods. One that misses the objective is tried once more, for a machine that
-// is busy with other things makes loads miss it, and none hold; unless requests could not be sent.
+// serve puts a load on the pods. One that misses the objective is tried once more, for a machine
+// that is busy with other things makes loads miss it, and none hold; unless requests could not be
+// sent.
 func (s *Service) serve(ctx context.Context, pods int, rate float64) (holds bool, requests int, err error) {
 	for range 2 {
 		sum, ready, err := s.load(ctx, pods, rate)
@@ -259,8 +260,8 @@ func (s *Service) load(ctx context.Context, pods int, rate float64) (sum *k6.Sum
 	return sum, ready, err
 }
 
-// atOnce is how many requests may be on their way at a time. By Little's law there are rate × target
-// of them when each takes as long as the target: of twice as many, most are late.
+// atOnce is how many requests may be on their way at a time. By Little's law there are rate ×
+// target of them when each takes as long as the target: of twice as many, most are late.
 func atOnce(rate float64, target time.Duration) int {
 	return 10 + int(math.Ceil(2*rate*target.Seconds()))
 }

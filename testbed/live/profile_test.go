@@ -24,15 +24,14 @@ kind: Deployment
 metadata: {name: web, namespace: shop}
 spec: {replicas: 3, selector: {matchLabels: {app: web}}}`
 
-// pods of the Deployment that are ready are all there are: what scales them is not played here.
+// readyPod is a pod of it. No controller is played here: the pods are those that a test makes.
 const readyPod = `
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME, namespace: shop, labels: {app: web}}
 status: {phase: Running, conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-03-01T12:00:00Z"}]}`
 
-// town is a cluster with the Deployment, and a program that prints what k6 would: every load up to
-// so many requests a second for each of the pods holds.
+// town is a cluster with the Deployment, and what it serves.
 func town(t *testing.T, objects ...string) (*kubesim.Server, *Service) {
 	t.Helper()
 	g := v1alpha1.GroupVersion
@@ -50,13 +49,15 @@ func town(t *testing.T, objects ...string) (*kubesim.Server, *Service) {
 	t.Cleanup(site.Close)
 	s := &Service{Namespace: "shop", Name: "web", Folder: t.TempDir(), Report: func(string) {}}
 	s.Send = k6.Load{URL: site.URL, Duration: time.Second, Target: 50 * time.Millisecond, Quantile: 0.9}
-	if err := s.Connect(server.Client("profile", nil).Config()); err != nil {
+	cfg := server.Client("profile", nil).Config()
+	cfg.QPS = -1 // no limit, which goes by the clock
+	if err := s.Connect(cfg); err != nil {
 		t.Fatal(err)
 	}
 	return server, s
 }
 
-// replay is a program in place of k6, which leaves what a load came to.
+// replay puts a program in place of k6 that says the same of every load.
 func replay(t *testing.T, s *Service, summary string) {
 	t.Helper()
 	s.K6 = filepath.Join(t.TempDir(), "k6")
@@ -96,7 +97,7 @@ func expectBack(t *testing.T, server *kubesim.Server) {
 func TestWhatIsScaledByAnotherIsNotMeasured(t *testing.T) {
 	hpa := `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: scaler, namespace: shop}, spec: {maxReplicas: 5, scaleTargetRef: {kind: KIND, name: NAME}}}`
 	ours := `{apiVersion: plimsoll.dev/v1alpha1, kind: WorkloadAutoscaler, metadata: {name: scaler, namespace: shop, annotations: {plimsoll.dev/paused: "PAUSED"}}, spec: {mode: MODE, scaleTargetRef: {kind: Deployment, name: web}}}`
-	const free = "must be 1 that are ready" // it goes on to wait for its pod, of which there is none
+	const free = "must be 1 that are ready" // it goes on to wait for its pod, which is not there
 	for _, c := range []struct{ name, manifest, want string }{
 		{"an HPA", strings.NewReplacer("KIND", "Deployment", "NAME", "web").Replace(hpa), "must not be scaled by anything else while it is measured; HorizontalPodAutoscaler scaler scales it: delete that"},
 		{"an HPA of another", strings.NewReplacer("KIND", "Deployment", "NAME", "api").Replace(hpa), free},

@@ -44,15 +44,16 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile NAME|FILE",
 		Short: "Measure how much load pods serve, and print the profile for policy Predictive",
-		Long: "Measure how much load the pods of a workload serve together: for each number of pods, the highest load of independent\n" +
-			"requests at which the objective still holds. Print the measurements, and the line and the parabola that fit them best.\n\n" +
+		Long: "Measure how much load the pods of a workload serve together: for each number of pods, the highest load at which\n" +
+			"the objective still holds, of requests that do not wait for the earlier ones. Print the measurements, and the line and the\n" +
+			"parabola that fit them best.\n\n" +
 			"The workload is an experiment's, in the simulated world, or with --workload a Deployment in a cluster. That is scaled to\n" +
 			"each number of pods, k6 sends requests at even intervals to --url, and the replicas are put back at the end, and after an\n" +
 			"interrupt. It is refused while an autoscaler acts on the Deployment. With the defaults it takes about ten minutes, in\n" +
 			"which the service is overloaded again and again: do not measure one that people use.",
 		Example: "  plimsoll testbed profile policies\n" +
 			"  plimsoll testbed profile my-own.yaml --pods 20 --for 10m -o json\n" +
-			"  plimsoll testbed profile --workload shop/web --url http://web.example.com/ --target 300ms --out profile.yaml\n" +
+			"  plimsoll testbed profile --workload shop/web --url http://10.0.0.20/ --target 300ms --out profile.yaml\n" +
 			"  plimsoll simulate --trace load.csv --profile profile.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
 	}
@@ -73,8 +74,8 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// parsePods reads rising numbers of pods. Of a single one, all from 1 up to it are meant: one number
-// alone makes no profile.
+// parsePods reads rising numbers of pods. Of a single one, all from 1 up to it are meant: one
+// number alone makes no profile.
 func parsePods(text string) ([]int, error) {
 	pods, err := parseCounts(text)
 	if err != nil {
