@@ -43,6 +43,9 @@ type Service struct {
 // ErrScaled is why a Deployment is not measured that something else scales.
 var ErrScaled = errors.New("must not be scaled by anything else while it is measured")
 
+// ErrLeft is that a Deployment has other replicas in the end than it had.
+var ErrLeft = errors.New("its replicas were not put back")
+
 // Connect takes the cluster that the Deployment is in.
 func (s *Service) Connect(cfg *rest.Config) error {
 	scheme := runtime.NewScheme()
@@ -79,7 +82,7 @@ func (s *Service) Measure(ctx context.Context, p testbed.Profiling) (out *testbe
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		if back := s.scale(ctx, had); back != nil {
-			err = errors.Join(err, fmt.Errorf("put replicas: %d back: %w", had, back))
+			err = errors.Join(err, fmt.Errorf("%w, %d: %w; kubectl scale -n %s deployment/%s --replicas=%d does it", ErrLeft, had, back, s.Namespace, s.Name, had))
 		}
 	}()
 	if err := s.settle(ctx, p.Pods[0]); err != nil {

@@ -170,8 +170,28 @@ func TestReplicasOfAnotherStay(t *testing.T) {
 	if !errors.Is(err, ErrScaled) || !strings.Contains(err.Error(), "its replicas were set to 7, and had been set to 1") {
 		t.Errorf("%v, want another to have scaled it", err)
 	}
-	if got := replicasOf(server); got != int64(7) {
-		t.Errorf("%v replicas are left, want 7", got)
+	if got := replicasOf(server); got != int64(7) || !errors.Is(err, ErrLeft) {
+		t.Errorf("%v replicas are left, want 7 (%v)", got, err)
+	}
+}
+
+// Even an interrupt says that replicas were not put back.
+func TestReplicasThatAreLeftAreSaid(t *testing.T) {
+	server, s := town(t)
+	withPods(t, server, "a")
+	replay(t, s, `{"requests": 10, "good": 10}`)
+	ctx, stop := context.WithCancel(t.Context())
+	lines := 0
+	s.Report = func(string) {
+		if lines++; lines == 2 {
+			server.Remove("deployments.apps", "shop/web")
+			stop()
+		}
+	}
+	_, err := s.Measure(ctx, one)
+	const want = `its replicas were not put back, 3: deployments.apps "web" not found; kubectl scale -n shop deployment/web --replicas=3 does it`
+	if !errors.Is(err, ErrLeft) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -138,7 +138,7 @@ func (ask *testbedProfile) begin(cmd *cobra.Command, env *cli.Env, args []string
 	p.Guess, p.To = 1, 0.005
 	found, err := p.Simulate(cmd.Context(), e)
 	if err != nil {
-		return interrupted(err, func(err error) error { return cli.Misused("%s: %w", e.Name, err) })
+		return interrupted(cli.Misused("%s: %w", e.Name, err))
 	}
 	slo := e.Workloads[0].SLO
 	return ask.print(env, found, float64(slo.P), slo.Target)
@@ -156,12 +156,12 @@ func (ask *testbedProfile) with(pods []int, length time.Duration) testbed.Profil
 	return p
 }
 
-// interrupted is what people read after an interrupt, or else what otherwise makes of an error.
-func interrupted(err error, otherwise func(error) error) error {
+// interrupted is what people read after an interrupt, or else the error.
+func interrupted(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("interrupted")
 	}
-	return otherwise(err)
+	return err
 }
 
 // leastTargets is how many times the target a load lasts at least. Until pods that have too much to
@@ -216,12 +216,16 @@ func (ask *testbedProfile) measure(ctx context.Context, env *cli.Env, p testbed.
 	if err == nil {
 		return found, nil
 	}
-	return nil, interrupted(err, func(err error) error {
-		if apierrors.IsNotFound(err) {
-			err = cli.WithCode(cli.ExitConfig, err)
-		}
-		return fmt.Errorf("%s: %w", strings.Join(ask.workload[:], "/"), err)
-	})
+	named := fmt.Errorf("%s: %w", strings.Join(ask.workload[:], "/"), err)
+	switch {
+	case errors.Is(err, live.ErrLeft): // which an interrupt must not hide
+		return nil, named
+	case apierrors.IsNotFound(err):
+		return nil, cli.WithCode(cli.ExitConfig, named)
+	case ctx.Err() == nil && errors.As(err, new(*url.Error)): // the cluster, or the service
+		return nil, cli.WithCode(cli.ExitUnreachable, named)
+	}
+	return nil, interrupted(named)
 }
 
 // print prints what was found, and writes it to the file.
