@@ -3,10 +3,12 @@
 package trial_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,8 +37,17 @@ func TestAProfileOfAKnownServiceIsFoundAgain(t *testing.T) {
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}, &plane.Part{Seed: 1}}})
 	deployments := kubernetes.NewForConfigOrDie(l.REST()).AppsV1().Deployments("default")
 	known(t, l, replicas)
-	out := verb(t, program, "profile", "--workload", "default/web", "--url", l.Endpoint(plane.PartName, "apps")+"/apps/default/web/",
-		"--kubeconfig", l.Kubeconfig(), "--p", "90th", "--target", "225ms", "--for", "4500ms", "--pods", "1,2,4", "--out", file, "-o", "json")
+	putBack := func() {
+		t.Helper()
+		if d := must.Get(deployments.Get(t.Context(), "web", metav1.GetOptions{}))(t); *d.Spec.Replicas != replicas {
+			t.Errorf("%d replicas are left, want the %d that there were", *d.Spec.Replicas, replicas)
+		}
+	}
+	args := []string{"profile", "--workload", "default/web", "--url", l.Endpoint(plane.PartName, "apps") + "/apps/default/web/",
+		"--kubeconfig", l.Kubeconfig(), "--p", "90th", "--target", "225ms", "--for", "4500ms", "--pods", "1,2,4", "--out", file, "-o", "json"}
+	interrupt(t, program, args...)
+	putBack()
+	out := verb(t, program, args...)
 	var found testbed.Profiled
 	if err := json.Unmarshal([]byte(out), &found); err != nil {
 		t.Fatal(err)
@@ -57,13 +68,33 @@ func TestAProfileOfAKnownServiceIsFoundAgain(t *testing.T) {
 	if found.Linear.R2 < 0.98 {
 		t.Errorf("R² is %v, want .98 at least", found.Linear.R2)
 	}
-	if d := must.Get(deployments.Get(t.Context(), "web", metav1.GetOptions{}))(t); *d.Spec.Replicas != replicas {
-		t.Errorf("%d replicas are left, want the %d that there were", *d.Spec.Replicas, replicas)
-	}
+	putBack()
 	t.Logf("%s", must.Get(os.ReadFile(file))(t))
 	said := labtest.Verb(t, program, l.Kubeconfig(), "simulate", "--trace", "diurnal", "--trace-length", "1d", "--train", "12h", "--policies", "naive", "--profile", file, "--quiet", "-o", "json")
 	if !strings.Contains(said, "(profile.yaml)") {
 		t.Errorf("simulate does not play it:\n%s", said)
+	}
+}
+
+// interrupt interrupts the real program in its second load.
+func interrupt(t *testing.T, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"testbed"}, args...)...)
+	errs := must.Get(cmd.StderrPipe())(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sent, last := false, ""
+	for lines := bufio.NewScanner(errs); lines.Scan(); {
+		if last = lines.Text(); !sent && strings.HasPrefix(last, "pods: 1,") {
+			sent = true
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || last != "plimsoll: interrupted" {
+		t.Errorf("after an interrupt it ends with %v and says %q", err, last)
 	}
 }
 
