@@ -17,6 +17,9 @@ type Fitted struct {
 	// Residual is what is left over at a point: the root of the mean square. With as many numbers
 	// of pods as the curve has parameters it is 0 and says nothing.
 	Residual float64
+	// R2 is the part of how the points differ that the curve explains: 1 where it goes through
+	// all of them, and NaN where they do not differ.
+	R2 float64
 }
 
 // FitLinear returns the straight line through points of two numbers of pods or more.
@@ -60,12 +63,15 @@ func fit(name string, points []Point, parameters int) (Fitted, error) {
 		f.B -= bend * (2*meanX + skew)
 		f.C += bend * (meanX*meanX + skew*meanX - width)
 	}
-	sum := 0.0
+	var left, all float64
 	for _, p := range points {
-		over := p.Total - f.At(float64(p.Pods))
-		sum += over * over
+		over, apart := p.Total-f.At(float64(p.Pods)), p.Total-meanY
+		left, all = left+over*over, all+apart*apart
 	}
-	f.Residual = math.Sqrt(sum / n)
+	f.Residual, f.R2 = math.Sqrt(left/n), math.NaN()
+	if all > 0 {
+		f.R2 = 1 - left/all
+	}
 	return f, nil
 }
 

@@ -36,7 +36,7 @@ func TestACurveIsFoundAgainFromItsPoints(t *testing.T) {
 				t.Fatalf("line at %d is %v, should be %v; fitted %+v", p.Pods, got, p.Total, l)
 			}
 		}
-		if math.Abs(q.A-want.A) > 1e-4 || q.Residual > 1e-3 || l.Residual > 1e-3 {
+		if math.Abs(q.A-want.A) > 1e-4 || q.Residual > 1e-3 || l.Residual > 1e-3 || !(l.R2 > 0.9999 && l.R2 <= 1) {
 			t.Fatalf("fitted %+v and %+v of %+v", q, l, want)
 		}
 	})
@@ -62,7 +62,28 @@ func TestAFitLeavesTheLeast(t *testing.T) {
 		if rest := math.Sqrt(sum / 8); rest < best.Residual-1e-9 || line.Residual < best.Residual-1e-9 {
 			t.Fatalf("%+v leaves %v, the fit %+v, the line %+v", other, rest, best, line)
 		}
+		if !(line.R2 >= -1e-9 && line.R2 <= best.R2+1e-9 && best.R2 <= 1) {
+			t.Fatalf("the line explains %v, the parabola, which may be straight, %v", line.R2, best.R2)
+		}
 	})
+}
+
+func TestRSquaredIsThePartThatTheLineExplains(t *testing.T) {
+	for _, c := range []struct {
+		points []capacity.Point
+		want   float64
+	}{
+		{[]capacity.Point{{1, 10}, {2, 20}, {4, 40}}, 1},
+		// The line is 5·x + 10/3: it leaves 50/3 of 200/3.
+		{[]capacity.Point{{1, 10}, {2, 10}, {3, 20}}, 0.75},
+		{[]capacity.Point{{1, 10}, {2, 20}, {3, 10}}, 0},
+		{[]capacity.Point{{1, 10}, {2, 10}, {3, 10}}, math.NaN()},
+	} {
+		got := must.Get(capacity.FitLinear(c.points))(t).R2
+		if !(math.Abs(got-c.want) < 1e-12) && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("of %v it is %v, want %v", c.points, got, c.want)
+		}
+	}
 }
 
 func TestTooFewPointsAreNotFitted(t *testing.T) {
