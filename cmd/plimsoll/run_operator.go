@@ -249,7 +249,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		Nodes: nodes, Limit: r.Limit.rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: r.logger(),
 	}
-	if cfg.Journal, err = r.journal(); err != nil {
+	if err := r.journal(cfg); err != nil {
 		return nil, err
 	}
 	if err := r.record(cfg); err != nil {
@@ -524,20 +524,22 @@ func inMemory(kept intents.Store) (intents.Store, error) {
 	return memory, nil
 }
 
-// journal opens the journal, if one is to be kept.
-func (r *clusterRun) journal() (loop.Journal, error) {
+// journal has the operator keep a journal, if one is to be kept, and count on from it.
+func (r *clusterRun) journal(cfg *operator.Config) error {
 	if r.Journal == nil {
-		return nil, nil
+		return nil
 	}
 	if r.Journal.File == standardOutput {
-		return loop.NewNDJSON(r.env.Stdout), nil
+		cfg.Journal = loop.NewNDJSON(r.env.Stdout)
+		return nil
 	}
 	j, err := journals.OpenRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
 	if err != nil {
-		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("journal.file: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("journal.file: %w", err))
 	}
+	cfg.Journal, cfg.Counted = j, j.Last
 	r.closers = append(r.closers, j.Close)
-	return j, nil
+	return nil
 }
 
 // record has the operator record what its steps are decided by, if that is to be kept.

@@ -13,8 +13,8 @@ import (
 // arguments: what was observed, what people want, and what is remembered, which it brings up to
 // date.
 func Decide(o *Observation, in *Intent, m *Memory) Step {
-	m.steps++
-	step := Step{ID: fmt.Sprintf("d-%06d", m.steps), Time: o.Time}
+	m.Steps++
+	step := Step{ID: fmt.Sprintf("d-%06d", m.Steps), Time: o.Time}
 	if o.ClusterErr != nil {
 		step.problem(CodeClusterUnknown, o.ClusterErr.Error())
 		return step

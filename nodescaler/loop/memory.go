@@ -21,8 +21,10 @@ type Memory struct {
 	Nodes nodescaler.Policy
 	// Jumped is when the clock jumped, if that is why almost everything else was forgotten.
 	Jumped time.Time
+	// Steps is the number of the last step. The ids of steps count on from it, so that each is once
+	// in a journal.
+	Steps int
 
-	steps   int
 	looked  bool // the cluster was seen once
 	listed  bool // so were the machines
 	scalers map[string]*scaler
@@ -43,9 +45,10 @@ type Memory struct {
 }
 
 // Jump is the memory of a new start because the clock jumped: by such a clock nothing that was
-// measured holds. The orders that quotas count are kept, or each jump would allow as many anew.
+// measured holds. The orders that quotas count are kept, or each jump would allow as many anew, and
+// so is the number of the last step.
 func (m *Memory) Jump(now time.Time) Memory {
-	return Memory{Jumped: now, ordered: m.ordered, recalled: m.recalled}
+	return Memory{Jumped: now, Steps: m.Steps, ordered: m.ordered, recalled: m.recalled}
 }
 
 // reprice lets machines cost what the book says from a moment on, if it is another one. What was

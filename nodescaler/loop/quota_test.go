@@ -51,8 +51,9 @@ func TestOrdersCountAgainstQuotas(t *testing.T) {
 	nodes := r.Nodes
 	r.Memory = r.Jump(t0)
 	r.Nodes = nodes
-	steps(t, r, 3)
+	last := steps(t, r, 3)
 	expect(t, "orders after the clock has jumped", []int{2, 2}, seen)
+	expect(t, "the id of the eighth step", "d-000008", last.ID)
 
 	h.machines.Machines[0].Created = t0.Add(-59 * time.Minute)
 	seen = nil

@@ -182,9 +182,9 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 			if want, got := text(t, &seen[i]), text(t, &m.Observation); want != got {
 				t.Fatalf("step %d: %s", i, firstDifference(want, got))
 			}
-			_, same, err := replay.Decide(m)
-			if !same {
-				t.Fatalf("step %d is decided otherwise", i)
+			s, same, err := replay.Decide(m)
+			if !same || s.ID != m.Step.ID {
+				t.Fatalf("step %d, %s, is decided otherwise, as %s", i, m.Step.ID, s.ID)
 			}
 			i++
 			return err

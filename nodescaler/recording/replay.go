@@ -35,6 +35,7 @@ func (r *Replay) Decide(m *Moment) (s loop.Step, same bool, err error) {
 		r.Change(&in)
 	}
 	s = loop.Decide(&m.Observation, &in, &r.memory)
+	s.ID = m.Step.ID // how many steps were made before the recording is not part of it
 	digest, err := Digest(&s)
 	if err != nil {
 		return loop.Step{}, false, err

@@ -3,8 +3,10 @@
 package journals
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -65,20 +67,64 @@ func (j *Rotating) rotate() error {
 	if err := j.file.Close(); err != nil {
 		return err
 	}
-	aside := func(n int) string { return fmt.Sprintf("%s.%d", j.name, n) }
-	if err := os.Remove(aside(j.keep)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(j.aside(j.keep)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for n := j.keep - 1; n >= 1; n-- {
-		if err := os.Rename(aside(n), aside(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(j.aside(n), j.aside(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := os.Rename(j.name, aside(1)); err != nil {
+	if err := os.Rename(j.name, j.aside(1)); err != nil {
 		return err
 	}
 	return j.open()
 }
+
+// aside is the name of the file that was put aside so many times; none is the journal's own.
+func (j *Rotating) aside(n int) string {
+	if n == 0 {
+		return j.name
+	}
+	return fmt.Sprintf("%s.%d", j.name, n)
+}
+
+// Last is the highest number of a step in the newest file that holds one, or 0. Of a damaged line,
+// such as the last one after a crash, the beginning is enough.
+func (j *Rotating) Last() (last int, err error) {
+	for n := 0; n <= j.keep && last == 0; n++ {
+		file, err := os.Open(j.aside(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		last, err = highest(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return 0, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+	}
+	return last, nil
+}
+
+// highest is the highest number of a step in a file. It does not parse the records, which are long.
+func highest(file io.Reader) (last int, err error) {
+	for in := bufio.NewReader(file); err == nil; {
+		var line []byte
+		var n int
+		line, err = in.ReadBytes('\n')
+		_, _ = fmt.Sscanf(string(line[:min(len(line), idLength)]), `{"id":"d-%d"`, &n) // else it is no record
+		last = max(last, n)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return last, err
+}
+
+// idLength is how far into a record its id goes at most.
+const idLength = 32
 
 // Close closes the file.
 func (j *Rotating) Close() error { return j.file.Close() }

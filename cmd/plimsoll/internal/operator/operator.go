@@ -52,6 +52,9 @@ type Config struct {
 	// leaves it unknown.
 	Containers func() map[string][]podscaler.ContainerUse
 	Journal    loop.Journal // nil keeps none
+	// Counted reads the number of the last step from where the journal is kept; nil begins at the
+	// first.
+	Counted func() (int, error)
 	// Recording is given what every step was decided by, so that it can be decided again; nil is
 	// not.
 	Recording Recording
@@ -108,6 +111,7 @@ type Operator struct {
 	cfg     Config
 	synced  atomic.Bool
 	leading atomic.Bool
+	steps   int // the number of the last step of this process
 }
 
 // New makes an operator. It makes no request.
@@ -160,6 +164,20 @@ func (o *Operator) Run(ctx context.Context) error {
 	return nil
 }
 
+// counted is the number that the next step's follows: of the last step in the journal, to which
+// another process may have written meanwhile, or of this process. A journal that cannot be read
+// holds up no step.
+func (o *Operator) counted() int {
+	if o.cfg.Counted == nil {
+		return o.steps
+	}
+	n, err := o.cfg.Counted()
+	if err != nil {
+		o.cfg.Log.Warn("the journal cannot be read: ids of decisions may be in it already", "error", err)
+	}
+	return max(n, o.steps)
+}
+
 // rest waits a moment before it is tried again to lead.
 func rest(ctx context.Context) {
 	select {
@@ -205,6 +223,8 @@ func (o *Operator) lead(ctx, run context.Context) error {
 	if err := t.begin(); err != nil {
 		return err
 	}
+	t.memory.Steps = o.counted()
+	defer func() { o.steps = t.memory.Steps }()
 	var parts sync.WaitGroup
 	part := func(do func() error) {
 		parts.Go(func() {

@@ -683,3 +683,51 @@ func TestTheStepUnderWayIsEnded(t *testing.T) {
 		t.Errorf("it was not ready: %v", err)
 	}
 }
+
+// idsOnly is a journal of ids.
+type idsOnly struct {
+	ids      []string
+	appended func()
+}
+
+func (j *idsOnly) Append(s *loop.Step) error {
+	j.ids = append(j.ids, s.ID)
+	j.appended()
+	return nil
+}
+
+// No id is in a journal twice, whoever wrote to it in the terms before.
+func TestIdsCountOnFromTermToTerm(t *testing.T) {
+	h := newHouse(t)
+	h.web(active)
+	h.cfg.Fleet, h.cfg.NodeScaler, h.cfg.Interval = nil, false, time.Millisecond
+	h.cfg.Now = func() time.Time { h.now = h.now.Add(10 * time.Second); return h.now }
+	var kept idsOnly
+	h.cfg.Journal = &kept
+	var last int
+	var unread error
+	h.cfg.Counted = func() (int, error) { return last, unread }
+	o, err := New(h.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		of     string
+		last   int
+		unread error
+		want   string
+	}{
+		{"a new journal", 0, nil, "d-000001"},
+		{"one to which another process has written", 41, nil, "d-000042"},
+		{"one that was removed", 0, nil, "d-000043"},
+		{"one that cannot be read", 0, errors.New("is away"), "d-000044"},
+	} {
+		last, unread, kept.ids = c.last, c.unread, nil
+		ctx, end := context.WithCancel(t.Context())
+		kept.appended = end
+		if err := o.lead(ctx, t.Context()); err != nil {
+			t.Error(c.of, err)
+		}
+		h.expect(c.of, []string{c.want}, kept.ids)
+	}
+}

@@ -1,0 +1,46 @@
+package journals
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestStepsCountOnFromAJournal(t *testing.T) {
+	t.Parallel()
+	const first, second, restarted = `{"id":"d-000001","time":"2026-01-01T00:00:00Z"}` + "\n", `{"id":"d-000002","time":"2026-01-01T00:00:10Z"}` + "\n",
+		`{"id":"d-000001","time":"2026-01-01T01:00:00Z"}` + "\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		last  int
+	}{
+		{"no file", nil, 0},
+		{"an empty one", map[string]string{"journal": ""}, 0},
+		{"one whose ids go up", map[string]string{"journal": first + second}, 2},
+		{"one whose ids began anew", map[string]string{"journal": first + second + restarted}, 2},
+		{"one whose last record was cut off", map[string]string{"journal": first + second[:30]}, 2},
+		{"one whose last record was cut off in its id", map[string]string{"journal": first + second[:10]}, 1},
+		{"one that was just put aside", map[string]string{"journal": "", "journal.1": first + second}, 2},
+		{"an older one beside it", map[string]string{"journal": first, "journal.1": second}, 1},
+		{"lines that are no records", map[string]string{"journal": "hello\n" + first + "{}\n"}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			for name, text := range c.files {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j, err := OpenRotating(filepath.Join(folder, "journal"), 1<<20, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = j.Close() }()
+			if last, err := j.Last(); last != c.last || err != nil {
+				t.Errorf("counts on from %d, want %d (%v)", last, c.last, err)
+			}
+		})
+	}
+}
