@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -65,8 +64,7 @@ type world struct {
 	pve      *machines.Part
 	machines *guests.Machines
 	client   kubernetes.Interface
-	http     *http.Client
-	token    string // of the emulator's
+	shell    *guests.Shell
 	kubeadm  string
 }
 
@@ -96,7 +94,7 @@ func newWorld(t *testing.T, change func(*settings.Pool)) *world {
 	})
 	t.Cleanup(w.consoles)
 	w.client = kubernetes.NewForConfigOrDie(w.lab.REST())
-	w.http, w.token = &http.Client{Transport: w.pve.Cluster().Transport()}, w.pve.Cluster().Token("root@pam", "test", false)
+	w.shell = guests.NewShell(w.pve.Cluster())
 	w.letsJoin()
 	for _, pool := range must.Get(product.Pools(w.pve))(t) {
 		w.create(string(must.Get(yaml.Marshal(pool))(t)))
@@ -223,60 +221,17 @@ func podReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// call makes a call that the product does not make, and returns its data.
-func (w *world) call(method string, id int, path string, form url.Values) (json.RawMessage, error) {
-	r, err := http.NewRequestWithContext(w.Context(), method, fmt.Sprintf("https://pve1:8006/api2/json/nodes/pve1/qemu/%d/%s", id, path), strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "PVEAPIToken="+w.token)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer, err := w.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, err
-	}
-	var body struct{ Data json.RawMessage }
-	if err := json.Unmarshal(text, &body); err != nil || answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %s %s", method, path, answer.Status, text)
-	}
-	return body.Data, nil
-}
-
 // answers reports whether a guest's agent does.
 func (w *world) answers(id int) bool {
-	_, err := w.call(http.MethodPost, id, "agent/ping", nil)
-	return err == nil
+	return w.shell.Call(w.Context(), http.MethodPost, id, "agent/ping", nil, nil) == nil
 }
 
 // inside runs a line of sh in a guest, and returns what it printed and how it ended.
 func (w *world) inside(id int, line string) (out string, code int) {
 	w.Helper()
-	var begun struct{ PID int }
-	data := must.Get(w.call(http.MethodPost, id, "agent/exec", url.Values{"command": {"/bin/sh", "-c", line}}))(w)
-	if err := json.Unmarshal(data, &begun); err != nil {
+	out, code, err := w.shell.Run(w.Context(), id, "/bin/sh", "-c", line)
+	if err != nil {
 		w.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		var ended struct {
-			Exited   int
-			ExitCode int
-			Out      string `json:"out-data"`
-			Wrong    string `json:"err-data"`
-		}
-		data := must.Get(w.call(http.MethodGet, id, fmt.Sprintf("agent/exec-status?pid=%d", begun.PID), nil))(w)
-		if err := json.Unmarshal(data, &ended); err != nil {
-			w.Fatal(err)
-		}
-		if ended.Exited != 0 {
-			return ended.Out + ended.Wrong, ended.ExitCode
-		}
-		if time.Now().After(end) {
-			w.Fatalf("%s: it runs for a minute", line)
-		}
-	}
+	return out, code
 }
