@@ -51,7 +51,8 @@ func (s *Shell) Call(ctx context.Context, method string, id int, path string, fo
 	return nil
 }
 
-// Run runs a program in a guest, for a minute at most, and returns what it printed and how it ended.
+// Run runs a program in a guest, for a minute at most, and returns what it printed and how it
+// ended.
 func (s *Shell) Run(ctx context.Context, id int, command ...string) (out string, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

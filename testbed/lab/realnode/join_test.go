@@ -87,7 +87,7 @@ func (w *world) comesUp() (id int) {
 	return id
 }
 
-// isAsOrdered compares node and guest with what was ordered. Without a disc, cloud-init is disabled.
+// isAsOrdered compares node and guest with what was ordered. cloud-init is disabled without a disc.
 func (w *world) isAsOrdered(id int, cloudInit string) {
 	w.Helper()
 	vm, node, pod := w.vms()[0], w.nodes()[0], w.pods()[0]
