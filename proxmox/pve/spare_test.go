@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -76,6 +77,15 @@ func TestNodeThatWasReadyBeforeSaysNothingOfAWokenMachine(t *testing.T) {
 	if got := w.phase(name); got != nodescaler.Booting {
 		t.Errorf("with a node that has not been ready since it is %s", got)
 	}
+}
+
+// So does a kubelet whose certificate has expired meanwhile.
+func TestASpareWhoseNodeStaysUnreadyIsGivenUp(t *testing.T) {
+	w, name := spareWorld(t)
+	w.deaf, w.joins[0].node.ReadySince = true, w.sim.Now().Add(24*time.Hour)
+	w.wake(name)
+	w.until("it has failed", 20*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
+	w.mustSay(w.machine(name).Problem, pvecode.JoinTimeout)
 }
 
 func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {

@@ -142,6 +142,14 @@ var undumped = map[string]string{
 	"/access/groups/{groupid}": "privileges are often granted to groups",
 	"/access/users/{userid}":   "users are changed and removed",
 	"/storage/{storage}":       "storages are changed and removed",
+
+	"/cluster/mapping":                "Terraform's provider lists mappings",
+	"/cluster/mapping/dir":            "Terraform's provider lists mappings",
+	"/cluster/mapping/pci":            "Terraform's provider lists mappings",
+	"/cluster/mapping/usb":            "Terraform's provider lists mappings",
+	"/cluster/sdn/vnets":              "Terraform's provider lists virtual networks",
+	"/cluster/sdn/zones":              "Terraform's provider lists virtual networks",
+	"/nodes/{node}/certificates/info": "clients that pin a certificate ask for its fingerprint",
 }
 
 // declaredEndpoints are the endpoints with their notation read.

@@ -22,7 +22,17 @@ var clusterEndpoints = []api.Endpoint{
 	{Method: "PUT", Path: "/cluster/options", May: api.May("/", "Sys.Modify"), Protected: true, Do: setOptions, In: optionsNotation},
 	{Method: "GET", Path: "/cluster/log", May: api.Anybody, Do: getLog, In: `max?:int[1..]`},
 	{Method: "GET", Path: "/cluster/config/nodes", May: api.May("/", "Sys.Audit"), Do: getConfigNodes},
+	{Method: "GET", Path: "/cluster/mapping", May: api.Anybody, Do: api.Index("name", "dir pci usb")},
+	{Method: "GET", Path: "/cluster/mapping/dir", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
+	{Method: "GET", Path: "/cluster/mapping/pci", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
+	{Method: "GET", Path: "/cluster/mapping/usb", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
+	{Method: "GET", Path: "/cluster/sdn/zones", May: api.Anybody, Do: emptyList,
+		In: `pending?:bool running?:bool type?:enum(evpn,faucet,qinq,simple,vlan,vxlan)`},
+	{Method: "GET", Path: "/cluster/sdn/vnets", May: api.Anybody, Do: emptyList, In: `pending?:bool running?:bool`},
 }
+
+// emptyList is of what clusters may have and no emulated one has.
+func emptyList(*api.Call) (any, error) { return []any{}, nil }
 
 // getClusterStatus lists the hosts that the asked host takes for being there.
 func getClusterStatus(k *api.Call) (any, error) {

@@ -25,19 +25,24 @@ var nodeEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/nodes/{node}/network", May: api.Anybody, Do: getNetwork,
 		In: `type?:enum(bridge,bond,eth,alias,vlan,fabric,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge,include_sdn)`},
 	{Method: "GET", Path: "/nodes/{node}/network/{iface}", May: api.May("/nodes/{node}", "Sys.Audit"), Do: getInterface},
-	{Method: "GET", Path: "/nodes/{node}/lxc", May: api.Anybody, Protected: true, Do: func(*api.Call) (any, error) { return []any{}, nil }},
+	{Method: "GET", Path: "/nodes/{node}/lxc", May: api.Anybody, Protected: true, Do: emptyList},
 	{Method: "GET", Path: "/nodes/{node}/time", May: api.May("/nodes/{node}", "Sys.Audit"), Do: getTime},
 	{Method: "PUT", Path: "/nodes/{node}/time", May: api.May("/nodes/{node}", "Sys.Modify"), Protected: true, Do: setTime, In: `timezone:str`},
 	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu", May: api.Anybody, Do: api.Index("name", "cpu cpu-flags machines migration")},
 	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu/cpu", May: api.Anybody, Local: true, Do: getCPUs, In: `arch?:enum(x86_64,aarch64)`},
 	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu/migration", May: api.Anybody, Do: getMigrationAbilities},
 	{Method: "GET", Path: "/nodes/{node}/firewall/options", May: api.May("/nodes/{node}", "Sys.Audit"), Do: emptyFirewall},
+	{Method: "GET", Path: "/nodes/{node}/certificates/info", May: api.Anybody, Do: getCertificates},
 }
 
 // digestOfNothing is that of an empty configuration file.
 const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 
 func emptyFirewall(*api.Call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
+
+func getCertificates(k *api.Call) (any, error) {
+	return []any{map[string]any{"filename": "pve-ssl.pem", "fingerprint": fingerprint(k.World, k.Node)}}, nil
+}
 
 // nodeEntry is a host as lists have it, seen from the host that is asked.
 func (k view) nodeEntry(h *world.Node) map[string]any {

@@ -80,6 +80,29 @@ func TestListsAreSilentAboutWhatMayNotBeSeen(t *testing.T) {
 	}
 }
 
+// Clients that describe a whole cluster read lists of what no emulated one has. Anyone may.
+func TestWhatNoClusterHasIsListedAsEmpty(t *testing.T) {
+	l := newLab(t, nil)
+	l.must("POST /access/users userid=auto@pve")
+	l.root = l.Token("auto@pve", "t1", false)
+	for line, want := range map[string]string{
+		"GET /cluster/mapping":                     "[map[name:dir] map[name:pci] map[name:usb]]",
+		"GET /cluster/mapping/dir":                 "[]",
+		"GET /cluster/mapping/pci?check-node=pve2": "[]",
+		"GET /cluster/mapping/usb":                 "[]",
+		"GET /cluster/sdn/zones?type=vlan":         "[]",
+		"GET /cluster/sdn/vnets?pending=1":         "[]",
+		"GET /nodes/pve2/certificates/info":        fmt.Sprintf("[map[filename:pve-ssl.pem fingerprint:%s]]", l.find("GET /nodes", "node/pve2")["ssl_fingerprint"]),
+	} {
+		if got := fmt.Sprint(l.must(line)); got != want {
+			t.Errorf("%s shows %s, want %s", line, got, want)
+		}
+	}
+	if s := l.tell("GET /cluster/sdn/zones?type=bond"); s.status != "400 Parameter verification failed." {
+		t.Errorf("a type that there is not: %s", s.status)
+	}
+}
+
 func TestHostsKeepTheirTimeZones(t *testing.T) {
 	l := newLab(t, func(cfg *world.Config) { cfg.Start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) })
 	l.must("PUT /nodes/pve2/time timezone=Europe/Vienna")

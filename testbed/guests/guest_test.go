@@ -4,13 +4,10 @@ package guests
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -55,8 +52,7 @@ type world struct {
 	machines    *Machines
 	sim         *pvesim.Cluster
 	client      *pveapi.Client
-	http        *http.Client
-	token       string
+	shell       *Shell
 	fleet       *pve.Fleet
 	mu          sync.Mutex
 	nodes       []pve.Node
@@ -78,15 +74,15 @@ func newWorld(t *testing.T, image string) *world {
 		}},
 	}))(t)
 	t.Cleanup(w.sim.Close)
-	w.token = w.sim.Token("root@pam", "fleet", false)
+	token := w.sim.Token("root@pam", "fleet", false)
 	w.sim.OnBoot(func(b pvesim.Boot) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.nodes = []pve.Node{{Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true, JoinedAt: b.At}}
 	})
-	w.http = &http.Client{Transport: w.sim.Transport()}
+	w.shell = NewShell(w.sim)
 	w.client = must.Get(pveapi.Connect(pveapi.Connection{
-		Endpoints: []string{"https://pve1:8006"}, Insecure: true, Transport: w.sim.Transport(), Token: func() (string, error) { return w.token, nil },
+		Endpoints: []string{"https://pve1:8006"}, Insecure: true, Transport: w.sim.Transport(), Token: func() (string, error) { return token, nil },
 	}))(t)
 	w.fleet = must.Get(pve.NewFleet(pve.FleetConfig{
 		Client: w.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Intents: &intents.Memory{}, Now: time.Now,
@@ -203,7 +199,9 @@ func (w *world) keepsItsDisk(id int) {
 	}
 	w.step("it has started again, with its disk, which is larger")
 	boot := w.runs(id, "/bin/busybox", "cat", "/proc/sys/kernel/random/boot_id")
-	w.call(http.MethodPost, id, "status/reset", nil)
+	if err := w.shell.Call(w.Context(), http.MethodPost, id, "status/reset", nil, nil); err != nil {
+		w.Fatal(err)
+	}
 	w.until("it has booted again, for it was reset", func() bool {
 		_, err := w.client.AgentInterfaces(w.Context(), "pve1", id)
 		return err == nil && w.runs(id, "/bin/busybox", "cat", "/proc/sys/kernel/random/boot_id") != boot
@@ -249,39 +247,12 @@ func (w *world) answers(id int) {
 	w.until("its agent answers", func() bool { _, err := w.client.AgentInterfaces(w.Context(), "pve1", id); return err == nil })
 }
 
-// call makes a call that the product does not make, and returns its data.
-func (w *world) call(method string, id int, path string, form url.Values) json.RawMessage {
-	w.Helper()
-	r := must.Get(http.NewRequestWithContext(w.Context(), method, fmt.Sprintf("https://pve1:8006/api2/json/nodes/pve1/qemu/%d/%s", id, path), strings.NewReader(form.Encode())))(w)
-	r.Header.Set("Authorization", "PVEAPIToken="+w.token)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer := must.Get(w.http.Do(r))(w)
-	defer func() { _ = answer.Body.Close() }()
-	text := must.Get(io.ReadAll(answer.Body))(w)
-	var body struct{ Data json.RawMessage }
-	if err := json.Unmarshal(text, &body); err != nil || answer.StatusCode != http.StatusOK {
-		w.Fatalf("%s %s: %s %s", method, path, answer.Status, text)
-	}
-	return body.Data
-}
-
 // runs runs a program in the guest, and returns what it printed.
 func (w *world) runs(id int, command ...string) string {
 	w.Helper()
-	var begun struct{ PID int }
-	var ended struct {
-		ExitCode int
-		Out      string `json:"out-data"`
-		Wrong    string `json:"err-data"`
+	out, code, err := w.shell.Run(w.Context(), id, command...)
+	if err != nil || code != 0 {
+		w.Fatalf("%v: %d, %v: %s", command, code, err, out)
 	}
-	if err := json.Unmarshal(w.call(http.MethodPost, id, "agent/exec", url.Values{"command": command}), &begun); err != nil {
-		w.Fatal(err)
-	}
-	if err := json.Unmarshal(w.call(http.MethodGet, id, fmt.Sprintf("agent/exec-status?pid=%d", begun.PID), nil), &ended); err != nil {
-		w.Fatal(err)
-	}
-	if ended.ExitCode != 0 {
-		w.Fatalf("%v: %+v", command, ended)
-	}
-	return ended.Out
+	return out
 }

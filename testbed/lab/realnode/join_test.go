@@ -43,21 +43,21 @@ const patience = 15 * time.Minute
 // A pod that waits gets a machine that boots; a real kubelet in it joins, and the pod serves there.
 func TestAPendingPodRunsOnARealNode(t *testing.T) {
 	t.Log("by emulation this takes six minutes, and the image some minutes more, once")
-	w := newWorld(t, func(*settings.Pool) {})
+	w := newWorld(t, site{})
 	id := w.comesUp()
-	w.isAsOrdered(id)
+	w.isAsOrdered(id, "done")
 	w.keepsTheToken(id)
 }
 
 // A node comes back by itself or by Plimsoll, and stays the same node of the same machine.
 func TestARealNodeComesBack(t *testing.T) {
 	t.Log("by emulation this takes 25 minutes")
-	w := newWorld(t, func(p *settings.Pool) {
+	w := newWorld(t, site{pool: func(p *settings.Pool) {
 		p.Disruption.Repair = nodescaler.Repair{
 			Conditions:   []nodescaler.Ailment{{Type: "Ready", Status: "Unknown", For: nodescaler.Duration(time.Minute)}},
 			MaxUnhealthy: nodescaler.NodeCount{N: 1}, Reboot: &nodescaler.RebootRule{Within: nodescaler.Duration(10 * time.Minute)},
 		}
-	})
+	}})
 	id := w.comesUp()
 	w.rebootsByItself(id)
 	w.crashLoops(id)
@@ -87,8 +87,8 @@ func (w *world) comesUp() (id int) {
 	return id
 }
 
-// isAsOrdered compares node and guest with what was ordered.
-func (w *world) isAsOrdered(id int) {
+// isAsOrdered compares node and guest with what was ordered. cloud-init is disabled without a disc.
+func (w *world) isAsOrdered(id int, cloudInit string) {
 	w.Helper()
 	vm, node, pod := w.vms()[0], w.nodes()[0], w.pods()[0]
 	uuid, _, _ := strings.Cut(strings.TrimPrefix(vm.Config["smbios1"], "uuid="), ",")
@@ -108,7 +108,7 @@ func (w *world) isAsOrdered(id int) {
 	}
 	for line, want := range map[string]string{
 		"hostname":          node.Name + "\n",
-		"cloud-init status": "status: done\n",
+		"cloud-init status": "status: " + cloudInit + "\n",
 		"curl -sS http://" + pod.Status.PodIP + ":8080": "served by " + pod.Name + "\n",
 		"id -un ops": "ops\n",
 		"df --output=size -BG / | tail -n 1 | tr -d ' '": "20G\n",

@@ -9,7 +9,7 @@ import (
 	"encoding/pem"
 	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -55,48 +55,56 @@ const apiName = "kubernetes"
 // ownData lets a guest know where that is, before it joins.
 const ownData = "#cloud-config\nruncmd:\n- [sh, -c, \"echo $(ip -4 route show default | cut -d' ' -f3) " + apiName + " >> /etc/hosts\"]\n"
 
+// site is what is peculiar to a world.
+type site struct {
+	settings map[string]any       // of Plimsoll's own
+	pool     func(*settings.Pool) // changes the pool
+	offline  bool                 // machines reach nothing
+}
+
 // world is a lab whose machines boot.
 type world struct {
 	*testing.T
+	site
 	began    time.Time
 	data     string
-	change   func(*settings.Pool)
 	lab      *lab.Lab
 	pve      *machines.Part
 	machines *guests.Machines
 	client   kubernetes.Interface
-	http     *http.Client
-	token    string // of the emulator's
+	shell    *guests.Shell
 	kubeadm  string
 }
 
-// newWorld brings up a lab with a pool of one machine, which change changes.
-func newWorld(t *testing.T, change func(*settings.Pool)) *world {
+// newWorld brings up a lab with a pool of one machine.
+func newWorld(t *testing.T, s site) *world {
 	t.Helper()
 	if missing := guests.Missing(); len(missing) > 0 {
 		t.Skipf("NOT TRIED: %s not found; install qemu-system-x86 and qemu-utils", strings.Join(missing, ", "))
 	}
-	w := &world{T: t, data: t.ArtifactDir(), change: change}
+	w := &world{T: t, site: s, data: t.ArtifactDir()}
 	program := labtest.Program(t)
 	box := lab.Toolbox{Progress: func(line string) { t.Log(line) }}
 	kubelet := must.Get(box.Path(t.Context(), lab.ToolKubelet))(t)
 	w.kubeadm = must.Get(box.Path(t.Context(), lab.ToolKubeadm))(t)
 	image := template(t, program, kubelet, w.kubeadm)
-	w.machines = must.Get(guests.New(t.Context(), guests.Config{Image: image, Accel: *accel, Online: true, Say: func(line string) { t.Log(line) }}))(t)
+	w.machines = must.Get(guests.New(t.Context(), guests.Config{Image: image, Accel: *accel, Online: !s.offline, Say: func(line string) { t.Log(line) }}))(t)
 	t.Cleanup(w.machines.Close)
+	own := map[string]any{"mode": "Active", "interval": "1s"}
+	maps.Copy(own, s.settings)
 	second := timing.Range{Min: time.Second, Max: time.Second}
-	w.pve = &machines.Part{Hosts: 1, Seed: 1, Guests: w.machines, Times: timing.Machine{Clone: second, Boot: second, Delete: second}, Site: w.site}
+	w.pve = &machines.Part{Hosts: 1, Seed: 1, Guests: w.machines, Times: timing.Machine{Clone: second, Boot: second, Delete: second}, Site: w.describe}
 	w.lab = labtest.Up(t, lab.Config{
 		Data: w.data,
 		ControlPlane: lab.ControlPlane{
 			APIServerArgs:         []string{"--enable-bootstrap-token-auth=true"},
 			ControllerManagerArgs: []string{"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", "--node-monitor-grace-period=20s"},
 		},
-		Parts: []lab.Part{w.pve, &product.Part{Program: program, PVE: w.pve, Settings: map[string]any{"mode": "Active", "interval": "1s"}}},
+		Parts: []lab.Part{w.pve, &product.Part{Program: program, PVE: w.pve, Settings: own}},
 	})
 	t.Cleanup(w.consoles)
 	w.client = kubernetes.NewForConfigOrDie(w.lab.REST())
-	w.http, w.token = &http.Client{Transport: w.pve.Cluster().Transport()}, w.pve.Cluster().Token("root@pam", "test", false)
+	w.shell = guests.NewShell(w.pve.Cluster())
 	w.letsJoin()
 	for _, pool := range must.Get(product.Pools(w.pve))(t) {
 		w.create(string(must.Get(yaml.Marshal(pool))(t)))
@@ -118,17 +126,17 @@ func (w *world) consoles() {
 	}
 }
 
-// api is the API server's port, and the hash of its authority's key.
-func (w *world) api() (port, hash string) {
+// api is the API server's port, and its authority.
+func (w *world) api() (port string, authority *x509.Certificate) {
 	cfg := must.Get(clientcmd.BuildConfigFromFlags("", filepath.Join(w.data, lab.ControlPlanePart, "admin.kubeconfig")))(w)
 	block, _ := pem.Decode(cfg.CAData)
-	authority := must.Get(x509.ParseCertificate(block.Bytes))(w)
-	return must.Get(url.Parse(cfg.Host))(w).Port(), fmt.Sprintf("sha256:%x", sha256.Sum256(authority.RawSubjectPublicKeyInfo))
+	return must.Get(url.Parse(cfg.Host))(w).Port(), must.Get(x509.ParseCertificate(block.Bytes))(w)
 }
 
-// site is how machines join: by kubeadm.
-func (w *world) site(s *settings.Site) {
-	port, hash := w.api()
+// describe says how machines join: by kubeadm.
+func (w *world) describe(s *settings.Site) {
+	port, authority := w.api()
+	hash := fmt.Sprintf("sha256:%x", sha256.Sum256(authority.RawSubjectPublicKeyInfo))
 	file := func(name, text string) string {
 		name = filepath.Join(w.data, name)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -144,7 +152,9 @@ func (w *world) site(s *settings.Site) {
 		ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeUUID}, TopologyLabels: true, KubeletArgs: []string{"system-reserved=cpu=200m"},
 		User: "ops", CloudConfigFile: file("own-data", ownData),
 	}
-	w.change(p)
+	if w.pool != nil {
+		w.pool(p)
+	}
 }
 
 const initConfiguration = `
@@ -174,11 +184,11 @@ func (w *world) letsJoin() {
 		args := append([]string{"init", "phase"}, phase...)
 		run(w.T, exec.CommandContext(w.Context(), w.kubeadm, append(args, "--config", config, "--kubeconfig", w.lab.Kubeconfig())...))
 	}
-	maps := w.client.CoreV1().ConfigMaps("kube-public")
-	info := must.Get(maps.Get(w.Context(), "cluster-info", metav1.GetOptions{}))(w)
+	published := w.client.CoreV1().ConfigMaps("kube-public")
+	info := must.Get(published.Get(w.Context(), "cluster-info", metav1.GetOptions{}))(w)
 	seen := strings.ReplaceAll(info.Data["kubeconfig"], "127.0.0.1", apiName)
 	patch := must.Get(json.Marshal(map[string]any{"data": map[string]string{"kubeconfig": seen}}))(w)
-	must.Get(maps.Patch(w.Context(), info.Name, types.MergePatchType, patch, metav1.PatchOptions{}))(w)
+	must.Get(published.Patch(w.Context(), info.Name, types.MergePatchType, patch, metav1.PatchOptions{}))(w)
 }
 
 func (w *world) create(manifest string) {
@@ -223,60 +233,17 @@ func podReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
 
-// call makes a call that the product does not make, and returns its data.
-func (w *world) call(method string, id int, path string, form url.Values) (json.RawMessage, error) {
-	r, err := http.NewRequestWithContext(w.Context(), method, fmt.Sprintf("https://pve1:8006/api2/json/nodes/pve1/qemu/%d/%s", id, path), strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "PVEAPIToken="+w.token)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer, err := w.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, err
-	}
-	var body struct{ Data json.RawMessage }
-	if err := json.Unmarshal(text, &body); err != nil || answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s: %s %s", method, path, answer.Status, text)
-	}
-	return body.Data, nil
-}
-
 // answers reports whether a guest's agent does.
 func (w *world) answers(id int) bool {
-	_, err := w.call(http.MethodPost, id, "agent/ping", nil)
-	return err == nil
+	return w.shell.Call(w.Context(), http.MethodPost, id, "agent/ping", nil, nil) == nil
 }
 
 // inside runs a line of sh in a guest, and returns what it printed and how it ended.
 func (w *world) inside(id int, line string) (out string, code int) {
 	w.Helper()
-	var begun struct{ PID int }
-	data := must.Get(w.call(http.MethodPost, id, "agent/exec", url.Values{"command": {"/bin/sh", "-c", line}}))(w)
-	if err := json.Unmarshal(data, &begun); err != nil {
+	out, code, err := w.shell.Run(w.Context(), id, "/bin/sh", "-c", line)
+	if err != nil {
 		w.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		var ended struct {
-			Exited   int
-			ExitCode int
-			Out      string `json:"out-data"`
-			Wrong    string `json:"err-data"`
-		}
-		data := must.Get(w.call(http.MethodGet, id, fmt.Sprintf("agent/exec-status?pid=%d", begun.PID), nil))(w)
-		if err := json.Unmarshal(data, &ended); err != nil {
-			w.Fatal(err)
-		}
-		if ended.Exited != 0 {
-			return ended.Out + ended.Wrong, ended.ExitCode
-		}
-		if time.Now().After(end) {
-			w.Fatalf("%s: it runs for a minute", line)
-		}
-	}
+	return out, code
 }
