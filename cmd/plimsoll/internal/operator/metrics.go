@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +61,28 @@ type Metrics struct {
 	roomPods      *prometheus.GaugeVec
 	roomRate      *prometheus.GaugeVec
 
-	known map[string]*workload // those that had series at the last step
+	known map[string]*decided // by workload
+	mu    sync.RWMutex        // held while series are set anew
+}
+
+// decided is what a workload's last decision was, and what it went by. It is shown until the next.
+type decided struct {
+	to       int
+	forecast podscaler.Forecast
+	inputs   *loop.Inputs
+}
+
+// whole is series that are scraped between steps only: a step begins some of them anew.
+type whole struct {
+	*prometheus.GaugeVec
+	mu *sync.RWMutex
+}
+
+// Collect implements [prometheus.Collector].
+func (w whole) Collect(to chan<- prometheus.Metric) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	w.GaugeVec.Collect(to)
 }
 
 var (
@@ -96,9 +118,10 @@ const (
 // NewMetrics makes the metrics of the loop, and registers them.
 func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 	var errs []error
+	m := &Metrics{}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "plimsoll_" + name, Help: help}, labels)
-		errs = append(errs, to.Register(v))
+		errs = append(errs, to.Register(whole{v, &m.mu}))
 		return v
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -111,43 +134,41 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	})
 	errs = append(errs, to.Register(steps))
-	m := &Metrics{
-		stepSeconds:   steps,
-		lastStep:      gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues(),
-		leader:        gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues(),
-		info:          gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode"),
-		decisions:     counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result"),
-		actions:       counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result"),
-		problems:      counter("problems_total", "What went wrong in steps, by code.", "code"),
-		replicas:      gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name"),
-		desired:       gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name"),
-		forecast:      gauge("workload_forecast_load", "The load that a workload's policy expects by when a new replica is ready: requests_per_second, or the cores that they need. Without a forecast there is no series.", "namespace", "name", "unit"),
-		ready:         gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name"),
-		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
-		limits:        gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound"),
-		latency:       gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind"),
-		good:          gauge("workload_good_ratio", "The share of requests that were answered within the objective's target, over its window.", "namespace", "name"),
-		budget:        gauge("workload_error_budget_ratio", "The share of requests that an objective lets be late, and the share of those of 30 days that is left.", "namespace", "name", "part"),
-		burn:          gauge("workload_burn_rate", "How many times as many requests were late as the objective lets be, by window.", "namespace", "name", "window"),
-		heldWorkloads: gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason"),
-		unschedulable: gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues(),
-		podsUnplaced:  gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason"),
-		machines:      gauge("machines", "Machines, by pool and phase.", "pool", "phase"),
-		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
-		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
-		heldMachines:  gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason"),
-		rollouts:      gauge("rollout_machines", "Machines of pools that replace drifted ones, by the phase of the rollout and whether they are of its revision: updated or outdated.", "pool", "phase", "machines"),
-		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
-		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
-		costLimit:     gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency"),
-		notifications: counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result"),
-		sizedCPU:      gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
-		sizedMemory:   gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
-		resizes:       counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result"),
-		roomPods:      gauge("headroom_pods", "Pods for which room is to be kept free, and for which there is room or machines are coming.", "namespace", "name", "state"),
-		roomRate:      gauge("headroom_cost_per_hour", "The part of what machines cost an hour that is headroom's, by its requests.", "namespace", "name", "currency"),
-		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
-	}
+	m.stepSeconds = steps
+	m.lastStep = gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues()
+	m.leader = gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues()
+	m.info = gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode")
+	m.decisions = counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result")
+	m.actions = counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result")
+	m.problems = counter("problems_total", "What went wrong in steps, by code.", "code")
+	m.replicas = gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name")
+	m.desired = gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name")
+	m.forecast = gauge("workload_forecast_load", "The load that a workload's policy expects by when a new replica is ready: requests_per_second, or the cores that they need. Without a forecast there is no series.", "namespace", "name", "unit")
+	m.ready = gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name")
+	m.pending = gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name")
+	m.limits = gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound")
+	m.latency = gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind")
+	m.good = gauge("workload_good_ratio", "The share of requests that were answered within the objective's target, over its window.", "namespace", "name")
+	m.budget = gauge("workload_error_budget_ratio", "The share of requests that an objective lets be late, and the share of those of 30 days that is left.", "namespace", "name", "part")
+	m.burn = gauge("workload_burn_rate", "How many times as many requests were late as the objective lets be, by window.", "namespace", "name", "window")
+	m.heldWorkloads = gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason")
+	m.unschedulable = gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues()
+	m.podsUnplaced = gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason")
+	m.machines = gauge("machines", "Machines, by pool and phase.", "pool", "phase")
+	m.poolLimits = gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound")
+	m.heldPools = gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason")
+	m.heldMachines = gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason")
+	m.rollouts = gauge("rollout_machines", "Machines of pools that replace drifted ones, by the phase of the rollout and whether they are of its revision: updated or outdated.", "pool", "phase", "machines")
+	m.orphans = gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind")
+	m.costRate = gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency")
+	m.costLimit = gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency")
+	m.notifications = counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result")
+	m.sizedCPU = gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound")
+	m.sizedMemory = gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound")
+	m.resizes = counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result")
+	m.roomPods = gauge("headroom_pods", "Pods for which room is to be kept free, and for which there is room or machines are coming.", "namespace", "name", "state")
+	m.roomRate = gauge("headroom_cost_per_hour", "The part of what machines cost an hour that is headroom's, by its requests.", "namespace", "name", "currency")
+	m.conditions = gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type")
 	m.start()
 	m.left(&pve.Report{})
 	return m, errors.Join(errs...)
@@ -230,13 +251,18 @@ func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
 	m.count(s)
 }
 
-// objects sets the series of what is on the desk. What is not there any more has no series any
-// more.
-func (m *Metrics) objects(d *desk, s *loop.Step, machines *counted) {
+// show sets the series of what is on the desk, and of what was said of it. What is not there any
+// more has no series any more.
+func (m *Metrics) show(d *desk, s *loop.Step, machines *counted, said map[types.UID]any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.unschedulable.Set(float64(s.Observed.Pending))
 	m.unplaced(s)
+	m.headroom(s)
 	m.workloads(d, s)
 	m.pools(d, s, machines)
+	m.said(d, said)
+	m.sizes(d, s)
 }
 
 // count counts what was decided and what came of it.
@@ -269,59 +295,49 @@ func resultOf(o *loop.Outcome, held *nodescaler.Reason) string {
 }
 
 func (m *Metrics) workloads(d *desk, s *loop.Step) {
-	for _, v := range []*prometheus.GaugeVec{m.replicas, m.ready, m.pending, m.limits, m.heldWorkloads} {
+	for _, v := range []*prometheus.GaugeVec{
+		m.replicas, m.desired, m.forecast, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads,
+	} {
 		v.Reset()
 	}
-	there := map[string]*workload{}
+	known := make(map[string]*decided, len(d.workloads))
 	for _, w := range d.workloads {
 		ns, name := w.object.Namespace, w.object.Name
-		there[w.name] = w
 		m.limits.WithLabelValues(ns, name, "min").Set(float64(w.words.Min))
 		m.limits.WithLabelValues(ns, name, "max").Set(float64(w.words.Max))
 		if w.held != nil {
 			m.heldWorkloads.WithLabelValues(ns, name, w.held.Code).Set(1)
 		}
-		ws := workloadStep(s, w.name)
-		if ws == nil || !w.target.Known {
-			continue
+		last := m.known[w.name]
+		if ws := workloadStep(s, w.name); ws != nil && w.target.Known {
+			m.replicas.WithLabelValues(ns, name).Set(float64(ws.Replicas))
+			m.ready.WithLabelValues(ns, name).Set(float64(ws.Ready))
+			m.pending.WithLabelValues(ns, name).Set(float64(ws.Pending))
+			if ws.Decision != nil {
+				last = &decided{ws.Decision.To, ws.Decision.Forecast, ws.Inputs}
+			}
 		}
-		m.replicas.WithLabelValues(ns, name).Set(float64(ws.Replicas))
-		m.ready.WithLabelValues(ns, name).Set(float64(ws.Ready))
-		m.pending.WithLabelValues(ns, name).Set(float64(ws.Pending))
-		if ws.Decision == nil {
-			continue // what was decided and measured last stays
-		}
-		m.desired.WithLabelValues(ns, name).Set(float64(ws.Decision.To))
-		m.foresees(ns, name, ws.Decision.Forecast)
-		m.objective(ns, name, ws.Inputs)
-	}
-	for name, w := range m.known {
-		if there[name] == nil {
-			gone := prometheus.Labels{"namespace": w.object.Namespace, "name": w.object.Name}
-			m.desired.DeletePartialMatch(gone)
-			m.forecast.DeletePartialMatch(gone)
-			m.objective(gone["namespace"], gone["name"], nil)
+		if last != nil {
+			known[w.name] = last
+			m.decided(ns, name, last)
 		}
 	}
-	m.known = there
+	m.known = known
 }
 
-// foresees shows the load that is expected.
-func (m *Metrics) foresees(ns, name string, f podscaler.Forecast) {
-	m.forecast.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
-	if f.Known() {
+// decided shows what was decided last.
+func (m *Metrics) decided(ns, name string, last *decided) {
+	m.desired.WithLabelValues(ns, name).Set(float64(last.to))
+	if f := last.forecast; f.Known() {
 		m.forecast.WithLabelValues(ns, name, string(f.Unit)).Set(f.Load)
 	}
+	if in := last.inputs; in != nil && in.TargetMs > 0 {
+		m.objective(ns, name, in)
+	}
 }
 
-// objective shows what an objective was measured to be. Without an objective it has no series.
+// objective shows what an objective was measured to be.
 func (m *Metrics) objective(ns, name string, in *loop.Inputs) {
-	for _, v := range []*prometheus.GaugeVec{m.latency, m.good, m.budget, m.burn} {
-		v.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
-	}
-	if in == nil || in.TargetMs <= 0 {
-		return
-	}
 	m.latency.WithLabelValues(ns, name, "target").Set(in.TargetMs / 1e3)
 	if in.LatencyMs != nil {
 		m.latency.WithLabelValues(ns, name, "measured").Set(*in.LatencyMs / 1e3)
@@ -341,7 +357,7 @@ func (m *Metrics) objective(ns, name string, in *loop.Inputs) {
 // pools sets the series of the pools and their machines. Machines that are not known have no
 // series: unknown is not 0.
 func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
-	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit} {
+	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit} {
 		v.Reset()
 	}
 	if d.limit > 0 {
@@ -469,6 +485,8 @@ func (m *Metrics) resized(applied bool) {
 
 // left sets what is left over.
 func (m *Metrics) left(r *pve.Report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.orphans.Reset()
 	for _, k := range orphanKinds {
 		m.orphans.WithLabelValues(string(k))

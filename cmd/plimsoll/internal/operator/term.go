@@ -200,10 +200,7 @@ func (t *term) report(ctx context.Context, d *desk, o *loop.Observation, s *loop
 	err := t.publish(context.WithoutCancel(ctx), d, s, machines)
 	t.reportHeadroom(context.WithoutCancel(ctx), s)
 	t.sweep(ctx, d, o.Time)
-	t.Metrics.headroom(s)
-	t.Metrics.objects(d, s, machines)
-	t.Metrics.said(d, t.said)
-	t.Metrics.sizes(d, s)
+	t.Metrics.show(d, s, machines, t.said)
 	return err
 }
 
