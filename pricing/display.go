@@ -1,6 +1,7 @@
 package pricing
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -53,4 +54,12 @@ func minus(v float64) string {
 		return "−"
 	}
 	return ""
+}
+
+// Count prints a number of things: 1 pod, 2 pods.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -476,7 +475,7 @@ func (a *planAnswer) table(w io.Writer) {
 	}
 	if len(a.Return)+len(a.Stay) > 1 {
 		cpu, memory := a.Load.columns(true)
-		fmt.Fprintf(w, "*\t\t\t\t%s\t%s\t%s\trequested of all %s\n", cpu, memory, a.Now.PerHour.Display(a.Currency), explain.Count(len(a.Return)+len(a.Stay), "node"))
+		fmt.Fprintf(w, "*\t\t\t\t%s\t%s\t%s\trequested of all %s\n", cpu, memory, a.Now.PerHour.Display(a.Currency), pricing.Count(len(a.Return)+len(a.Stay), "node"))
 	}
 	if len(a.Unplaced) > 0 {
 		fmt.Fprintf(w, "\nNO PLACE FOR\tREASON\tWHY\n")
@@ -508,7 +507,7 @@ func (a *planAnswer) table(w io.Writer) {
 	rate := func(c planCost) string {
 		return fmt.Sprintf("%s (%s/mo)", c.PerHour.Display(a.Currency), c.PerMonth.Display(a.Currency))
 	}
-	fmt.Fprintf(w, "now %s for %s, then %d for %s: %s\n", explain.Count(a.Now.Machines, "machine"), rate(a.Now), a.Then.Machines, rate(a.Then), a.change())
+	fmt.Fprintf(w, "now %s for %s, then %d for %s: %s\n", pricing.Count(a.Now.Machines, "machine"), rate(a.Now), a.Then.Machines, rate(a.Then), a.change())
 }
 
 // change says what the plan comes to.

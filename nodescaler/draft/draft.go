@@ -329,7 +329,7 @@ func (d *Draft) Conclude(f Findings, what string) {
 	for _, code := range slices.Sorted(maps.Keys(f)) {
 		d.Plan.Reasons = append(d.Plan.Reasons, f[code].named...)
 		if more := f[code].more; more > 0 {
-			d.Note(code, "and %s more", Plural(more, what))
+			d.Note(code, "and %s more", pricing.Count(more, what))
 		}
 	}
 }

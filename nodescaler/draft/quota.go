@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Admit is what machines may be ordered for.
@@ -45,7 +46,7 @@ func (d *Draft) NoteHeld() {
 		if of == "" {
 			of = h.Namespace + ", of no workload"
 		}
-		quotas.Add(h.Why.Code, "no machine is ordered for %s of %s: %s", Plural(h.Pods, "pod"), of, h.Why.Text)
+		quotas.Add(h.Why.Code, "no machine is ordered for %s of %s: %s", pricing.Count(h.Pods, "pod"), of, h.Why.Text)
 	}
 	for i := range d.X.Snapshot.Pods {
 		p := &d.X.Snapshot.Pods[i]

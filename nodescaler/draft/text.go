@@ -53,14 +53,6 @@ func Some(what string, names []string) string {
 	return fmt.Sprintf("%d %s (%s)", len(names), what, list)
 }
 
-// Plural counts things: 1 pod, 2 pods.
-func Plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // PodNames names pods in their order.
 func PodNames(pods []*nodescaler.Pod) []string {
 	names := make([]string, len(pods))

@@ -172,7 +172,7 @@ func together(all []obstacle) string {
 		more += len(all[i].pools)
 	}
 	if more > 0 {
-		parts = append(parts, fmt.Sprintf("and %s more do not take it", Plural(more, "pool")))
+		parts = append(parts, fmt.Sprintf("and %s more do not take it", pricing.Count(more, "pool")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -207,7 +207,7 @@ func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	}
 	if s.Room[pool.Name] < 1 {
 		return &obstacle{
-			stage: full, code: nodescaler.PoolAtMax, is: fmt.Sprintf("at its maximum of %s", Plural(pool.Max, "machine")),
+			stage: full, code: nodescaler.PoolAtMax, is: fmt.Sprintf("at its maximum of %s", pricing.Count(pool.Max, "machine")),
 			help: fmt.Sprintf("a max of pool %s above %d", pool.Name, pool.Max),
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 const (
@@ -136,7 +137,7 @@ func (t *turn) spend(pool string, cause nodescaler.Cause) *nodescaler.Reason {
 	limit, by := p.Disruption.Limit(cause, t.X.Now, g.all)
 	if by != nil && g.out >= limit {
 		r := draft.Because(nodescaler.NodeBudgetSpent, "%d of pool %s's %s are on their way out or not ready, and a budget of %s allows %d for reason %s now",
-			g.out, pool, draft.Plural(g.all, "machine"), by.Nodes, limit, cause)
+			g.out, pool, pricing.Count(g.all, "machine"), by.Nodes, limit, cause)
 		return &r
 	}
 	g.out++

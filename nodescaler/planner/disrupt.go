@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -168,7 +169,7 @@ func (t *disrupter) lose(c *ending) {
 	delete(t.closed, c.Name)
 	t.drains[c.Name], t.ends[c.Name] = t.X.Now, c.why
 	t.drainer.leaving(c.NodeLoad, 1)
-	t.Cordon(c.NodeLoad, c.why, draft.Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, draft.Plural(len(c.Held()), "pod")))
+	t.Cordon(c.NodeLoad, c.why, draft.Because(nodescaler.NodeNotReady, "%s is not ready: its machine is stopped, and then its node is deleted with its %s", c.Name, pricing.Count(len(c.Held()), "pod")))
 }
 
 // spared reports whether the pool has its minimum of nodes that are ready without one, and takes

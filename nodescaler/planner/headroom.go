@@ -48,7 +48,7 @@ func (t *grower) keepRoom() bool {
 			s.Why = new(draft.Because(nodescaler.HeadroomShort, "no machine can be ordered for it now"))
 		}
 		if s.Missing() > 0 {
-			t.Note(nodescaler.HeadroomShort, "headroom %s has no room for %s: %s", s.Name, draft.Plural(s.Missing(), "pod"), s.Why.Text)
+			t.Note(nodescaler.HeadroomShort, "headroom %s has no room for %s: %s", s.Name, pricing.Count(s.Missing(), "pod"), s.Why.Text)
 		}
 	}
 	return t.Bought > bought

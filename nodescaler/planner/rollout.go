@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -76,7 +77,7 @@ func (t *roller) full(c *ending, more int) *nodescaler.Reason {
 	if beside+more <= surge {
 		return nil
 	}
-	r := draft.Because(nodescaler.RolloutSurge, "%d machines of pool %s are beside those that they replace, %s more would be needed, and its surge is %d", beside, pool, draft.Plural(more, "machine"), surge)
+	r := draft.Because(nodescaler.RolloutSurge, "%d machines of pool %s are beside those that they replace, %s more would be needed, and its surge is %d", beside, pool, pricing.Count(more, "machine"), surge)
 	return &r
 }
 

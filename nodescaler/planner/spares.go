@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -172,7 +173,7 @@ func (t *spares) dismiss(s *stock) {
 	}
 	for _, m := range slices.Backward(s.good) {
 		if here(m) {
-			t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, draft.Plural(len(s.good), "spare"), s.want()), s.why)
+			t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, pricing.Count(len(s.good), "spare"), s.want()), s.why)
 			return
 		}
 	}
@@ -189,7 +190,7 @@ func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
 	if o.Host == "" || t.allowed(p, o.Host) <= s.have() || !t.Affords(o.Shape, o.Host) {
 		return
 	}
-	t.Buy(p.Name, o.Shape, o.Host, draft.Because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, draft.Plural(s.want(), "spare")), s.why)
+	t.Buy(p.Name, o.Shape, o.Host, draft.Because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, pricing.Count(s.want(), "spare")), s.why)
 	t.Plan.Actions[len(t.Plan.Actions)-1].Keep = true
 }
 

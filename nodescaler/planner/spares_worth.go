@@ -94,10 +94,10 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 		last = ", as many as may be: " + why
 	}
 	if w.allowed < w.pays {
-		w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", draft.Plural(w.allowed, "spare"), p.Name, t.X.Limit)
+		w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", pricing.Count(w.allowed, "spare"), p.Name, t.X.Limit)
 		return w
 	}
-	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay%s", draft.Plural(w.pays, "spare"), p.Name, last)
+	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay%s", pricing.Count(w.pays, "spare"), p.Name, last)
 	return w
 }
 
@@ -125,7 +125,7 @@ func (t *stocks) advise(p *nodescaler.PoolSize) {
 		t.Plan.Advice = map[string]nodescaler.Reason{}
 	}
 	t.Plan.Advice[p.Name] = draft.Because(nodescaler.SparesAdvised, "pods waited for %s within %s: %s, for %s/h of disk, would have had each machine ready %s sooner (spares: auto)",
-		draft.Plural(waits, "machine"), seen.Round(time.Minute), draft.Plural(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
+		pricing.Count(waits, "machine"), seen.Round(time.Minute), pricing.Count(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
 }
 
 func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {

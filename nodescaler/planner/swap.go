@@ -344,7 +344,7 @@ func (t *swapper) begin(o *offered) {
 		s.ends[c.Name] = end{c.VM.Pool, nodescaler.Underutilized}
 	}
 	s.why = draft.Because(nodescaler.MachineCostly, "%s at %s/h: there are places for %s that cost %s/h less, which pays for the move within %s",
-		draft.Some("node", names), rate, draft.Plural(pods, "pod"), o.saved, (time.Duration(float64(o.price) / float64(o.saved.For(time.Hour)+1) * float64(time.Hour))).Round(time.Minute))
+		draft.Some("node", names), rate, pricing.Count(pods, "pod"), o.saved, (time.Duration(float64(o.price) / float64(o.saved.For(time.Hour)+1) * float64(time.Hour))).Round(time.Minute))
 	t.swap = s
 	if len(o.r.Purchases) > 0 {
 		if t.order(o); len(s.made) < len(o.r.Purchases) {

@@ -377,22 +377,22 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason, of func(after int) []str
 	if need == 0 {
 		return
 	}
-	count := draft.Because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", draft.Plural(need, "machine"), t.shape.Name)
+	count := draft.Because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", pricing.Count(need, "machine"), t.shape.Name)
 	at := t.hostsInUse()
 	for i := range need {
 		switch host, reason := t.host(at); {
 		case len(t.inFlight)+t.Bought >= t.cfg.Parallel:
-			t.Note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.cfg.Parallel)
+			t.Note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", pricing.Count(i, "machine"), pricing.Count(need, "machine"), t.cfg.Parallel)
 			return
 		case t.pool.Shut() != nil:
 			t.Plan.Reasons = append(t.Plan.Reasons, *t.pool.Shut())
 			return
 		case t.Room[t.pool.Name] < 1:
-			t.Note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.pool.Name, t.pool.Max)
+			t.Note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", pricing.Count(i, "machine"), pricing.Count(need, "machine"), t.pool.Name, t.pool.Max)
 			return
 		case host == "":
 			t.NoteRefused()
-			t.Note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", draft.Plural(i, "machine"), draft.Plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
+			t.Note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", pricing.Count(i, "machine"), pricing.Count(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
 			return
 		case !t.Affords(t.shape, host):
 			return
@@ -538,7 +538,7 @@ func (t *poll) fewerWouldDo() bool {
 		return true
 	}
 	t.Note(nodescaler.LoadNeedsAll, "%s asked for on %s; with %.0f %% headroom that is %.2f of their CPU and %.2f of their memory, and one fewer would be %.2f",
-		nodescaler.Amount(used), draft.Plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
+		nodescaler.Amount(used), pricing.Count(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
 	return false
 }
 
@@ -569,7 +569,7 @@ func (t *poll) startDrain() {
 	load := func(n *nodescaler.NodeLoad) float64 { return draft.Dominant(n.Used.Requests, t.size) }
 	n := draft.Least(may, load)
 	t.Cordon(n,
-		draft.Because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", draft.Plural(len(t.nodes)-1, "node"), draft.Plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
+		draft.Because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", pricing.Count(len(t.nodes)-1, "node"), pricing.Count(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
 		draft.Because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
 	t.Evict(n)
 }

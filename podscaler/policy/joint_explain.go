@@ -53,8 +53,12 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%d replicas carry %.4g cores of load (%.4g requests a second of %.4gms each) and lose %.3g to uneven load; each uses up to %.1f %% of its %.4g cores, %s",
-		s.model, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
+	carry, lose := "carry", "lose"
+	if s.model == 1 {
+		carry, lose = "carries", "loses"
+	}
+	add(podscaler.ReasonSizedForLoad, "%s %s %.4g cores of load (%.4g requests a second of %.4gms each) and %s %.3g to uneven load; each uses up to %.1f %% of its %.4g cores, %s",
+		pricing.Count(s.model, "replica"), carry, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, lose, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.estimator.pause.estimate())
 		if p.estimator.pause.long() {

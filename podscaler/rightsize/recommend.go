@@ -103,7 +103,7 @@ func (e *estimate) measure() bool {
 		100*s.Target, e.basis(history), e.text(target), 100*s.Margin, e.text(e.target))
 	if n := e.container.ooms; n > 0 && e.Resource == Memory {
 		e.because(ReasonOutOfMemory, "%s for lack of it, counted as use of %g times what it had, and at least %s more",
-			count(n, "kill"), s.OOMRatio, e.text(int64(s.OOMStep)))
+			pricing.Count(n, "kill"), s.OOMRatio, e.text(int64(s.OOMStep)))
 	}
 	if history < 1 {
 		e.because(ReasonLittleHistory, "%s is less than a day, so %s", days(history), e.bounded())
@@ -132,16 +132,9 @@ func (e *estimate) percentile(p float64) (int64, bool) {
 // basis prints what was measured.
 func (e *estimate) basis(history float64) string {
 	if e.Resource == CPU {
-		return fmt.Sprintf("%s, worth %s,", count(e.container.samples, "sample"), days(history))
+		return fmt.Sprintf("%s, worth %s,", pricing.Count(e.container.samples, "sample"), days(history))
 	}
-	return fmt.Sprintf("%s, one for each %s of a pod,", count(e.container.peaks, "peak"), pricing.Short(e.settings.PeakInterval))
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%s, one for each %s of a pod,", pricing.Count(e.container.peaks, "peak"), pricing.Short(e.settings.PeakInterval))
 }
 
 // floor raises what is too little for any container.

@@ -66,7 +66,7 @@ func (w *writer) bin(i int) {
 		return
 	}
 	n := &w.m.nodes[w.m.bins[i].node]
-	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.extras.besides(n.extra), count(n.Slots, "pod slot"))
+	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.extras.besides(n.extra), pricing.Count(n.Slots, "pod slot"))
 	for _, l := range w.p.machines[i].load {
 		w.place(l, Placement{Bin: n.Name, Purchase: -1, Why: FitsExisting, Text: text})
 	}
@@ -81,7 +81,7 @@ func (w *writer) purchase(mc *machine) {
 		sum = sum.Plus(w.m.kinds[l.kind].requests.Times(l.n))
 	}
 	text := fmt.Sprintf("no node has room, so %s is bought at %s an hour for %s, which take %s of its %s",
-		named(o), o.Rate, count(total, "item"), size(sum), size(o.Free))
+		named(o), o.Rate, pricing.Count(total, "item"), size(sum), size(o.Free))
 	items := make([]int, 0, total)
 	for _, l := range mc.load {
 		items = append(items, w.place(l, Placement{Purchase: len(w.result.Purchases), Why: CheapestOffer, Text: text})...)
@@ -110,12 +110,12 @@ func (w *writer) obstacle(kd *kind) (Why, string) {
 	case len(fitting) == 0:
 		o := nearest(taking, func(o *offered) float64 { return shortage(kd.need[:], m.specs[o.spec].room.all()) })
 		return TooBig, fmt.Sprintf("of %s for its class %s comes nearest, with %s and %s",
-			count(len(taking), "offer"), named(o.Offer), size(o.Free), count(o.Slots, "pod slot"))
+			pricing.Count(len(taking), "offer"), named(o.Offer), size(o.Free), pricing.Count(o.Slots, "pod slot"))
 	case len(having) == 0:
 		return NoResource, w.shortOf(kd, fitting)
 	case len(open) == 0:
 		o := having[0]
-		return PoolFull, fmt.Sprintf("%s would hold it, but pool %s may have only %s", named(o.Offer), o.Pool, count(m.pools[o.pool], "more machine"))
+		return PoolFull, fmt.Sprintf("%s would hold it, but pool %s may have only %s", named(o.Offer), o.Pool, pricing.Count(m.pools[o.pool], "more machine"))
 	}
 	o := nearest(open, func(o *offered) float64 { return shortage(o.takes[:], w.p.hosts[o.host].all()) })
 	return NoRoom, fmt.Sprintf("%s would hold it and takes %s, but of the hosts for such machines %s comes nearest, with %s left",
@@ -126,11 +126,11 @@ func (w *writer) obstacle(kd *kind) (Why, string) {
 func (w *writer) shortOf(kd *kind, offers []*offered) string {
 	switch i, most := w.m.missing(kd, offers); {
 	case i < 0:
-		return fmt.Sprintf("none of %s for its class that are large enough has%s", count(len(offers), "offer"), strings.TrimPrefix(w.m.extras.besides(kd.extra), " and"))
+		return fmt.Sprintf("none of %s for its class that are large enough has%s", pricing.Count(len(offers), "offer"), strings.TrimPrefix(w.m.extras.besides(kd.extra), " and"))
 	case most == 0:
-		return fmt.Sprintf("none of %s for its class that are large enough has any %s", count(len(offers), "offer"), w.m.extras[i])
+		return fmt.Sprintf("none of %s for its class that are large enough has any %s", pricing.Count(len(offers), "offer"), w.m.extras[i])
 	default:
-		return fmt.Sprintf("none of %s for its class that are large enough has more than %s", count(len(offers), "offer"), pricing.NamedAmount{Name: w.m.extras[i], N: most})
+		return fmt.Sprintf("none of %s for its class that are large enough has more than %s", pricing.Count(len(offers), "offer"), pricing.NamedAmount{Name: w.m.extras[i], N: most})
 	}
 }
 
@@ -168,7 +168,7 @@ func (w *writer) refusal(kd *kind) string {
 			most, n = why, times
 		}
 	}
-	return fmt.Sprintf("%s and %s refuse its class, %d of them because: %s", count(len(w.m.offered), "offer"), count(nodes, "node"), n, most)
+	return fmt.Sprintf("%s and %s refuse its class, %d of them because: %s", pricing.Count(len(w.m.offered), "offer"), pricing.Count(nodes, "node"), n, most)
 }
 
 // nearestNode says which node that takes the kind comes nearest to having room for it.
@@ -188,7 +188,7 @@ func (w *writer) nearestNode(k int) string {
 		return max(shortage(kd.need[:], w.free(n).all()), shortage(kd.extra, w.rest(n)))
 	})
 	return fmt.Sprintf("; of %s for its class %s comes nearest, with %s and %s left",
-		count(len(taking), "node"), n.Name, size(w.free(n).resources())+w.onlyAsked(kd, w.rest(n)), count(int(w.free(n)[slots]), "pod slot"))
+		pricing.Count(len(taking), "node"), n.Name, size(w.free(n).resources())+w.onlyAsked(kd, w.rest(n)), pricing.Count(int(w.free(n)[slots]), "pod slot"))
 }
 
 // free is the room that the plan leaves on a node.
@@ -242,14 +242,6 @@ func shortage(need, room []int64) float64 {
 
 // named is how an offer is called in a sentence.
 func named(o Offer) string { return fmt.Sprintf("%s on %s", o.Shape.Name, o.Host) }
-
-// count is a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
-}
 
 // size is resources as people write them: 1.5 CPU and 512 MiB.
 func size(r pricing.Resources) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Event is something that happened in a session.
@@ -187,7 +188,7 @@ func (w *watch) planned(s *loop.Step) (events []Event) {
 			moved[a.Node] = len(events)
 			events = append(events, Event{Kind: Moved})
 		}
-		events[moved[a.Node]].Text = fmt.Sprintf("%s moved off %s", count(pods[a.Node], "pod"), a.Node)
+		events[moved[a.Node]].Text = fmt.Sprintf("%s moved off %s", pricing.Count(pods[a.Node], "pod"), a.Node)
 	}
 	return events
 }
@@ -232,11 +233,4 @@ func outcome(s *loop.Step, action int) (err string, tried bool) {
 		}
 	}
 	return "", false
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -87,14 +86,14 @@ func serviceText(s *demo.Service) string {
 // printSummary prints what has come of a session.
 func printSummary(w io.Writer, s demo.Summary, journal string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "simulated\t%s, seed %d: %s, %d failed\n", pricing.Short(s.Length.Round(time.Second)), s.Seed, explain.Count(s.Requests, "request"), s.Failed)
+	fmt.Fprintf(table, "simulated\t%s, seed %d: %s, %d failed\n", pricing.Short(s.Length.Round(time.Second)), s.Seed, pricing.Count(s.Requests, "request"), s.Failed)
 	fmt.Fprintf(table, "cost\t%s; the static fleet, %s, costs %s: %s\n", s.Spent.Display(s.Unit), s.StaticFleet, s.StaticSpent.Display(s.Unit), hull.Saved(s.Spent, s.StaticSpent))
 	for i := range s.Services {
 		of := &s.Services[i]
-		fmt.Fprintf(table, "%s\tp%.4g ≤ %d ms missed in %d of %s%s\n", of.Name, 100*of.Objective.Quantile, of.Objective.Target.Milliseconds(), of.Over, explain.Count(s.Minutes, "minute"), latencies(of))
+		fmt.Fprintf(table, "%s\tp%.4g ≤ %d ms missed in %d of %s%s\n", of.Name, 100*of.Objective.Quantile, of.Objective.Target.Milliseconds(), of.Over, pricing.Count(s.Minutes, "minute"), latencies(of))
 	}
-	fmt.Fprintf(table, "machines\t%d ordered, %d reclaimed, %s moved\n", s.Orders, s.Returns, explain.Count(s.Moves, "pod"))
-	fmt.Fprintf(table, "decisions\t%d of %s changed something\n", s.Decisions, explain.Count(s.Steps, "step"))
+	fmt.Fprintf(table, "machines\t%d ordered, %d reclaimed, %s moved\n", s.Orders, s.Returns, pricing.Count(s.Moves, "pod"))
+	fmt.Fprintf(table, "decisions\t%d of %s changed something\n", s.Decisions, pricing.Count(s.Steps, "step"))
 	if journal != "" {
 		fmt.Fprintf(table, "why\tplimsoll explain last --journal %s\n", journal)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Tree explains a step.
@@ -36,7 +37,7 @@ func Headline(s *loop.Step) string {
 		}
 	}
 	if n := resizes(s); n > 0 {
-		parts = append(parts, Count(n, "pod")+" resized")
+		parts = append(parts, pricing.Count(n, "pod")+" resized")
 	}
 	for _, k := range []struct {
 		kind       nodescaler.Kind
@@ -59,7 +60,7 @@ func Headline(s *loop.Step) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, Count(n, k.what)+" "+k.done)
+			parts = append(parts, pricing.Count(n, k.what)+" "+k.done)
 		}
 	}
 	if len(parts) == 0 {
@@ -77,14 +78,6 @@ func resizes(s *loop.Step) (n int) {
 	return n
 }
 
-// Count prints a number of things: 1 machine, 3 machines.
-func Count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // why says what there was to be decided. The record does not name what called for the step;
 // what it saw does.
 func why(root *Node, s *loop.Step) {
@@ -95,10 +88,10 @@ func why(root *Node, s *loop.Step) {
 		}
 	}
 	if s.Observed.Pending > 0 {
-		n.Add("", Count(s.Observed.Pending, "pod")+" found no node with room")
+		n.Add("", pricing.Count(s.Observed.Pending, "pod")+" found no node with room")
 	}
 	if failed := s.Observed.Machines[nodescaler.Failed]; failed > 0 {
-		n.Add("", Count(failed, "machine")+" had failed")
+		n.Add("", pricing.Count(failed, "machine")+" had failed")
 	}
 	if len(n.Under) == 0 {
 		n.Text = "the loop looked round, as it does every few seconds"
@@ -152,7 +145,7 @@ func resize(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 	addReasons(n.Add(r.Action(), fmt.Sprintf("%s: %s  %s", r.Pod, r.What(), outcome(s, at))), r.Reasons)
 }
 
-func replicas(n int) string { return Count(n, "replica") }
+func replicas(n int) string { return pricing.Count(n, "replica") }
 
 // outcome says what came of something that was decided; at is its place among the outcomes.
 func outcome(s *loop.Step, at int) string {

@@ -76,7 +76,8 @@ func busy() *loop.Step {
 
 func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 	blind := &loop.Step{ID: "d-000001", Time: busy().Time, Observed: loop.Observed{Nodes: 2, Pods: 3},
-		Problems: []nodescaler.Reason{{Code: loop.CodeLooking, Text: "the first step after a start decides nothing"}}}
+		Problems: []nodescaler.Reason{{Code: loop.CodeMachinesUnknown, Text: "connection refused"}, {Code: loop.CodeLooking, Text: "the first step after a start decides nothing"}}}
+	blank := &loop.Step{ID: "d-000002", Time: busy().Time, Problems: []nodescaler.Reason{{Code: loop.CodeClusterUnknown, Text: "observe cluster: no answer in time"}}}
 	held := busy()
 	hold := &nodescaler.Reason{Code: "Recommending", Text: "pool worker is in mode Recommend"}
 	held.Workloads[0].Held = &nodescaler.Reason{Code: "Paused", Text: "paused by ann until 2026-06-01T16:00:00Z"}
@@ -89,7 +90,7 @@ func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 		name  string
 		step  *loop.Step
 		width int
-	}{{"busy", busy(), 0}, {"blind", blind, 0}, {"quiet", quiet, 0}, {"narrow", busy(), 60}, {"held", held, 0}} {
+	}{{"busy", busy(), 0}, {"blind", blind, 0}, {"blank", blank, 0}, {"quiet", quiet, 0}, {"narrow", busy(), 60}, {"held", held, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			golden.Compare(t, "testdata/"+c.name+".txt", strings.Join(Tree(c.step).Lines(c.width), "\n")+"\n")
 		})

@@ -16,10 +16,13 @@ import (
 func machines(root *Node, s *loop.Step) {
 	n := root.Add("machines", "")
 	o := &s.Observed
-	if o.Machines == nil {
-		n.Add("seen", fmt.Sprintf("%s and %s; the machines could not be read", Count(o.Nodes, "node"), Count(o.Pods, "pod")))
-	} else {
-		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), Count(o.Nodes, "node"), Count(o.Pods, "pod"), o.Pending))
+	switch {
+	case slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeClusterUnknown }):
+		n.Add("seen", "nothing; Kubernetes' API server was not read, as the problems say")
+	case o.Machines == nil:
+		n.Add("seen", fmt.Sprintf("%s and %s; Proxmox VE was not read, as the problems say", pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod")))
+	default:
+		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod"), o.Pending))
 		if len(o.Hosts) > 0 {
 			n.Add("hosts", hosts(o.Hosts))
 		}
