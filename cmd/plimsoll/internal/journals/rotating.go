@@ -22,6 +22,7 @@ type Rotating struct {
 
 	file *os.File
 	size int64
+	cut  bool // its last record is not whole: the process was killed while it wrote that
 	out  *loop.NDJSON
 }
 
@@ -32,7 +33,7 @@ func OpenRotating(name string, limit int64, keep int) (*Rotating, error) {
 }
 
 func (j *Rotating) open() error {
-	file, err := os.OpenFile(j.name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(j.name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -40,14 +41,22 @@ func (j *Rotating) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	j.file, j.size = file, info.Size()
+	j.file, j.size, j.cut = file, info.Size(), false
 	j.out = loop.NewNDJSON(j)
+	if j.size > 0 {
+		var last [1]byte
+		if _, err := file.ReadAt(last[:], j.size-1); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		j.cut = last[0] != '\n'
+	}
 	return nil
 }
 
-// Append writes one record. A record is never in two files.
+// Append writes one record. A record is never in two files, and none follows one that is not whole:
+// no reader could tell them apart.
 func (j *Rotating) Append(s *loop.Step) error {
-	if j.size >= j.limit {
+	if j.size >= j.limit || j.cut {
 		if err := j.rotate(); err != nil {
 			return err
 		}

@@ -1,9 +1,14 @@
 package journals
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
 func TestStepsCountOnFromAJournal(t *testing.T) {
@@ -42,5 +47,37 @@ func TestStepsCountOnFromAJournal(t *testing.T) {
 				t.Errorf("counts on from %d, want %d (%v)", last, c.last, err)
 			}
 		})
+	}
+}
+
+// A process that was killed while it wrote a record leaves the beginning of a line. All whole
+// records can be read after the next process has gone on.
+func TestAJournalThatWasCutOffIsPutAside(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "journal")
+	const whole = `{"id":"d-000001","time":"2026-01-01T00:00:00Z"}` + "\n"
+	if err := os.WriteFile(name, []byte(whole+whole[:20]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenRotating(name, 1<<20, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Close() }()
+	for _, id := range []string{"d-000002", "d-000003"} {
+		if err := j.Append(&loop.Step{ID: id, Time: time.Date(2026, time.January, 1, 0, 1, 0, 0, time.UTC)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string][]string{name + ".1": {"d-000001"}, name: {"d-000002", "d-000003"}} {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		err = errors.Join(loop.Read(f, func(s *loop.Step) error { ids = append(ids, s.ID); return nil }), f.Close())
+		if err != nil || !slices.Equal(ids, want) {
+			t.Errorf("%s holds %v, want %v (%v)", file, ids, want, err)
+		}
 	}
 }
