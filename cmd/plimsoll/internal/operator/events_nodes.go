@@ -17,26 +17,26 @@ const (
 	reasonReboot       = "Reboot"
 )
 
-// eventsOfActions sends events about the pods that a machine was ordered or started for, about
-// nodes that are emptied, and about pods that were evicted for it. What was only planned has none.
+// eventsOfActions sends events about the pods that a machine was ordered or started for, or would
+// be, about nodes that are emptied, and about pods that were evicted for it.
 func (t *term) eventsOfActions(s *loop.Step) {
 	sent := 0
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
-		if o := actionOutcome(s, i); o == nil || o.Held != nil || o.Error != "" {
-			continue
-		}
-		switch a.Kind { //nolint:exhaustive // the others are of no interest to who looks at pods and nodes
-		case nodescaler.Buy, nodescaler.Wake:
-			e := kube.Event{
-				About: "ScaleUp", Action: string(a.Kind), Reason: reasonTriggered,
-				Note: fmt.Sprintf("pool %s: a machine is on its way: %s", a.Pool, subject(a)),
-			}
+		o := actionOutcome(s, i)
+		if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Wake {
+			e := t.eventOfOrder(a, o)
 			for _, pod := range a.Pods {
-				if sent < podEventsPerStep && t.Cluster.AboutPod(pod, "", e) {
+				if e != nil && sent < podEventsPerStep && t.Cluster.AboutPod(pod, "", *e) {
 					sent++
 				}
 			}
+			continue
+		}
+		if o == nil || o.Held != nil || o.Error != "" {
+			continue
+		}
+		switch a.Kind { //nolint:exhaustive // the others are of no interest to who looks at pods and nodes
 		case nodescaler.Cordon:
 			t.Cluster.AboutNode(a.Node, kube.Event{
 				About: reasonScaleDown, Action: string(a.Kind), Reason: reasonScaleDown, Note: "the node is cordoned and will be emptied" + whyOf(a),
@@ -63,6 +63,31 @@ func (t *term) eventsOfActions(s *loop.Step) {
 			})
 		}
 	}
+}
+
+// eventOfOrder is what pods are given to read of an order for them, or nil: one that failed is made
+// again.
+func (t *term) eventOfOrder(a *nodescaler.Action, o *loop.Outcome) *kube.Event {
+	e := &kube.Event{About: "ScaleUp", Action: string(a.Kind), Reason: reasonNotTriggered}
+	switch {
+	case o == nil && !t.Active:
+		e.Note = would(a) + ": Plimsoll is in mode Recommend"
+	case o == nil || o.Error != "":
+		return nil
+	case o.Held != nil:
+		e.Note = would(a) + ": " + o.Held.Text
+	default:
+		e.Reason, e.Note = reasonTriggered, fmt.Sprintf("pool %s: a machine is on its way: %s", a.Pool, subject(a))
+	}
+	return e
+}
+
+// would says what is not done. A machine's name is another one at every step.
+func would(a *nodescaler.Action) string {
+	if a.Shape == nil {
+		return fmt.Sprintf("pool %s would start spare %s", a.Pool, a.Machine)
+	}
+	return fmt.Sprintf("pool %s would get a machine of shape %s", a.Pool, a.Shape.Name)
 }
 
 // whyOf is an action's first reason.

@@ -57,6 +57,7 @@ func TestPodsWithoutAPlaceAreShown(t *testing.T) {
 func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
 	for _, mode := range []string{"Active", "Recommend"} {
 		h := newHouse(t)
+		h.cfg.Active = mode == "Active"
 		h.begin()
 		s := &loop.Step{Plan: nodescaler.Plan{Actions: []nodescaler.Action{
 			{Kind: nodescaler.Buy, Pool: "aa", Order: "o1", Shape: &pricing.Shape{Name: "small"}, Pods: []string{"shop/a", "shop/b"}},
@@ -64,15 +65,15 @@ func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
 			{Kind: nodescaler.Evict, Node: "w-1", Pod: "shop/c"},
 			{Kind: nodescaler.Return, Node: "w-1", Machine: "w-1"},
 			{Kind: nodescaler.Wake, Machine: "aa-2", Pool: "aa", Pods: []string{"shop/d"}},
-			{Kind: nodescaler.Buy, Pool: "aa", Order: "o2", Pods: []string{"shop/e"}},
-			{Kind: nodescaler.Buy, Pool: "aa", Order: "o3", Pods: []string{"shop/f"}},
+			{Kind: nodescaler.Buy, Pool: "aa", Order: "o2", Shape: &pricing.Shape{Name: "small"}, Pods: []string{"shop/e"}},
+			{Kind: nodescaler.Buy, Pool: "aa", Order: "o3", Shape: &pricing.Shape{Name: "small"}, Pods: []string{"shop/f"}},
 		}}}
 		var want []string
 		if mode == "Active" {
 			for i := range 5 {
 				s.Outcomes = append(s.Outcomes, loop.Outcome{Action: i})
 			}
-			s.Outcomes = append(s.Outcomes, loop.Outcome{Action: 5, Error: "refused"}, loop.Outcome{Action: 6, Held: &nodescaler.Reason{Code: "Paused"}})
+			s.Outcomes = append(s.Outcomes, loop.Outcome{Action: 5, Error: "refused"}, loop.Outcome{Action: 6, Held: &nodescaler.Reason{Code: "Paused", Text: "paused by ann"}})
 			want = []string{
 				"Pod shop/a TriggeredScaleUp: pool aa: a machine is on its way: small " + nodescaler.MachineName("aa", "o1"),
 				"Pod shop/b TriggeredScaleUp: pool aa: a machine is on its way: small " + nodescaler.MachineName("aa", "o1"),
@@ -80,6 +81,15 @@ func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
 				"Pod shop/c ScaleDown: evicted, to empty node w-1",
 				"Node w-1 ScaleDown: the node's machine is returned",
 				"Pod shop/d TriggeredScaleUp: pool aa: a machine is on its way: aa-2",
+				"Pod shop/f NotTriggerScaleUp: pool aa would get a machine of shape small: paused by ann",
+			}
+		} else {
+			for _, pod := range "abdef" {
+				does := "get a machine of shape small"
+				if pod == 'd' {
+					does = "start spare aa-2"
+				}
+				want = append(want, fmt.Sprintf("Pod shop/%c NotTriggerScaleUp: pool aa would %s: Plimsoll is in mode Recommend", pod, does))
 			}
 		}
 		h.term.eventsOfActions(s)
