@@ -2,10 +2,11 @@ package forecast
 
 import (
 	"cmp"
-	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/htm"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/htm"
 )
 
 // HTM expects what came after the same situation in the same context: a Hierarchical Temporal

@@ -2,9 +2,10 @@ package forecast
 
 import (
 	"cmp"
-	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 	"math"
 	"math/rand/v2"
+
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 )
 
 // LSTM expects what a small recurrent network has learnt to follow the last values: one layer of
@@ -53,7 +54,7 @@ type LSTM struct {
 }
 
 func init() {
-	register("LSTM", "expects what a small recurrent lstm.Network has learnt to follow the last values.",
+	register("LSTM", "expects what a small recurrent network has learnt to follow the last values.",
 		func(s Spec) (Model, error) { return newLSTM(settings(s.LSTM)) })
 }
 

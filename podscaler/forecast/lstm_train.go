@@ -1,9 +1,10 @@
 package forecast
 
 import (
-	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 	"math"
 	"math/rand/v2"
+
+	"github.com/plimsoll/plimsoll/podscaler/forecast/internal/lstm"
 )
 
 // training teaches a network a series. It goes on a batch at a time, so that it may be done at

@@ -17,7 +17,7 @@ import (
 
 // A node that is emptied is stopped and kept. A pod that waits wakes it, and it is the same node.
 func TestARealNodeIsStashedAndWoken(t *testing.T) {
-	t.Log("by emulation this takes 12 minutes")
+	t.Log("by emulation this takes ten minutes")
 	// Without a price of disks, any spare pays for itself.
 	w := newWorld(t, site{
 		settings: map[string]any{"nodes": map[string]any{"policy": "joint", "joint": map[string]any{"spares": map[string]any{"most": 1}}}},

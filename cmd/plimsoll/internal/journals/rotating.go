@@ -54,7 +54,7 @@ func (j *Rotating) open() error {
 }
 
 // Append writes one record. A record is never in two files, and none follows one that is not whole:
-// no reader could tell them apart.
+// a reader would take the two for one line.
 func (j *Rotating) Append(s *loop.Step) error {
 	if j.size >= j.limit || j.cut {
 		if err := j.rotate(); err != nil {
@@ -121,9 +121,9 @@ func (j *Rotating) Last() (last int, err error) {
 func highest(file io.Reader) (last int, err error) {
 	for in := bufio.NewReader(file); err == nil; {
 		var line []byte
-		var n int
+		var n int // 0 of a line that is no record
 		line, err = in.ReadBytes('\n')
-		_, _ = fmt.Sscanf(string(line[:min(len(line), idLength)]), `{"id":"d-%d"`, &n) // else it is no record
+		_, _ = fmt.Sscanf(string(line[:min(len(line), idLength)]), `{"id":"d-%d"`, &n)
 		last = max(last, n)
 	}
 	if errors.Is(err, io.EOF) {
