@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -76,13 +77,13 @@ func (p Profiling) Of(ctx context.Context, workload string, serve Serve) (*Profi
 	var points []capacity.Point
 	guess, step := p.Guess, 1.25
 	for i, n := range p.Pods {
-		total, err := edge{least: 1 / p.Length.Seconds(), to: p.To}.find(guess, step, func(rate float64) (bool, error) {
+		total, err := edge{least: max(1/p.Length.Seconds(), leastRate), to: p.To}.find(guess, step, func(rate float64) (bool, error) {
 			holds, requests, err := serve(ctx, n, rate)
 			out.Requests += requests
 			return holds, err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%d pods: %w", n, err)
+			return nil, fmt.Errorf("%s: %w", pricing.Count(n, "pod"), err)
 		}
 		points = append(points, capacity.Point{Pods: n, Total: total})
 		out.Points = append(out.Points, ProfiledPoint{n, Rounded(total), Rounded(total / float64(n))})
@@ -102,6 +103,9 @@ func fitted(f capacity.Fitted, err error) *FittedProfile {
 	}
 	return &FittedProfile{Rounded(f.A), Rounded(f.B), Rounded(f.C), Rounded(f.Residual), Rounded(f.R2)}
 }
+
+// leastRate is the least load that is tried, in requests a second: k6 sends none of less.
+const leastRate = 0.02
 
 // edge is how the highest load that holds is looked for: none below least, and to within a part of
 // it.

@@ -68,9 +68,9 @@ type Load struct {
 	Fresh bool
 }
 
-// maxUsers is how many of k6's virtual users a laboratory's machine carries: each has an
+// MaxUsers is how many of k6's virtual users a laboratory's machine carries: each has an
 // interpreter of its own, of 100 to 200 kB.
-const maxUsers = 5000
+const MaxUsers = 5000
 
 // Validate says everything that is wrong with the load.
 func (l *Load) Validate() error {
@@ -84,7 +84,7 @@ func (l *Load) Validate() error {
 	u, err := url.Parse(l.URL)
 	must(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "url", "like http://127.0.0.1:8080/apps/default/web/", fmt.Sprintf("%q", l.URL))
 	must(slices.Contains(kinds, l.Kind), "kind", fmt.Sprintf("one of %s", kinds), fmt.Sprintf("%q", l.Kind))
-	must(l.Users >= 1 && l.Users <= maxUsers, "users", fmt.Sprintf("1 to %d", maxUsers), l.Users)
+	must(l.Users >= 1 && l.Users <= MaxUsers, "users", fmt.Sprintf("1 to %d", MaxUsers), l.Users)
 	must(l.Kind != Open || l.Rate > 0, "rate", "greater than 0 for an open load", l.Rate)
 	must(l.Kind == Open || l.Think > 0, "think", "greater than 0 for users", l.Think)
 	must(l.Spread >= 0, "spread", "0 or more", l.Spread)

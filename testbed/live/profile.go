@@ -129,11 +129,16 @@ func (s *Service) alone(ctx context.Context) error {
 	for i := range ours.Items {
 		o := &ours.Items[i]
 		to, acts := o.Spec.ScaleTargetRef, o.Spec.Mode == v1alpha1.ModeActive || o.Spec.Mode == v1alpha1.ModeApprove
-		if to.Kind == "Deployment" && to.Name == s.Name && acts && o.Annotations[v1alpha1.AnnotationPaused] != "true" {
-			return fmt.Errorf("%w; WorkloadAutoscaler %s is in mode %s: pause it with plimsoll pause", ErrScaled, o.Name, o.Spec.Mode)
+		if to.Kind == "Deployment" && to.Name == s.Name && acts && !paused(o) {
+			return fmt.Errorf("%w; WorkloadAutoscaler %s is in mode %s: pause it with plimsoll pause, without an end", ErrScaled, o.Name, o.Spec.Mode)
 		}
 	}
 	return nil
+}
+
+// paused reports whether nothing is done to the replicas until someone resumes.
+func paused(o *v1alpha1.WorkloadAutoscaler) bool {
+	return o.Annotations[v1alpha1.AnnotationPaused] == "true" && o.Annotations[v1alpha1.AnnotationPausedUntil] == ""
 }
 
 // scale sets the replicas, unless something else has set them since.
@@ -210,6 +215,9 @@ func (s *Service) pods(ctx context.Context) (there, ready int, err error) {
 	return there, ready, nil
 }
 
+// guessing is how long the first answer is waited for.
+const guessing = time.Minute
+
 // guess is what pods serve if each serves one request at a time, by how long one takes. It also
 // finds a URL that leads nowhere before any load does.
 func (s *Service) guess(ctx context.Context, pods int) (float64, error) {
@@ -218,7 +226,7 @@ func (s *Service) guess(ctx context.Context, pods int) (float64, error) {
 		return 0, err
 	}
 	began := time.Now()
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := (&http.Client{Timeout: guessing}).Do(r)
 	if err != nil {
 		return 0, fmt.Errorf("url: must answer with 200: %w", err)
 	}
@@ -254,6 +262,10 @@ func (s *Service) load(ctx context.Context, pods int, rate float64) (sum *k6.Sum
 	}
 	load := s.Send
 	load.Kind, load.Rate, load.Users, load.Fresh = k6.Open, rate, atOnce(rate, load.Target), true
+	if load.Users > k6.MaxUsers {
+		return nil, 0, fmt.Errorf("%.4g requests a second that each may take %s: must be at most %d on their way at a time, as many as k6 carries here, were %d: measure fewer pods, or by a shorter target",
+			rate, load.Target, k6.MaxUsers, load.Users)
+	}
 	if sum, err = k6.Run(ctx, s.K6, s.Folder, load); err != nil {
 		return nil, 0, cmp.Or(context.Cause(ctx), err)
 	}

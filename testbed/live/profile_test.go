@@ -105,6 +105,7 @@ func TestWhatIsScaledByAnotherIsNotMeasured(t *testing.T) {
 		{"mode Active", strings.NewReplacer("MODE", "Active", "PAUSED", "").Replace(ours), "WorkloadAutoscaler scaler is in mode Active: pause it with plimsoll pause"},
 		{"mode Approve", strings.NewReplacer("MODE", "Approve", "PAUSED", "up").Replace(ours), "is in mode Approve"},
 		{"mode Active, paused", strings.NewReplacer("MODE", "Active", "PAUSED", "true").Replace(ours), free},
+		{"mode Active, paused until later", strings.NewReplacer("MODE", "Active", `"PAUSED"`, `"true", plimsoll.dev/paused-until: "2099-01-01T00:00:00Z"`).Replace(ours), "pause it with plimsoll pause, without an end"},
 		{"mode Recommend", strings.NewReplacer("MODE", "Recommend", "PAUSED", "").Replace(ours), free},
 	} {
 		server, s := town(t, c.manifest)
@@ -136,8 +137,8 @@ func TestReplicasArePutBack(t *testing.T) {
 				}
 			}
 		}, `{"requests": 10, "good": 10}`, context.Canceled.Error()},
-		{"k6 fails", []string{"a"}, nil, "nonsense", "1 pods: k6: summary: "},
-		{"nothing holds", []string{"a"}, nil, `{"requests": 10, "good": 8}`, "1 pods: no load holds: 1 requests a second miss the objective"},
+		{"k6 fails", []string{"a"}, nil, "nonsense", "1 pod: k6: summary: "},
+		{"nothing holds", []string{"a"}, nil, `{"requests": 10, "good": 8}`, "1 pod: no load holds: 1 requests a second miss the objective"},
 	} {
 		server, s := town(t)
 		withPods(t, server, c.pods...)
@@ -218,4 +219,15 @@ func TestWhatHoldsIsThePartOfAllThatWereToBeSent(t *testing.T) {
 			t.Errorf("%v a second: %d at a time, want %d", c.rate, got, c.want)
 		}
 	}
+}
+
+// A load that no k6 of one machine can send is no load that was missed.
+func TestMoreRequestsAtATimeThanK6CarriesAreRefused(t *testing.T) {
+	server, s := town(t)
+	withPods(t, server, "a")
+	s.Send.Target = time.Hour
+	if _, err := s.Measure(t.Context(), one); err == nil || !strings.Contains(err.Error(), "must be at most 5000 on their way at a time, as many as k6 carries here, were ") {
+		t.Errorf("%v, want the limit", err)
+	}
+	expectBack(t, server)
 }

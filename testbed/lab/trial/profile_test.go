@@ -43,7 +43,7 @@ func TestAProfileOfAKnownServiceIsFoundAgain(t *testing.T) {
 		}
 	}
 	args := []string{"profile", "--workload", "default/web", "--url", l.Endpoint(plane.PartName, "apps") + "/apps/default/web/",
-		"--kubeconfig", l.Kubeconfig(), "--p", "90th", "--target", "225ms", "--for", "4500ms", "--pods", "1,2,4", "--out", file, "-o", "json"}
+		"--kubeconfig", l.Kubeconfig(), "--p", "90th", "--target", "225ms", "--for", "6750ms", "--pods", "1,2,4", "--out", file, "-o", "json"}
 	interrupt(t, program, args...)
 	putBack()
 	out := verb(t, program, args...)

@@ -61,7 +61,17 @@ func (j *Rotating) Append(s *loop.Step) error {
 			return err
 		}
 	}
-	return j.out.Append(s)
+	before := j.size
+	err := j.out.Append(s)
+	if err == nil {
+		return nil
+	}
+	j.out = loop.NewNDJSON(j) // the other one writes no more
+	if j.size > before {
+		j.cut = j.file.Truncate(before) != nil
+		j.size = before
+	}
+	return err
 }
 
 // Write counts what is written to the file.
@@ -109,7 +119,10 @@ func (j *Rotating) Last() (last int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		last, err = highest(file)
+		// A pipe would be waited for.
+		if info, unknown := file.Stat(); unknown == nil && info.Mode().IsRegular() {
+			last, err = highest(file)
+		}
 		if err = errors.Join(err, file.Close()); err != nil {
 			return 0, fmt.Errorf("%s: %w", file.Name(), err)
 		}

@@ -81,3 +81,29 @@ func TestAJournalThatWasCutOffIsPutAside(t *testing.T) {
 		}
 	}
 }
+
+// A write that fails once, as on a full disk, is not the last.
+func TestAJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "journal")
+	j, err := OpenRotating(name, 1<<20, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := &loop.Step{ID: "d-000001", Time: time.Date(2026, time.January, 1, 0, 1, 0, 0, time.UTC)}
+	good := j.file
+	if j.file, err = os.Open(os.DevNull); err != nil { // which cannot be written to
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Append(step), j.file.Close()); err == nil {
+		t.Error("a write that failed is no error")
+	}
+	j.file = good
+	defer func() { _ = j.Close() }()
+	if err := j.Append(step); err != nil {
+		t.Error(err)
+	}
+	if last, err := j.Last(); last != 1 || err != nil {
+		t.Errorf("counts on from %d, want 1 (%v)", last, err)
+	}
+}

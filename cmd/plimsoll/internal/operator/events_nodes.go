@@ -13,6 +13,7 @@ import (
 const (
 	reasonTriggered    = "TriggeredScaleUp"
 	reasonNotTriggered = "NotTriggerScaleUp"
+	reasonWouldTrigger = "WouldTriggerScaleUp" // which cluster-autoscaler does not have
 	reasonScaleDown    = "ScaleDown"
 	reasonReboot       = "Reboot"
 )
@@ -25,9 +26,9 @@ func (t *term) eventsOfActions(s *loop.Step) {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
 		if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Wake {
-			e := t.eventOfOrder(a, o)
-			for _, pod := range a.Pods {
-				if e != nil && sent < podEventsPerStep && t.Cluster.AboutPod(pod, "", *e) {
+			e, pods := t.eventOfOrder(a, o)
+			for _, pod := range pods {
+				if sent < podEventsPerStep && t.Cluster.AboutPod(pod, "", e) {
 					sent++
 				}
 			}
@@ -65,21 +66,23 @@ func (t *term) eventsOfActions(s *loop.Step) {
 	}
 }
 
-// eventOfOrder is what pods are given to read of an order for them, or nil: one that failed is made
-// again.
-func (t *term) eventOfOrder(a *nodescaler.Action, o *loop.Outcome) *kube.Event {
-	e := &kube.Event{About: "ScaleUp", Action: string(a.Kind), Reason: reasonNotTriggered}
+// eventOfOrder is what is said of an order, and about which pods: about none if it failed, for it
+// is made again. Where none is made, pods wait for long, and a few of them are enough.
+func (t *term) eventOfOrder(a *nodescaler.Action, o *loop.Outcome) (kube.Event, []string) {
+	e := kube.Event{About: "ScaleUp", Action: string(a.Kind), Reason: reasonWouldTrigger}
+	few := a.Pods[:min(len(a.Pods), podEventsPerWorkload)]
 	switch {
 	case o == nil && !t.Active:
 		e.Note = would(a) + ": Plimsoll is in mode Recommend"
 	case o == nil || o.Error != "":
-		return nil
+		return e, nil
 	case o.Held != nil:
 		e.Note = would(a) + ": " + o.Held.Text
 	default:
 		e.Reason, e.Note = reasonTriggered, fmt.Sprintf("pool %s: a machine is on its way: %s", a.Pool, subject(a))
+		return e, a.Pods
 	}
-	return e
+	return e, few
 }
 
 // would says what is not done. A machine's name is another one at every step.

@@ -202,6 +202,9 @@ func (m *Metrics) Leading(leads bool) {
 		return
 	}
 	m.leader.Set(0)
+	m.left(&pve.Report{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, v := range []*prometheus.GaugeVec{
 		m.replicas, m.desired, m.forecast, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory, m.roomPods, m.roomRate,
@@ -210,8 +213,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.unschedulable.Set(0)
 	m.noneUnplaced()
-	m.left(&pve.Report{})
-	m.known = nil
+	m.known, m.conditionsNow = nil, nil
 }
 
 // Receivers makes the series of the receivers.

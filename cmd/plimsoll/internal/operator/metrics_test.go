@@ -78,6 +78,12 @@ func TestConditionsAreShownUntilAnotherLeads(t *testing.T) {
 	if got := series(t, registry, "plimsoll_leader"); got[""] != 0 {
 		t.Errorf("leads: %v", got)
 	}
+	m.Leading(true)
+	m.said(d, said)
+	delete(want, "VMPool workers  Ready")
+	if diff := cmp.Diff(want, series(t, registry, "plimsoll_condition")); diff != "" {
+		t.Errorf("who leads again: -want +got:\n%s", diff)
+	}
 }
 
 // busy is a desk of many workloads, and a step in which all of them are decided.

@@ -81,7 +81,7 @@ func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
 				"Pod shop/c ScaleDown: evicted, to empty node w-1",
 				"Node w-1 ScaleDown: the node's machine is returned",
 				"Pod shop/d TriggeredScaleUp: pool aa: a machine is on its way: aa-2",
-				"Pod shop/f NotTriggerScaleUp: pool aa would get a machine of shape small: paused by ann",
+				"Pod shop/f WouldTriggerScaleUp: pool aa would get a machine of shape small: paused by ann",
 			}
 		} else {
 			for _, pod := range "abdef" {
@@ -89,7 +89,7 @@ func TestPodsAndNodesSayWhatIsDone(t *testing.T) {
 				if pod == 'd' {
 					does = "start spare aa-2"
 				}
-				want = append(want, fmt.Sprintf("Pod shop/%c NotTriggerScaleUp: pool aa would %s: Plimsoll is in mode Recommend", pod, does))
+				want = append(want, fmt.Sprintf("Pod shop/%c WouldTriggerScaleUp: pool aa would %s: Plimsoll is in mode Recommend", pod, does))
 			}
 		}
 		h.term.eventsOfActions(s)

@@ -109,6 +109,9 @@ func parseWorkload(text string) (names [2]string, err error) {
 // begin looks at what the verb is asked.
 func (ask *testbedProfile) begin(cmd *cobra.Command, env *cli.Env, args []string) error {
 	given := cmd.Flags().Changed
+	if ask.out != "" && len(ask.profiling.Pods) == 1 {
+		return cli.SeeHelp(cmd, cli.Misused("--pods: must be two numbers or more with --out, for one makes no profile, was %d", ask.profiling.Pods[0]))
+	}
 	if given("workload") {
 		return ask.beginInCluster(cmd, env, args)
 	}
@@ -228,14 +231,10 @@ func (ask *testbedProfile) measure(ctx context.Context, env *cli.Env, p testbed.
 	return nil, interrupted(named)
 }
 
-// print prints what was found, and writes it to the file.
+// print prints what was found, and then writes it to the file: what took minutes is not lost if
+// that cannot be written.
 func (ask *testbedProfile) print(env *cli.Env, p *testbed.Profiled, part float64, target time.Duration) error {
-	if ask.out != "" {
-		if err := env.WriteFile(ask.out, func(w io.Writer) error { return writeProfile(w, p, part, target) }); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
-	return ask.format.Print(env.Stdout, p, func(w io.Writer) {
+	err := ask.format.Print(env.Stdout, p, func(w io.Writer) {
 		fmt.Fprintf(w, "%s\n\npods\ttotal\ta pod\n", objective(p, part, target))
 		for _, x := range p.Points {
 			fmt.Fprintf(w, "%d\t%.1f\t%.2f\n", x.Pods, float64(x.Total), float64(x.PerPod))
@@ -251,6 +250,13 @@ func (ask *testbedProfile) print(env *cli.Env, p *testbed.Profiled, part float64
 			fmt.Fprintf(w, "\nfor the block predictive of a WorkloadAutoscaler (experiment files have numbers without quotes):\n%s\n", block)
 		}
 	})
+	if err != nil || ask.out == "" {
+		return err
+	}
+	if err := env.WriteFile(ask.out, func(w io.Writer) error { return writeProfile(w, p, part, target) }); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
 }
 
 func objective(p *testbed.Profiled, part float64, target time.Duration) string {
