@@ -62,7 +62,7 @@ type Metrics struct {
 	roomRate      *prometheus.GaugeVec
 
 	known map[string]*decided // by workload
-	mu    sync.RWMutex        // held while series are set anew
+	mu    *sync.RWMutex       // held while series are set anew
 }
 
 // decided is what a workload's last decision was, and what it went by. It is shown until the next.
@@ -118,10 +118,10 @@ const (
 // NewMetrics makes the metrics of the loop, and registers them.
 func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 	var errs []error
-	m := &Metrics{}
+	mu := &sync.RWMutex{}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "plimsoll_" + name, Help: help}, labels)
-		errs = append(errs, to.Register(whole{v, &m.mu}))
+		errs = append(errs, to.Register(whole{v, mu}))
 		return v
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -134,41 +134,45 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	})
 	errs = append(errs, to.Register(steps))
-	m.stepSeconds = steps
-	m.lastStep = gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues()
-	m.leader = gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues()
-	m.info = gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode")
-	m.decisions = counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result")
-	m.actions = counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result")
-	m.problems = counter("problems_total", "What went wrong in steps, by code.", "code")
-	m.replicas = gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name")
-	m.desired = gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name")
-	m.forecast = gauge("workload_forecast_load", "The load that a workload's policy expects by when a new replica is ready: requests_per_second, or the cores that they need. Without a forecast there is no series.", "namespace", "name", "unit")
-	m.ready = gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name")
-	m.pending = gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name")
-	m.limits = gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound")
-	m.latency = gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind")
-	m.good = gauge("workload_good_ratio", "The share of requests that were answered within the objective's target, over its window.", "namespace", "name")
-	m.budget = gauge("workload_error_budget_ratio", "The share of requests that an objective lets be late, and the share of those of 30 days that is left.", "namespace", "name", "part")
-	m.burn = gauge("workload_burn_rate", "How many times as many requests were late as the objective lets be, by window.", "namespace", "name", "window")
-	m.heldWorkloads = gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason")
-	m.unschedulable = gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues()
-	m.podsUnplaced = gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason")
-	m.machines = gauge("machines", "Machines, by pool and phase.", "pool", "phase")
-	m.poolLimits = gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound")
-	m.heldPools = gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason")
-	m.heldMachines = gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason")
-	m.rollouts = gauge("rollout_machines", "Machines of pools that replace drifted ones, by the phase of the rollout and whether they are of its revision: updated or outdated.", "pool", "phase", "machines")
-	m.orphans = gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind")
-	m.costRate = gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency")
-	m.costLimit = gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency")
-	m.notifications = counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result")
-	m.sizedCPU = gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound")
-	m.sizedMemory = gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound")
-	m.resizes = counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result")
-	m.roomPods = gauge("headroom_pods", "Pods for which room is to be kept free, and for which there is room or machines are coming.", "namespace", "name", "state")
-	m.roomRate = gauge("headroom_cost_per_hour", "The part of what machines cost an hour that is headroom's, by its requests.", "namespace", "name", "currency")
-	m.conditions = gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type")
+	m := &Metrics{
+		mu: mu,
+
+		stepSeconds:   steps,
+		lastStep:      gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues(),
+		leader:        gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues(),
+		info:          gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode"),
+		decisions:     counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result"),
+		actions:       counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result"),
+		problems:      counter("problems_total", "What went wrong in steps, by code.", "code"),
+		replicas:      gauge("workload_replicas", "The replicas that Plimsoll set for a workload.", "namespace", "name"),
+		desired:       gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name"),
+		forecast:      gauge("workload_forecast_load", "The load that a workload's policy expects by when a new replica is ready: requests_per_second, or the cores that they need. Without a forecast there is no series.", "namespace", "name", "unit"),
+		ready:         gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name"),
+		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
+		limits:        gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound"),
+		latency:       gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind"),
+		good:          gauge("workload_good_ratio", "The share of requests that were answered within the objective's target, over its window.", "namespace", "name"),
+		budget:        gauge("workload_error_budget_ratio", "The share of requests that an objective lets be late, and the share of those of 30 days that is left.", "namespace", "name", "part"),
+		burn:          gauge("workload_burn_rate", "How many times as many requests were late as the objective lets be, by window.", "namespace", "name", "window"),
+		heldWorkloads: gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason"),
+		unschedulable: gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues(),
+		podsUnplaced:  gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason"),
+		machines:      gauge("machines", "Machines, by pool and phase.", "pool", "phase"),
+		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
+		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
+		heldMachines:  gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason"),
+		rollouts:      gauge("rollout_machines", "Machines of pools that replace drifted ones, by the phase of the rollout and whether they are of its revision: updated or outdated.", "pool", "phase", "machines"),
+		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
+		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
+		costLimit:     gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency"),
+		notifications: counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result"),
+		sizedCPU:      gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
+		sizedMemory:   gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
+		resizes:       counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result"),
+		roomPods:      gauge("headroom_pods", "Pods for which room is to be kept free, and for which there is room or machines are coming.", "namespace", "name", "state"),
+		roomRate:      gauge("headroom_cost_per_hour", "The part of what machines cost an hour that is headroom's, by its requests.", "namespace", "name", "currency"),
+		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
+	}
 	m.start()
 	m.left(&pve.Report{})
 	return m, errors.Join(errs...)

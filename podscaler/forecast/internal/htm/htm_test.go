@@ -156,7 +156,7 @@ func TestMoreColumnsAreOfUseWhereWinnersAreHeldBack(t *testing.T) {
 		return n
 	}
 	if none, usual, much := idle(0), idle(usualBoost), idle(50); none <= usual || usual <= much || much > 2 {
-		t.Errorf("of 128 columns %d are of no use where nobody is held back, %d as usual, %d where they are held back much", none, usual, much)
+		t.Errorf("of 128 columns %d are of no use where none is held back, %d as usual, %d where they are held back much", none, usual, much)
 	}
 }
 
