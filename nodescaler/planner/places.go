@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -85,6 +86,20 @@ func newPlaces(x *nodescaler.Index, domains *nodescaler.Domains, open func(*node
 	return s
 }
 
+// fork are the same places with moves of their own. Domains are shared.
+func (s *places) fork() *places {
+	f := &places{groups: make([]*group, len(s.groups)), at: make(map[string]slot, len(s.at)), taken: map[string]int{}, crowds: maps.Clone(s.crowds), domains: s.domains}
+	for i, g := range s.groups {
+		own := *g
+		own.room.tree, own.extra = slices.Clone(g.room.tree), slices.Clone(g.extra)
+		f.groups[i] = &own
+		for leaf, n := range own.nodes {
+			f.at[n.Name] = slot{&own, leaf}
+		}
+	}
+	return f
+}
+
 // taintKey is the same for the same set of taints; untainted nodes come first.
 func taintKey(taints []nodescaler.Taint) string {
 	if len(taints) == 0 {
@@ -161,8 +176,14 @@ func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]sl
 	return to, nil
 }
 
-// put adds the pod to a place, or takes it off again with a sign of -1.
+// put moves the pod to a place, or takes it off again with a sign of -1.
 func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
+	s.taken[at.node()] += sign
+	s.add(at, p, sign)
+}
+
+// add counts the pod at a place, or no more with a sign of -1.
+func (s *places) add(at slot, p *nodescaler.Pod, sign int) {
 	r := at.room.get(at.leaf)
 	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
 	if sign > 0 {
@@ -170,7 +191,6 @@ func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
 	} else {
 		at.extra[at.leaf] = at.extra[at.leaf].Plus(p.Extra)
 	}
-	s.taken[at.node()] += sign
 	s.domains.Put(p, at.nodes[at.leaf].Node, sign)
 	if crowd := s.crowds[at.node()]; sign > 0 {
 		s.crowds[at.node()] = crowd.With(p)

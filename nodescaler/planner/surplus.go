@@ -21,9 +21,10 @@ type Surplus struct {
 	loads map[string]*load          // by node
 	at    map[*nodescaler.Pod]*load // where each pod is
 	list  []Verdict
-	// domains and crowds are those of pods where they are, as places have them.
-	domains *nodescaler.Domains
-	crowds  map[string]nodescaler.Crowd
+	// places are where pods may move to, and order is the nodes in the order that they are tried in.
+	places  *places
+	order   []*load
+	domains *nodescaler.Domains // of pods where they are
 }
 
 // Verdict is what can be said of one node.
@@ -41,6 +42,25 @@ type load struct {
 	pods []*nodescaler.Pod
 	used nodescaler.Used
 	gone bool
+	// largest are the pods that would move, the largest first; nil until they are asked for.
+	largest []*nodescaler.Pod
+}
+
+// moving are the pods that would move from the node, the largest first.
+func (l *load) moving() []*nodescaler.Pod {
+	if l.largest != nil {
+		return l.largest
+	}
+	l.largest = make([]*nodescaler.Pod, 0, len(l.pods))
+	for _, p := range l.pods {
+		if !p.Daemon && !p.Terminating {
+			l.largest = append(l.largest, p)
+		}
+	}
+	slices.SortFunc(l.largest, func(a, b *nodescaler.Pod) int {
+		return cmp.Or(-cmp.Compare(draft.Dominant(a.Requests, l.Allocatable), draft.Dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
+	})
+	return l.largest
 }
 
 // NewSurplus looks at the machines that have become nodes. Of those, may rules out the ones that
@@ -60,6 +80,7 @@ func NewSurplus(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Surpl
 			s.at[p] = l
 		}
 	}
+	s.arrange(map[string]nodescaler.Crowd{})
 	t := s.trial(nil)
 	t.seat(x.Pending)
 	t.seat(headroomOf(x))
@@ -108,23 +129,38 @@ func (s *Surplus) Without(pods []*nodescaler.Pod) []string {
 // candidates are the nodes that might go: all of them, or those that some pods are on. The emptiest
 // come first, and of equals the dearest.
 func (s *Surplus) candidates(of []*nodescaler.Pod) []*load {
+	if of == nil {
+		return s.order
+	}
 	loads := make(map[*load]bool, len(of))
 	for _, p := range of {
 		loads[s.at[p]] = true
 	}
 	var list []*load
-	for i := range s.x.Nodes {
-		l := s.loads[s.x.Nodes[i].Name]
-		if (of == nil || loads[l]) && !l.gone && l.VM != nil && l.VM.Phase == nodescaler.Joined && s.may(l.NodeLoad) {
+	for _, l := range s.order {
+		if loads[l] {
 			list = append(list, l)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *load) int { // those that are equal are by name already
+	return list
+}
+
+// arrange works out places and order by what is on the nodes: hundreds of trials begin with them.
+func (s *Surplus) arrange(crowds map[string]nodescaler.Crowd) {
+	s.places = newPlaces(s.x, s.domains, s.open, func(n *nodescaler.NodeLoad) nodescaler.Used { return s.loads[n.Name].used })
+	s.places.crowds = crowds
+	s.order = nil
+	for i := range s.x.Nodes {
+		l := s.loads[s.x.Nodes[i].Name]
+		if !l.gone && l.VM != nil && l.VM.Phase == nodescaler.Joined && s.may(l.NodeLoad) {
+			s.order = append(s.order, l)
+		}
+	}
+	slices.SortStableFunc(s.order, func(a, b *load) int { // those that are equal are by name already
 		return cmp.Or(
 			cmp.Compare(draft.Dominant(a.used.Requests, a.Allocatable), draft.Dominant(b.used.Requests, b.Allocatable)),
 			-cmp.Compare(s.x.Rate(a.VM.Shape, a.VM.Host), s.x.Rate(b.VM.Shape, b.VM.Host)))
 	})
-	return list
 }
 
 // settle makes the outcome of a trial what further ones begin with.
@@ -134,10 +170,11 @@ func (s *Surplus) settle(t *trial) {
 	}
 	for p, node := range t.moves { // each by itself: pods are sorted where they are moved
 		l := s.loads[node]
-		l.pods, l.used = append(slices.Clip(l.pods), p), l.used.With(p)
+		l.pods, l.used, l.largest = append(slices.Clip(l.pods), p), l.used.With(p), nil
 		s.at[p] = l
 	}
-	s.above, s.crowds = t.above, t.places.crowds
+	s.above = t.above
+	s.arrange(t.places.crowds)
 }
 
 // trial is an attempt to do without nodes.
@@ -152,28 +189,18 @@ type trial struct {
 // trial begins with the room on the nodes that pods may move to, where some pods are taken to be
 // gone.
 func (s *Surplus) trial(gone map[*nodescaler.Pod]bool) *trial {
-	used := map[string]nodescaler.Used{} // where it is another than the load's
+	room := s.places.fork()
 	for p := range gone {
-		if l := s.at[p]; l != nil {
-			u, changed := used[l.Name]
-			if !changed {
-				u = l.used
-			}
-			used[l.Name] = u.Without(p)
+		l := s.at[p]
+		if l == nil {
+			continue
 		}
-	}
-	room := newPlaces(s.x, s.domains, s.open, func(n *nodescaler.NodeLoad) nodescaler.Used {
-		if u, changed := used[n.Name]; changed {
-			return u
+		if at, open := room.at[l.Name]; open {
+			room.add(at, p, -1)
+			continue
 		}
-		return s.loads[n.Name].used
-	})
-	maps.Copy(room.crowds, s.crowds)
-	for p := range gone {
-		if l := s.at[p]; l != nil {
-			room.domains.Put(p, l.Node, -1)
-			room.crowds[l.Name] = room.crowds[l.Name].Without(p)
-		}
+		room.domains.Put(p, l.Node, -1)
+		room.crowds[l.Name] = room.crowds[l.Name].Without(p)
 	}
 	return &trial{s, gone, room, maps.Clone(s.above), map[*nodescaler.Pod]string{}}
 }
@@ -238,15 +265,10 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 
 // empty moves a node's pods to others, the largest first, and closes it.
 func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
-	var moving []*nodescaler.Pod
-	for _, p := range l.pods {
-		if !t.gone[p] && !p.Daemon && !p.Terminating {
-			moving = append(moving, p)
-		}
+	moving := l.moving()
+	if len(t.gone) > 0 {
+		moving = slices.DeleteFunc(slices.Clone(moving), func(p *nodescaler.Pod) bool { return t.gone[p] })
 	}
-	slices.SortFunc(moving, func(a, b *nodescaler.Pod) int {
-		return cmp.Or(-cmp.Compare(draft.Dominant(a.Requests, l.Allocatable), draft.Dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
-	})
 	reopen := t.places.close(l.Node)
 	seats, kept := t.places.leave(l.Node, moving, moving)
 	if kept != nil {
