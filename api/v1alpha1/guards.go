@@ -33,7 +33,7 @@ type Schedule struct {
 	// The time zone of start and end by its IANA name, such as Europe/Berlin. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')`,message="must be UTC or the name of a time zone: Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 	// The fewest replicas while it is open. Of several windows, the highest counts.
 	// +optional
@@ -71,7 +71,7 @@ type Idle struct {
 // CronTime is a time that comes again and again.
 //
 // +kubebuilder:validation:MaxLength=128
-// +kubebuilder:validation:Pattern=`^(@[a-z]+|[0-9A-Za-z*,/-]+( +[0-9A-Za-z*,/-]+){4})$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(@[a-z]+|[0-9A-Za-z*,/-]+( +[0-9A-Za-z*,/-]+){4})$')`,message="must be five fields as in a crontab, or a word such as @daily: 0 8 * * 1-5"
 type CronTime string
 
 // Fallback is what is done when the policy has no answer.

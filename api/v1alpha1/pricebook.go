@@ -99,7 +99,7 @@ type PriceBookSpec struct {
 	// Whose clock the tariffs go by: Europe/Berlin. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+/-]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9_+/-]*$')`,message="must be UTC or the name of a time zone: Europe/Berlin"
 	// +kubebuilder:validation:XValidation:rule="self != 'Local'",message="must be UTC or the name of a time zone, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 	// What differs by time of day.
@@ -224,12 +224,12 @@ type Tariff struct {
 	// When it begins: "22:00".
 	// +required
 	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([01][0-9]|2[0-3]):[0-5][0-9]$')`,message="must be a time of day from 00:00 to 23:59, of two digits each"
 	From string `json:"from"`
 	// When it ends: "06:00". A window whose end is not after its beginning crosses midnight.
 	// +required
 	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:Pattern=`^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$')`,message="must be a time of day from 00:00 to 24:00, of two digits each"
 	To string `json:"to"`
 	// The days on which the window begins. Default: all.
 	// +optional

@@ -49,7 +49,7 @@ type ContainerPolicy struct {
 	// The container's name; "*" is all that have no entry of their own.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$')`,message="must be * or the name of a container: lower-case letters, digits and -, neither end a -"
 	Name string `json:"name"`
 	// Leaves the container alone: nothing is recommended for it.
 	// +optional

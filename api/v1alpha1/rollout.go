@@ -36,7 +36,7 @@ type Rollout struct {
 	// one, machines are made by the last good one, as plimsoll rollout undo has it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[0-9a-f]+$')`,message="must be a revision as status.rollout has it: digits and the letters a to f"
 	Undo string `json:"undo,omitempty"`
 }
 

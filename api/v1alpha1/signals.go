@@ -92,14 +92,14 @@ type Prometheus struct {
 	// namespace.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$')`,message="must be http:// or https:// with a host, and a path if there is one, without user or query: http://prometheus.monitoring:9090"
 	URL string `json:"url"`
 	// A secret in the same namespace with what the server wants to see: token, or username and
 	// password, and ca.crt, tls.crt and tls.key. It is shown over https, and over http only where
 	// the configuration says so.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message="must be the name of a secret: lower-case letters, digits, - and ., each part beginning and ending with a letter or digit"
 	SecretName string `json:"secretName,omitempty"`
 	// Headers that are sent with every query, such as the tenant of a shared store: {X-Scope-OrgID:
 	// shop}. The configuration must list their names beside the host. Credentials belong into the
@@ -113,7 +113,7 @@ type Prometheus struct {
 // HeaderValue is the value of a header.
 //
 // +kubebuilder:validation:MaxLength=1024
-// +kubebuilder:validation:Pattern=`^[ -~]*$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[ -~]*$')`,message="must be of printable ASCII characters"
 type HeaderValue string
 
 // Queries are PromQL.
@@ -155,7 +155,7 @@ type Series struct {
 	// there is one value for the whole.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-zA-Z_][a-zA-Z0-9_]*$')`,message="must be the name of a label: letters, digits and _, not a digit first"
 	PerPod string `json:"perPod,omitempty"`
 }
 
@@ -172,7 +172,7 @@ type Scrape struct {
 	// The path. Default: /metrics or the preset's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^/[A-Za-z0-9._~/-]*$')`,message="must be a path that begins with /, without a query: /metrics"
 	Path string `json:"path,omitempty"`
 	// http or https. Default: http.
 	// +optional
@@ -200,14 +200,14 @@ type Scrape struct {
 	// failed: code, status. By default that is not known, unless the preset knows it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-zA-Z_][a-zA-Z0-9_]*$')`,message="must be the name of a label: letters, digits and _, not a digit first"
 	StatusLabel string `json:"statusLabel,omitempty"`
 }
 
 // MetricName is the name of a metric of Prometheus.
 //
 // +kubebuilder:validation:MaxLength=256
-// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-zA-Z_:][a-zA-Z0-9_:]*$')`,message="must be the name of a metric: letters, digits, _ and :, not a digit first"
 type MetricName string
 
 // OpenCost says where OpenCost shows what nodes cost.
@@ -216,7 +216,7 @@ type OpenCost struct {
 	// prometheus. By default the same series are read from Prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$')`,message="must be http:// or https:// with a host, and a path if there is one, without user or query: http://prometheus.monitoring:9090"
 	URL string `json:"url,omitempty"`
 }
 
@@ -234,20 +234,20 @@ type Registration struct {
 	// there is one for all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-zA-Z_][a-zA-Z0-9_]*$')`,message="must be the name of a label: letters, digits and _, not a digit first"
 	PerVersion string `json:"perVersion,omitempty"`
 	// An address that answers in JSON: {"count": 3}, {"instances": [{"name": "a", "version":
 	// "1.4"}]}, or as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do. Its host
 	// must be listed as that of a prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?([?][A-Za-z0-9._~%=&+/-]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?([?][A-Za-z0-9._~%=&+/-]*)?$')`,message="must be http:// or https:// with a host, and a path and a query if there are any, without user: http://consul:8500/v1/health/service/shop"
 	URL string `json:"url,omitempty"`
 	// A secret in the same namespace with what the registry wants to see: token, or username and
 	// password, and ca.crt, tls.crt and tls.key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message="must be the name of a secret: lower-case letters, digits, - and ., each part beginning and ending with a letter or digit"
 	SecretName string `json:"secretName,omitempty"`
 	// Headers that are sent with every request: {X-Consul-Namespace: shop}. The configuration must
 	// list their names beside the host. Credentials belong into the secret.

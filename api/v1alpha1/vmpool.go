@@ -235,7 +235,7 @@ type Shape struct {
 	// The shape's name, which is also the nodes' label node.kubernetes.io/instance-type.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$')`,message="must be of letters, digits, -, _ and ., and begin and end with a letter or digit"
 	Name string `json:"name"`
 	// How many vCPUs it has: 2.
 	// +required
@@ -286,26 +286,26 @@ type VMIDs struct {
 // PVEName is the name of a storage, pool or bridge on Proxmox VE.
 //
 // +kubebuilder:validation:MaxLength=128
-// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9._/-]*$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9._/-]*$')`,message="must be a name as Proxmox has it: a letter, then letters, digits, ., _, / and -"
 type PVEName string
 
 // HostName is the name of a host.
 //
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$')`,message="must be the name of a host: letters, digits and -, neither end a -"
 type HostName string
 
 // Tag is a tag of a VM.
 //
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:Pattern=`^[a-z0-9_][a-z0-9_+.-]*$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9_][a-z0-9_+.-]*$')`,message="must be a tag as Proxmox has it: lower-case letters, digits, _, +, . and -, none of the last three first"
 // +kubebuilder:validation:XValidation:rule="!self.startsWith('plimsoll')",message="must not begin with plimsoll, which marks machines as ours"
 type Tag string
 
 // NodeLabelValue is the value of a label.
 //
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:Pattern=`^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$')`,message="must be empty, or of letters, digits, -, _ and ., and begin and end with a letter or digit"
 type NodeLabelValue string
 
 // Addressing is a range of addresses, one for each VMID of the pool: the machine with the n-th VMID
@@ -328,7 +328,7 @@ type Addressing struct {
 	// The search domain.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$')`,message="must be a domain: example.com"
 	Search string `json:"search,omitempty"`
 }
 
@@ -388,7 +388,7 @@ type Taint struct {
 	// The key.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$')`,message="must be a taint's key, with its prefix if it has one: example.com/dedicated"
 	Key string `json:"key"`
 	// The value.
 	// +optional
@@ -404,7 +404,7 @@ type JoinTaint struct {
 	// The key.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$')`,message="must be a taint's key, with its prefix if it has one: example.com/dedicated"
 	Key string `json:"key"`
 	// The value.
 	// +optional
@@ -496,7 +496,7 @@ type Join struct {
 	// The guest's user. Default: the image's own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z_][a-z0-9_-]*$')`,message="must be the name of a user: lower-case letters, digits, _ and -, a letter or _ first"
 	User string `json:"user,omitempty"`
 	// Public keys that let one in as that user.
 	// +optional
@@ -579,12 +579,12 @@ type Guest struct {
 	// The type of CPU, such as host or x86-64-v2-AES.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[^,\s]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^,\s]*$')`,message="must have no comma and no white space"
 	CPUType string `json:"cpuType,omitempty"`
 	// The type of machine, such as q35.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[^,\s]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^,\s]*$')`,message="must have no comma and no white space"
 	Machine string `json:"machine,omitempty"`
 	// Whether the guest sees NUMA.
 	// +optional
@@ -605,7 +605,7 @@ type Guest struct {
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=1024
-// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^\r\n]*$')`,message="must be of one line"
 type OptionValue string
 
 // ISO is where first-boot discs are kept.
@@ -744,7 +744,7 @@ type NodeBudget struct {
 	// The time zone of schedule by its IANA name, such as Europe/Berlin. Not set, UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')`,message="must be UTC or the name of a time zone: Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
@@ -752,9 +752,8 @@ type NodeBudget struct {
 //
 // +kubebuilder:validation:XIntOrString
 // +kubebuilder:validation:Type=""
-// +kubebuilder:validation:Pattern=`^([0-9]{1,5}|([0-9]{1,2}|100)%)$`
 // +kubebuilder:validation:MaxLength=5
-// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0 && self <= 99999",message="must be from 0 to 99999, or from 0% to 100%"
+// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 99999 : self.matches('^([0-9]{1,5}|([0-9]{1,2}|100)%)$')",message="must be from 0 to 99999, or from 0% to 100%"
 type NodeCount string
 
 // UnmarshalJSON reads a number or a text.

@@ -180,17 +180,17 @@ type ScaleTargetRef struct {
 	// The group and version of the workload's kind, such as apps/v1.
 	// +required
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$')`,message="must be a group and a version: apps/v1"
 	APIVersion string `json:"apiVersion"`
 	// The workload's kind, such as Deployment.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Z][A-Za-z0-9]*$')`,message="must be a kind: Deployment"
 	Kind string `json:"kind"`
 	// The workload's name.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,message="must be the name of an object: lower-case letters, digits, - and ., beginning and ending with a letter or digit"
 	Name string `json:"name"`
 }
 
@@ -295,7 +295,7 @@ type HPAMetric struct {
 	// The container, for type ContainerResource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="must be the name of a container: lower-case letters, digits and -, neither end a -"
 	Container string `json:"container,omitempty"`
 	// The target in percent of what is requested, for types Resource and ContainerResource: 80.
 	// +optional
@@ -498,7 +498,7 @@ type WatermarkMetric struct {
 	// The container, for type ContainerResource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="must be the name of a container: lower-case letters, digits and -, neither end a -"
 	Container string `json:"container,omitempty"`
 	// The mark above which the workload grows.
 	// +optional

@@ -109,9 +109,19 @@ func line(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }
 
-// valueOf says what may are in a field.
+// formOf is the rule by which a text has the form of its type: the first of those with a pattern.
+func formOf(s *schema.Structural) string {
+	for _, rule := range s.XValidations {
+		if strings.Contains(rule.Rule, "self.matches(") && !strings.HasPrefix(rule.Rule, "!") {
+			return rule.Rule
+		}
+	}
+	return ""
+}
+
+// valueOf says what may be in a field.
 func valueOf(s *schema.Structural) string {
-	v := s.ValueValidation
+	v, form := s.ValueValidation, formOf(s)
 	switch {
 	case v != nil && len(v.Enum) > 0:
 		var names []string
@@ -119,15 +129,15 @@ func valueOf(s *schema.Structural) string {
 			names = append(names, fmt.Sprintf("`%v`", e.Object))
 		}
 		return strings.Join(names, ", ")
-	case s.XIntOrString && strings.Contains(v.Pattern, "m$"):
+	case s.XIntOrString && strings.Contains(form, "m)$"):
 		return "cores"
-	case s.XIntOrString && strings.Contains(v.Pattern, "Ki"):
+	case s.XIntOrString && strings.Contains(form, "Ki"):
 		return "quantity"
 	case s.XIntOrString:
 		return "decimal"
-	case v != nil && strings.Contains(v.Pattern, "(h|m|s|ms)"):
+	case strings.Contains(form, "(h|m|s|ms)"):
 		return "duration"
-	case v != nil && strings.Contains(v.Pattern, "TiB"):
+	case strings.Contains(form, "TiB"):
 		return "size"
 	case s.Type == "integer" && v != nil && v.Minimum != nil && v.Maximum != nil:
 		return fmt.Sprintf("integer, %.0f to %.0f", *v.Minimum, *v.Maximum)

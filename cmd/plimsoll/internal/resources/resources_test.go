@@ -1,8 +1,11 @@
 package resources
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +91,44 @@ func TestAcceptedManifestsMeanSomething(t *testing.T) {
 		if err := convert(obj.GetKind(), text); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
+	}
+}
+
+// Without an API server, the forms of texts are refused in its words.
+func TestFormsOfTextsAreRefusedOfflineAsByTheServer(t *testing.T) {
+	rejected := regexp.MustCompile(`^(\S+): Invalid value: ("(?:[^"\\]|\\.)*"): (.*)$`)
+	mapKey := regexp.MustCompile(`\[([A-Za-z][^\]]*)\]`)
+	tried := 0
+	for _, f := range must.Get(crd.Fixtures(os.DirFS(testdata + "rejected")))(t) {
+		if !strings.HasSuffix(f.Name, "-words") {
+			continue
+		}
+		var object map[string]any
+		if err := yaml.Unmarshal(f.Documents[0], &object); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for _, line := range f.Refused {
+			m := rejected.FindStringSubmatch(line)
+			if m == nil {
+				t.Fatalf("%s: not of a single value: %s", f.Name, line)
+			}
+			key := mapKey.ReplaceAllString(m[1], ".$1")
+			want = append(want, fmt.Sprintf("%s: %s, was %s", key, m[3], m[2]))
+		}
+		err := must.Get(ReadSchema(object["kind"].(string)))(t).Check(object)
+		var got []string
+		for _, one := range unjoin(err) {
+			got = append(got, one.Error())
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-server +offline):\n%s", f.Name, diff)
+		}
+		tried++
+	}
+	if tried != 3 {
+		t.Errorf("%d manifests were tried, one of each kind is there", tried)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// Schema is what a CRD says without CEL: patterns, bounds, lengths, what must be there and what
-// may.
+// Schema is what a CRD says of single values: forms of texts, bounds, lengths, what must be there and
+// what may. Of its rules in CEL, those that compare values are not among them.
 type Schema struct {
 	validator *validate.SchemaValidator
 	root      *openapi.Schema
@@ -48,7 +49,7 @@ func (s *Schema) Check(object any) error {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return err
 	}
-	found := unknownKeys("", s.root, tree)
+	found := faultsIn("", s.root, tree)
 	for _, err := range s.validator.Validate(tree).Errors {
 		found = append(found, worded(err, tree))
 	}
@@ -56,18 +57,18 @@ func (s *Schema) Check(object any) error {
 	return errors.Join(found...)
 }
 
-// unknownKeys are the keys of a value that are not its schema's. An object without properties, such
-// as metadata, may have any.
-func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
+// faultsIn are the keys of a value that are not its schema's, and the texts in it that do not have the
+// form they must. An object without properties, such as metadata, may have any keys.
+func faultsIn(path string, s *openapi.Schema, value any) (found []error) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
 			known, is := s.Properties[key]
 			switch {
 			case is:
-				found = append(found, unknownKeys(join(path, key), &known, inner)...)
+				found = append(found, faultsIn(join(path, key), &known, inner)...)
 			case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-				found = append(found, unknownKeys(join(path, key), s.AdditionalProperties.Schema, inner)...)
+				found = append(found, faultsIn(join(path, key), s.AdditionalProperties.Schema, inner)...)
 			case len(s.Properties) > 0:
 				found = append(found, pricing.NewFault(join(path, key), strict.Unknown(key, slices.Sorted(maps.Keys(s.Properties)))))
 			}
@@ -75,11 +76,32 @@ func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
 	case []any:
 		for i, inner := range value {
 			if s.Items != nil && s.Items.Schema != nil {
-				found = append(found, unknownKeys(fmt.Sprintf("%s[%d]", path, i), s.Items.Schema, inner)...)
+				found = append(found, faultsIn(fmt.Sprintf("%s[%d]", path, i), s.Items.Schema, inner)...)
 			}
+		}
+	case string:
+		if message := misformed(s, value); message != "" {
+			found = append(found, pricing.NewFault(path, fmt.Sprintf("%s, was %q", message, value)))
 		}
 	}
 	return found
+}
+
+// form is a rule in CEL that a text has the form of its type, by itself or where it is no number.
+var form = regexp.MustCompile(`^(?:type\(self\) == int \? .* : )?self\.matches\(r?'([^']*)'\)$`)
+
+// misformed is what the rules of its schema say of a text that does not have the form of its type.
+func misformed(s *openapi.Schema, text string) string {
+	var rules []struct{ Rule, Message string }
+	if err := s.Extensions.GetObject("x-kubernetes-validations", &rules); err != nil {
+		return ""
+	}
+	for _, r := range rules {
+		if pattern := form.FindStringSubmatch(r.Rule); pattern != nil && !regexp.MustCompile(pattern[1]).MatchString(text) {
+			return r.Message
+		}
+	}
+	return ""
 }
 
 // worded is what the validator found in the form of our own faults, which have the value as well.
