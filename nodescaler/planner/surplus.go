@@ -21,7 +21,7 @@ type Surplus struct {
 	loads map[string]*load          // by node
 	at    map[*nodescaler.Pod]*load // where each pod is
 	list  []Verdict
-	// places are where pods may move to, and order is the nodes in the order that they are tried in.
+	// places are where pods may move to, and order is the nodes in the order they are tried in.
 	places  *places
 	order   []*load
 	domains *nodescaler.Domains // of pods where they are
@@ -156,7 +156,8 @@ func (s *Surplus) arrange(crowds map[string]nodescaler.Crowd) {
 			s.order = append(s.order, l)
 		}
 	}
-	slices.SortStableFunc(s.order, func(a, b *load) int { // those that are equal are by name already
+	// those that are equal are by name already
+	slices.SortStableFunc(s.order, func(a, b *load) int {
 		return cmp.Or(
 			cmp.Compare(draft.Dominant(a.used.Requests, a.Allocatable), draft.Dominant(b.used.Requests, b.Allocatable)),
 			-cmp.Compare(s.x.Rate(a.VM.Shape, a.VM.Host), s.x.Rate(b.VM.Shape, b.VM.Host)))

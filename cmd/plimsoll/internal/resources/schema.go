@@ -22,8 +22,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// Schema is what a CRD says of single values: forms of texts, bounds, lengths, what must be there and
-// what may. Of its rules in CEL, those that compare values are not among them.
+// Schema is what a CRD says of single values: forms of texts, bounds, lengths, what must be there
+// and what may. Of its rules in CEL, those that compare values are not among them.
 type Schema struct {
 	validator *validate.SchemaValidator
 	root      *openapi.Schema
@@ -57,8 +57,8 @@ func (s *Schema) Check(object any) error {
 	return errors.Join(found...)
 }
 
-// faultsIn are the keys of a value that are not its schema's, and the texts in it that do not have the
-// form they must. An object without properties, such as metadata, may have any keys.
+// faultsIn are the keys of a value that are not its schema's, and the texts in it that do not have
+// the form they must. An object without properties, such as metadata, may have any keys.
 func faultsIn(path string, s *openapi.Schema, value any) (found []error) {
 	switch value := value.(type) {
 	case map[string]any:
