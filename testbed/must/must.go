@@ -17,3 +17,11 @@ func Get[T any](v T, err error) func(Test) T {
 		return v
 	}
 }
+
+// Do ends the test if a call failed that has no value: must.Do(t, file.Close()).
+func Do(t Test, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
