@@ -51,9 +51,7 @@ func TestEveryFaultOfASiteIsNamed(t *testing.T) {
 			}
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
 			if *update {
-				if err := os.WriteFile(golden, []byte(stderr), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(golden, []byte(stderr), 0o644))
 			}
 			want := must.Get(os.ReadFile(golden))(t)
 			if diff := cmp.Diff(string(want), stderr); diff != "" {
@@ -147,10 +145,7 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 
 // The document's example has every key of what runs in a cluster, and is a file that is accepted.
 func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
-	data, err := os.ReadFile("../../docs/run.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../docs/run.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "```yaml\n")
 	example, _, found := strings.Cut(rest, "```")
 	if !found {
@@ -169,9 +164,7 @@ func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
 	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site := must.Get(readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
 	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", KEDAScaler: "127.0.0.1:8087", Admission: &admissionSettings{Listen: "0.0.0.0:9443", Certificate: "admission.crt", Key: "admission.key"}, Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
-	if err := plain.complete(env); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, plain.complete(env))
 	plain.Nodes, plain.Notifications, plain.Limit, plain.Quotas, plain.HandOff = site.Nodes, site.Notifications, site.Limit, site.Quotas, site.HandOff
 	if said := site.handOff(); said != (&siteFile{parts: site.parts}).handOff() {
 		t.Errorf("the example hands off by %+v, which is not what is done without the key", said)
@@ -198,9 +191,7 @@ func TestStateIsAFolderUnlessItIsASlip(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "kubernets"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "kubernets"), 0o700))
 	s := &siteFile{service: service{State: "kubernets"}, folder: dir}
 	if faults := s.check(nil); faults != nil {
 		t.Errorf("a folder that is there beside the file: %v", faults)

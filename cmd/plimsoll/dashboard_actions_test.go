@@ -118,9 +118,7 @@ func TestActionsAreTheUsersOwn(t *testing.T) {
 	now := time.Date(2026, 6, 1, 6, 0, 0, 0, time.UTC)
 	h := dashboard.New(dashboard.Small)
 	h.Doors.Actions = steer.NewDoor(&rest.Config{Host: server.URL, BearerToken: "t-plimsoll"}, func() time.Time { return now })
-	if err := h.Append(&loop.Step{ID: "d-000001", Time: now}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Append(&loop.Step{ID: "d-000001", Time: now}))
 	page := h.Handler(true)
 	const web, worker = `"kind":"WorkloadAutoscaler","namespace":"shop","name":"web"`, `"kind":"VMPool","name":"worker"`
 	const proposals, grow = `"kind":"ScalingProposal","namespace":"shop"`, `"kind":"ScalingProposal","namespace":"shop","name":"web-grow"`

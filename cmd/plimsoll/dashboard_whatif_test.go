@@ -8,14 +8,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/dashboard"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // TestThePageOfARecordingAnswersWhatIf shows a recording, and asks as the page does.
 func TestThePageOfARecordingAnswersWhatIf(t *testing.T) {
 	folder := t.TempDir()
-	if err := recordShop(folder, 30*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, recordShop(folder, 30*time.Minute))
 	h, notes := dashboard.New(dashboard.Large), &strings.Builder{}
 	if err := showRecording(&cli.Env{Stderr: notes}, h, folder); err != nil || notes.Len() > 0 {
 		t.Fatal(err, notes)

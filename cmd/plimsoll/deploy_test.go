@@ -52,12 +52,8 @@ func someEnv(files fstest.MapFS) *cli.Env {
 func everything(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	if _, err := operator.NewMetrics(registry); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.Register(costs.NewExporter()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(operator.NewMetrics(registry))(t)
+	must.Do(t, registry.Register(costs.NewExporter()))
 	running := must.Get(readRunning(someEnv(someSite), "config.yaml", components))(t)
 	site := must.Get(running.machines(registry))(t)
 	site.client.Close()
@@ -65,9 +61,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	door := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // it registers, and ends
-	if err := server.Serve(over, door, provider.Listening{Metrics: registry}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Serve(over, door, provider.Listening{Metrics: registry}))
 	return registry
 }
 
@@ -93,9 +87,7 @@ func TestCatalogueListsWhatIsExported(t *testing.T) {
 	}
 	slices.SortFunc(want, func(a, b string) int { return strings.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
 	if got := strings.Join(want, ""); *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 	} else if diff := cmp.Diff(got, string(text)); diff != "" {
 		t.Errorf("%s, -exported +listed (go test -run %s -update writes what it can, and leaves the types to you):\n%s", file, t.Name(), diff)
 	}
@@ -464,9 +456,7 @@ func TestChartKnowsTheKeysOfTheConfiguration(t *testing.T) {
 			Config struct{ Properties map[string]any }
 		}
 	}
-	if err := yaml.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &schema))
 	var want []string
 	var walk func(reflect.Type)
 	walk = func(in reflect.Type) {

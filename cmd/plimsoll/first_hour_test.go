@@ -86,9 +86,7 @@ func newNewcomers(t *testing.T) *newcomers {
 	n.Cleanup(front.Close)
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, users: [{name: x, user: {}}],
  contexts: [{name: x, context: {cluster: x, user: x}}], clusters: [{name: x, cluster: {server: %q}}]}`, front.URL)
-	if err := os.WriteFile(n.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(n.config, []byte(text), 0o600))
 	return n
 }
 
@@ -115,9 +113,7 @@ func (n *newcomers) Activate(pool string) {
 func (n *newcomers) Pool(name string) (p v1alpha1.VMPool) {
 	n.Helper()
 	text := must.Get(yaml.Marshal(n.api.Get("vmpools.plimsoll.dev", name)))(n.T)
-	if err := yaml.Unmarshal(text, &p); err != nil {
-		n.Fatal(err)
-	}
+	must.Do(n, yaml.Unmarshal(text, &p))
 	return p
 }
 

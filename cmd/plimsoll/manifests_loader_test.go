@@ -12,6 +12,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // loaderManifests are what is printed, read as strictly as Kubernetes can.
@@ -23,9 +24,7 @@ func loaderManifests(t *testing.T, flags ...string) (services []corev1.Service, 
 	}
 	for _, text := range strings.Split(out, "\n---\n")[1:] {
 		var head struct{ Kind string }
-		if err := yaml.Unmarshal([]byte(text), &head); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &head))
 		var s corev1.Service
 		var d appsv1.Deployment
 		into := map[string]any{"Service": &s, "Deployment": &d}[head.Kind]

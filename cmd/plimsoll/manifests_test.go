@@ -17,6 +17,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // With any flags, the manifests are what Kubernetes takes, down to the last field.
@@ -30,9 +31,7 @@ func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 		var kinds []string
 		for _, text := range strings.Split(out.String(), "\n---\n") {
 			var head struct{ Kind string }
-			if err := yaml.Unmarshal([]byte(text), &head); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(text), &head))
 			into := map[string]any{
 				"ServiceAccount": &corev1.ServiceAccount{}, "ConfigMap": &corev1.ConfigMap{}, "Deployment": &appsv1.Deployment{},
 				"ClusterRole": &rbacv1.ClusterRole{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBinding{},
@@ -112,9 +111,7 @@ func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 		CACert  string `json:"cacert"`
 		Timeout string `json:"grpc_timeout"`
 	}
-	if err := sigsyaml.UnmarshalStrict([]byte(m.Data["cloud-config.yaml"]), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sigsyaml.UnmarshalStrict([]byte(m.Data["cloud-config.yaml"]), &got))
 	want := "plimsoll.plimsoll.svc:8086"
 	if flags != nil {
 		want = "[fd00::5]:9000"

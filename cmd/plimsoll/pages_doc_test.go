@@ -53,15 +53,12 @@ var (
 func pagesOfTheTree(t *testing.T) []string {
 	t.Helper()
 	names := []string{"../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md"}
-	err := filepath.WalkDir("../../docs", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../../docs", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(name) == ".md" {
 			names = append(names, name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 

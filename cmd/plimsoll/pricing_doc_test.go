@@ -43,9 +43,7 @@ func TestPricingDocumentTellsWhatHappens(t *testing.T) {
 		return "```console\n" + line + "\n" + printed(t, strings.TrimPrefix(line, "$ plimsoll "), files, config) + "```"
 	})
 	if *update {
-		if err := os.WriteFile(pricingDocument, []byte(updated), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(pricingDocument, []byte(updated), 0o644))
 	}
 	if diff := cmp.Diff(string(document), updated); diff != "" && !*update {
 		t.Errorf("(-document +program, -update writes it):\n%s", diff)
@@ -60,9 +58,7 @@ func pricingCluster(t *testing.T) string {
 	server := httptest.NewTLSServer(k)
 	t.Cleanup(server.Close)
 	name := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(name, kubeconfigOf(server), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, kubeconfigOf(server), 0o600))
 	return name
 }
 
@@ -97,9 +93,7 @@ func TestPricingDocumentHasAPriceBook(t *testing.T) {
 		var book v1alpha1.PriceBook
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&book); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decoder.Decode(&book))
 		if _, err := resources.Book(&book); err != nil {
 			t.Error(err)
 		}

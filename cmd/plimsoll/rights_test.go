@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The rights that the manifests give are those that the code needs, right by right. What may be
@@ -51,16 +52,11 @@ func right(verb, group, resource string, own bool) string {
 // rightsIn are the rights that the roles in a manifest give, sorted.
 func rightsIn(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := deploy.Manifests.ReadFile("manifests/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(deploy.Manifests.ReadFile("manifests/" + file))(t)
 	var all []string
 	for _, document := range strings.Split(string(text), "\n---\n") {
 		var role rbacv1.ClusterRole // a Role has the same keys
-		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(document), &role))
 		forUsers := slices.Contains([]string{"plimsoll-view", "plimsoll-edit", "plimsoll-approve"}, role.Name)
 		if role.Kind != "ClusterRole" && role.Kind != "Role" || forUsers {
 			continue

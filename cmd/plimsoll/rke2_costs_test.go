@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs/fakeopencost"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const costsSite = `
@@ -165,9 +166,7 @@ func TestPricesAreWrittenAsOpenCostReadsThem(t *testing.T) {
 			t.Fatalf("exit %d, %v: %s %s", code, err, stdout, stderr)
 		}
 		var prices map[string]string
-		if err := json.Unmarshal([]byte(m.Data["default.json"]), &prices); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(m.Data["default.json"]), &prices))
 		if got := [2]string{prices["CPU"], prices["RAM"]}; got != want || prices["provider"] != "custom" {
 			t.Errorf("%s: %v", book, prices)
 		}

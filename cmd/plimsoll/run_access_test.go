@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // named is a workload that is scaled by a queue, as a Prometheus of its own measures it.
@@ -55,10 +57,7 @@ func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"scalar","result":[%d,"42"]}}`, time.Now().Unix())
 	}))
 	t.Cleanup(own.Close)
-	at, err := url.Parse(own.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(own.URL))(t)
 	var api *httptest.Server
 	for _, c := range []struct {
 		name, url, config string
@@ -79,10 +78,7 @@ func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 			api = httptest.NewUnstartedServer(nil)
 			api.StartTLS()
 			t.Cleanup(api.Close)
-			k, err := newKubeAPI(fmt.Sprintf(named, strings.Replace(c.url, "API", api.URL, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must.Get(newKubeAPI(fmt.Sprintf(named, strings.Replace(c.url, "API", api.URL, 1))))(t)
 			api.Config.Handler = k
 			folder := t.TempDir()
 			args := []string{"plan", "--kubeconfig", filepath.Join(folder, "config")}
@@ -90,9 +86,7 @@ func TestObjectsHaveOnlyThoseServersAskedThatTheFileLists(t *testing.T) {
 				args = append(args, "--config", filepath.Join(folder, "plimsoll.yaml"))
 			}
 			for name, text := range map[string]string{"config": string(kubeconfigOf(api)), "plimsoll.yaml": "signals: " + c.config + "\n"} {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 			}
 			out, err := exec.Command("plimsoll", args...).CombinedOutput()
 			if err != nil {

@@ -100,9 +100,7 @@ func TestCopiedConfigurationInAnotherClusterOrdersNothing(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	ca := s.client()
-	if err := s.order(ca, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.order(ca, 2))
 	s.until("both run", func() bool { return s.running() == 2 })
 	o := s.twin("0a4c7a52-91d3-4a5e-8f53-77f1f9d1aa02")
 	o.start()
@@ -110,9 +108,7 @@ func TestCopiedConfigurationInAnotherClusterOrdersNothing(t *testing.T) {
 	o.until("the copy says why", func() bool { return strings.Contains(o.said(), "OtherCluster") })
 	_ = o.order(theirs, 1)
 	time.Sleep(2 * time.Second) // 40 of the world's
-	if err := s.order(ca, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.order(ca, 1))
 	s.until("the first goes on", func() bool { return s.running() == 3 })
 	if n := len(s.machines()); n != 3 {
 		t.Errorf("there are %d machines, want 3", n)

@@ -46,9 +46,7 @@ func TestWorkloadsShareThePrometheusOfTheFile(t *testing.T) {
 		Target: signals.Target{Namespace: "shop", Kind: "Deployment", Name: "cart"},
 		Spec:   signals.Spec{Queries: signals.Queries{Arrivals: `up{namespace="$namespace"}`}},
 	}
-	if err := r.Configure(map[string]signals.Source{"shop/cart": source}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]signals.Source{"shop/cart": source}))
 	arrivals := func() podscaler.Reading {
 		now := time.Unix(1772625600, 0)
 		r.Prepare(t.Context(), now)

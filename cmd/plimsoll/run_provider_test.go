@@ -59,7 +59,7 @@ func newSite(t *testing.T) *site {
 		return timing.Range{Min: time.Duration(from) * time.Second, Max: time.Duration(to) * time.Second}
 	}
 	const gib = int64(1) << 30
-	sim, err := pvesim.New(pvesim.Config{
+	sim := must.Get(pvesim.New(pvesim.Config{
 		Seed: 1, Name: "home", Pools: []string{"plimsoll"}, Speed: 20, Start: time.Now(),
 		Hosts: []pvesim.Host{{Name: "pve1", CPUs: 32, Memory: 128 * gib}},
 		Storages: []pvesim.Storage{
@@ -71,10 +71,7 @@ func newSite(t *testing.T) *site {
 			Config: map[string]string{"name": "template", "memory": "2048", "cores": "2", "agent": "1"},
 		}},
 		Times: timing.Machine{Clone: second(4, 8), Boot: second(10, 20), Delete: second(2, 4)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(sim.Close)
 	s := &site{t: t, sim: sim, folder: t.TempDir(), uid: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01"}
 	sim.OnBoot(s.booted)
@@ -128,9 +125,7 @@ func freeAddress(t *testing.T) string {
 
 func (s *site) write(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.folder, name), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, os.WriteFile(filepath.Join(s.folder, name), []byte(text), 0o600))
 }
 
 // booted makes a machine a node.
@@ -261,22 +256,16 @@ func (s *site) dial(certificate, key, ca []byte, how ...grpc.CallOption) externa
 // connect makes a connection that the caller closes: the provider takes few of one address.
 func (s *site) connect(certificate, key, ca []byte, how ...grpc.CallOption) *grpc.ClientConn {
 	s.t.Helper()
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	pair := must.Get(tls.X509KeyPair(certificate, key))(s.t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	soon := grpc.ConnectParams{
 		Backoff:           backoff.Config{Multiplier: 1, BaseDelay: 50 * time.Millisecond, MaxDelay: 50 * time.Millisecond},
 		MinConnectTimeout: time.Minute, // otherwise a handshake has no longer than the backoff
 	}
-	conn, err := grpc.NewClient(s.listen, grpc.WithConnectParams(soon), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+	conn := must.Get(grpc.NewClient(s.listen, grpc.WithConnectParams(soon), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12,
-	})), grpc.WithDefaultCallOptions(how...))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	})), grpc.WithDefaultCallOptions(how...)))(s.t)
 	return conn
 }
 

@@ -111,10 +111,7 @@ func (s *site) held() int {
 func TestStrangersCostNothing(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	site, err := os.ReadFile(filepath.Join(s.folder, "site.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(os.ReadFile(filepath.Join(s.folder, "site.yaml")))(t)
 	expander := freeAddress(t)
 	s.write("site.yaml", strings.Replace(string(site), "provider: {", "provider: {expander: '"+expander+
 		"', tls: {certificate: tls.crt, key: tls.key, clientCA: ca.crt, clients: [cluster-autoscaler]}, ", 1))

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // inProcess runs the program in an environment made of a few files and a stopped clock.
@@ -42,9 +43,7 @@ func TestProgramRunsInsideATest(t *testing.T) {
 		Amount json.Number `json:"amount"`
 		At     time.Time   `json:"at"`
 	}
-	if err := json.Unmarshal([]byte(stdout), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(stdout), &answer))
 	if answer.Amount != "0.0968" || !answer.At.Equal(time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("the answer is %+v, want 0.0968 at the time it was asked", answer)
 	}
@@ -71,19 +70,10 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 	asJSON, _, _ := inProcess(t, nil, append(args, "json")...)
 	asYAML, _, _ := inProcess(t, nil, append(args, "yaml")...)
 	var one, other any
-	if err := json.Unmarshal([]byte(asJSON), &one); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(asYAML), &other); err != nil {
-		t.Fatal(err)
-	}
-	back, err := json.Marshal(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(back, &other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(asJSON), &one))
+	must.Do(t, yaml.Unmarshal([]byte(asYAML), &other))
+	back := must.Get(json.Marshal(other))(t)
+	must.Do(t, json.Unmarshal(back, &other))
 	if diff := cmp.Diff(one, other); diff != "" {
 		t.Error(diff)
 	}

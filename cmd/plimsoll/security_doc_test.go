@@ -14,10 +14,7 @@ import (
 // docs/security.md names the tests that hold its lines, and a line that nothing holds says so.
 func TestSecurityPageNamesTestsThatExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(root, "docs", "security.md")))(t)
 	there := testsBelow(t, root)
 	named, words := 0, regexp.MustCompile("^(`(Test|Fuzz)[A-Za-z0-9_]+`|`[a-z_]+\\.txt`)(, |$)")
 	for number, line := range strings.Split(string(page), "\n") {
@@ -87,7 +84,7 @@ func testsBelow(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}
 	begins := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -105,9 +102,6 @@ func testsBelow(t *testing.T, root string) map[string]bool {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return there
 }

@@ -112,9 +112,7 @@ func TestTheCitationFileIsValid(t *testing.T) {
 		Keywords   []string `json:"keywords"`
 		References []cited  `json:"references"`
 	}
-	if err := yaml.UnmarshalStrict(must.Get(os.ReadFile("../../CITATION.cff"))(t), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(must.Get(os.ReadFile("../../CITATION.cff"))(t), &file))
 	if file.Version != "1.2.0" || file.Message == "" || file.Type != "software" || file.License != "Apache-2.0" {
 		t.Errorf("cff-version, message, type or license is missing or wrong: %+v", file)
 	}

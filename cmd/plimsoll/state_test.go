@@ -16,24 +16,17 @@ import (
 
 func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "var", "state")
-	first, err := statedir.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(statedir.Open(folder))(t)
 	if _, err := statedir.Open(folder); err == nil || !strings.Contains(err.Error(), "another plimsoll is at work in it: "+folder) {
 		t.Errorf("a second process: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Close())
 	again, err := statedir.Open(folder)
 	if err != nil {
 		t.Fatalf("once the first has ended: %v", err)
 	}
 	defer again.Close() //nolint:errcheck // the test ends
-	if err := again.Put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Put(filepath.Join("provider", "server.key"), []byte("secret")))
 	for name, want := range map[string]fs.FileMode{"": 0o700, "lock": 0o600, "provider": 0o700, "provider/server.key": 0o600} {
 		info := must.Get(os.Stat(filepath.Join(folder, name)))(t)
 		if got := info.Mode().Perm(); got != want {
@@ -49,26 +42,18 @@ func TestStateFilesAreWholeOrAsTheyWere(t *testing.T) {
 		t.Errorf("before the first write: %q, %v", data, err)
 	}
 	for _, line := range []string{"one\n", "two\n"} {
-		if err := f.Append([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Append([]byte(line)))
 	}
 	// What a process left that died before the rename is overwritten, and never read.
-	if err := os.WriteFile(string(f)+".new", []byte("longer than what comes after it\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(string(f)+".new", []byte("longer than what comes after it\n"), 0o600))
 	if data, err := f.Read(); err != nil || string(data) != "one\ntwo\n" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if err := f.Replace([]byte("three\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Replace([]byte("three\n")))
 	if data, err := f.Read(); err != nil || string(data) != "three\n" {
 		t.Errorf("replaced: %q, %v", data, err)
 	}
-	if err := os.Mkdir(string(f)+".new", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(string(f)+".new", 0o700))
 	if err := f.Replace([]byte("four\n")); err == nil {
 		t.Error("replaced where nothing can be written")
 	}
@@ -91,9 +76,7 @@ func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
 		t.Errorf("while somebody listens there: %v", err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process ends that is killed
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Close())
 	second, err := s.listen("provider.listen", "unix:door")
 	if err != nil {
 		t.Fatalf("after it was killed: %v", err)
@@ -102,13 +85,9 @@ func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("the socket's mode is %v (%v), want owner and group only", info.Mode(), err)
 	}
-	if err := second.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.Close())
 	file := filepath.Join(folder, "file")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("precious"), 0o600))
 	if _, err := s.listen("provider.listen", "unix:file"); err == nil {
 		t.Error("it listens on a file")
 	}

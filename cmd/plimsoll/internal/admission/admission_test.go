@@ -142,9 +142,7 @@ func (a *apiServer) admits(r *admissionv1.AdmissionRequest, pod string) string {
 	res := must.Get(a.client.Post(a.url, "application/json", bytes.NewReader(must.Get(json.Marshal(review))(a.T))))(a.T)
 	defer func() { _ = res.Body.Close() }()
 	var answer admissionv1.AdmissionReview
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		a.Fatal(err)
-	}
+	must.Do(a, json.NewDecoder(res.Body).Decode(&answer))
 	if answer.Kind != "AdmissionReview" || answer.APIVersion != "admission.k8s.io/v1" || answer.Response.UID != "u" || !answer.Response.Allowed {
 		a.Fatalf("%+v", answer)
 	}
@@ -156,15 +154,11 @@ func patched(t *testing.T, object, patch []byte) []byte {
 	t.Helper()
 	var whole any
 	var all []operation
-	if err := json.Unmarshal(object, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(object, &whole))
 	if patch == nil {
 		return object
 	}
-	if err := json.Unmarshal(patch, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(patch, &all))
 	for _, o := range all {
 		keys := strings.Split(strings.TrimPrefix(o.Path, "/"), "/")
 		at := whole

@@ -5,6 +5,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestPackagesAreMeasured(t *testing.T) {
@@ -79,10 +81,7 @@ func I() {}
 			for name, text := range c.files {
 				tree["pricing/"+name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			loaded, err := Load(tree)
-			if err != nil {
-				t.Fatal(err)
-			}
+			loaded := must.Get(Load(tree))(t)
 			c.want.Folder, c.want.Room = "pricing", "pricing"
 			if diff := cmp.Diff([]Measure{c.want}, loaded.Measure()); diff != "" {
 				t.Errorf("measured otherwise (-want +got):\n%s", diff)

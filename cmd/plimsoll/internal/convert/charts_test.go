@@ -250,9 +250,7 @@ func TestWatermarkPodAutoscalersOfTenCharts(t *testing.T) {
 // HorizontalPodAutoscaler, as its own types read them.
 func sameReplicas(t *testing.T, text string, to *v1alpha1.WorkloadAutoscaler) {
 	var hpa autoscaling.HorizontalPodAutoscaler
-	if err := yaml.UnmarshalStrict([]byte(text), &hpa); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(text), &hpa))
 	w, s, _, err := resources.Autoscaler(to)
 	if err != nil {
 		t.Fatal(err)

@@ -51,9 +51,7 @@ func judge(t *testing.T) *crd.Judge {
 func written(t must.Test, r Result) []byte {
 	text := must.Get(json.Marshal(r.To))(t)
 	var object map[string]any
-	if err := json.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &object))
 	delete(object, "status")
 	text = must.Get(json.Marshal(object))(t)
 	return text
@@ -101,10 +99,7 @@ func TestNothingIsLostInSilence(t *testing.T) {
 			}
 			for _, other := range []any{"zz9", 7} {
 				set(other)
-				text, err := yaml.Marshal(object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(yaml.Marshal(object))(t)
 				is, others, err := Manifests(text, options)
 				if err == nil && len(others) == 0 && reflect.DeepEqual(was, is) {
 					t.Errorf("%s: %s may be %v and nothing differs", name, path, other)
@@ -199,10 +194,7 @@ func TestWhateverIsReadWhatIsWrittenIsAccepted(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			change(t, object)
 		}
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(yaml.Marshal(object))(t)
 		results, _, err := Manifests(text, options)
 		if err != nil {
 			return

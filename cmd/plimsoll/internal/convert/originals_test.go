@@ -186,9 +186,7 @@ func sameByMarks(t *testing.T, text string, to *v1alpha1.WorkloadAutoscaler) {
 		return // a note says that it rounds to the other side on the way down
 	}
 	a := &wpa{scaled: time.Date(2026, 3, 1, 4, 30, 15, 0, time.UTC)}
-	if err := yaml.Unmarshal([]byte(text), a); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), a))
 	a.Spec.MinReplicas = max(a.Spec.MinReplicas, 1)
 	to.Spec.Watermark.AntiOscillation = new(false)
 	plays(t, to, a.decide)
@@ -216,9 +214,7 @@ type scaledObject struct {
 // beside it KEDA's scaling from and to the fewest replicas.
 func sameByTriggers(t *testing.T, text string, to *v1alpha1.WorkloadAutoscaler) {
 	o := &scaledObject{}
-	if err := yaml.Unmarshal([]byte(text), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), o))
 	or := func(n *int, otherwise int) int {
 		if n != nil {
 			return *n

@@ -90,9 +90,7 @@ func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 				Kind string
 				Spec struct{ ResourcePolicy any }
 			}
-			if err := yaml.Unmarshal([]byte(doc), &original); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(doc), &original))
 			if original.Kind != kindVPA {
 				continue
 			}
@@ -108,9 +106,7 @@ func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 			for i := range l.Want {
 				l.Want[i].Reasons = nil
 			}
-			if err := encoder.Encode(l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, encoder.Encode(l))
 		}
 	}
 	golden.Compare(t, "testdata/vpa.jsonl", text.String())

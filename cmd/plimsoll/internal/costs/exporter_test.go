@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/golden"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // aCluster is two machines on one host, one of them with nothing on it, one on another that is no
@@ -144,9 +145,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for line := range strings.Lines(text) {
 		var v float64
 		if name, rest, _ := strings.Cut(line, "{"); name == "plimsoll_workload_cost_per_hour" {
-			if _, err := fmt.Sscan(rest[strings.Index(rest, "} ")+2:], &v); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(rest[strings.Index(rest, "} ")+2:], &v))(t)
 			sum += v
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs/fakeopencost"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // asked is what nodes cost from noon to two by a server.
@@ -20,25 +21,19 @@ func asked(t *testing.T, h http.Handler) ([]Asset, error) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	u, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(server.URL))(t)
 	return (&OpenCost{URL: u, Client: server.Client()}).Nodes(t.Context(), noon, noon.Add(2*time.Hour))
 }
 
 // A node counts for as long as it was there, one that came back is added up, and what is no node is
 // not.
 func TestOpenCostsNodesAreAddedUp(t *testing.T) {
-	got, err := asked(t, &fakeopencost.Server{PerCPU: 1, PerGiB: 0.5, Nodes: []fakeopencost.Node{
+	got := must.Get(asked(t, &fakeopencost.Server{PerCPU: 1, PerGiB: 0.5, Nodes: []fakeopencost.Node{
 		{Name: "b", CPUs: 2, GiB: 4, Begun: noon.Add(-time.Hour)},
 		{Name: "a", CPUs: 4, GiB: 8, Begun: noon.Add(-time.Hour), End: noon.Add(30 * time.Minute)},
 		{Name: "a", CPUs: 4, GiB: 8, Begun: noon.Add(90 * time.Minute)},
 		{Name: "gone", CPUs: 4, GiB: 8, Begun: noon.Add(-time.Hour), End: noon},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if diff := cmp.Diff([]Asset{{"a", 8 * pricing.Unit, time.Hour}, {"b", 8 * pricing.Unit, 2 * time.Hour}}, got); diff != "" {
 		t.Error(diff)
 	}

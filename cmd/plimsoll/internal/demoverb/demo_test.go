@@ -255,9 +255,7 @@ func TestPacedDemoKeepsTheWallsTime(t *testing.T) {
 	wall := time.Unix(0, 0)
 	env := &cli.Env{Now: func() time.Time { wall = wall.Add(100 * time.Millisecond); return wall }}
 	beats := 0
-	if err := live(t.Context(), env, s, 120, func([]demo.Event) error { beats++; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, live(t.Context(), env, s, 120, func([]demo.Event) error { beats++; return nil }))
 	if beats != 5 {
 		t.Errorf("a minute at 120x took %d tenths of a second, want 5", beats)
 	}

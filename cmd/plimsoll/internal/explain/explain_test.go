@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/golden"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func number(v float64) *float64 { return &v }
@@ -137,9 +138,7 @@ func TestRecordsAreFoundByIdAndNumberAndAsTheLastDecision(t *testing.T) {
 		if i == 1 {
 			s = busy()
 		}
-		if err := j.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(s))
 	}
 	for _, c := range []struct{ ask, id, err string }{
 		{ask: "last", id: "d-000042"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What is appended is read, in the file that is followed and in the one that takes its name.
@@ -43,9 +44,7 @@ func TestAFileThatIsPutAsideIsFollowed(t *testing.T) {
 	if first == "d-1" {
 		t.Error("what was there before is shown")
 	}
-	if err := os.Rename(name, name+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(name, name+".1"))
 	write(1000)
 	for got := first; got != "d-1000"; {
 		got = <-ids

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestStepsCountOnFromAJournal(t *testing.T) {
@@ -34,14 +35,9 @@ func TestStepsCountOnFromAJournal(t *testing.T) {
 			t.Parallel()
 			folder := t.TempDir()
 			for name, text := range c.files {
-				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 			}
-			j, err := OpenRotating(filepath.Join(folder, "journal"), 1<<20, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := must.Get(OpenRotating(filepath.Join(folder, "journal"), 1<<20, 2))(t)
 			defer func() { _ = j.Close() }()
 			if last, err := j.Last(); last != c.last || err != nil {
 				t.Errorf("counts on from %d, want %d (%v)", last, c.last, err)
@@ -56,18 +52,11 @@ func TestAJournalThatWasCutOffIsPutAside(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "journal")
 	const whole = `{"id":"d-000001","time":"2026-01-01T00:00:00Z"}` + "\n"
-	if err := os.WriteFile(name, []byte(whole+whole[:20]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j, err := OpenRotating(name, 1<<20, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(whole+whole[:20]), 0o600))
+	j := must.Get(OpenRotating(name, 1<<20, 2))(t)
 	defer func() { _ = j.Close() }()
 	for _, id := range []string{"d-000002", "d-000003"} {
-		if err := j.Append(&loop.Step{ID: id, Time: time.Date(2026, time.January, 1, 0, 1, 0, 0, time.UTC)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Append(&loop.Step{ID: id, Time: time.Date(2026, time.January, 1, 0, 1, 0, 0, time.UTC)}))
 	}
 	for file, want := range map[string][]string{name + ".1": {"d-000001"}, name: {"d-000002", "d-000003"}} {
 		f, err := os.Open(file)

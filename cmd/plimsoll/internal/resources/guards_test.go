@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestGuardsAreReadAsTheyAreWritten(t *testing.T) {
@@ -18,13 +19,9 @@ func TestGuardsAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Validate())
 	var berlin pricing.Zone
-	if err := berlin.UnmarshalText([]byte("Europe/Berlin")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, berlin.UnmarshalText([]byte("Europe/Berlin")))
 	november := func(d int) time.Time { return time.Date(2026, 11, d, 0, 0, 0, 0, time.UTC) }
 	want := podscaler.Workload{
 		Schedules: []podscaler.Schedule{
@@ -65,9 +62,6 @@ spec.schedules[1].end: must be a date that comes: no month of it has that day, w
 
 func cron(t *testing.T, s string) podscaler.Cron {
 	t.Helper()
-	c, err := podscaler.ParseCron(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(podscaler.ParseCron(s))(t)
 	return c
 }

@@ -29,16 +29,11 @@ func TestWhatTheCRDsAcceptIsDecodedAndMeansSomethingOrNamesItsFaults(t *testing.
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom(all).Draw(t, "manifest")
 		var obj map[string]any
-		if err := yaml.Unmarshal(f.Documents[0], &obj); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(f.Documents[0], &obj))
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
 			change(t, obj["spec"])
 		}
-		text, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(obj))(t)
 		stored, err := j.Create(text)
 		if err != nil {
 			return

@@ -43,9 +43,7 @@ func accepted(t *testing.T, name string, into any) {
 	manifest := must.Get(os.ReadFile(testdata + "accepted/" + name + ".yaml"))(t)
 	obj := must.Get(judge(t).Create(manifest))(t)
 	text := must.Get(obj.MarshalJSON())(t)
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(text, into))
 }
 
 // convert hands a stored object to the function for its kind.

@@ -25,9 +25,7 @@ func published(t *testing.T, change func(kind string, schema map[string]any)) []
 	schemas := map[string]any{}
 	for _, text := range strings.Split(string(must.Get(deploy.Kinds())(t)), "\n---\n") {
 		var crd map[string]any
-		if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &crd))
 		if crd["spec"] == nil {
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // first takes the first option of every question.
@@ -52,10 +54,7 @@ func TestChoicesFollowWhatThereIs(t *testing.T) {
 		if err := p.Propose(first); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		files, err := p.Files()
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(p.Files())(t)
 		for _, says := range c.says {
 			if !strings.Contains(string(files[1].Text), says) {
 				t.Errorf("%s: %q is not in\n%s", c.name, says, files[1].Text)

@@ -19,6 +19,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -60,9 +61,7 @@ tar -C "$work" -cf - .; rm -rf "$work"; echo built >> "` + folder + `/built"`,
 		"qemu-img":  `head -c 1024 "$8" > "$9"`,
 		"newuidmap": "", "apt-get": "",
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 	}
 	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
 	return folder
@@ -82,20 +81,14 @@ func TestAnImageIsBuiltOnce(t *testing.T) {
 	}
 	build := func(r *Recipe, anew bool, want int) *Image {
 		t.Helper()
-		image, err := b.Build(t.Context(), r, out, anew)
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(b.Build(t.Context(), r, out, anew))(t)
 		if count() != want {
 			t.Fatalf("it was built %d times, want %d", count(), want)
 		}
 		return image
 	}
 	image := build(recipe(), false, 1)
-	disk, err := os.ReadFile(image.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk := must.Get(os.ReadFile(image.File))(t)
 	entry := []byte{0x80, 0xfe, 0xff, 0xff, 0x83, 0xfe, 0xff, 0xff, 0, 8, 0, 0, 0, 0xf8, 0x7f, 0}
 	if !bytes.HasPrefix(disk, []byte("boot")) || !bytes.Equal(disk[446:462], entry) || disk[510] != 0x55 || disk[511] != 0xaa || !bytes.HasPrefix(disk[512:], []byte("core")) {
 		t.Errorf("the disk begins with % x", disk)
@@ -107,18 +100,14 @@ func TestAnImageIsBuiltOnce(t *testing.T) {
 	build(other, true, 3)
 
 	// What was changed afterwards is no image any more.
-	if err := os.WriteFile(image.File, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(image.File, []byte("x"), 0o600))
 	if _, err := Read(image.File); err == nil || !strings.Contains(err.Error(), "build it again") {
 		t.Errorf("a changed file is read: %v", err)
 	}
 	build(other, false, 4)
 
 	// A program that fails says why, and leaves the image that was there.
-	if err := os.WriteFile(filepath.Join(programs, "fail"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(programs, "fail"), nil, 0o600))
 	if _, err := b.Build(t.Context(), recipe(), out, true); err == nil || !strings.Contains(err.Error(), "mmdebstrap: exit status 7: E: no such package") {
 		t.Errorf("the failure says %v", err)
 	}
@@ -195,10 +184,7 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // can go on.
 func TestLawPackagesArriveWhole(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		folder, err := os.MkdirTemp("", "cache")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		folder := must.Get(os.MkdirTemp("", "cache"))(rt)
 		defer func() { _ = os.RemoveAll(folder) }()
 		m := &breaking{
 			file:  rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(rt, "file"),
@@ -210,18 +196,12 @@ func TestLawPackagesArriveWhole(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		c := &cache{folder: folder, client: mirror.Client()}
-		address, err := c.serve(ctx)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		address := must.Get(c.serve(ctx))(rt)
 		proxy, _ := url.Parse(address)
 		client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), DisableKeepAlives: true}}
 		whole := m.ranges || m.after >= len(m.file)
 		for try := 0; try <= len(m.file); try++ {
-			res, err := client.Get(mirror.URL + "/debian/pool/main/a/a_1_amd64.deb")
-			if err != nil {
-				rt.Fatal(err)
-			}
+			res := must.Get(client.Get(mirror.URL + "/debian/pool/main/a/a_1_amd64.deb"))(rt)
 			got, err := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if res.StatusCode != http.StatusOK {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func run(ctx context.Context, env *cli.Env) int { return cli.Run(ctx, env, New) }
@@ -66,10 +67,7 @@ func TestLoadersMakeAChain(t *testing.T) {
 		{first.URL, "3.14"}, {first.URL + "readyz", "ok"}, {first.URL + "healthz", "ok"},
 		{last.URL + "metrics", "http_server_request_duration_seconds_count{http_response_status_code=\"200\"} 2\n"},
 	} {
-		response, err := http.Get(c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(http.Get(c.url))(t)
 		text, err := io.ReadAll(response.Body)
 		_ = response.Body.Close()
 		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(text), c.want) {
