@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var why = []Reason{{Code: "Because", Text: "because"}}
@@ -175,10 +176,7 @@ func yardPlans() []checked {
 // What may not be in a plan is no reason of any decision, and policies plan none of it. So each
 // code is found in a broken plan here, and in no simulated life.
 func TestEachCodeOfCheckIsFoundInABrokenPlan(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parser.ParseFile(token.NewFileSet(), "check.go", nil, 0))(t)
 	found := map[string]bool{}
 	for _, c := range slices.Concat(yardPlans(), berthPlans()) {
 		for _, code := range c.want {

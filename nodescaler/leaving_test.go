@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // fleet is machines of one pool, each with so many ready pods of the workload web; others are pods
@@ -58,9 +59,7 @@ func TestShrinkingLeavesWholeMachines(t *testing.T) {
 			s := fleet(c.least, c.web, c.others)
 			for _, pod := range nodescaler.Leaving(nodescaler.NewIndex(s), "web", c.count) {
 				var node, n int
-				if _, err := fmt.Sscanf(pod, "web-%d-%d", &node, &n); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscanf(pod, "web-%d-%d", &node, &n))(t)
 				got[node-1]++
 			}
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {

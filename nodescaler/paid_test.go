@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // anySite draws hosts, machines in every phase and prices of every kind, under a limit that may be
@@ -29,9 +30,7 @@ func anySite(t *rapid.T) *nodescaler.Snapshot {
 			s.Prices.Hosts[host.Name] = pricing.HostPrices{PerHost: &price}
 		}
 	}
-	if err := s.Prices.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Prices.Validate())
 	s.Pools = []nodescaler.Pool{{Name: "workers", Max: 40, Shapes: shapes}}
 	for i := range rapid.IntRange(0, 6).Draw(t, "machines") {
 		name := fmt.Sprintf("m-%d", i)

@@ -40,9 +40,7 @@ func buffersIn(t *testing.T, version string, specs map[string]string, report fun
 			all += fmt.Sprintf("---\n{apiVersion: %s/%s, kind: CapacityBuffer, metadata: {name: %s, namespace: shop, generation: 1}, spec: %s}\n", copies.BufferGroup, version, name, spec)
 		}
 		for o := range strings.SplitSeq(all, "---\n") {
-			if err := s.Apply(o); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Apply(o))
 		}
 		c := must.Get(New(Config{REST: s.Client("a", nil).Config(), Buffers: true, Mode: Active, Namespace: "plimsoll", Lease: "plimsoll"}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -52,9 +50,7 @@ func buffersIn(t *testing.T, version string, specs map[string]string, report fun
 				t.Error(err)
 			}
 		}()
-		if err := c.Synced(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Synced(ctx))
 		worked := make(chan struct{})
 		go func() {
 			if err := c.Lead(ctx, "me", func(ctx context.Context) {

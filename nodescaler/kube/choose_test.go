@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // podSite holds the versions of pods, and what is written as their deletion cost.
@@ -177,9 +178,7 @@ func TestWithoutTheRightToPatchPodsNothingIsMarked(t *testing.T) {
 	var said bytes.Buffer
 	c.log = slog.New(slog.NewTextHandler(&said, nil))
 	for range 3 {
-		if err := c.Choose(t.Context(), "shop/web", []string{"shop/a", "shop/b"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Choose(t.Context(), "shop/web", []string{"shop/a", "shop/b"}))
 	}
 	if n := strings.Count(said.String(), "pods may not be patched"); n != 1 || len(s.written) != 0 || s.patches != 2 {
 		t.Errorf("said %d times, written %v, %d patches:\n%s", n, s.written, s.patches, said.String())

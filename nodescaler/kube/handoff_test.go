@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // shelf is an API server that keeps objects by their path, each with a version.
@@ -165,9 +166,7 @@ func TestExpectedReplicasAreAskedForByPlaceholders(t *testing.T) {
 	var d appsv1.Deployment
 	expect := func(n int) {
 		t.Helper()
-		if err := c.Expect(t.Context(), "shop/web", n); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Expect(t.Context(), "shop/web", n))
 		text, _ := json.Marshal(s.objects[holdersAt])
 		if d = (appsv1.Deployment{}); json.Unmarshal(text, &d) != nil || s.objects[holdersAt] != nil && int(*d.Spec.Replicas) != n {
 			t.Fatalf("with %d expected: %s", n, text)
@@ -231,9 +230,7 @@ func TestPlaceholdersAreMadeForWhateverHasAScale(t *testing.T) {
 		}
 		var d appsv1.Deployment
 		text, _ := json.Marshal(s.objects[holdersAt])
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &d))
 		if cpu := d.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(); cpu != want {
 			t.Errorf("%s: placeholders ask for %d, want %d", kind, cpu, want)
 		}
@@ -274,9 +271,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 func TestOnlyWorkloadsThatWeScaleExpectReplicas(t *testing.T) {
 	s := newShelf()
 	c, _ := s.port(t, ByCapacityBuffer)
-	if err := c.Expect(t.Context(), "shop/web", 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Expect(t.Context(), "shop/web", 3))
 	c.holds(t, copies.Autoscalers, autoscaler("web", v1alpha1.ModeRecommend))
 	if err := c.Expect(t.Context(), "shop/web", 4); !errors.Is(err, ErrConflicted) {
 		t.Errorf("more for a workload that only gets recommendations: %v", err)
@@ -313,10 +308,7 @@ spec:
 `)
 	got := deploymentOf("plimsoll-ahead-web", like, HandOff{By: ByPlaceholders, PriorityClass: "plimsoll-placeholder", Image: "registry.k8s.io/pause:3.10.1"})
 	// The tests of the chart's admission policy use the same file.
-	text, err := os.ReadFile("testdata/placeholders.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/placeholders.yaml"))(t)
 	want := written.Object[appsv1.Deployment](t, string(text))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

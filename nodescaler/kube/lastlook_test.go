@@ -56,10 +56,7 @@ func (s *listing) nodes(t *testing.T) *Nodes {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	n, err := NewNodes(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(NewNodes(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
 	return n
 }
 
@@ -83,9 +80,7 @@ func aListing(t *testing.T) *listing {
 		return p
 	}
 	v := &corev1.PersistentVolume{}
-	if err := yaml.UnmarshalStrict([]byte(written.LocalPath), v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(written.LocalPath), v))
 	claim := func(namespace, name string, uid types.UID) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid}}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // slowLock is a lease that answers late, or not as hoped.
@@ -87,9 +89,7 @@ func TestFailedRenewalLeavesTheLastOneStanding(t *testing.T) {
 		var port Cluster
 		mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
 		lock := &slowLock{}
-		if err := (timedLock{lock, &port.lead}).Update(t.Context(), mine); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (timedLock{lock, &port.lead}).Update(t.Context(), mine))
 		lock.takes, lock.fails = 5*time.Second, errors.New("timeout")
 		if err := (timedLock{lock, &port.lead}).Update(t.Context(), mine); err == nil || !port.Leading() {
 			t.Errorf("%v, leading %v", err, port.Leading())

@@ -84,10 +84,7 @@ func nodesOf(t *testing.T, c *cluster) *Nodes {
 	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	n, err := NewNodes(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(NewNodes(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
 	return n
 }
 

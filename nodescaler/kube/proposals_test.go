@@ -43,9 +43,7 @@ func (a approvals) seen(t *testing.T, of dynamic.Interface) []approval.Proposal 
 	list := must.Get(of.Resource(v1alpha1.GroupVersion.WithResource("scalingproposals")).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range list.Items {
 		p := &v1alpha1.ScalingProposal{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, p))
 		a.holds(t, copies.Proposals, p)
 	}
 	return a.all()
@@ -56,9 +54,7 @@ func TestAProposalIsReadAsItWasMade(t *testing.T) {
 	grow := aChange
 	grow.Kind, grow.Object, grow.Does, grow.Subject, grow.From, grow.To = v1alpha1.KindWorkloadAutoscaler, "shop/web", approval.GrowWorkload, "", 2, 5
 	for _, c := range []approval.Change{aChange, grow} {
-		if err := a.Propose(t.Context(), &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Propose(t.Context(), &c))
 	}
 	all := a.seen(t, of)
 	if len(all) != 2 || all[0].Namespace != "plimsoll" || all[1].Namespace != "shop" {
@@ -80,10 +76,7 @@ func TestDigestsOutliveTheObject(t *testing.T) {
 		c.Count, c.From, c.To = rapid.IntRange(0, 99).Draw(t, "count"), rapid.IntRange(0, 99).Draw(t, "from"), rapid.IntRange(0, 99).Draw(t, "to")
 		c.Price = pricing.Rate(rapid.Int64Range(-1e15, 1e15).Draw(t, "price"))
 		c.Made = time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "made"), 0).UTC()
-		o, err := a.proposal(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(a.proposal(&c))(t)
 		if got := changeOf(o); got.Digest() != c.Digest() {
 			t.Fatalf("%+v is read as %+v", c, got)
 		}
@@ -92,9 +85,7 @@ func TestDigestsOutliveTheObject(t *testing.T) {
 
 func TestAnApprovalIsClaimedOnceAndAsItWasSeen(t *testing.T) {
 	a, of := anOffice(t)
-	if err := a.Propose(t.Context(), &aChange); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Propose(t.Context(), &aChange))
 	open := a.seen(t, of)[0]
 	at := of.Resource(v1alpha1.GroupVersion.WithResource("scalingproposals")).Namespace("plimsoll")
 	must.Get(at.Patch(t.Context(), open.Name, types.MergePatchType, []byte(`{"spec":{"approval":{"decision":"Approved","by":"ann"}}}`), metav1.PatchOptions{}))(t)

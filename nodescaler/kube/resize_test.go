@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A pod is resized by its subresource and nothing else, as the very pod that was observed, with
@@ -29,12 +30,9 @@ func TestAPodIsResizedByItsSubresource(t *testing.T) {
 	c := s.port(t, Active)
 	c.observes(t)
 	c.leads(0)
-	err := c.Resize(t.Context(), "shop/web", "shop/web-1", []rightsize.Change{{
+	must.Do(t, c.Resize(t.Context(), "shop/web", "shop/web-1", []rightsize.Change{{
 		Container: "app", Requests: pricing.Resources{CPU: 1500, Memory: 262144000}, Limits: pricing.Resources{Memory: 512 * pricing.MiB},
-	}, {Container: "side", Sidecar: true, Requests: pricing.Resources{CPU: 10}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, {Container: "side", Sidecar: true, Requests: pricing.Resources{CPU: 10}}}))
 	const want = `{"metadata":{"uid":"u-1"},"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"1500m","memory":"250Mi"}}}],"initContainers":[{"name":"side","resources":{"requests":{"cpu":"10m"}}}]}}`
 	if sent != want || kind != "application/strategic-merge-patch+json" {
 		t.Errorf("sent as %s:\n%s\nwant\n%s", kind, sent, want)

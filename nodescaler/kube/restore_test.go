@@ -19,9 +19,7 @@ func TestNodesThatARestoreTookAreNotSeenAnyMore(t *testing.T) {
 		h := newHamlet(s, nil)
 		add := func(n int) {
 			for range n {
-				if err := s.Apply(h.node()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Apply(h.node()))
 			}
 		}
 		add(2)
@@ -35,9 +33,7 @@ func TestNodesThatARestoreTookAreNotSeenAnyMore(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := c.Synced(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Synced(ctx))
 		time.Sleep(time.Minute)
 		client.Fail(kubesim.Faults{Refused: true})
 		time.Sleep(20 * time.Second)

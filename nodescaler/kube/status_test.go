@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What a server answered is in conditions and events, and people look at those in a terminal.
@@ -16,14 +17,9 @@ func TestNothingThatSteersATerminalIsWrittenToTheCluster(t *testing.T) {
 	a := &v1alpha1.WorkloadAutoscaler{}
 	a.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: said}}
 	a.Status.LastDecision = &v1alpha1.ScalingDecision{Reasons: []v1alpha1.Reason{{Code: "Unread", Text: said}}}
-	text, err := statusOf(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(statusOf(a))(t)
 	var got v1alpha1.WorkloadAutoscalerStatus
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &got))
 	if got.Conditions[0].Message != shown || got.LastDecision.Reasons[0].Text != shown {
 		t.Errorf("the status says %q and %q, want %q", got.Conditions[0].Message, got.LastDecision.Reasons[0].Text, shown)
 	}
@@ -39,10 +35,7 @@ func TestHowFarARolloutIsIsWrittenAtOnce(t *testing.T) {
 		p := &v1alpha1.VMPool{}
 		p.Status.Rollout = &v1alpha1.RolloutStatus{Revision: "a", Phase: "Canary", Updated: 1, Total: 4}
 		change(p.Status.Rollout)
-		text, err := statusOf(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(statusOf(p))(t)
 		return string(verdicts(text))
 	}
 	is := said(func(*v1alpha1.RolloutStatus) {})

@@ -25,6 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // site is a server that answers as a test prescribes, and records its requests.
@@ -67,22 +68,17 @@ func (s *site) port(t *testing.T, mode Mode) *Cluster {
 // portBy is one that makes expected replicas known in a way.
 func (s *site) portBy(t *testing.T, mode Mode, url string, by HandOffBy) *Cluster {
 	t.Helper()
-	c, err := New(Config{
+	c := must.Get(New(Config{
 		REST: &rest.Config{Host: url}, Mode: mode, Namespace: "plimsoll", Lease: "plimsoll",
 		HandOff: HandOff{By: by, PriorityClass: "plimsoll-placeholder", Image: "pause"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return c
 }
 
 // holds puts copies of objects in place of what is watched.
 func (c *Cluster) holds(t testing.TB, i copies.Kind, all ...any) {
 	t.Helper()
-	if err := c.copies.Hold(i, all...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.copies.Hold(i, all...))
 }
 
 // leads has the port lead, as if the lease had been renewed some time ago.
@@ -393,9 +389,7 @@ func TestDrainingMarksWhatIsOursToTakeBack(t *testing.T) {
 			}
 			port := (&site{answer: s.answer}).port(t, Active)
 			port.leads(0)
-			if err := port.SetDraining(t.Context(), "n-1", c.draining); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, port.SetDraining(t.Context(), "n-1", c.draining))
 			if got := strings.Join(s.patches, "\n"); got != c.want {
 				t.Errorf("patched\n%s\nwant\n%s", got, c.want)
 			}

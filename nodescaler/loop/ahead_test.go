@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What is made known follows from the decision and from what holds the workload, and from nothing
@@ -195,9 +196,7 @@ func TestAMachineOrderedAheadIsNotTakenBackBeforeItIsThere(t *testing.T) {
 	r.Cluster, r.HandedOff = h, true
 	after := func(d time.Duration, more, want int) {
 		p.more = more
-		if _, err := r.Once(t.Context(), t0.Add(d)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Once(t.Context(), t0.Add(d)))(t)
 		expect(t, fmt.Sprint("asked for after ", d), want, h.known["shop/web"])
 	}
 	after(0, 3, 0) // the first step looks

@@ -73,9 +73,7 @@ func TestWhatAPodPolicySees(t *testing.T) {
 			if c.change != nil {
 				c.change(h, r)
 			}
-			if _, err := r.Once(t.Context(), t0.Add(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Once(t.Context(), t0.Add(time.Minute)))(t)
 			expect(t, "sight", c.want, got)
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -276,9 +277,7 @@ func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 		r.DryRun = c.dryRun
 		for i := range 100 {
 			h.state.Replicas["shop/web"] = 2
-			if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*15*time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(r.Once(t.Context(), t0.Add(time.Duration(i)*15*time.Second)))(t)
 		}
 		expect(t, name, c.want, future)
 	}

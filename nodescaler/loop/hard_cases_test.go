@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestFirstSeenStepOnlyLooks(t *testing.T) {
@@ -156,9 +157,7 @@ func TestARecordReadsBackAsItWas(t *testing.T) {
 	r.Journal = NewNDJSON(&out)
 	want := steps(t, r, 2)
 	var got []Step
-	if err := Read(&out, func(s *Step) error { got = append(got, *s); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Read(&out, func(s *Step) error { got = append(got, *s); return nil }))
 	if d := cmp.Diff(want, got[1]); d != "" {
 		t.Errorf("%s", d)
 	}

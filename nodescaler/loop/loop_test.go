@@ -504,9 +504,7 @@ func TestCostCountsWhatItSays(t *testing.T) {
 	r := h.runner(pods, nil)
 	r.Workloads[0].Cost.Count = podscaler.CountPredicted
 	for _, at := range []time.Duration{0, 6 * time.Minute, 36 * time.Minute} {
-		if _, err := r.Once(t.Context(), t0.Add(at)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Once(t.Context(), t0.Add(at)))(t)
 	}
 	unit := pricing.RateOf(10 * pricing.Unit)
 	// Two machines exist; the period began 6 minutes ago, at half past: 2 × 10/h × 0.1 h.
@@ -548,16 +546,12 @@ func TestJournalReadsBack(t *testing.T) {
 	want := steps(t, r, 2)
 	var got []Step
 	cut := out.String() + `{"id":"d-0000`
-	if err := Read(strings.NewReader(cut), func(s *Step) error { got = append(got, *s); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Read(strings.NewReader(cut), func(s *Step) error { got = append(got, *s); return nil }))
 	if len(got) != 2 {
 		t.Fatalf("%d records read of 2", len(got))
 	}
 	again := NewNDJSON(&bytes.Buffer{})
-	if err := again.Append(&got[1]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Append(&got[1]))
 	if got[1].ID != want.ID || got[1].Plan.Actions[0].Order != "b" {
 		t.Errorf("read %+v", got[1])
 	}

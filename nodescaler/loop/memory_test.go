@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // Signals are read of the workloads whose turn it is, and of no others.
@@ -34,9 +35,7 @@ func TestWhoseTurnItIs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newHouse().runner(keep{}, nil)
 			for i := range c.looked {
-				if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)))(t)
 			}
 			o := r.Observe(t.Context(), t0.Add(time.Minute))
 			if c.change != nil {

@@ -53,9 +53,7 @@ func (f *fussy) plays(t *testing.T, r *Runner, middle func()) []string {
 		if i == 180 && middle != nil {
 			middle()
 		}
-		if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)))(t)
 	}
 	return f.asked
 }

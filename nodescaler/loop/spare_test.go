@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // port is a house whose machines can be kept.
@@ -87,10 +88,7 @@ func TestSparesAreChargedForTheirDisks(t *testing.T) {
 	h := spareHouse()
 	r := h.runner(replicas(2), nil)
 	once := func(at time.Duration) Step {
-		s, err := r.Once(t.Context(), t0.Add(at))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(r.Once(t.Context(), t0.Add(at)))(t)
 		expect(t, "problems with the ledger", 0, countOf(codes(s), CodeCostUnknown))
 		return s
 	}
@@ -129,9 +127,7 @@ func TestSparesAreChargedForTheTimeBeforeTheyWereSeen(t *testing.T) {
 	disk.Disk = 20 * pricing.GB
 	machine := nodescaler.Machine{Name: "a", Shape: disk, Host: "pve1", Phase: nodescaler.Spare, Created: t0.Add(-3 * time.Hour), Since: t0.Add(-time.Hour)}
 	var a account
-	if err := a.see(book, []nodescaler.Machine{machine}, t0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.see(book, []nodescaler.Machine{machine}, t0))
 	want := book.Rate(disk, "pve1", t0).For(2*time.Hour) + book.SpareRate(disk).For(time.Hour)
 	expect(t, "spent", want, a.ledger.Between(t0.Add(-3*time.Hour), t0))
 }

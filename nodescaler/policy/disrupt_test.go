@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/sample/life"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // replaces has the first pool's machines replaced that drifted, and as many at once as a budget
@@ -44,10 +45,7 @@ func nodes(n int) nodescaler.NodeBudget {
 }
 
 func onSchedule(t *testing.T, n int, cron string, d time.Duration) nodescaler.NodeBudget {
-	c, err := podscaler.ParseCron(cron)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(podscaler.ParseCron(cron))(t)
 	b := nodes(n)
 	b.Schedule, b.Duration = c, nodescaler.Duration(d)
 	return b

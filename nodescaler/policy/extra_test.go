@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func gpus(n int64) pricing.Amounts { return pricing.AmountsOf(map[string]int64{"nvidia.com/gpu": n}) }
@@ -240,14 +241,8 @@ func TestWhatNoPodAsksForChangesNoPlan(t *testing.T) {
 		a, b := build(t, spec), build(t, spec)
 		for range 3 {
 			x, y := sample.Decide(t, a, plain), sample.Decide(t, b, rich)
-			xs, err := json.Marshal(x)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ys, err := json.Marshal(y)
-			if err != nil {
-				t.Fatal(err)
-			}
+			xs := must.Get(json.Marshal(x))(t)
+			ys := must.Get(json.Marshal(y))(t)
 			if string(xs) != string(ys) {
 				t.Fatalf("%s\nbecame\n%s", xs, ys)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // room asks for headroom of so many pods of a size.
@@ -192,10 +193,7 @@ func TestHeadroomTakesNothingFromPods(t *testing.T) {
 		w.Headroom = nil
 		spec := Spec{Policy: sample.OneOf(t, "policy", "joint", "unneeded")}
 		build := func() nodescaler.Policy {
-			p, err := New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(New(spec))(t)
 			return p
 		}
 		without := sample.Decide(t, build(), w.At(0))

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // withSpares is joint with so many spares at most.
@@ -303,9 +304,7 @@ func TestSparesAreValidated(t *testing.T) {
 		{"1", "0", "joint.spares.worth: must be above 0 and at most 1000000, was 0"},
 	} {
 		var j Joint
-		if err := j.UnmarshalJSON([]byte(`{"spares": {"most": ` + c.most + `, "worth": ` + c.worth + `}}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.UnmarshalJSON([]byte(`{"spares": {"most": `+c.most+`, "worth": `+c.worth+`}}`)))
 		if _, err := New(Spec{Policy: "joint", Joint: &j}); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // scenario is a test of Karpenter's core, by its name there. A world is written in words, in
@@ -67,18 +68,12 @@ func words(t *testing.T, text string) *sample.World {
 }
 
 func number(t *testing.T, text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(text))(t)
 	return n
 }
 
 func lasts(t *testing.T, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(time.ParseDuration(text))(t)
 	return d
 }
 
@@ -115,9 +110,7 @@ func wordsPool(t *testing.T, w *sample.World, f []string) {
 		case "budget":
 			n, cause, some := strings.Cut(value, "/")
 			var b nodescaler.NodeBudget
-			if err := b.Nodes.UnmarshalText([]byte(n)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Nodes.UnmarshalText([]byte(n)))
 			if some {
 				b.Reasons = []nodescaler.Cause{nodescaler.Cause(cause)}
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestNames(t *testing.T) {
@@ -27,22 +28,16 @@ func TestNames(t *testing.T) {
 
 func TestSettingsAreReadOverTheDefaults(t *testing.T) {
 	var s Spec
-	err := json.Unmarshal([]byte(`{"policy": "unneeded",
+	must.Do(t, json.Unmarshal([]byte(`{"policy": "unneeded",
 		"pending": {"parallel": 8, "countAs": "allocatable"},
-		"unneeded": {"scaleDownDelayAfterAdd": "0s", "scaleDownUnneededTime": "90s"}}`), &s)
-	if err != nil {
-		t.Fatal(err)
-	}
+		"unneeded": {"scaleDownDelayAfterAdd": "0s", "scaleDownUnneededTime": "90s"}}`), &s))
 	p, u := DefaultPending(), DefaultUnneeded()
 	p.Parallel, p.CountAs = 8, CountAllocatable
 	u.ScaleDownDelayAfterAdd, u.ScaleDownUnneededTime = 0, nodescaler.Duration(90*time.Second)
 	if d := cmp.Diff(Spec{Policy: "unneeded", Pending: &p, Unneeded: &u}, s); d != "" {
 		t.Error(d)
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(s))(t)
 	var again Spec
 	if err := json.Unmarshal(text, &again); err != nil || cmp.Diff(s, again) != "" {
 		t.Errorf("%s reads back as %+v, %v", text, again, err)

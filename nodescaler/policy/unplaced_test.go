@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func selects(key, value string) func(*nodescaler.Pod) {
@@ -31,10 +32,7 @@ func TestANewPodsClaimsHaveTime(t *testing.T) {
 	w := sample.New().Pod("a", "", 600, 100, unbound)
 	for age, reasons := range map[time.Duration]int{time.Minute - time.Second: 0, time.Minute: 1} {
 		w.Pods[0].Created = w.Now.Add(-age)
-		p, err := New(Spec{Policy: "unneeded"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(Spec{Policy: "unneeded"}))(t)
 		plan := p.Decide(nodescaler.NewIndex(&w.Snapshot))
 		if len(plan.Unplaced) != reasons || len(plan.Actions) > 0 {
 			t.Errorf("after %s: %v, and %v", age, plan.Unplaced, plan.Actions)
@@ -134,10 +132,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 		}), nodescaler.ClusterUnhealthy, "5 of 5 nodes on hosts that are there are not ready, more than 3 and 45 %: nothing is done", "nodes that are ready again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(Spec{Policy: "unneeded"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(New(Spec{Policy: "unneeded"}))(t)
 			plan := p.Decide(nodescaler.NewIndex(&c.world.Snapshot))
 			if len(plan.Unplaced) != 1 {
 				t.Fatalf("%d reasons, of %+v", len(plan.Unplaced), plan)
@@ -168,10 +163,7 @@ func TestPodsWithoutAPlaceAreCounted(t *testing.T) {
 	w := sample.New().Several(25, "ns/a", "", 1900, 100)
 	w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 1900, Memory: 100 * pricing.MiB}}, Count: 3, Ahead: 2}}
 	for _, name := range []string{"unneeded", "joint"} {
-		p, err := New(Spec{Policy: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(Spec{Policy: name}))(t)
 		plan := p.Decide(nodescaler.NewIndex(&w.Snapshot))
 		if len(plan.Unplaced) != 1 {
 			t.Fatalf("%s: %+v", name, plan.Unplaced)
@@ -192,10 +184,7 @@ func TestPodsThatAreHelpedAreNotUnplaced(t *testing.T) {
 		"no pod at all": sample.New(),
 	} {
 		for _, policy := range []string{"unneeded", "joint", "pending"} {
-			p, err := New(Spec{Policy: policy})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(New(Spec{Policy: policy}))(t)
 			// It does not look at nodes.
 			if plan := p.Decide(nodescaler.NewIndex(&w.Snapshot)); len(plan.Unplaced) > 0 && !(policy == "pending" && name == "on a node") {
 				t.Errorf("%s, %s: %+v", policy, name, plan.Unplaced)
@@ -217,10 +206,7 @@ func TestPendingSaysWhyPodsHaveNoPlace(t *testing.T) {
 		{"the maximum", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 0 }), []string{nodescaler.PoolAtMax}},
 		{"no pool", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools = nil }), []string{nodescaler.PoolUnknown}},
 	} {
-		p, err := New(Spec{Policy: "pending"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(Spec{Policy: "pending"}))(t)
 		var is []string
 		for _, u := range p.Decide(nodescaler.NewIndex(&c.world.Snapshot)).Unplaced {
 			is = append(is, u.Why.Code)
@@ -273,10 +259,7 @@ func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
 			p.Has, p.Topology = []string{"app=web"}, []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: "app=web", Together: true}}
 		})
 	}
-	p, err := New(Spec{Policy: "joint"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(Spec{Policy: "joint"}))(t)
 	plan, count := p.Decide(nodescaler.NewIndex(&w.Snapshot)), 0
 	for _, u := range plan.Unplaced {
 		if count += u.Count; u.Why.Code != nodescaler.PoolAtMax {

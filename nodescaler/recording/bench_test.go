@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // counted counts what is written.
@@ -66,9 +67,7 @@ func recordLarge(b *testing.B, measured bool) {
 			}})
 		}
 		b.StartTimer()
-		if err := r.Append(&o, &in, &s); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.Append(&o, &in, &s))
 		steps++
 	}
 	b.ReportMetric(float64(written)/float64(steps)*8640/1e6, "MB/day")

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // fill gives every field a value that is not its zero.
@@ -96,9 +97,7 @@ func TestEveryFieldIsRecorded(t *testing.T) {
 	o.Cluster.Daemons = func(*nodescaler.Pool) nodescaler.Daemons { return daemons }
 	into := newTape()
 	into.Forget(recording.Nothing, nil)
-	if err := into.Append(&o, &in, &loop.Step{ID: "d-1", Time: o.Time}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, into.Append(&o, &in, &loop.Step{ID: "d-1", Time: o.Time}))
 	read := 0
 	err := into.read(func(m *recording.Moment) error {
 		read++

@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded" // the laws' cases are the same every time
 )
 
@@ -132,10 +133,7 @@ func (d *drifting) passes(t *rapid.T, into *tape, steps int) (seen []loop.Observ
 	nodes := nodepolicy.Spec{Policy: []string{"joint", "unneeded"}[d.IntN(2)]}
 	var m loop.Memory
 	begin := func(kept recording.Remembered) {
-		policy, err := nodepolicy.New(nodes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		policy := must.Get(nodepolicy.New(nodes))(t)
 		if m.Nodes = policy; kept == recording.Nothing {
 			m = loop.Memory{Nodes: policy}
 		}
@@ -162,9 +160,7 @@ func (d *drifting) passes(t *rapid.T, into *tape, steps int) (seen []loop.Observ
 		if o.ClusterErr == nil {
 			m.Learn(&s)
 		}
-		if err := into.Append(&o, &d.in, &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, into.Append(&o, &d.in, &s))
 		seen = append(seen, o)
 	}
 	return seen
@@ -178,7 +174,7 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 		seen := d.passes(t, into, rapid.IntRange(1, 20).Draw(t, "steps"))
 		var replay recording.Replay
 		i := 0
-		err := into.read(func(m *recording.Moment) error {
+		must.Do(t, into.read(func(m *recording.Moment) error {
 			if want, got := text(t, &seen[i]), text(t, &m.Observation); want != got {
 				t.Fatalf("step %d: %s", i, firstDifference(want, got))
 			}
@@ -188,10 +184,7 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 			}
 			i++
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if whole := replay.Whole(); i != len(seen) || !whole {
 			t.Fatalf("%d of %d steps are there, from the first of a term on: %v", i, len(seen), whole)
 		}
@@ -202,10 +195,7 @@ func TestLawARecordingIsDecidedAsItWas(t *testing.T) {
 func text(t *rapid.T, o *loop.Observation) string {
 	c := o.Cluster
 	c.Daemons = nil
-	data, err := json.Marshal([]any{o.Time, c.Nodes, c.Pods, c.Replicas, o.Machines, fmt.Sprint(o.ClusterErr, o.MachinesErr), fmt.Sprint(o.Windows)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal([]any{o.Time, c.Nodes, c.Pods, c.Replicas, o.Machines, fmt.Sprint(o.ClusterErr, o.MachinesErr), fmt.Sprint(o.Windows)}))(t)
 	return strings.NewReplacer("null", "", "[]", "").Replace(string(data))
 }
 
@@ -226,14 +216,10 @@ func TestLawACutSegmentIsReadAsFarAsItGoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, into := newDrifting(rapid.Uint64().Draw(t, "seed")), newTape()
 		steps := len(d.passes(t, into, 20))
-		if err := into.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, into.Close())
 		read, last := 0, into.segments[len(into.segments)-1].Bytes()
 		for _, s := range slices.Backward(into.segments) { // in any order
-			if err := recording.Read(bytes.NewReader(s.Bytes()), func(*recording.Moment) error { read++; return nil }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, recording.Read(bytes.NewReader(s.Bytes()), func(*recording.Moment) error { read++; return nil }))
 		}
 		if read != steps {
 			t.Fatalf("read %d of %d steps", read, steps)
@@ -285,10 +271,7 @@ func TestNoRecording(t *testing.T) {
 // A policy that nothing says how to make anew is no part of a recording.
 func TestAMadePolicyIsRefused(t *testing.T) {
 	d, into := newDrifting(1), newTape()
-	policy, err := podpolicy.New(podpolicy.Spec{Policy: "hpa"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must.Get(podpolicy.New(podpolicy.Spec{Policy: "hpa"}))(t)
 	d.in.Workloads = append(d.in.Workloads, loop.Scaled(podscaler.Workload{Name: "shop/other"}, policy))
 	o := d.observe()
 	if err := into.Append(&o, &d.in, &loop.Step{}); err == nil || !strings.Contains(err.Error(), "shop/other") {

@@ -24,10 +24,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 func TestRequestsForCopiesWaitUntilTheServerIsReady(t *testing.T) {
 	ask := func(ctx context.Context, l *line, method, path string) (int, time.Duration, error) {
 		began := time.Now()
-		r, err := http.NewRequestWithContext(ctx, method, "https://api"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ctx, method, "https://api"+path, nil))(t)
 		response, err := l.RoundTrip(r)
 		if err != nil {
 			return 0, time.Since(began), err
@@ -120,10 +117,7 @@ func TestWatchThatWasInterruptedForLongBeginsWithAList(t *testing.T) {
 				time.Sleep(c.away)
 				// The next one continues from the list.
 				for _, want := range []int{c.want, http.StatusOK} {
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api"+path+"?"+c.query, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api"+path+"?"+c.query, nil))(t)
 					response := must.Get(l.RoundTrip(r))(t)
 					if response.StatusCode != want {
 						t.Errorf("%d, want %d", response.StatusCode, want)

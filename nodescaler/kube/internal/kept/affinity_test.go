@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -105,10 +106,7 @@ func TestNodeIsToldInOurWords(t *testing.T) {
 		{"that does not say", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi}, conditions: [{type: Ready, status: "True"}]}}`, nodescaler.Node{Ready: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o, err := Keep(written.Object[corev1.Node](t, c.node))
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(Keep(written.Object[corev1.Node](t, c.node)))(t)
 			got := o.(*Node).Said
 			c.want.Name, c.want.Allocatable.CPU, c.want.Allocatable.Memory = "node", 3900, 7<<30
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
@@ -35,10 +37,7 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 		{"a StatefulSet in change", stateful(3, 1, "a", "b", appsv1.RollingUpdateStatefulSetStrategyType), true},
 		{"a StatefulSet with OnDelete", stateful(3, 1, "a", "b", appsv1.OnDeleteStatefulSetStrategyType), false},
 	} {
-		kept, err := Keep(c.of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(Keep(c.of))(t)
 		if got := kept.(*Scaled).Rollout; got.InProgress != c.under || c.under && got.Why == "" {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -84,10 +83,7 @@ func TestDeploymentsSayThatPodsCannotBeCreated(t *testing.T) {
 		"a webhook's page": {conditions: []appsv1.DeploymentCondition{is(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue, strings.Repeat("ä", 9999))}, want: "FailedCreate: " + strings.Repeat("ä", (maxFailing-14)/2)},
 	} {
 		d := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: c.conditions}}
-		kept, err := Keep(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(Keep(d))(t)
 		if got := kept.(*Scaled).Failing; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The budgets of a pod are those of its namespace whose selector matches it, however they are
@@ -36,10 +37,7 @@ func TestBudgetsOfAPodAreThoseThatMatch(t *testing.T) {
 					s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: values})
 				}
 			}
-			selector, err := metav1.LabelSelectorAsSelector(&s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			selector := must.Get(metav1.LabelSelectorAsSelector(&s))(t)
 			d := &kept.Disruption{Selector: selector}
 			d.Namespace, d.Name = word.Draw(t, "namespace"), fmt.Sprint(i)
 			all = append(all, d)
@@ -60,11 +58,8 @@ func TestBudgetsOfAPodAreThoseThatMatch(t *testing.T) {
 
 func TestBudgetsAreShared(t *testing.T) {
 	aBudget := func(name string, allowed int, selector string) *kept.Disruption {
-		o, err := kept.Keep(written.Object[policyv1.PodDisruptionBudget](t, `{metadata: {namespace: shop, name: `+name+`}, spec: {selector: `+selector+`},
-  status: {disruptionsAllowed: `+strconv.Itoa(allowed)+`}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(kept.Keep(written.Object[policyv1.PodDisruptionBudget](t, `{metadata: {namespace: shop, name: `+name+`}, spec: {selector: `+selector+`},
+  status: {disruptionsAllowed: `+strconv.Itoa(allowed)+`}}`)))(t)
 		return o.(*kept.Disruption)
 	}
 	aPod := func(name, workload, labels string) (*kept.Pod, nodescaler.Pod) {

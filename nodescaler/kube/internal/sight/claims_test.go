@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestClaimsOnANodesOwnDisk(t *testing.T) {
@@ -77,9 +78,7 @@ func TestClaimsOnANodesOwnDisk(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := &corev1.PersistentVolume{}
-			if err := yaml.UnmarshalStrict([]byte(written.LocalPath), v); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.UnmarshalStrict([]byte(written.LocalPath), v))
 			if c.volume != nil {
 				c.volume(v)
 			}
@@ -130,9 +129,7 @@ func TestClaimsOnARenamedNodesDisk(t *testing.T) {
 		return "", ""
 	}
 	v := &corev1.PersistentVolume{}
-	if err := yaml.UnmarshalStrict([]byte(written.LocalPath), v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(written.LocalPath), v))
 	port.holds(t, v)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w-1.example.org", Labels: map[string]string{"kubernetes.io/hostname": "w-1.example.org"}}}
 	n.Status.NodeInfo.SystemUUID = "uuid-1"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // shown is what a test has to be seen.
@@ -21,10 +22,7 @@ type shown struct {
 func (s *shown) holds(t testing.TB, all ...any) {
 	t.Helper()
 	for _, o := range all {
-		short, err := kept.Keep(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		short := must.Get(kept.Keep(o))(t)
 		switch o := short.(type) {
 		case *kept.Node:
 			s.Nodes = append(s.Nodes, o)

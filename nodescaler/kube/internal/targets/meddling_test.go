@@ -76,9 +76,7 @@ func TestOurWritesAreNoFightWhereReplicasHaveNoManager(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := must.Get(copies.New(&rest.Config{Host: "http://127.0.0.1:1"}, copies.Options{Log: slog.New(slog.DiscardHandler)}))(t)
-			if err := c.Hold(copies.Autoscalers, scaler("web", v1alpha1.ModeActive)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Hold(copies.Autoscalers, scaler("web", v1alpha1.ModeActive)))
 			all := New(c, func() bool { return tt.leads })
 			at := func(replicas int) *kept.Scaled {
 				return &kept.Scaled{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Kind: "Deployment", Replicas: replicas, Writer: kept.Writer{Name: tt.owner}}
