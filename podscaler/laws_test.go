@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -58,9 +59,7 @@ func anyWorkload(t *rapid.T) podscaler.Workload {
 	for i := range rapid.IntRange(0, 2).Draw(t, "schedules") {
 		w.Schedules = append(w.Schedules, anySchedule(t, i, &w))
 	}
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Validate())
 	return w
 }
 
@@ -76,10 +75,7 @@ func anyFallback(t *rapid.T, w *podscaler.Workload) *podscaler.Fallback {
 // anySchedule draws a window that opens and closes every few minutes.
 func anySchedule(t *rapid.T, i int, w *podscaler.Workload) podscaler.Schedule {
 	cron := func(name string, first int) podscaler.Cron {
-		c, err := podscaler.ParseCron(fmt.Sprintf("%d/%d * * * *", first, rapid.IntRange(2, 15).Draw(t, name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(podscaler.ParseCron(fmt.Sprintf("%d/%d * * * *", first, rapid.IntRange(2, 15).Draw(t, name))))(t)
 		return c
 	}
 	s := podscaler.Schedule{Name: fmt.Sprint(i), Start: cron("start", 0), End: cron("end", 1), Ramp: anyDuration(t, 0, 180, "ramp")}

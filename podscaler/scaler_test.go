@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -40,9 +41,7 @@ type step struct {
 // play runs a scaler through the steps. Every decision is carried out before the next step.
 func play(t *testing.T, w podscaler.Workload, replicas int, steps []step) {
 	t.Helper()
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Validate())
 	p := &wish{}
 	s := podscaler.NewScaler(w, p)
 	for _, st := range steps {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // at is a moment, and how many replicas of 3 there must be then; a wish of 1 to 100 holds
@@ -21,14 +22,9 @@ type at struct {
 func onTheClock(t *testing.T, schedules []podscaler.Schedule, moments []at) {
 	t.Helper()
 	w := workload(func(w *podscaler.Workload) { w.Min, w.Max, w.Schedules = 2, 40, schedules })
-	if err := w.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Validate())
 	for _, m := range moments {
-		now, err := time.Parse(time.RFC3339, m.time)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(time.Parse(time.RFC3339, m.time))(t)
 		if m.wish == 0 {
 			m.wish = -1
 		}

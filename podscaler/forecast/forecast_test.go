@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestForecastersAreFoundByEitherName(t *testing.T) {
@@ -76,9 +77,7 @@ func TestEveryFaultOfSettingsIsNamed(t *testing.T) {
 		`{"type": "Ensemble", "ensemble": {"quantile": 1, "horizon": -1}}`:                                                       "ensemble.horizon: must be from 1 to 10080 periods, was -1\nensemble.quantile: must be above 0 and below 1, was 1",
 	} {
 		var s forecast.Spec
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &s))
 		if _, err := forecast.New(s); err == nil || err.Error() != want {
 			t.Errorf("%s:\n%v, want\n%s", text, err, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // script is a model that foretells what it is asked to, value by value; NaN for nothing.
@@ -32,10 +33,7 @@ func verdict(t *testing.T, values []float64, names string, says ...[]float64) fo
 		told := append(append([]float64{0}, s...), 0)
 		entrants = append(entrants, forecast.Entrant{Name: names[i : i+1], Model: &script{says: told}})
 	}
-	r, err := forecast.NewRace(entrants, forecast.RaceSettings{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(forecast.NewRace(entrants, forecast.RaceSettings{}))(t)
 	r.Observe(100)
 	for _, v := range values {
 		r.Observe(v)
@@ -115,10 +113,7 @@ func TestADifferenceIsDefinedForNothing(t *testing.T) {
 
 func TestARaceFurtherAheadJudgesWhatWasSaidThen(t *testing.T) {
 	says := []float64{0, 0, 0, 10, 20, 30, 40, 50, 0, 0, 0, 0}
-	r, err := forecast.NewRace([]forecast.Entrant{{Name: "A", Model: &script{says: says}}}, forecast.RaceSettings{Horizon: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(forecast.NewRace([]forecast.Entrant{{Name: "A", Model: &script{says: says}}}, forecast.RaceSettings{Horizon: 3}))(t)
 	for _, v := range []float64{5, 5, 5, 10, 20, 30, 40, 60} {
 		r.Observe(v)
 	}

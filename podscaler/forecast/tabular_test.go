@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // maze is a world whose every state and action has one outcome.
@@ -87,10 +89,7 @@ func TestLearntPodsAreThoseOfTheOptimum(t *testing.T) {
 		history = append(history, loads[at])
 	}
 	for name, onPolicy := range map[string]bool{"Q-learning": false, "SARSA": true} {
-		learnt, err := newPodLearner("test", QLearning{Levels: 3, Pods: 8, Episodes: 20, Rate: 0.002, Discount: 0.8, Shortage: 3}, onPolicy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		learnt := must.Get(newPodLearner("test", QLearning{Levels: 3, Pods: 8, Episodes: 20, Rate: 0.002, Discount: 0.8, Shortage: 3}, onPolicy))(t)
 		m := learnt.(*podLearner)
 		m.Train(history)
 		want := iterate(3*9, podActions, 0.8, func(s, a int) (reward float64, next map[int]float64) {

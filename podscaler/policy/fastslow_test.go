@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func fastslow(c policy.FastSlow) policy.Spec { return policy.Spec{Policy: "FastSlow", FastSlow: &c} }
@@ -223,10 +224,7 @@ fastSlow.downWindow: must be at least 0, was -1s`
 	if _, err := policy.New(fastslow(policy.FastSlow{Metric: "rps"})); err == nil || err.Error() != "fastSlow.target: must be set for a metric other than CPU, was rps" {
 		t.Errorf("a series without a target: %v", err)
 	}
-	p, err := policy.New(policy.Spec{Policy: "fastslow"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(policy.Spec{Policy: "fastslow"}))(t)
 	w := usual()
 	w.Pod.CPU, w.Min = 0, 0
 	want = `pod.cpu: must be above 0 for fastSlow.target, which is in percent of it, was 0
@@ -268,13 +266,10 @@ func TestFastSlowIsThePublishedAlgorithmInFractions(t *testing.T) {
 		request, target := rapid.Int64Range(1, 1000).Draw(t, "request"), rapid.Int64Range(1, 100).Draw(t, "target")
 		tolerance, factor := rapid.Int64Range(0, 99).Draw(t, "tolerance"), rapid.Int64Range(1, 100).Draw(t, "factor")
 		step, replicas := rapid.IntRange(1, 5).Draw(t, "step"), rapid.IntRange(1, 30).Draw(t, "replicas")
-		p, err := policy.New(fastslow(policy.FastSlow{
+		p := must.Get(policy.New(fastslow(policy.FastSlow{
 			Target: new(policy.Quantity(1000 * target)), Tolerance: new(float64(tolerance) / 100),
 			ScaleUpFactor: new(float64(factor) / 10), DownStep: &step,
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		w := usual()
 		w.Pod.CPU = pricing.MilliCPU(request)
 		v := podscaler.View{Workload: &w, Replicas: replicas, Pods: running(len(milli), 0)}

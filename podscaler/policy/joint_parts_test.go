@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What each of joint's parts holds to on any load.
@@ -35,10 +36,7 @@ func partsView(pods int, cpu, rate, latency, flying float64) *podscaler.View {
 }
 
 func partsOf(t *rapid.T) *joint {
-	p, err := newJoint(Joint{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newJoint(Joint{}))(t)
 	return p.(*joint)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A pod is full of what it used while there was a queue, however short that was.
@@ -145,10 +146,7 @@ func (w *world) view(wl *podscaler.Workload, now time.Time) *podscaler.View {
 // unlearned is a joint policy that has seen nothing.
 func unlearned(t *testing.T) *joint {
 	t.Helper()
-	p, err := newJoint(Joint{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(newJoint(Joint{}))(t)
 	return p.(*joint)
 }
 

@@ -12,16 +12,14 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // joint is a joint policy and a workload that it has watched for so long: pods that use 50 ms of
 // CPU for each request, of half a core.
 func joint(t testing.TB, c policy.Joint, runs int) (podscaler.Bidder, *podscaler.View) {
 	t.Helper()
-	p, err := policy.New(policy.Spec{Policy: "Joint", Joint: &c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(policy.Spec{Policy: "Joint", Joint: &c}))(t)
 	w := usual()
 	v := calm(&w, 6, 40)
 	for i := range runs {
@@ -194,10 +192,7 @@ func TestJointAboveItsCostTargetGivesUpTheHeadroom(t *testing.T) {
 
 // anyCourse has a joint policy see a course of any views, and returns the last.
 func anyCourse(t *rapid.T) (podscaler.Bidder, *podscaler.View) {
-	p, err := policy.New(policy.Spec{Policy: "Joint"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(policy.Spec{Policy: "Joint"}))(t)
 	w := usual()
 	var v *podscaler.View
 	for i := range rapid.IntRange(1, 6).Draw(t, "runs") {
@@ -295,10 +290,7 @@ func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
 func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
 	for name, known := range map[string]bool{"before the CPU is measured": false, "with the CPU measured": true} {
 		t.Run(name, func(t *testing.T) {
-			p, err := policy.New(policy.Spec{Policy: "Joint"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(policy.New(policy.Spec{Policy: "Joint"}))(t)
 			w := usual()
 			w.SLO.Window, w.Pod.CPU = time.Minute, 500
 			v := calm(&w, 1, 0)

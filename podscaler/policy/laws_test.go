@@ -68,9 +68,7 @@ func anyScaler(t *rapid.T) func() *podscaler.Scaler {
 	anyGuards(t, &w)
 	return func() *podscaler.Scaler {
 		p := must.Get(policy.New(spec))(t)
-		if err := policy.Check(&w, p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, policy.Check(&w, p))
 		return podscaler.NewScaler(w, p)
 	}
 }
@@ -565,13 +563,10 @@ func TestWatermarkIsTheSeedsArithmeticInFractions(t *testing.T) {
 		for i, m := range milli {
 			v.Pods[i].CPU.Value = float64(m) / 1000
 		}
-		p, err := policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{
+		p := must.Get(policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{
 			High: policy.Quantity(high), Low: policy.Quantity(low), Tolerance: new(float64(e.tolerance) / 1000),
 			UpLimitPercent: new(int(e.up)), DownLimitPercent: new(int(e.down)), AntiOscillation: &e.guard,
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		w := usual()
 		v.Workload = &w
 		want := e.desired(milli, v.Replicas)
@@ -585,15 +580,12 @@ func TestWatermarkIsTheSeedsArithmeticInFractions(t *testing.T) {
 func TestAGuardedWatermarkDoesNotFlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		high := rapid.Int64Range(2, 2000).Draw(t, "high")
-		p, err := policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{
+		p := must.Get(policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{
 			High: policy.Quantity(high), Low: policy.Quantity(rapid.Int64Range(1, high-1).Draw(t, "low")), Tolerance: new(0.0),
 			DownLimitPercent: new(rapid.IntRange(1, 100).Draw(t, "down")), Multiple: rapid.IntRange(1, 4).Draw(t, "multiple"),
 			ConvergeTo: rapid.SampledFrom([]policy.Converge{policy.ConvergeNone, policy.ConvergeHigh}).Draw(t, "converge"),
 			Cooldown:   policy.ByDirection{Up: seconds(0), Down: seconds(0)},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		w := usual()
 		total := rapid.Int64Range(1, 60_000).Draw(t, "millicores")
 		replicas := rapid.IntRange(1, 50).Draw(t, "replicas")

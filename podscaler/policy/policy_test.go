@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -65,13 +66,8 @@ func scalerOf(t *testing.T, spec policy.Spec, change func(*podscaler.Workload)) 
 	if change != nil {
 		change(&w)
 	}
-	p, err := policy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := policy.Check(&w, p); err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(spec))(t)
+	must.Do(t, policy.Check(&w, p))
 	return podscaler.NewScaler(w, p)
 }
 

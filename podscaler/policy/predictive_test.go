@@ -30,9 +30,7 @@ func minutes(t testing.TB, spec policy.Spec, replicas int, cpu float64, arrivals
 	t.Helper()
 	p := must.Get(policy.New(spec))(t)
 	w := usual()
-	if err := policy.Check(&w, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, policy.Check(&w, p))
 	var r podscaler.Recommendation
 	for i, a := range arrivals {
 		r = p.Desired(&podscaler.View{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestPoliciesAreFoundByEitherName(t *testing.T) {
@@ -93,20 +94,13 @@ func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
 		},
 	}
 	var got policy.Spec
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	printed, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	printed := must.Get(json.Marshal(got))(t)
 	var again policy.Spec
-	if err := json.Unmarshal(printed, &again); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(printed, &again))
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Errorf("printed and read again (-want +got):\n%s", diff)
 	}

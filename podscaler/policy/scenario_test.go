@@ -62,9 +62,7 @@ func play(t *testing.T, file string) {
 		t.Fatalf("%s: no line of it runs the policy", file)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(strings.Join(came, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(strings.Join(came, "\n")+"\n"), 0o644))
 		return
 	}
 	if diff := cmp.Diff(lines, came); diff != "" {

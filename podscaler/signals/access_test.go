@@ -26,9 +26,7 @@ func TestObjectsNameTheServersThatTheAdministratorLists(t *testing.T) {
 			{Hosts: []string{"own.shop", "10.0.0.7:9090", "fd00::7"}, Namespaces: []string{"shop"}, Headers: []string{"X-Scope-OrgID"}},
 		},
 	}
-	if err := a.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Validate())
 	header := map[string]string{"x-scope-orgid": "shop"}
 	for _, c := range []struct {
 		namespace, url string
@@ -290,18 +288,14 @@ func TestTheSharedPrometheusIsAlwaysAsked(t *testing.T) {
 		Credentials: func(context.Context, string, Prometheus) (Credentials, error) { return Credentials{Token: "t"}, nil },
 	}
 	r := New(o)
-	if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio})}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio})}))
 	r.Prepare(t.Context(), noon)
 	if got := read(t, r, "shop/cart", noon).Arrivals; got != podscaler.Known(100) {
 		t.Errorf("got %+v", got)
 	}
 	// An object that names the same address is held to it.
 	own := source(Spec{Preset: Istio, Prometheus: &Prometheus{URL: f.URL}})
-	if err := r.Configure(map[string]Source{"shop/cart": own}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": own}))
 	r.Prepare(t.Context(), noon.Add(time.Second))
 	if got := read(t, r, "shop/cart", noon.Add(time.Second)).Arrivals; got.Known || got.Why != refusedByPolicy {
 		t.Errorf("got %+v", got)

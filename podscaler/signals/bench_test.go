@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // BenchmarkTwoHundredWorkloads is one step's measuring of 200 workloads with a preset, in one
@@ -60,9 +61,7 @@ func twoHundred(b *testing.B, namespaces int) {
 	}))
 	b.Cleanup(server.Close)
 	r := New(Options{Prometheus: &Prometheus{URL: server.URL}})
-	if err := r.Configure(sources); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, r.Configure(sources))
 	b.Run("Prepare", func(b *testing.B) {
 		for b.Loop() {
 			r.Prepare(context.Background(), noon)
@@ -78,9 +77,7 @@ func twoHundred(b *testing.B, namespaces int) {
 	})
 	b.Run("Configure", func(b *testing.B) {
 		for b.Loop() {
-			if err := r.Configure(sources); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, r.Configure(sources))
 		}
 	})
 }

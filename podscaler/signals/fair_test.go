@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -294,9 +295,7 @@ func TestAnObjectsPrometheusThatHangsBlindsNobodyElse(t *testing.T) {
 	sources["shop/own"] = source(Spec{Preset: Istio, Prometheus: &Prometheus{URL: own.URL}})
 	const timeout = 2 * time.Second
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: shared.URL}, Timeout: timeout})
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	for i := range 4 {
 		now := noon.Add(time.Duration(i) * time.Second)
 		r.Prepare(t.Context(), now)
@@ -329,9 +328,7 @@ func TestASharedPrometheusThatHangsBlindsNobodyElse(t *testing.T) {
 		s.Target = Target{Namespace: "aaa", Kind: "Deployment", Name: fmt.Sprintf("w-%d", n)}
 		sources["aaa/"+s.Target.Name] = s
 	}
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	for i := range 3 {
 		now := noon.Add(time.Duration(i) * time.Second)
 		r.Prepare(t.Context(), now)
@@ -355,9 +352,7 @@ func TestAWorkloadThatIsPutOffKeepsItsMeasurement(t *testing.T) {
 	for n := range 20 {
 		sources[fmt.Sprintf("shop/w-%02d", n)] = source(Spec{Queries: Queries{Arrivals: fmt.Sprintf("up + %d", n)}})
 	}
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	r.Prepare(t.Context(), noon)
 	slow.Store(true)
 	for i := 1; i < 4; i++ {
@@ -407,9 +402,7 @@ func TestLongAnswersTakeLittleRoomAndTime(t *testing.T) {
 			}
 			const timeout = 5 * time.Second
 			r := New(Options{Access: lenient, Timeout: timeout})
-			if err := r.Configure(sources); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Configure(sources))
 			runtime.GC()
 			var before runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -488,9 +481,7 @@ func TestANamespaceOfManyGroupsDelaysNoOther(t *testing.T) {
 		sources["aaa/"+s.Target.Name] = s
 	}
 	r := New(Options{Prometheus: &Prometheus{URL: f.URL}, Timeout: 3 * time.Second})
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	for i := range 2 {
 		now := noon.Add(time.Duration(i) * 10 * time.Second)
 		r.Prepare(t.Context(), now)
@@ -521,9 +512,7 @@ func TestAnAnswerThatCannotBeReadIsUnknownForItsNamespaceAlone(t *testing.T) {
 		teller := source(Spec{Preset: Istio})
 		teller.Target = Target{Namespace: "bank", Kind: "Deployment", Name: "teller"}
 		r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
-		if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio}), "bank/teller": teller}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio}), "bank/teller": teller}))
 		r.Prepare(t.Context(), noon)
 		if w := read(t, r, "shop/cart", noon); !w.Latency.Known || !w.Arrivals.Known || !w.Errors.Known {
 			t.Errorf("%s: %+v", name, w)
@@ -554,9 +543,7 @@ func TestManyNamespacesAreMeasuredWhereRoundsAreShort(t *testing.T) {
 		sources[s.Target.Namespace] = s
 	}
 	r := New(Options{Prometheus: &Prometheus{URL: f.URL}, Timeout: 400 * time.Millisecond, Parallel: 2})
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	times := map[string]int{}
 	for i := range rounds {
 		now := noon.Add(time.Duration(i) * time.Second)

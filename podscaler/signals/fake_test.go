@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -114,19 +115,14 @@ func reader(t *testing.T, f *fake, s Source, o Options) *Reader {
 		o.Access = lenient
 	}
 	r := New(o)
-	if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": s}))
 	r.Prepare(context.Background(), noon)
 	return r
 }
 
 func read(t *testing.T, r *Reader, name string, now time.Time) podscaler.Window {
 	t.Helper()
-	w, err := r.Read(context.Background(), &podscaler.Workload{Name: name}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(r.Read(context.Background(), &podscaler.Workload{Name: name}, now))(t)
 	return w
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // minutely are ten minutes.
@@ -61,9 +62,7 @@ func TestThePastIsAskedForAsThePresentIs(t *testing.T) {
 	till.Target.Name = "till"
 	other := cart
 	other.Target.Name = "other"
-	if err := r.Configure(map[string]Source{"shop/cart": cart, "shop/till": till, "shop/other": other}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": cart, "shop/till": till, "shop/other": other}))
 	got := recall(t, r, noon.Add(42*time.Second), "shop/cart", "shop/till")
 	if diff := cmp.Diff(map[string]string{
 		"shop/cart": "to 12:00:00: [-1 -1 -1 -1 -1 -1 -1 1 12 3]", // of two services
@@ -90,9 +89,7 @@ func TestAWeekIsReadInDays(t *testing.T) {
 	var spans []string
 	f := newFake(t, func(string) string { return matrix([]float64{5}) })
 	r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
-	if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio})}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio})}))
 	lacks := map[string]podscaler.Lack{"shop/cart": {Step: time.Minute, Over: time.Minute, Count: 2*pieceOfPast + 1}}
 	r.Recall(t.Context(), noon, lacks, func(_ string, h *podscaler.History, err error) {
 		// the last is 5 in each of three answers
@@ -130,9 +127,7 @@ func TestWhyThereIsNoPast(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake(t, func(string) string { return c.answer })
 			r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
-			if err := r.Configure(map[string]Source{"shop/cart": source(c.spec)}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Configure(map[string]Source{"shop/cart": source(c.spec)}))
 			if got := recall(t, r, noon, "shop/cart")["shop/cart"]; !strings.Contains(got, c.want) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestTLSTrustsTheAuthorityThatIsGiven(t *testing.T) {
@@ -54,9 +55,7 @@ func TestAServerThatTakesNoPOSTIsAskedByGET(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: server.URL}})
-	if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Queries: Queries{Arrivals: "x"}})}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": source(Spec{Queries: Queries{Arrivals: "x"}})}))
 	r.Prepare(context.Background(), noon)
 	if got := read(t, r, "shop/cart", noon).Arrivals; got != podscaler.Known(3) {
 		t.Errorf("got %+v", got)
@@ -128,9 +127,7 @@ func TestPrepareEndsInTimeWhateverHangs(t *testing.T) {
 		spec.Metrics = append(spec.Metrics, Series{Name: name, Query: "slow" + name})
 	}
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}, Timeout: 300 * time.Millisecond, Parallel: 2})
-	if err := r.Configure(map[string]Source{"shop/cart": source(spec)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": source(spec)}))
 	done := make(chan struct{})
 	go func() { r.Prepare(context.Background(), noon); close(done) }()
 	select {

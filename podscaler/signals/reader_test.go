@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/testbed/golden"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestAPresetMeasuresAllItsSignals(t *testing.T) {
@@ -68,9 +69,7 @@ func queriesOf(t *testing.T, name Preset, h Histograms, n int) []string {
 		}
 		sources[fmt.Sprint(i)] = s
 	}
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	r.Prepare(context.Background(), noon)
 	return f.asked()
 }
@@ -177,9 +176,7 @@ func TestTwoHundredWorkloadsCostAHandfulOfQueries(t *testing.T) {
 		return vector(noon, series...)
 	})
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}})
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	r.Prepare(context.Background(), noon)
 	if n := len(f.asked()); n != 10 {
 		t.Errorf("%d queries, want 5 for each 100 workloads", n)
@@ -211,9 +208,7 @@ func TestAHundredWorkloadsOfFiftyNamespacesAreMeasuredInOneRound(t *testing.T) {
 		sources[s.Target.Namespace+"/"+s.Target.Name] = s
 	}
 	r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
-	if err := r.Configure(sources); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(sources))
 	began := time.Now()
 	r.Prepare(context.Background(), noon)
 	if n, took := len(f.asked()), time.Since(began); n != 250 || took > 4*time.Second {
@@ -230,9 +225,7 @@ func TestWorkloadsThatAskTheSameShareTheAnswer(t *testing.T) {
 	f := newFake(t, func(string) string { return vector(noon, `{} 7`) })
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}})
 	spec := Spec{Queries: Queries{Arrivals: "sum(all)"}, Metrics: []Series{{Name: "depth", Query: "sum(all)"}}}
-	if err := r.Configure(map[string]Source{"a/a": source(spec), "b/b": source(spec)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"a/a": source(spec), "b/b": source(spec)}))
 	r.Prepare(context.Background(), noon)
 	if got := f.asked(); len(got) != 1 {
 		t.Errorf("asked %q", got)
@@ -413,16 +406,12 @@ func TestReadAnswersForConfiguredWorkloadsOnly(t *testing.T) {
 		t.Error("a workload at fault was read")
 	}
 	r.Prepare(context.Background(), noon)
-	if err := r.Configure(map[string]Source{"shop/cart": fine}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": fine}))
 	if !read(t, r, "shop/cart", noon).Latency.Known {
 		t.Error("a workload that did not change was forgotten")
 	}
 	fine.SLO.Window = time.Hour
-	if err := r.Configure(map[string]Source{"shop/cart": fine}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Configure(map[string]Source{"shop/cart": fine}))
 	if read(t, r, "shop/cart", noon).Latency.Known {
 		t.Error("a workload is read by what was measured over another window")
 	}
@@ -446,12 +435,10 @@ func TestAServerSeesItsOwnCredentialsOnly(t *testing.T) {
 		return Credentials{Username: namespace, Password: p.SecretName}, nil
 	}
 	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: shared.URL}, Credentials: credentials})
-	if err := r.Configure(map[string]Source{
+	must.Do(t, r.Configure(map[string]Source{
 		"shop/cart": source(Spec{Preset: Istio}),
 		"shop/own":  source(Spec{Preset: Istio, Prometheus: &Prometheus{URL: own.URL, SecretName: "prom", Headers: map[string]string{"X-Scope-OrgID": "shop"}}}),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	r.Prepare(context.Background(), noon)
 	token = "second"
 	r.Prepare(context.Background(), noon)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // fakeRegistry answers by path as the registries of this world do.
@@ -239,9 +240,7 @@ func TestARegistrationThatIsTooOldIsUnknown(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	fresh := New(Options{Access: lenient})
-	if err := fresh.Configure(map[string]Source{"shop/cart": source(registryAt(s.URL + "/count"))}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fresh.Configure(map[string]Source{"shop/cart": source(registryAt(s.URL + "/count"))}))
 	if got := read(t, fresh, "shop/cart", noon).Registered; got.Known || got.Why != "it has not been measured yet" {
 		t.Errorf("got %+v", got)
 	}
@@ -278,8 +277,6 @@ func BenchmarkRegistry(b *testing.B) {
 	}
 	body := []byte("[" + strings.Join(list, ",") + "]")
 	for b.Loop() {
-		if _, err := parseRegistry(body); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(parseRegistry(body))(b)
 	}
 }

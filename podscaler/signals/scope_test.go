@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestAQueryIsInScopeOnlyIfEverySelectorIs(t *testing.T) {
@@ -167,9 +169,7 @@ func TestAServicesNameIsOneOfTheNamespace(t *testing.T) {
 		f := newFake(t, func(string) string { return vector(noon) })
 		r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
 		s := source(Spec{Preset: c.preset, Service: c.service, Match: c.match})
-		if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Configure(map[string]Source{"shop/cart": s}))
 		r.Prepare(context.Background(), noon)
 		refused := strings.Contains(lines(r.Findings("shop/cart")), refusedByPolicy)
 		if asked := len(f.asked()) > 0; asked != c.fine || refused == c.fine {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
@@ -109,9 +110,7 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 			d := json.NewDecoder(strings.NewReader(c.spec))
 			d.DisallowUnknownFields()
 			var s Spec
-			if err := d.Decode(&s); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.Decode(&s))
 			expectFaults(t, s.Validate(), c.want)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/testbed/golden"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // twinCase is samples as Prometheus would have stored them, and what was made of them here.
@@ -44,9 +45,7 @@ func TestTheAnswersForTheTwinAreWhatTheirFileSays(t *testing.T) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	for _, c := range cases {
-		if err := encoder.Encode(c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(c))
 	}
 	golden.Compare(t, "testdata/twin.jsonl", text.String())
 }

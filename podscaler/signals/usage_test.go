@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const podMetricsPage = `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[
@@ -27,10 +28,7 @@ func TestAPodsCPUIsTheSumOfItsContainers(t *testing.T) {
 	mux.HandleFunc("/apis/metrics.k8s.io/v1beta1/pods", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(podMetricsPage)) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	got, err := (&Usage{Client: server.Client(), Host: server.URL + "/"}).Pods(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get((&Usage{Client: server.Client(), Host: server.URL + "/"}).Pods(context.Background()))(t)
 	// Of cart-2 a container was not measured, cart-3 has none, and the time of cart-4's samples is
 	// unknown: none of these is 0.
 	want := map[string]podscaler.Sample{
@@ -55,9 +53,7 @@ func TestContainersAreKnownFromTheSameReading(t *testing.T) {
 	if got := u.Containers(); len(got) > 0 {
 		t.Errorf("before the first reading there are %v", got)
 	}
-	if _, err := u.Pods(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(u.Pods(context.Background()))(t)
 	over := func(span time.Duration, value float64) podscaler.Sample {
 		return podscaler.Sample{Known: true, Value: value, At: noon, Span: span}
 	}
@@ -182,9 +178,7 @@ func TestOtherResourcesAreKnownByTheirNames(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	u := &Usage{Client: server.Client(), Host: server.URL}
-	if _, err := u.Pods(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(u.Pods(context.Background()))(t)
 	all := u.Containers()["shop/a"]
 	if len(all) != 2 || all[0].Of("example.com/tokens").Value != 2.5 || all[0].Of("memory").Value != 1024 || all[1].Of("example.com/tokens").Known {
 		t.Errorf("%+v", all)
