@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -67,14 +68,9 @@ func TestAmountsAreAddedByName(t *testing.T) {
 		if d := cmp.Diff(pricing.AmountsOf(less), a.Minus(b)); d != "" {
 			t.Fatalf("minus: %s", d)
 		}
-		text, err := json.Marshal(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(a))(t)
 		var back pricing.Amounts
-		if err := json.Unmarshal(text, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &back))
 		if d := cmp.Diff(a, back); d != "" {
 			t.Fatalf("%s: %s", text, d)
 		}

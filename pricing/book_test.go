@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"pgregory.net/rapid"
 )
 
@@ -81,9 +82,7 @@ func TestMostParticularPriceCounts(t *testing.T) {
 	night := nightTariff()
 	night.Percent, night.PerVCPU, night.PerHost = nil, new(pricing.Micros(200_000)), new(pricing.Micros(40_000))
 	b.Tariffs = []pricing.Tariff{night}
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	midnight := noon.Add(12 * time.Hour)
 	for _, c := range []struct {
 		shape, host string
@@ -139,9 +138,7 @@ func TestDerivedPricesComeFromPowerAndHardware(t *testing.T) {
 		"own":      {Prices: pricing.Prices{PerVCPU: new(pricing.Unit)}},
 	}
 	b.Tariffs = []pricing.Tariff{nightTariff()}
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	// 73 W at 0.30 is 0.0219; 876 over 50 × 730 h is 0.024; together 0.0459, of which each of
 	// 16 vCPU bears 0.4/16 and each of 64 GB 0.6/64.
 	midnight := noon.Add(12 * time.Hour)
@@ -165,9 +162,7 @@ func TestDerivedPricesComeFromPowerAndHardware(t *testing.T) {
 	parts := &pricing.Book{Unit: "EUR", Derived: &pricing.Derived{
 		WattsPerVCPU: new(5 * pricing.Watt), WattsPerGB: new(pricing.MilliWatts(375)), PerKWh: 400_000,
 	}}
-	if err := parts.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parts.Validate())
 	if got := parts.Rate(shape(2*pricing.Core, 8*pricing.GB), "", noon).String(); got != "0.0052" {
 		t.Errorf("10 W and 3 W at 0.4 a kWh cost %s, want 0.0052", got)
 	}
@@ -330,18 +325,14 @@ func drawBook(t *rapid.T) *pricing.Book {
 	b.Shapes = map[string]pricing.ShapePrices{"own": {Prices: prices("own")}, "flat": {PerHour: new(pricing.Unit)}}
 	b.Zone = drawZone(t)
 	b.Tariffs = drawTariffs(t, derived)
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	return b
 }
 
 func drawZone(t *rapid.T) pricing.Zone {
 	var z pricing.Zone
 	name := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"}).Draw(t, "zone")
-	if err := z.UnmarshalText([]byte(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.UnmarshalText([]byte(name)))
 	return z
 }
 
@@ -467,10 +458,7 @@ func TestTooLargeIsTheLargestNotNegative(t *testing.T) {
 func TestBookIsTheSameAfterJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawBook(t)
-		data, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(want))(t)
 		var got pricing.Book
 		if err := json.Unmarshal(data, &got); err != nil {
 			t.Fatalf("%s: %v", data, err)

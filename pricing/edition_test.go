@@ -7,18 +7,16 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestLedgerChargesTheOldBookBeforeAndTheNewOneAfter(t *testing.T) {
 	dear := DefaultBook()
 	dear.PerVCPU, dear.PerGB = 2*Unit, 2*Unit
 	l := ledgerOf(t, DefaultBook(), []life{{"a", vm(2000, 8*GB), "", 0, 0}})
-	if err := l.Reprice(dear, minutes(60)); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Reprice(DefaultBook(), minutes(90)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reprice(dear, minutes(60)))
+	must.Do(t, l.Reprice(DefaultBook(), minutes(90)))
 	for _, c := range []struct {
 		from, to int
 		want     string
@@ -34,9 +32,7 @@ func TestLedgerChargesTheOldBookBeforeAndTheNewOneAfter(t *testing.T) {
 
 func TestLedgerRefusesPricesOutOfOrderOrInOtherMoney(t *testing.T) {
 	l := NewLedger(DefaultBook())
-	if err := l.Reprice(DefaultBook(), minutes(60)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Reprice(DefaultBook(), minutes(60)))
 	err := l.Reprice(DefaultBook(), minutes(59))
 	if err == nil || !strings.Contains(err.Error(), "reprice at 2026-03-27T00:59:00Z: prices changed at 2026-03-27T01:00:00Z") {
 		t.Errorf("an earlier change gave %v", err)
@@ -68,22 +64,16 @@ func TestRepricedLedgerEqualsItsSlowTwin(t *testing.T) {
 		early := rapid.Bool().Draw(t, "books first")
 		reprice := func() {
 			for i := 1; i < len(books); i++ {
-				if err := l.Reprice(books[i], minutes(since[i])); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Reprice(books[i], minutes(since[i])))
 			}
 		}
 		if early {
 			reprice()
 		}
 		for _, m := range lives {
-			if err := l.Start(m.id, m.shape, m.host, minutes(m.start)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Start(m.id, m.shape, m.host, minutes(m.start)))
 			if m.stop != 0 {
-				if err := l.Stop(m.id, minutes(m.stop)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Stop(m.id, minutes(m.stop)))
 			}
 		}
 		if !early {

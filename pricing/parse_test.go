@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"pgregory.net/rapid"
 )
 
@@ -177,10 +178,7 @@ func TestJSONReadsBackAndMeansTheSameAsNumberAndString(t *testing.T) {
 			pricing.Micros(n("money")), pricing.Rate(n("rate")), pricing.MilliCPU(n("cpu")),
 			pricing.Bytes(n("memory")), pricing.MilliWatts(n("power")), pricing.Percent(n("part")),
 		}
-		data, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(want))(t)
 		var got quantities
 		if err := json.Unmarshal(data, &got); err != nil || got != want {
 			t.Fatalf("%+v is written as %s and read as %+v, %v", want, data, got, err)
@@ -189,12 +187,8 @@ func TestJSONReadsBackAndMeansTheSameAsNumberAndString(t *testing.T) {
 	var got, want quantities
 	text := `{"Money":"0.0316","Rate":"1.5","CPU":"500m","Memory":"8GiB","Power":"12.5","Part":"60"}`
 	number := `{"Money":0.0316,"Rate":1.5,"CPU":0.5,"Memory":8589934592,"Power":12.5,"Part":60}`
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(number), &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &got))
+	must.Do(t, json.Unmarshal([]byte(number), &want))
 	if got != want || got.Money != 31_600 || got.Rate != 1_500_000_000 || got.Power != 12_500 || got.Part != 60_000 {
 		t.Errorf("strings read as %+v, numbers as %+v", got, want)
 	}

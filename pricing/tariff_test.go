@@ -14,9 +14,7 @@ import (
 func zone(t *testing.T, name string) pricing.Zone {
 	t.Helper()
 	var z pricing.Zone
-	if err := z.UnmarshalText([]byte(name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.UnmarshalText([]byte(name)))
 	return z
 }
 
@@ -27,9 +25,7 @@ func tariffBook(t *testing.T, windows ...pricing.Tariff) *pricing.Book {
 	b := plainBook()
 	b.Zone = zone(t, "Europe/Berlin")
 	b.Tariffs = windows
-	if err := b.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Validate())
 	return b
 }
 
@@ -201,9 +197,7 @@ func TestTimesOfDayDaysAndZonesAreReadStrictly(t *testing.T) {
 
 func BenchmarkNextChange(b *testing.B) {
 	book := plainBook()
-	if err := book.Zone.UnmarshalText([]byte("Europe/Berlin")); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, book.Zone.UnmarshalText([]byte("Europe/Berlin")))
 	book.Tariffs = []pricing.Tariff{nightTariff()}
 	for b.Loop() {
 		book.NextChange(noon)
