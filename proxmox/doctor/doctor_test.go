@@ -57,10 +57,7 @@ func newClinic(t testing.TB, changes ...func(*pvesim.Config)) *clinic {
 // serve serves a host over HTTPS, and returns its address.
 func (k *clinic) serve(host string) string {
 	k.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(k.t)
 	k.t.Cleanup(func() { _ = l.Close() })
 	certificate, shown, err := pvesim.SelfSigned("127.0.0.1")
 	if err != nil {
@@ -76,18 +73,14 @@ func (k *clinic) fault(line string) {
 	k.t.Helper()
 	faults := must.Get(pvesim.ParseFaults(line))(k.t)
 	for _, f := range faults {
-		if err := k.c.Inject(f); err != nil {
-			k.t.Fatal(err)
-		}
+		must.Do(k.t, k.c.Inject(f))
 	}
 }
 
 // run runs a command as root.
 func (k *clinic) run(line string) {
 	k.t.Helper()
-	if err := k.shell.Run(line); err != nil {
-		k.t.Fatal(err)
-	}
+	must.Do(k.t, k.shell.Run(line))
 }
 
 func (k *clinic) examine() *doctor.Diagnosis {
@@ -418,9 +411,7 @@ func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 		})
 	}
 	if *rewrite {
-		if err := os.WriteFile(complaintsFile, []byte(said), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(complaintsFile, []byte(said), 0o644))
 	}
 	if len(wanted) != len(diseases) && !*rewrite {
 		t.Errorf("%s has %d diseases, and there are %d", complaintsFile, len(wanted), len(diseases))
@@ -443,9 +434,7 @@ func TestDoctorNamesWhatAnUpgradeTakesAway(t *testing.T) {
 	before := furnished(t, "8.4.5")
 	token := setUp(t, before.Console(), household(), doctor.Release8, nil)
 	var saved bytes.Buffer
-	if err := before.Save(&saved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, before.Save(&saved))
 	upgraded := strings.Replace(saved.String(), `"8.4.5"`, `"9.2.11"`, 1)
 	c := must.Get(pvesim.Load(strings.NewReader(upgraded), pvesim.Config{}))(t)
 	t.Cleanup(c.Close)
@@ -471,21 +460,14 @@ func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
 	nodes := &joined{}
 	k.c.OnBoot(nodes.boot)
 	root := connect(t, k.c, k.c.Token("root@pam", "eyes", false))
-	fleet, err := pve.NewFleet(pve.FleetConfig{
+	fleet := must.Get(pve.NewFleet(pve.FleetConfig{
 		Client: connect(t, k.c, k.token), Owner: k.site.Owner, Cluster: "home-cluster", Pools: k.site.Pools, Intents: &intents.Memory{}, Nodes: nodes.list,
 		Now: k.c.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	l := &life{ctx: t.Context(), fleet: fleet, c: k.c, root: root}
 	order := loop.Order{ID: "1", At: k.c.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Order: "1", Pool: "web", Shape: &k.site.Pools[0].Shapes[0]}}
-	if err := l.until("order", func() error { return fleet.Create(l.ctx, order) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.until("it is made", func() error { return l.is("web-1", nodescaler.Joined, "") }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.until("order", func() error { return fleet.Create(l.ctx, order) }))
+	must.Do(t, l.until("it is made", func() error { return l.is("web-1", nodescaler.Joined, "") }))
 	examine := func(uid string) string {
 		k.uid = uid
 		return k.complaints(k.examine(), doctor.Warn)
@@ -498,9 +480,7 @@ func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
 	}
 	for _, v := range k.c.Inventory().VMs {
 		if text, marked := strings.CutSuffix(v.Config["description"], " cluster=home-cluster`\n"); marked {
-			if err := root.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"description": text + "`\n"}, nil, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, root.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"description": text + "`\n"}, nil, ""))
 		}
 	}
 	if text := examine("home-cluster"); !strings.Contains(text, "warn machines.unmarked") || !strings.Contains(text, "adoptUnmarked: true") {

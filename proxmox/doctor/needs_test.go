@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 	"pgregory.net/rapid"
 )
@@ -260,10 +261,7 @@ func TestWordsPassAShellAsTheyAre(t *testing.T) {
 	for _, w := range words {
 		script += " " + pveapi.Shell(w)
 	}
-	out, err := exec.Command(sh, "-c", script+`; do printf '%s\n' "$w"; done`).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command(sh, "-c", script+`; do printf '%s\n' "$w"; done`).Output())(t)
 	if diff := cmp.Diff(strings.Join(words, "\n")+"\n", string(out)); diff != "" {
 		t.Error(diff)
 	}

@@ -92,13 +92,10 @@ func setUp(t testing.TB, h *pvesim.Console, site *settings.Site, release doctor.
 }
 
 func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
-	client, err := pveapi.Connect(pveapi.Connection{
+	client := must.Get(pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil },
 		Transport: c.Transport(), Now: c.Now, Wait: func(_ context.Context, d time.Duration) error { c.Advance(d); return nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return client
 }
 
@@ -302,9 +299,7 @@ func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 				c := furnished(t, "9.2.11")
 				h := c.Console()
 				token := setUp(t, h, site, doctor.Release9, func(command string) bool { return command == line })
-				if err := h.Run(short); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, h.Run(short))
 				if len(lacking(t, c, site, doctor.Release9, token)) == 0 {
 					t.Error("it is not missed")
 				}

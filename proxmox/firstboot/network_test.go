@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestFaultsOfInterfaces(t *testing.T) {
@@ -75,10 +77,7 @@ func TestNativeKeysAreProxmoxOwn(t *testing.T) {
 		{MAC: "bc:24:11:00:00:02", IPv4: "none"},
 		{MAC: "bc:24:11:00:00:03", IPv4: "dhcp", IPv6: "fd00::5/64", Gateway6: "fe80::1", DNS: []string{"10.0.0.2"}},
 	}
-	got, err := p.Native(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(p.Native(m))(t)
 	const encoded = "ssh-ed25519%20AAAAC3NzaC1lZDI1NTE5AAAAIHsmqjz2QZ1Qe5yY7G5u0YJr4b3mQvZJ5m6l0S1rB2rT%20ops%2Bnight%40example%0A"
 	want := map[string]string{
 		"citype":       "nocloud",

@@ -242,9 +242,7 @@ func TestFilesOfAProfileAreRead(t *testing.T) {
 		return nil, errors.New("no such file")
 	}
 	p := Profile{TokenFile: "t", RegistriesFile: "r", CloudConfigFile: "c", UserDataFile: "u"}
-	if err := p.Read(read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Read(read))
 	got := []string{string(p.Token), string(p.Registries), string(p.CloudConfig), string(p.UserDataTemplate)}
 	if diff := cmp.Diff([]string{"s3cret", files["r"], files["c"], files["u"]}, got); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)

@@ -26,15 +26,11 @@ func TestIntentIsKeptUnderTheSameKeys(t *testing.T) {
 		"hints": ["the console"], "held": {"code": "Quarantined", "text": "it is another's"}
 	}`
 	keys := func(data []byte) (keys map[string]any) {
-		if err := json.Unmarshal(data, &keys); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &keys))
 		return keys
 	}
 	var i Intent
-	if err := json.Unmarshal([]byte(kept), &i); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(kept), &i))
 	if d := cmp.Diff(keys([]byte(kept)), keys(must.Get(json.Marshal(i))(t))); d != "" {
 		t.Errorf("what is kept again, -was +is:\n%s", d)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // memoryFile is a File that fails and tears as a test says.
@@ -31,14 +33,8 @@ func (f *memoryFile) Replace(data []byte) error { f.data = data; return nil }
 
 func loadLog(t *testing.T, f File) []Intent {
 	t.Helper()
-	l, err := OpenLog(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := l.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(OpenLog(f))(t)
+	all := must.Get(l.Load())(t)
 	return all
 }
 
@@ -77,9 +73,7 @@ func TestTornLastLineIsLeftOutAndWrittenOver(t *testing.T) {
 	for cut := range 40 {
 		file := &memoryFile{}
 		log, _ := OpenLog(file)
-		if err := log.Put(Intent{Order: "kept"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, log.Put(Intent{Order: "kept"}))
 		file.tear = func(n int) (int, error) { return min(cut, n-1), errors.New("disk full") }
 		if err := log.Put(Intent{Order: "torn"}); err == nil {
 			t.Fatal("a failed write was taken for kept")
@@ -95,9 +89,7 @@ func TestTornLastLineIsLeftOutAndWrittenOver(t *testing.T) {
 			*Log
 			file *memoryFile
 		}{{log, file}, {reopened, again}} {
-			if err := l.Put(Intent{Order: "next"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Put(Intent{Order: "next"}))
 			var got []string
 			for _, i := range loadLog(t, l.file) {
 				got = append(got, i.Order)

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -60,9 +61,7 @@ func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
 		first.mustOrder("web")
 		together(20*time.Second, first, second)
 		older := second.machines() // it is older than what the first has in a moment
-		if err := first.fleet.Delete(t.Context(), nodescaler.MachineName("web", first.name+"-1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.fleet.Delete(t.Context(), nodescaler.MachineName("web", first.name+"-1")))
 		together(5*time.Minute, first, second)
 		first.mustOrder("web")
 		together(5*time.Minute, first, second)
@@ -116,9 +115,7 @@ func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
 	first := w.beside("first", homeCluster, nil)
 	together(4*time.Second, first)
 	for range 2 {
-		if err := first.orderIn("web", "pve2"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.orderIn("web", "pve2"))
 	}
 	together(5*time.Minute, first)
 	w.inject("host pve2 down for=30m")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestReasonsAreKeptInBrief(t *testing.T) {
@@ -34,9 +35,7 @@ func TestReasonsThatWereKeptAtLengthAreCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept[0].Why = strings.Repeat("x", 1000)
-	if err := w.intents.Put(kept[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.intents.Put(kept[0]))
 	w.begin()
 	w.run(time.Second)
 	w.until("it has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })

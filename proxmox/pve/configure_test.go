@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -25,9 +26,7 @@ func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) 
 	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
 	w.run(time.Second)
 	name := w.join("pve1")[0]
-	if err := w.fleet.Configure(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure(nil, nil))
 	w.giveBack(name)
 	w.run(10 * time.Minute)
 	if m := w.machine(name); !strings.Contains(m.Problem, pvecode.PoolUnknown) || len(w.inRange()) != 1 {
@@ -36,9 +35,7 @@ func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) 
 	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), pvecode.PoolUnknown) {
 		t.Errorf("an order for a pool that was taken away: %v", err)
 	}
-	if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure(w.cfg.Pools, nil))
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 	another := w.mustOrder("")
 	w.until("another has joined", 5*time.Minute, func() bool { return w.phase(another) == nodescaler.Joined })
@@ -56,13 +53,9 @@ func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
 			}
 			name := w.mustOrder("pve1")
 			w.run(after)
-			if err := w.fleet.Configure(nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.fleet.Configure(nil, nil))
 			w.run(time.Minute)
-			if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.fleet.Configure(w.cfg.Pools, nil))
 			w.until(fault+": it has joined or failed", 30*time.Minute, func() bool {
 				p := w.phase(name)
 				return p == nodescaler.Joined || p == nodescaler.Failed
@@ -82,18 +75,14 @@ func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	w.cfg.Pools = nil
 	w.begin()
 	tick := func() {
-		if err := w.fleet.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Tick(t.Context()))
 	}
 	tick()
 	if !w.news() {
 		t.Error("that the cluster was seen for the first time is not told")
 	}
 	w.cfg.Pools = pools
-	if err := w.fleet.Configure(pools, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure(pools, nil))
 	if r := w.fleet.Unread()["web"]; r.Code != placement.CodeTemplateUnread {
 		t.Errorf("before: %+v", w.fleet.Unread())
 	}
@@ -206,9 +195,7 @@ func (w *world) edit(change func(*settings.Pool)) {
 	w.t.Helper()
 	p := *w.pool()
 	change(&p)
-	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.fleet.Configure([]settings.Pool{p}, nil))
 }
 
 // changedHomes are pools that put their machines elsewhere.
@@ -259,9 +246,7 @@ func TestMachinesOutliveAChangeOfRangeAndPool(t *testing.T) {
 // somebody's.
 func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	w := homes(t)
-	if err := w.root().MakePool(t.Context(), "theirs", ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.root().MakePool(t.Context(), "theirs", ""))
 	w.sim.Grant("/pool/theirs", "PlimsollMachine", "plimsoll@pve")
 	names := w.join("pve1", "pve2")
 	w.edit(changedHomes["another pool"])
@@ -332,9 +317,7 @@ func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 	n := w.join("pve1")[0]
 	w.sim.Revoke("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
 	w.until("it is hidden", 10*time.Minute, func() bool { return strings.Contains(w.machine(n).Problem, pvecode.Hidden) })
-	if err := w.fleet.Configure(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure(nil, nil))
 	w.run(10 * time.Minute)
 	if w.phase(n) == "" {
 		t.Error("it was forgotten")
@@ -344,24 +327,17 @@ func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 // changePool changes a resource pool as a person does.
 func (w *world) changePool(params map[string]any) {
 	w.t.Helper()
-	if err := w.asRoot(http.MethodPut, "/pools", params); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.asRoot(http.MethodPut, "/pools", params))
 }
 
 // dissolve takes all that is in a resource pool out of it, and deletes it.
 func (w *world) dissolve(name string) {
 	w.t.Helper()
-	pool, err := w.root().Pool(w.t.Context(), name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	pool := must.Get(w.root().Pool(w.t.Context(), name))(w.t)
 	for _, m := range pool.Members {
 		w.changePool(map[string]any{"poolid": name, "vms": itoa(m.VMID), "delete": 1})
 	}
-	if err := w.asRoot(http.MethodDelete, "/pools?poolid="+name, nil); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.asRoot(http.MethodDelete, "/pools?poolid="+name, nil))
 }
 
 // Of machines whose intents are from before that was kept, it is taken over while it is so.
@@ -400,9 +376,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 			t.Errorf("it is %v\n%s", v, w.story())
 		}
 		w.mustSay(w.machine(n).Problem, "not in 2000-2099 any more", "vmids")
-		if err := w.fleet.Configure(was, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Configure(was, nil))
 		w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
 	})
 }
@@ -430,9 +404,7 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 			w.begin()
 		},
 		"a pool that cannot be read": func(w *world) {
-			if err := w.fleet.Configure(nil, nil); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, w.fleet.Configure(nil, nil))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -456,9 +428,7 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 				t.Errorf("without the pool, kept are %+v", kept)
 			}
 			w.sim.Advance(2 * 24 * time.Hour) // a pause is as old as it is
-			if err := w.fleet.Configure(pools, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.fleet.Configure(pools, nil))
 			w.run(time.Minute)
 			if kept := w.kept(); len(kept) != 1 || w.fleet.Paused()["web"].Code != pvecode.PoolPaused {
 				t.Fatalf("with the pool again, kept are %+v and paused %v", kept, w.fleet.Paused())
@@ -521,9 +491,7 @@ func TestAPauseThatIsLongAgoOutlivesTheProcess(t *testing.T) {
 	pools := w.cfg.Pools
 	w.cfg.Pools = nil
 	w.begin().run(5 * time.Minute)
-	if err := w.fleet.Configure(pools, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure(pools, nil))
 	w.run(time.Minute)
 	if w.fleet.Paused()["web"].Code != pvecode.PoolPaused {
 		t.Errorf("paused are %v, kept %+v", w.fleet.Paused(), w.kept())
@@ -542,9 +510,6 @@ func (w *world) restart(within time.Duration) {
 // kept are the intents that are kept.
 func (w *world) kept() []intents.Intent {
 	w.t.Helper()
-	all, err := w.intents.Load()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	all := must.Get(w.intents.Load())(w.t)
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // buyer is a policy that orders so many machines in its first step, dealt out to the hosts, and
@@ -90,10 +91,7 @@ func rushOf(tb testing.TB, n int) rush {
 	began := w.sim.Now()
 	step := func() loop.Step {
 		defer longest(&r.once, time.Now())
-		s, err := runner.Once(context.Background(), w.sim.Now())
-		if err != nil {
-			tb.Fatal(err)
-		}
+		s := must.Get(runner.Once(context.Background(), w.sim.Now()))(tb)
 		return s
 	}
 	var looked time.Time

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestProviderIDIsKnownFromTheOrderOn(t *testing.T) {
@@ -87,10 +88,7 @@ func TestNodesOwnIDTakesThePlaceOfThePlanned(t *testing.T) {
 	w.run(time.Second)
 	name := w.mustOrder("")
 	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	nodes, err := w.nodes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(w.nodes(t.Context()))(t)
 	if got := w.machine(name).ProviderID; got != nodes[0].ProviderID {
 		t.Errorf("its id is %s, its node's is %s", got, nodes[0].ProviderID)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -104,13 +105,8 @@ func TestEmptiedMachinesGoAsFastAsTheyAreGivenBack(t *testing.T) {
 // back, and orders are made in its place.
 func (w *world) giveUp(names []string) {
 	w.t.Helper()
-	if _, err := w.fleet.Collect(context.Background(), nil); err != nil {
-		w.t.Fatal(err)
-	}
-	state, err := w.fleet.List(context.Background())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.fleet.Collect(context.Background(), nil))(w.t)
+	state := must.Get(w.fleet.List(context.Background()))(w.t)
 	nodes, _ := w.nodes(context.Background())
 	for _, m := range state.Machines {
 		node := slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == m.Name })
@@ -202,9 +198,7 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTenPools(t *testing.T) {
 	for _, p := range w.cfg.Pools {
 		id := nodescaler.OrderID(w.sim.Now(), len(names))
 		names = append(names, nodescaler.MachineName(p.Name, id))
-		if err := w.fleet.Create(t.Context(), loop.Order{ID: id, At: w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0]}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Create(t.Context(), loop.Order{ID: id, At: w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0]}}))
 	}
 	w.until("all have joined", 10*time.Minute, func() bool { return w.all(nodescaler.Joined, names...) })
 	w.emptied = func(string) bool { return true }
@@ -224,9 +218,7 @@ func TestResumedPoolLetsThoseGoThatWaitedAndNoMore(t *testing.T) {
 	if n := w.destroyed(names); n != 2 {
 		t.Fatalf("%d were destroyed, want 2\n%s", n, w.story())
 	}
-	if err := w.fleet.Resume("web"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Resume("web"))
 	w.begin() // it is kept
 	w.until("they are gone", 10*time.Minute, func() bool { return w.destroyed(names[:6]) == 6 })
 	if len(w.fleet.Braked()) > 0 {
@@ -244,9 +236,7 @@ func TestMachinesThatTheBrakeHoldsCount(t *testing.T) {
 	w, names := seeing(t, 20)
 	p := *w.pool()
 	p.Max = 20
-	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure([]settings.Pool{p}, nil))
 	w.emptied = func(string) bool { return true }
 	w.giveBack(names[:10]...)
 	w.run(10 * time.Minute)
@@ -289,9 +279,7 @@ func TestANodeIsItsMachinesWhateverItIsCalled(t *testing.T) {
 			to(&w.joins[0].node)
 			w.run(time.Minute)
 			for range 12 {
-				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.fleet.Collect(t.Context(), nil))(t)
 				w.run(10 * time.Minute)
 			}
 			if m := w.machine(name); m.Phase != nodescaler.Joined || m.Problem != "" || m.Held != nil {
@@ -299,9 +287,7 @@ func TestANodeIsItsMachinesWhateverItIsCalled(t *testing.T) {
 			}
 			w.joins[0].node.Name = "renamed"
 			for range 12 {
-				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.fleet.Collect(t.Context(), nil))(t)
 				w.run(10 * time.Minute)
 			}
 			if w.phase(name) != nodescaler.Joined || !w.runs(name) {
@@ -383,9 +369,7 @@ func TestAReadyNodeWithPodsIsNotStopped(t *testing.T) {
 	if !w.runs(name) || w.machine(name).Held != nil {
 		t.Fatal("it was stopped, or is held")
 	}
-	if err := w.fleet.Stash(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Stash(t.Context(), name))
 	w.until("it is no spare", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 	w.giveBack(name)
 	w.run(10 * time.Second)
@@ -402,9 +386,7 @@ func TestWhatClusterAutoscalerGivesBackWithPodsIsCounted(t *testing.T) {
 	w, names := seeing(t, 20)
 	for _, name := range names[:5] {
 		w.pods[name] = []string{"shop/" + name}
-		if err := w.fleet.ForAutoscaler().Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.ForAutoscaler().Delete(t.Context(), name))
 	}
 	w.run(10 * time.Minute)
 	if n := w.destroyed(names); n != 2 || len(w.fleet.Braked()) != 1 {
@@ -449,9 +431,7 @@ func TestAReturnIsWithdrawnWithItsNodeOpenAgain(t *testing.T) {
 	w.begin()
 	w.run(time.Second)
 	giveBack := func() {
-		if err := w.fleet.ForAutoscaler().Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.ForAutoscaler().Delete(t.Context(), name))
 	}
 	giveBack()
 	w.run(5 * time.Minute)
@@ -475,9 +455,7 @@ func TestAReturnIsWithdrawnWithItsNodeOpenAgain(t *testing.T) {
 func TestAnOpenNodeWithoutPodsGoes(t *testing.T) {
 	w, names := seeing(t, 1)
 	w.open = map[string]bool{names[0]: true}
-	if err := w.fleet.ForAutoscaler().Delete(t.Context(), names[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.ForAutoscaler().Delete(t.Context(), names[0]))
 	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" })
 }
 
@@ -509,9 +487,7 @@ func TestAMachineWithAClaimsVolumeIsNotStopped(t *testing.T) {
 	if m := w.machine(names[0]); !w.runs(names[0]) || m.Held == nil || !strings.Contains(m.Problem, "shop/data-db-0") {
 		t.Errorf("it runs: %t; %s", w.runs(names[0]), m.Problem)
 	}
-	if err := w.fleet.ForAutoscaler().Delete(t.Context(), names[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.ForAutoscaler().Delete(t.Context(), names[0]))
 	w.run(10 * time.Minute)
 	if !w.runs(names[0]) {
 		t.Error("it was stopped for cluster-autoscaler")
@@ -568,9 +544,7 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 	p.Resumed = w.now().Add(-time.Hour)
 	configure := func() {
 		t.Helper()
-		if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Configure([]settings.Pool{p}, nil))
 		w.run(10 * time.Minute)
 	}
 	configure()
@@ -595,9 +569,7 @@ func TestAMachineThatWasJustAdoptedIsNotSilent(t *testing.T) {
 	w, names := seeing(t, 1)
 	w.intents = &intents.Memory{}
 	w.begin()
-	if err := w.fleet.Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Tick(t.Context()))
 	w.giveBack(names...)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
 	if w.told(pvecode.Revoked) || w.told(pvecode.Undrained) {

@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
@@ -164,9 +165,7 @@ func TestAnOrderTakesThePlaceOfAMachineThatGoes(t *testing.T) {
 	w.run(time.Second)
 	first, second := w.mustOrder("pve1"), w.mustOrder("pve2")
 	w.until("both have joined", time.Hour, func() bool { return w.phase(first) == nodescaler.Joined && w.phase(second) == nodescaler.Joined })
-	if err := w.fleet.Delete(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(t.Context(), first))
 	third := w.mustOrder("pve2")
 	if _, err := w.order("pve2"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), pvecode.PoolAtMax) {
 		t.Errorf("one more than stay: %v", err)
@@ -192,9 +191,7 @@ func TestAMachineThatGoesAndIsAwayKeepsItsPlace(t *testing.T) {
 	w.until("it has joined", time.Hour, func() bool { return w.phase(name) == nodescaler.Joined })
 	w.inject("host pve3 down for=48h")
 	w.run(5 * time.Minute)
-	if err := w.fleet.Delete(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(t.Context(), name))
 	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), pvecode.PoolAtMax) {
 		t.Errorf("an order in place of a machine on a host that is away: %v", err)
 	}
@@ -208,16 +205,11 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
 	w.begin()
 	w.run(time.Second)
-	if err := w.asRoot("POST", "/nodes/pve3/qemu", map[string]any{"vmid": 100, "memory": 16384, "cores": 4, "name": "db"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.asRoot("POST", "/nodes/pve3/qemu", map[string]any{"vmid": 100, "memory": 16384, "cores": 4, "name": "db"}))
 	w.sim.Advance(20 * time.Second)
 	w.run(time.Minute)
 	w.mustOrder("pve1")
-	state, err := w.fleet.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(w.fleet.List(t.Context()))(t)
 	gib := func(n int) pricing.Bytes { return pricing.Bytes(n) * pricing.GiB }
 	want := []nodescaler.Host{
 		{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
@@ -243,10 +235,7 @@ func TestRoomThatIsToldIsRoomThatIsGiven(t *testing.T) {
 	w.begin()
 	w.run(time.Second)
 	for {
-		state, err := w.fleet.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(w.fleet.List(t.Context()))(t)
 		s := nodescaler.Snapshot{Hosts: state.Hosts, Machines: state.Machines}
 		x := nodescaler.NewIndex(&s)
 		i := slices.IndexFunc(x.Hosts, func(h nodescaler.HostRoom) bool { return w.pool().Shapes[0].Resources().Within(h.Free) })
@@ -266,16 +255,12 @@ func TestMachinesThatOthersRemoveAreReported(t *testing.T) {
 	name := w.join("pve1")[0]
 	v := w.there(name)
 	c := w.root()
-	if _, err := c.Stop(t.Context(), v.Host, v.ID, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Stop(t.Context(), v.Host, v.ID, false))(t)
 	w.run(time.Minute)
 	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, pvecode.Stopped) {
 		t.Errorf("got %s (%s), want a machine that is stopped, and nobody to start it", m.Phase, m.Problem)
 	}
-	if _, err := c.Destroy(t.Context(), v.Host, v.ID, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Destroy(t.Context(), v.Host, v.ID, true))(t)
 	w.sim.Advance(10 * time.Second)
 	w.until("it has failed", time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
 	w.event(pvecode.Vanished)
@@ -294,9 +279,7 @@ func TestMigratedMachinesAreFollowed(t *testing.T) {
 	w.run(time.Second)
 	name := w.join("pve2")[0]
 	v := w.there(name)
-	if err := w.asRoot("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": "pve1", "online": 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.asRoot("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": "pve1", "online": 1}))
 	w.until("it is on pve1", 5*time.Minute, func() bool { return w.machine(name).Host == "pve1" })
 	w.event(pvecode.Moved)
 	w.giveBack(name)
@@ -350,18 +333,10 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	w.joins = append(w.joins, joining{node: Node{Name: "web-old-0", ProviderID: "proxmox://home/1050"}, at: w.sim.Now()})
 	w.joins = append(w.joins, joining{node: Node{Name: "control-plane", ProviderID: "proxmox://home/1051"}, at: w.sim.Now()})
 	for _, disc := range []string{"plimsoll-home--web-old-0.iso", "plimsoll-away--web-old-0.iso", "debian.iso"} {
-		upid, err := w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.root().WaitTask(t.Context(), upid); err != nil {
-			t.Fatal(err)
-		}
+		upid := must.Get(w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x")))(t)
+		must.Get(w.root().WaitTask(t.Context(), upid))(t)
 	}
-	r, err := w.fleet.Orphans(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.fleet.Orphans(t.Context()))(t)
 	var got []string
 	for _, o := range r.Orphans {
 		got = append(got, fmt.Sprintf("%s %s", o.Kind, o.Name))
@@ -370,23 +345,17 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.fleet.Collect(t.Context(), nil))(t)
 	if len(w.inRange()) != 2 || len(w.joins) != 3 {
 		t.Error("something was removed before its time")
 	}
 	w.run(6 * time.Minute)
-	if _, err := w.fleet.Collect(t.Context(), func(o Orphan) bool { return o.Pool == "web" }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.fleet.Collect(t.Context(), func(o Orphan) bool { return o.Pool == "web" }))(t)
 	w.run(2 * time.Minute)
 	if len(w.inRange()) != 2 || len(w.joins) != 3 {
 		t.Error("something was removed that was to be spared")
 	}
-	if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.fleet.Collect(t.Context(), nil))(t)
 	w.run(2 * time.Minute)
 	if w.phase(names[0]) != "" || w.phase(names[1]) != nodescaler.Joined || len(w.joins) != 2 {
 		t.Errorf("left are %v and %v\n%s", w.inRange(), w.joins, w.story())
@@ -416,9 +385,7 @@ func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
 				machine := w.mustOrder("pve1")
 				w.until("it boots", time.Minute, func() bool { return len(w.discs()) == 1 && len(w.inRange()) == 1 && w.runs(machine) })
 				w.cfg.Pools = change(w)
-				if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.fleet.Configure(w.cfg.Pools, nil))
 				if restarted {
 					w.begin()
 				}
@@ -433,9 +400,7 @@ func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
 					t.Fatalf("found is %+v", found)
 				}
 				w.run(time.Duration(w.cfg.OrphanGrace) + time.Hour)
-				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.fleet.Collect(t.Context(), nil))(t)
 				w.run(time.Minute)
 				if left := w.discs(); len(left) != 0 {
 					t.Errorf("left are %v", left)
@@ -451,21 +416,14 @@ func TestDiscOfNoKnownPoolIsReportedOnly(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
 	w.run(time.Second)
 	for _, disc := range []string{"plimsoll-home--db-1.iso", "plimsoll-home--x--web-1.iso"} {
-		upid, err := w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.root().WaitTask(t.Context(), upid); err != nil {
-			t.Fatal(err)
-		}
+		upid := must.Get(w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x")))(t)
+		must.Get(w.root().WaitTask(t.Context(), upid))(t)
 	}
 	for range 3 {
 		if found := w.discsLeft(); len(found) != 1 || !strings.Contains(found[0].Name, "db-1") || !found[0].Due.IsZero() {
 			t.Fatalf("found is %+v", found)
 		}
-		if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.fleet.Collect(t.Context(), nil))(t)
 		w.run(2 * time.Hour)
 	}
 	if left := w.discs(); len(left) != 2 {
@@ -481,23 +439,15 @@ func (w *world) remove(name string) {
 		func() (pveapi.UPID, error) { return root.Stop(w.t.Context(), v.Host, v.ID, false) },
 		func() (pveapi.UPID, error) { return root.Destroy(w.t.Context(), v.Host, v.ID, true) },
 	} {
-		upid, err := ask()
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if _, err := root.WaitTask(w.t.Context(), upid); err != nil {
-			w.t.Fatal(err)
-		}
+		upid := must.Get(ask())(w.t)
+		must.Get(root.WaitTask(w.t.Context(), upid))(w.t)
 	}
 }
 
 // discsLeft are the discs that are found to be without a machine.
 func (w *world) discsLeft() []Orphan {
 	w.t.Helper()
-	r, err := w.fleet.Orphans(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must.Get(w.fleet.Orphans(w.t.Context()))(w.t)
 	return slices.DeleteFunc(r.Orphans, func(o Orphan) bool { return o.Kind != DiscWithoutMachine })
 }
 
@@ -582,9 +532,7 @@ func TestRunBeginsAnOrderAtOnce(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1, speed: 1})
 	w.cfg.Parallel = 2
 	w.begin()
-	if err := w.fleet.Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Tick(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.fleet.Run(ctx) })
@@ -696,9 +644,7 @@ func TestQuarantineEndsWhenAPersonRemovesTheMachine(t *testing.T) {
 	name := w.join("pve1")[0]
 	v, c := w.there(name), w.root()
 	for _, as := range []string{"mine", name} {
-		if err := c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"name": as}, nil, ""); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"name": as}, nil, ""))
 		if as != name {
 			w.giveBack(name)
 		}
@@ -707,13 +653,9 @@ func TestQuarantineEndsWhenAPersonRemovesTheMachine(t *testing.T) {
 			t.Fatalf("named %s, what is in quarantine was touched", as)
 		}
 	}
-	if _, err := c.Stop(t.Context(), v.Host, v.ID, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Stop(t.Context(), v.Host, v.ID, false))(t)
 	w.run(10 * time.Second)
-	if _, err := c.Destroy(t.Context(), v.Host, v.ID, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Destroy(t.Context(), v.Host, v.ID, true))(t)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }
 

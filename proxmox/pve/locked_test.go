@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A snapshot locks a machine for a while. The lock of one that was killed stays for ever, and a
@@ -19,9 +20,7 @@ func TestALockThatStaysIsReported(t *testing.T) {
 	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 	id := w.inRange()[0].ID
 	w.inject(fmt.Sprintf("lock vm=%d as=snapshot", id))
-	if err := w.fleet.Delete(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(t.Context(), name))
 	w.run(lockedFor - time.Minute)
 	if w.told(pvecode.Locked) {
 		t.Error("a lock that may end by itself is reported")
@@ -33,9 +32,7 @@ func TestALockThatStaysIsReported(t *testing.T) {
 	if got, want := w.machine(name).Problem, fmt.Sprintf("Locked: VM %d is locked (snapshot)", id); got != want {
 		t.Errorf("the problem is %q, not %q", got, want)
 	}
-	if err := w.sim.Unlock(id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.sim.Unlock(id))
 	w.until("it is gone", 5*time.Minute, func() bool { return len(w.inRange()) == 0 })
 }
 
@@ -47,9 +44,7 @@ func TestFreeVMIDsAreAskedAboutOnceAnHour(t *testing.T) {
 	w.run(time.Second)
 	asked := func() int {
 		before := w.calls("GET", "/cluster/nextid")
-		if _, err := w.fleet.Orphans(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.fleet.Orphans(t.Context()))(t)
 		return w.calls("GET", "/cluster/nextid") - before
 	}
 	first := asked()

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A pool's settings change at any time while a machine is made. It drifts if, and only if, it is
@@ -23,9 +24,7 @@ func TestMachinesDriftFromWhatTheyWereMadeWith(t *testing.T) {
 		p.Guest.CPUType = "host"
 		set := func(to string) {
 			p.Guest.CPUType = to
-			if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
-				rt.Fatal(err)
-			}
+			must.Do(rt, w.fleet.Configure([]settings.Pool{p}, nil))
 		}
 		set("host")
 		w.run(time.Second)
@@ -36,10 +35,7 @@ func TestMachinesDriftFromWhatTheyWereMadeWith(t *testing.T) {
 		}
 		w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 		w.run(surveyEvery + time.Minute)
-		c, err := w.root().Config(context.Background(), "pve1", w.fleet.roster.machines[strings.TrimPrefix(name, p.Name+"-")].VMID)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		c := must.Get(w.root().Config(context.Background(), "pve1", w.fleet.roster.machines[strings.TrimPrefix(name, p.Name+"-")].VMID))(rt)
 		drifted := w.machine(name).Drifted
 		if is := c.Raw["cpu"]; (is == p.Guest.CPUType) != (drifted == "") {
 			rt.Errorf("it has CPU type %s, its pool %s, and it says: %q", is, p.Guest.CPUType, drifted)

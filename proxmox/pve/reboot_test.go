@@ -8,14 +8,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func (w *world) reboot(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		if err := w.fleet.Reboot(context.Background(), name); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.fleet.Reboot(context.Background(), name))
 	}
 }
 

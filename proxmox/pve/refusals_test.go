@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // crowd is a world's nodes, and pods that each take one of them. Those without one wait.
@@ -54,10 +55,7 @@ func (s silent) List(ctx context.Context) (loop.MachineState, error) {
 // are then, and what was refused.
 func (w *world) carry(pods int, port loop.Machines) (nodes int, refused []string) {
 	w.t.Helper()
-	policy, err := nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	policy := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: "joint"}))(w.t)
 	r := &loop.Runner{
 		Ports:  loop.Ports{Cluster: crowd{w, pods}, Machines: port},
 		Intent: loop.Intent{Prices: pricing.DefaultBook()},
@@ -67,10 +65,7 @@ func (w *world) carry(pods int, port loop.Machines) (nodes int, refused []string
 		r.Pools = append(r.Pools, w.cfg.Pools[i].Words())
 	}
 	for range 90 {
-		step, err := r.Once(w.t.Context(), w.sim.Now())
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		step := must.Get(r.Once(w.t.Context(), w.sim.Now()))(w.t)
 		for _, o := range step.Outcomes {
 			if o.Error != "" {
 				refused = append(refused, o.Error)
@@ -134,9 +129,7 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 			before: func(w *world) {
 				for _, name := range []string{w.mustOrder("pve1"), w.mustOrder("pve1")} {
 					w.until("it has joined", time.Hour, func() bool { return w.phase(name) == nodescaler.Joined })
-					if err := w.fleet.Delete(w.t.Context(), name); err != nil {
-						w.t.Fatal(err)
-					}
+					must.Do(w.t, w.fleet.Delete(w.t.Context(), name))
 					w.until("it is gone", time.Hour, func() bool { return w.phase(name) == "" })
 				}
 			}},
@@ -175,19 +168,14 @@ func TestAPoolAtItsMaxLacksNoVMID(t *testing.T) {
 	w.run(time.Second)
 	names := []string{w.mustOrder("pve1"), w.mustOrder("pve2")}
 	refused := func() []nodescaler.RefusedOrder {
-		state, err := w.fleet.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(w.fleet.List(t.Context()))(t)
 		return state.Refused["web"]
 	}
 	if r := refused(); len(r) > 0 {
 		t.Errorf("with two of two machines: %+v", r)
 	}
 	w.until("one has joined", time.Hour, func() bool { return w.phase(names[0]) == nodescaler.Joined })
-	if err := w.fleet.Delete(t.Context(), names[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(t.Context(), names[0]))
 	w.until("it is gone", time.Hour, func() bool { return w.phase(names[0]) == "" })
 	if r := refused(); len(r) != 1 || !r[0].All() || r[0].Why.Code != pvecode.VMIDsExhausted {
 		t.Errorf("while its VMID cools down: %+v", r)

@@ -10,15 +10,13 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // unproved returns what is reported of a VMID as not proved to be ours.
 func (w *world) unproved(id int) *Orphan {
 	w.t.Helper()
-	r, err := w.fleet.Orphans(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must.Get(w.fleet.Orphans(w.t.Context()))(w.t)
 	if i := slices.IndexFunc(r.Orphans, func(o Orphan) bool { return o.Kind == UnprovedMachine && o.VMID == id }); i >= 0 {
 		return &r.Orphans[i]
 	}
@@ -38,9 +36,7 @@ func killedClone(w *world) int {
 
 // namelessClone is one of which not even the name was written.
 func namelessClone(w *world) int {
-	if err := w.asRoot(http.MethodPost, "/nodes/pve1/qemu", map[string]any{"vmid": 1005}); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.asRoot(http.MethodPost, "/nodes/pve1/qemu", map[string]any{"vmid": 1005}))
 	w.inject("lock vm=1005 as=clone")
 	return 1005
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestFailuresForLackOfRoomAreToldFromOthers(t *testing.T) {
@@ -38,9 +39,7 @@ func TestLackOfRoomBacksAPoolOffAndDoesNotPauseIt(t *testing.T) {
 	}
 	for _, name := range names {
 		w.until("it has failed", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
-		if err := w.fleet.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Delete(t.Context(), name))
 	}
 	if r := w.fleet.Paused()["web"]; r.Code != pvecode.PoolBackingOff {
 		t.Errorf("after %d failures the pool is closed for %q: %s", len(names), r.Code, r.Text)

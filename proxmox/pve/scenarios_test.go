@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -86,9 +87,7 @@ func (w *world) all(p nodescaler.Phase, names ...string) bool {
 func (w *world) giveBack(names ...string) {
 	w.t.Helper()
 	for _, n := range names {
-		if err := w.fleet.Delete(context.Background(), n); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.fleet.Delete(context.Background(), n))
 	}
 }
 
@@ -292,9 +291,7 @@ func identityDiffers(t *testing.T) {
 			w.run(time.Second)
 			name := w.join("pve1")[0]
 			v := w.there(name)
-			if err := c.change(w, w.root(), v); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.change(w, w.root(), v))
 			w.giveBack(name)
 			w.run(10 * time.Minute)
 			if len(w.inRange()) != 1 || w.inRange()[0].State != "running" {
@@ -383,13 +380,10 @@ func reasonLost(t *testing.T) {
 	front.EnableHTTP2 = true
 	front.StartTLS()
 	defer front.Close()
-	c, err := pveapi.Connect(pveapi.Connection{
+	c := must.Get(pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{front.URL}, Token: func() (string, error) { return w.token, nil }, Insecure: true, Now: w.sim.Now,
 		Transport: front.Client().Transport,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	_, err = c.Config(t.Context(), "pve1", 1234)
 	var e *pveapi.Error
 	if !errors.As(err, &e) || e.Class() != pveapi.Forbidden && e.Class() != pveapi.Absent {
@@ -581,15 +575,9 @@ func stuckClone(t *testing.T) {
 func (w *world) destroyByHand(v pvesim.VMState) {
 	w.t.Helper()
 	c, ctx := w.root(), context.Background()
-	if err := w.sim.Unlock(v.ID); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := c.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "0"}, nil, ""); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := c.Destroy(ctx, v.Host, v.ID, true); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.sim.Unlock(v.ID))
+	must.Do(w.t, c.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "0"}, nil, ""))
+	must.Get(c.Destroy(ctx, v.Host, v.ID, true))(w.t)
 	w.sim.Advance(10 * time.Second)
 }
 
@@ -602,9 +590,7 @@ func underHA(t *testing.T) {
 			w.run(time.Second)
 			name := w.join("pve1")[0]
 			v := w.there(name)
-			if err := w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}))
 			w.sim.Advance(30 * time.Second)
 			w.giveBack(name)
 			if mode == settings.HAWait {
@@ -613,9 +599,7 @@ func underHA(t *testing.T) {
 					t.Fatalf("it did not wait for the machine to be taken out of HA\n%s", w.story())
 				}
 				w.mustSay(w.machine(name).Problem, pvecode.HAManaged)
-				if err := w.asRoot(http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.asRoot(http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil))
 			}
 			w.until("it is gone", 10*time.Minute, func() bool { return w.phase(name) == "" })
 			if len(w.inRange()) != 0 {
@@ -803,9 +787,7 @@ func neverJoin(t *testing.T) {
 	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), pvecode.PoolPaused) {
 		t.Fatalf("after two hours and a restart: %v, want %s", err, pvecode.PoolPaused)
 	}
-	if err := w.fleet.Resume("web"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Resume("web"))
 	w.deaf = false
 	w.join("")
 	if len(w.fleet.Paused()) != 0 {
@@ -824,10 +806,7 @@ func orphanMachine(t *testing.T) {
 	stranger := w.strangerLike(name)
 	w.intents = &intents.Memory{} // the record is lost, and there is no node
 	w.begin()
-	r, err := w.fleet.Orphans(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(w.fleet.Orphans(t.Context()))(t)
 	kinds := map[OrphanKind]string{}
 	for _, o := range r.Orphans {
 		kinds[o.Kind] = o.Name
@@ -842,9 +821,7 @@ func orphanMachine(t *testing.T) {
 	// It ran when it was found, so that it may carry what runs: it is never given up for being no
 	// node.
 	for range 12 {
-		if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.fleet.Collect(t.Context(), nil))(t)
 		w.run(10 * time.Minute)
 	}
 	m := w.machine(name)
@@ -860,9 +837,7 @@ func orphanMachine(t *testing.T) {
 	v := w.there(name) // a person destroys it
 	w.mustDestroy(v.Host, v.ID)
 	w.until("it has failed", 5*time.Minute, func() bool { return w.machine(name).Held == nil })
-	if err := w.fleet.Delete(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(t.Context(), name))
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }
 
@@ -872,9 +847,7 @@ func (w *world) strangerLike(name string) int {
 	v := w.there(name)
 	full := true
 	id := w.pool().VMIDs.Last
-	if _, err := w.root().Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.root().Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}))(w.t)
 	w.sim.Advance(2 * time.Minute)
 	return id
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A proof that is longer on its way than it lasts is still one when it comes: dated by its question
@@ -40,9 +41,7 @@ func TestTaskThatNobodyTellsOfIsAskedFor(t *testing.T) {
 			w.inject("answer " + status + " GET /nodes/pve2/tasks")
 			name := w.mustOrder("pve2")
 			w.until("the machine has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-			if err := w.fleet.Delete(context.Background(), name); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.fleet.Delete(context.Background(), name))
 			w.until("it is gone", 10*time.Minute, func() bool { return w.phase(name) == "" })
 		})
 	}
@@ -102,9 +101,7 @@ func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
 func TestMachineWhoseTaskNeverEndsIsGivenBack(t *testing.T) {
 	w, names := endless(t)
 	for _, name := range names[:2] {
-		if err := w.fleet.Delete(context.Background(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.fleet.Delete(context.Background(), name))
 	}
 	w.run(30 * time.Minute)
 	if n := w.calls("DELETE", "/tasks/"); n != 0 {
@@ -125,9 +122,7 @@ func TestMachineWhoseTaskNeverEndsIsGivenBack(t *testing.T) {
 func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 	w, names := endless(t)
 	w.inject("answer 403 DELETE /nodes/pve1/tasks/*")
-	if err := w.fleet.Delete(context.Background(), names[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Delete(context.Background(), names[0]))
 	w.run(2 * time.Hour)
 	m := w.machine(names[0])
 	if m.Phase != nodescaler.Deleting || !strings.HasPrefix(m.Problem, "TaskHangs: ") || !strings.Contains(m.Problem, "pvesh delete '/nodes/pve1/tasks/UPID:pve1:") {
@@ -137,9 +132,7 @@ func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 		t.Errorf("that it could not be ended is told %d times in 75 minutes, want every five\n%s", n, w.story())
 	}
 	w.sim.Heal()
-	if err := w.root().StopTask(context.Background(), pveapi.UPID(w.fleet.roster.named(names[0]).Task.UPID)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.root().StopTask(context.Background(), pveapi.UPID(w.fleet.roster.named(names[0]).Task.UPID)))
 	w.until("it is gone", time.Minute, func() bool { return w.phase(names[0]) == "" })
 }
 

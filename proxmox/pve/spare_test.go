@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // spare is a world with one machine that has joined and is stopped.
@@ -24,9 +25,7 @@ func spareWorld(t *testing.T) (*world, string) {
 	w.run(time.Second)
 	name := w.mustOrder("pve1")
 	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	if err := w.fleet.Stash(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Stash(t.Context(), name))
 	if got := w.phase(name); got != nodescaler.Spare {
 		t.Fatalf("told to be kept it is %s", got)
 	}
@@ -37,9 +36,7 @@ func spareWorld(t *testing.T) (*world, string) {
 
 func (w *world) wake(name string) {
 	w.t.Helper()
-	if err := w.fleet.Wake(context.Background(), name); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.fleet.Wake(context.Background(), name))
 }
 
 func TestASpareIsStoppedAndIsANodeAgainWithinHalfAMinute(t *testing.T) {
@@ -139,9 +136,7 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 	w.run(4 * time.Minute)
 	big := *w.pool()
 	big.Placement.MemoryReserve = 125 * pricing.GiB
-	if err := w.fleet.Configure([]settings.Pool{big}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Configure([]settings.Pool{big}, nil))
 	w.run(time.Second)
 	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), placement.CodeNoMemory) {
 		t.Errorf("without memory: %v", err)
@@ -159,18 +154,14 @@ func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
 			p.Shapes = []pricing.Shape{{Name: "small", CPU: 4000, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}
 		},
 		"template": func(w *world, _ *settings.Pool) {
-			if err := w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w, name := spareWorld(t)
 			p := *w.pool()
 			change(w, &p)
-			if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.fleet.Configure([]settings.Pool{p}, nil))
 			w.run(surveyEvery + time.Minute)
 			if m := w.machine(name); m.Drifted == "" || m.Phase != nodescaler.Spare {
 				t.Errorf("it does not say that it has drifted: %+v", m)
@@ -215,9 +206,7 @@ func TestUpgradesInPlaceAreNoDrift(t *testing.T) {
 
 func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	w, name := spareWorld(t)
-	if _, err := w.root().Start(t.Context(), "pve1", w.fleet.roster.named(name).VMID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.root().Start(t.Context(), "pve1", w.fleet.roster.named(name).VMID))(t)
 	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
 	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
 	// A guest that boots may not hear it, and is stopped then.
@@ -244,9 +233,7 @@ func TestSpareThatIsWokenBeforeItIsShutDownIsLetRun(t *testing.T) {
 	w.run(time.Second)
 	name = w.mustOrder("pve1")
 	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
-	if err := w.fleet.Stash(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Stash(t.Context(), name))
 	stashed = true
 	w.until("it is a node as it was", 2*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.roster.named(name).Exit != intents.ExitNone {
@@ -259,9 +246,7 @@ func TestMachineOrderedAsASpareSaysSoUntilItIsStashedOrWoken(t *testing.T) {
 	w.run(time.Second)
 	p := w.pool()
 	order := loop.Order{ID: nodescaler.OrderID(w.sim.Now(), 0), At: w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0], Keep: true}}
-	if err := w.fleet.Create(t.Context(), order); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.fleet.Create(t.Context(), order))
 	name := nodescaler.MachineName(p.Name, order.ID)
 	w.begin() // it is kept with the order
 	w.run(time.Second)

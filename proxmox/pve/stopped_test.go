@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/intents"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -14,9 +15,7 @@ func (w *world) stopAll(t *testing.T, names []string) {
 	t.Helper()
 	for _, n := range names {
 		v := w.there(n)
-		if _, err := w.root().Stop(t.Context(), v.Host, v.ID, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.root().Stop(t.Context(), v.Host, v.ID, false))(t)
 	}
 	w.sim.Advance(time.Minute)
 	w.intents = &intents.Memory{}
@@ -52,9 +51,7 @@ func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, names := seeing(t, 1)
 			v := w.there(names[0])
-			if err := w.root().SetConfig(t.Context(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:5"}, nil, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.root().SetConfig(t.Context(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:5"}, nil, ""))
 			c.node(w, names[0])
 			w.stopAll(t, names)
 			w.run(70 * time.Minute)

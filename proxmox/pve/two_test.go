@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -152,9 +153,7 @@ func (w *world) established() *process {
 	first := w.beside("first", homeCluster, nil)
 	together(4*time.Second, first)
 	for range 2 {
-		if _, err := first.order(); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Get(first.order())(w.t)
 	}
 	together(5*time.Minute, first)
 	return first
@@ -164,9 +163,7 @@ func (w *world) established() *process {
 func (p *process) returnAll() {
 	p.w.t.Helper()
 	for _, m := range p.machines() {
-		if err := p.fleet.Delete(p.w.t.Context(), m.Name); err != nil {
-			p.w.t.Fatal(err)
-		}
+		must.Do(p.w.t, p.fleet.Delete(p.w.t.Context(), m.Name))
 	}
 }
 
@@ -189,15 +186,11 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 			t.Errorf("%q does not say %s", err, say)
 		}
 	}
-	if _, err := second.fleet.Collect(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(second.fleet.Collect(t.Context(), nil))(t)
 	if len(second.wrote) > 0 || len(second.machines()) > 0 || second.fleet.Paused()["web"].Code != pvecode.OtherCluster || !second.told(pvecode.OtherCluster) {
 		t.Errorf("the newcomer wrote %v and has %v", second.wrote, second.machines())
 	}
-	if _, err := first.order(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(first.order())(t)
 	together(5*time.Minute, second, first)
 	if running, _ := w.made(); len(running) != 3 || first.told(pvecode.OtherCluster) {
 		t.Errorf("%d machines run, want 3; %v", len(running), first.events)
@@ -222,9 +215,7 @@ func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 	}
 	second := w.beside("second", awayCluster, nil)
 	for _, i := range kept {
-		if err := second.intents.Put(i); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.intents.Put(i))
 	}
 	second.cfg.Nodes = func(context.Context) ([]Node, error) { return nil, nil }
 	second.start(nil)
@@ -237,9 +228,7 @@ func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 			t.Errorf("%s is reclaimed", m.Name)
 		}
 	}
-	if _, err := second.fleet.Collect(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(second.fleet.Collect(t.Context(), nil))(t)
 	together(time.Hour, second, first)
 	if len(second.machines()) == 0 || len(second.wrote) > 0 {
 		t.Errorf("the copy has %d machines and wrote %v", len(second.machines()), second.wrote)
@@ -270,9 +259,7 @@ func (w *world) unmark() {
 		if text == v.Config["description"] {
 			w.t.Fatalf("no cluster in %q", text)
 		}
-		if err := c.SetConfig(w.t.Context(), v.Host, v.ID, map[string]string{"description": text}, nil, ""); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, c.SetConfig(w.t.Context(), v.Host, v.ID, map[string]string{"description": text}, nil, ""))
 	}
 }
 
@@ -286,16 +273,11 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 		p := w.beside("p", homeCluster, nil)
 		together(4*time.Second, p)
 		for range 2 {
-			if _, err := p.order(); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.order())(t)
 		}
 		together(5*time.Minute, p)
 		w.unmark()
-		kept, err := p.intents.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(p.intents.Load())(t)
 		p.intents = &intents.Memory{}
 		for _, i := range kept {
 			if i.Cluster = ""; !lost {
@@ -333,9 +315,7 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 				t.Errorf("VM %d was changed", v.ID)
 			}
 		}
-		if err := p.fleet.Delete(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.fleet.Delete(t.Context(), name))
 		together(10*time.Minute, p)
 		if running, _ := w.made(); len(running) != 1 {
 			t.Errorf("%d run, want 1", len(running))
@@ -350,9 +330,7 @@ func TestAnUnmarkedMachineUnderWayIsWaitedForOnceItIsAdopted(t *testing.T) {
 	w := twoWorld(t, 1, 3)
 	p := w.beside("p", homeCluster, nil)
 	together(4*time.Second, p)
-	if _, err := p.order(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.order())(t)
 	step := func() intents.Step {
 		all, err := p.intents.Load()
 		if err != nil || len(all) != 1 {
@@ -367,10 +345,7 @@ func TestAnUnmarkedMachineUnderWayIsWaitedForOnceItIsAdopted(t *testing.T) {
 		together(time.Second, p)
 	}
 	w.unmark()
-	kept, err := p.intents.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(p.intents.Load())(t)
 	kept[0].Cluster = ""
 	p.intents = &intents.Memory{}
 	_ = p.intents.Put(kept[0])

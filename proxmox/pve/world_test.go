@@ -27,6 +27,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -36,10 +37,7 @@ func (w *world) served() *world {
 	w.t.Helper()
 	var prints []string
 	for i := range w.hosts {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(w.t)
 		name := fmt.Sprintf("pve%d", i+1)
 		cert, print, err := pvesim.SelfSigned(name, "127.0.0.1")
 		if err != nil {
@@ -164,10 +162,7 @@ func newWorld(t testing.TB, p plan) *world {
 		}
 	}
 	cfg.VMs = append(cfg.VMs, p.vms...)
-	sim, err := pvesim.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sim := must.Get(pvesim.New(cfg))(t)
 	if !p.brief {
 		t.Cleanup(sim.Close)
 	}
@@ -229,15 +224,9 @@ func (w *world) begin() *world {
 			c.Transport = w.wrap(c.Transport)
 		}
 	}
-	client, err := pveapi.Connect(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := must.Get(pveapi.Connect(c))(w.t)
 	w.cfg.Client, w.cfg.Intents = client, w.intents
-	w.fleet, err = NewFleet(w.cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.fleet = must.Get(NewFleet(w.cfg))(w.t)
 	return w
 }
 
@@ -437,20 +426,14 @@ func (w *world) order(host string) (string, error) {
 
 func (w *world) mustOrder(host string) string {
 	w.t.Helper()
-	name, err := w.order(host)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	name := must.Get(w.order(host))(w.t)
 	return name
 }
 
 // machine is a machine as the loop sees it; its phase is empty when it is not listed.
 func (w *world) machine(name string) nodescaler.Machine {
 	w.t.Helper()
-	state, err := w.fleet.List(context.Background())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	state := must.Get(w.fleet.List(context.Background()))(w.t)
 	for _, m := range state.Machines {
 		if m.Name == name {
 			return m
@@ -464,14 +447,9 @@ func (w *world) phase(name string) nodescaler.Phase { return w.machine(name).Pha
 // inject makes things go wrong.
 func (w *world) inject(lines ...string) {
 	w.t.Helper()
-	faults, err := pvesim.ParseFaults(strings.Join(lines, "\n"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	faults := must.Get(pvesim.ParseFaults(strings.Join(lines, "\n")))(w.t)
 	for _, f := range faults {
-		if err := w.sim.Inject(f); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.sim.Inject(f))
 	}
 }
 
@@ -485,14 +463,11 @@ func (w *world) root() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")
 	token := w.sim.Token("admin@pve", "hand", false)
-	c, err := pveapi.Connect(pveapi.Connection{
+	c := must.Get(pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil }, Insecure: true,
 		Transport: w.sim.Transport(), Now: w.sim.Now,
 		Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	return c
 }
 
@@ -507,10 +482,7 @@ func (w *world) asRoot(method, path string, params map[string]any) error {
 			w.t.Fatal(err)
 		}
 	}
-	req, err := http.NewRequestWithContext(context.Background(), method, "https://pve1:8006/api2/json"+path, bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(context.Background(), method, "https://pve1:8006/api2/json"+path, bytes.NewReader(body)))(w.t)
 	req.Header.Set("Authorization", "PVEAPIToken="+w.sim.Token("admin@pve", "hand", false))
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")

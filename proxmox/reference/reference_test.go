@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // known reads what lies beside the project. Where it is missing the test says that nothing was
@@ -24,14 +26,8 @@ func known(t *testing.T) (*Schema, []*Record) {
 	if err != nil || err2 != nil {
 		t.Fatalf("what is known of Proxmox VE is not there: %v, %v", err, err2)
 	}
-	s, err := Parse(published)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Recordings(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Parse(published))(t)
+	all := must.Get(Recordings(recorded))(t)
 	return s, all
 }
 
@@ -44,10 +40,7 @@ func TestSchemaJudgesWhatWasRecordedAsTheServerDid(t *testing.T) {
 		if r.Stub || r.Request == nil || r.Response.Status != 200 && r.Response.Status != 400 {
 			continue
 		}
-		u, err := url.Parse(r.Request.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(r.Request.Path))(t)
 		path, below := strings.CutPrefix(u.Path, "/api2/json")
 		m, vars := s.Find(r.Request.Method, path)
 		if !below || m == nil {
@@ -112,10 +105,7 @@ func TestFaultsAreFound(t *testing.T) {
 			continue
 		}
 		n++
-		u, err := url.Parse(r.Request.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(r.Request.Path))(t)
 		if x, _ := sent(r.Request, u); len(s.Faults(x.Verb, u, x.ContentType, x.Body)) == 0 {
 			t.Errorf("record %d is taken, and the server said %s", r.Line, r.Response.Reason)
 		}
@@ -137,10 +127,7 @@ func TestFaultsAreFound(t *testing.T) {
 		{"DELETE /api2/json/pools/a%2Fb", "", "there is no such endpoint"},
 	} {
 		verb, path, _ := strings.Cut(c.request, " ")
-		u, err := url.Parse(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(path))(t)
 		kind, want := "", ""
 		if c.body != "" {
 			kind = "application/json"
@@ -175,10 +162,7 @@ func TestSchemaDescribesWhatTheServerAnswered(t *testing.T) {
 		if r.Stub || r.Request == nil || r.Response.Status != 200 {
 			continue
 		}
-		u, err := url.Parse(r.Request.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(r.Request.Path))(t)
 		path, below := strings.CutPrefix(u.Path, "/api2/json")
 		m, _ := s.Find(r.Request.Method, path)
 		if !below || m == nil {
