@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var begin = time.Date(2026, 6, 1, 6, 0, 0, 0, time.UTC)
@@ -54,9 +55,7 @@ func filled(t *testing.T, n int) *History {
 	t.Helper()
 	h := New(Small)
 	for i := range n {
-		if err := h.Append(step(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(step(i)))
 	}
 	return h
 }
@@ -142,9 +141,7 @@ func TestMoney(t *testing.T) {
 func TestAnHourWithoutRecordsIsNotCharged(t *testing.T) {
 	h := filled(t, 2)
 	late := step(360)
-	if err := h.Append(late); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Append(late))
 	if m := h.moneyOf(begin, late.Time); math.Abs(m.Spent-900*10.0/3600) > 1e-9 {
 		t.Errorf("%v was spent in 10 seconds", m.Spent)
 	}
@@ -155,9 +152,7 @@ func TestTheOldestRecordsGo(t *testing.T) {
 	h := New(Small)
 	h.limit = 20_000
 	for i := range 500 {
-		if err := h.Append(step(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(step(i)))
 	}
 	kept := 0
 	for i := range h.records {
@@ -182,9 +177,7 @@ func TestChangesAndWorkloadsAreBounded(t *testing.T) {
 		s := loop.Step{ID: fmt.Sprintf("d-%06d", i), Time: begin.AddDate(0, 0, i)}
 		s.Workloads = []loop.WorkloadStep{{Workload: fmt.Sprintf("preview/branch-%d", i)}}
 		s.Plan.Actions = slices.Repeat([]nodescaler.Action{{Kind: nodescaler.Evict, Pod: "a"}}, 2000)
-		if err := h.Append(&s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(&s))
 	}
 	n := 0
 	for _, d := range h.decisions {
@@ -221,10 +214,7 @@ func TestTheStreamSaysWhatComes(t *testing.T) {
 	h := New(Small)
 	server := httptest.NewServer(h.Handler(true))
 	defer server.Close()
-	answer, err := http.Get(server.URL + "/api/v1/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Get(server.URL + "/api/v1/stream"))(t)
 	defer func() { _ = answer.Body.Close() }()
 	seen := ""
 	read := func(want string) {
@@ -238,9 +228,7 @@ func TestTheStreamSaysWhatComes(t *testing.T) {
 	}
 	read("no record yet")
 	for i := range 3 {
-		if err := h.Append(step(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(step(i)))
 		read(fmt.Sprintf(`data: {"id":"d-%06d","time":"2026-06-01T06:00:%d0Z"}`, i, i))
 	}
 }
@@ -250,15 +238,11 @@ func TestAJournalReadIsTheJournalWritten(t *testing.T) {
 	var file bytes.Buffer
 	journal := loop.NewNDJSON(&file)
 	for i := range 20 {
-		if err := journal.Append(step(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, journal.Append(step(i)))
 	}
 	want := file.String()
 	h := New(Small)
-	if err := h.Read(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Read(&file))
 	for i, line := range strings.Split(strings.TrimSpace(want), "\n") {
 		got, err := h.records[i].open()
 		var compact bytes.Buffer

@@ -23,9 +23,7 @@ import (
 func TestNodesThatAreNotOursHaveAnEmptyGroup(t *testing.T) {
 	s, p := made(t, nil)
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 1))
 	m := p.machines[0]
 	for _, c := range []struct {
 		name string
@@ -48,17 +46,12 @@ func TestNodesThatAreNotOursHaveAnEmptyGroup(t *testing.T) {
 
 func TestTemplateIsANodeThatHasJustJoined(t *testing.T) {
 	s, _ := made(t, nil)
-	answer, err := s.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: groupOf(t, s, "workers.small")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(s.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: groupOf(t, s, "workers.small")}))(t)
 	if !cmp.Equal(answer.NodeInfo, answer.NodeBytes) || len(answer.NodeBytes) == 0 {
 		t.Error("old and new clients see different nodes")
 	}
 	var n corev1.Node
-	if err := n.Unmarshal(answer.NodeBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Unmarshal(answer.NodeBytes))
 	got := map[string]string{}
 	for name, q := range n.Status.Allocatable {
 		got["allocatable "+string(name)] = q.String()
@@ -91,16 +84,11 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestPricesOfNodesAndPodsAreInOneUnit(t *testing.T) {
 	s, p := made(t, nil)
-	if err := increase(t, s, groupOf(t, s, "workers.small"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.small"), 1))
 	price := func(n *externalgrpc.ExternalGrpcNode) float64 {
-		answer, err := s.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{
+		answer := must.Get(s.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{
 			Node: n, StartTimestamp: timestamppb.New(noon), EndTimestamp: timestamppb.New(noon.Add(90 * time.Minute)),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return answer.Price
 	}
 	template := price(&externalgrpc.ExternalGrpcNode{Name: "template-node-for-x-123", Labels: map[string]string{PoolLabel: "workers", ShapeLabel: "small"}})
@@ -147,12 +135,9 @@ func TestHavingAMachineIsInTheNodesPriceAndNotInThePods(t *testing.T) {
 
 // podAsking is a pod that asks for so much CPU, as it comes over the wire.
 func podAsking(t *testing.T, cpu string) []byte {
-	text, err := (&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+	text := must.Get((&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-	}}}}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}}}}).Marshal())(t)
 	return text
 }
 
@@ -207,10 +192,7 @@ func TestOptionsAreUnsetUnlessTheClientCanTakeThem(t *testing.T) {
 	unneeded := nodescaler.Duration(3 * time.Minute)
 	s, _ := made(t, func(c *Config) { c.Pools[0].Options = &Options{ScaleDownUnneededTime: &unneeded} })
 	ask := func(group string, d *externalgrpc.NodeGroupAutoscalingOptions) *externalgrpc.NodeGroupAutoscalingOptions {
-		answer, err := s.NodeGroupGetOptions(t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: groupOf(t, s, group), Defaults: d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(s.NodeGroupGetOptions(t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: groupOf(t, s, group), Defaults: d}))(t)
 		return answer.NodeGroupAutoscalingOptions
 	}
 	old := &externalgrpc.NodeGroupAutoscalingOptions{

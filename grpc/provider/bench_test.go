@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // BenchmarkThousandNodes calls at 500 calls a second, one method after the other, a server of 1,000
@@ -33,10 +34,7 @@ func BenchmarkThousandNodes(b *testing.B) {
 			})
 		}
 	}
-	s, err := New(Config{Pools: pools, Machines: p, Prices: defaultPrices})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(New(Config{Pools: pools, Machines: p, Prices: defaultPrices}))(b)
 	for range b.N {
 		took := map[string][]time.Duration{}
 		load(b, s, rate, lasts, func(method string, d time.Duration) { took[method] = append(took[method], d) })

@@ -19,6 +19,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // shared is the authority of a whole cluster, as cert-manager has one: it signs for whoever asks.
@@ -68,10 +69,7 @@ func (a *shared) lets(warn func(error), clients ...string) *TLS {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))(a.t)
 	is := func(text []byte) func() ([]byte, error) { return func() ([]byte, error) { return text, nil } }
 	return &TLS{
 		Certificate: is(pemOf("CERTIFICATE", server.Raw)), Key: is(pemOf("PRIVATE KEY", der)), ClientCA: is(pemOf("CERTIFICATE", a.root.Raw)),

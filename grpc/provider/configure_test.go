@@ -27,15 +27,11 @@ func TestConfiguredPoolsComeWithTheNextRefresh(t *testing.T) {
 		t.Errorf("without pools the groups are %q", got)
 	}
 	refresh := func() {
-		if _, err := s.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Refresh(t.Context(), &externalgrpc.RefreshRequest{}))(t)
 	}
 	refresh()
 	all := pools()
-	if err := s.Configure(all[:1], nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Configure(all[:1], nil))
 	if got := groups(); got != "" {
 		t.Errorf("before a refresh the groups are %q", got)
 	}
@@ -62,9 +58,7 @@ func TestConfiguredPricesCountAtOnce(t *testing.T) {
 	dear := pricing.DefaultBook()
 	double := 2 * pricing.Unit
 	dear.PerVCPU, dear.PerGB = double, double
-	if err := s.Configure(pools(), dear); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Configure(pools(), dear))
 	if got := s.pricer.rate(g, s.cfg.Now()); got != 2*before {
 		t.Errorf("%s, want twice %s", got, before)
 	}
@@ -79,8 +73,6 @@ func TestServerServesAgain(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- s.Serve(ctx, l, Listening{Metrics: registry}) }()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-ended)
 	}
 }

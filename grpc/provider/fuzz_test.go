@@ -111,14 +111,9 @@ func FuzzCalls(f *testing.F) {
 	seed(15, &externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{{NodeGroupId: group, NodeCount: 1 << 30, PodBytes: [][]byte{{0xff}}}}})
 	f.Fuzz(func(t *testing.T, method int, text []byte) {
 		p := &port{room: 10}
-		s, err := New(Config{Pools: all, Machines: p, Prices: defaultPrices})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(Config{Pools: all, Machines: p, Prices: defaultPrices}))(t)
 		for _, g := range groups {
-			if err := increase(t, s, g.id, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, increase(t, s, g.id, 1))
 		}
 		before := slices.Clone(p.machines)
 		err, decoded := methods[uint(method)%uint(len(methods))](s, text)
@@ -136,13 +131,10 @@ func FuzzCalls(f *testing.F) {
 
 // No bytes that are said to be a pod make the server panic, or cost less than nothing.
 func FuzzPodBytes(f *testing.F) {
-	text, err := (&corev1.Pod{Spec: corev1.PodSpec{
+	text := must.Get((&corev1.Pod{Spec: corev1.PodSpec{
 		Containers:     []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}}}},
 		InitContainers: []corev1.Container{{}},
-	}}).Marshal()
-	if err != nil {
-		f.Fatal(err)
-	}
+	}}).Marshal())(f)
 	f.Add(text)
 	f.Add([]byte{})
 	f.Add([]byte("workers.small"))

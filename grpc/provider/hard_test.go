@@ -38,9 +38,7 @@ func TestOrdersWithinAMillisecondAreDifferentMachines(t *testing.T) {
 	})
 	id := groupOf(t, s, "workers.small")
 	for range 4 {
-		if err := increase(t, s, id, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, increase(t, s, id, 1))
 	}
 	if len(p.machines) != 4 {
 		t.Errorf("%d machines of 4", len(p.machines))
@@ -51,13 +49,9 @@ func TestOrdersAfterAClockThatWasSetBackAreNewMachines(t *testing.T) {
 	stands := func(c *Config) { c.Now = func() time.Time { return noon }; c.Fresh = time.Nanosecond }
 	s, p := made(t, stands)
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 2))
 	again := must.Get(New(Config{Pools: pools(), Machines: p, Prices: defaultPrices, Now: func() time.Time { return noon }}))(t)
-	if err := increase(t, again, id, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, again, id, 2))
 	if len(p.machines) != 4 || target(t, again, id) != 4 {
 		t.Errorf("%d machines, target %d, of 4", len(p.machines), target(t, again, id))
 	}
@@ -128,9 +122,7 @@ func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 		return ""
 	}
 	refresh := func() {
-		if _, err := s.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Refresh(t.Context(), &externalgrpc.RefreshRequest{}))(t)
 	}
 	refresh()
 	p.machines = append(p.machines, nodescaler.Machine{
@@ -138,10 +130,7 @@ func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 		Shape: pricing.Shape{Name: "small", CPU: 1000, Memory: pricing.GiB},
 	})
 	ours := func() string {
-		answer, err := s.NodeGroupForNode(t.Context(), &externalgrpc.NodeGroupForNodeRequest{Node: fake("proxmox://lab/900")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(s.NodeGroupForNode(t.Context(), &externalgrpc.NodeGroupForNodeRequest{Node: fake("proxmox://lab/900")}))(t)
 		return answer.NodeGroup.Id
 	}
 	if listed, its := retired(), ours(); listed != "" || its != "" {
@@ -191,13 +180,9 @@ func TestMinimumOfAPoolIsAskedForOnce(t *testing.T) {
 		}
 	}
 	check("at zero", 2, 0)
-	if err := increase(t, s, groupOf(t, s, "workers.large"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.large"), 1))
 	check("with one large", 1, 1)
-	if err := increase(t, s, groupOf(t, s, "workers.large"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.large"), 1))
 	check("with two large", 0, 2)
 	p.set(nodescaler.Joined, nil)
 	large := groupOf(t, s, "workers.large")
@@ -217,10 +202,7 @@ func TestHostilePodsAskForNoLessThanNothing(t *testing.T) {
 			Containers: []corev1.Container{c, c, c}, InitContainers: []corev1.Container{beside, c},
 			Overhead: corev1.ResourceList{corev1.ResourceCPU: q, corev1.ResourceMemory: q},
 		}}
-		text, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(pod.Marshal())(t)
 		room, err := requests(text)
 		most := pricing.Resources{CPU: math.MaxInt64, Memory: math.MaxInt64}
 		if strings.HasPrefix(amount, "-") {
@@ -308,14 +290,11 @@ func TestRoomOfThePodAsAWholeIsWhatCounts(t *testing.T) {
 		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 	}
 	whole := of("1")
-	text, err := (&corev1.Pod{Spec: corev1.PodSpec{
+	text := must.Get((&corev1.Pod{Spec: corev1.PodSpec{
 		Resources: &whole, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 		}}}},
-	}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}).Marshal())(t)
 	if got, err := requests(text); err != nil || got != (pricing.Resources{CPU: 1000, Memory: pricing.GiB}) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -346,11 +325,8 @@ func TestExpanderTakesLargeQuestions(t *testing.T) {
 		ended := make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { ended <- s.ServeExpander(ctx, l, Listening{}) }()
-		conn, err := grpc.NewClient("passthrough:expander", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(grpc.NewClient("passthrough:expander", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })))(t)
 		pod := must.Get((&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal())(t)
 		option := &externalgrpc.Option{NodeGroupId: groupOf(t, s, "workers.small"), NodeCount: 1}
 		for range 2000 {
@@ -375,9 +351,7 @@ func (loopback) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 func TestMetricTellsWhetherMachinesAreSeen(t *testing.T) {
 	s, p := made(t, nil)
 	registry := prometheus.NewRegistry()
-	if err := call(t, dial(t, serve(t, s, Listening{Metrics: registry}), insecure.NewCredentials())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, call(t, dial(t, serve(t, s, Listening{Metrics: registry}), insecure.NewCredentials())))
 	seen := func() float64 {
 		families := must.Get(registry.Gather())(t)
 		for _, f := range families {
@@ -404,14 +378,9 @@ func TestTemplateIsLabelledAsItsMachinesAre(t *testing.T) {
 	s, _ := made(t, func(c *Config) {
 		c.Pools[0].Labels = map[string]string{PoolLabel: "other", ShapeLabel: "other", "kubernetes.io/arch": "arm64"}
 	})
-	answer, err := s.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: groupOf(t, s, "workers.small")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(s.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: groupOf(t, s, "workers.small")}))(t)
 	var n corev1.Node
-	if err := n.Unmarshal(answer.NodeBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Unmarshal(answer.NodeBytes))
 	if n.Labels[PoolLabel] != "workers" || n.Labels[ShapeLabel] != "small" || n.Labels["kubernetes.io/arch"] != "arm64" {
 		t.Errorf("labels %v", n.Labels)
 	}
@@ -419,9 +388,7 @@ func TestTemplateIsLabelledAsItsMachinesAre(t *testing.T) {
 
 func TestMachinesOfAnotherDiskAreAnotherGroups(t *testing.T) {
 	s, p := made(t, nil)
-	if err := increase(t, s, groupOf(t, s, "workers.small"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.small"), 1))
 	reshaped := pools()
 	reshaped[0].Shapes[0].Disk *= 2
 	after := must.Get(New(Config{Pools: reshaped, Machines: p, Prices: defaultPrices, Now: s.cfg.Now}))(t)
@@ -445,9 +412,7 @@ pools[1].options.scaleDownUnneededTime: must be greater than 0, was 0s`
 // A provider id and a name are different things, even where they read the same.
 func TestNodesAreFoundByTheIDThatTheyHave(t *testing.T) {
 	s, p := made(t, nil)
-	if err := increase(t, s, groupOf(t, s, "workers.small"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.small"), 1))
 	p.machines[0].ProviderID = "edge-x-0"
 	p.machines = append(p.machines, nodescaler.Machine{Name: "edge-x-0", Pool: "edge", Shape: small, ProviderID: "edge-y-0", Phase: nodescaler.Joined})
 	v := s.memory.look(t.Context())
@@ -482,9 +447,7 @@ func TestTornCertificatesAreRefusedAndToldOnce(t *testing.T) {
 		}
 	}
 	files := &TLS{Certificate: read(0), Key: read(1), ClientCA: read(2), Clients: []string{SelfMadeClient}, Warn: func(error) { warned++ }}
-	if err := (&Listening{TLS: files}).Check("listen", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&Listening{TLS: files}).Check("listen", nil))
 	good := files.good
 	bundle := append(append([]byte{}, one.CA...), other.CA...)
 	for name, torn := range map[string][3][]byte{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // costs are what all machines of a port cost an hour.
@@ -59,9 +60,7 @@ func TestMinimumThatCannotBeAffordedIsKeptAllTheSame(t *testing.T) {
 	one := pricing.DefaultBook().Rate(small, "", noon)
 	s, p := made(t, func(c *Config) { c.Limit = 2 * one; c.Pools[0].Min = 2 })
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 2))
 	p.set(nodescaler.Joined, nil)
 	s.memory.renew(t.Context())
 	if least, most := limits(t, s, "workers.small"); least != 2 || most != 2 {

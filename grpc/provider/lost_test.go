@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // An id that was listed and lost goes as ids of machines do: it is Deleting and then not there. The
@@ -15,9 +16,7 @@ import (
 func TestLostIDGoesAndItsMachineStays(t *testing.T) {
 	s, p := made(t, nil)
 	small, edge := groupOf(t, s, "workers.small"), groupOf(t, s, "edge.small")
-	if err := increase(t, s, small, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, small, 1))
 	lost := p.machines[0].ProviderID
 	p.set(nodescaler.Ordered, func(m *nodescaler.Machine) { m.ProviderID, m.LostIDs = "proxmox://lab/2000", []string{lost} })
 	states := map[string]externalgrpc.InstanceStatus_InstanceState{}
@@ -57,9 +56,7 @@ func TestLostIDGoesAndItsMachineStays(t *testing.T) {
 func TestLostIDThatAnotherMachineHasIsThatMachines(t *testing.T) {
 	s, p := made(t, nil)
 	small := groupOf(t, s, "workers.small")
-	if err := increase(t, s, small, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, small, 2))
 	p.machines[0].LostIDs = []string{p.machines[1].ProviderID}
 	s.memory.renew(t.Context())
 	if got := instances(t, s, small); len(got) != 2 {

@@ -82,9 +82,7 @@ func TestStrangersKeepNoClientOut(t *testing.T) {
 			address := serve(t, s, Listening{TLS: lets(ours)})
 			creds := client(t, ours, ours)
 			lasting := dial(t, address, creds)
-			if err := call(t, lasting); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, call(t, lasting))
 			crowd(t, address, loopbacks(t, attack.addresses), attack.each, "")
 			for range 10 {
 				answered(t, lasting)

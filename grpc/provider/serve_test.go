@@ -195,9 +195,7 @@ func TestRotatedCertificateServesWithoutARestart(t *testing.T) {
 		Clients:     []string{SelfMadeClient},
 		Warn:        func(err error) { warned <- err },
 	}})
-	if err := call(t, dial(t, address, client(t, first, first))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, call(t, dial(t, address, client(t, first, first))))
 	now.Store(second)
 	if err := call(t, dial(t, address, client(t, second, second))); err != nil {
 		t.Errorf("after the rotation: %v", err)
@@ -254,9 +252,7 @@ func TestHealthAndMetricsTellHowItGoes(t *testing.T) {
 	if got := state(externalgrpc.CloudProvider_ServiceDesc.ServiceName); got != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("the provider is %s while its machines cannot be seen", got)
 	}
-	if err := call(t, conn); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, call(t, conn))
 	families := must.Get(registry.Gather())(t)
 	counts := map[string]float64{}
 	for _, f := range families {

@@ -11,14 +11,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestIncreaseShowsItsMachinesAtOnce(t *testing.T) {
 	s, _ := made(t, nil)
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 3))
 	if got := target(t, s, id); got != 3 {
 		t.Errorf("target %d, want 3", got)
 	}
@@ -37,9 +36,7 @@ func TestIncreaseShowsItsMachinesAtOnce(t *testing.T) {
 func TestRefusedSizesChangeNothing(t *testing.T) {
 	s, p := made(t, nil)
 	small, edge := groupOf(t, s, "workers.small"), groupOf(t, s, "edge.small")
-	if err := increase(t, s, edge, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, edge, 2))
 	theirs := instances(t, s, edge)
 	shrink := func(id string, by int32) error {
 		_, err := s.NodeGroupDecreaseTargetSize(t.Context(), &externalgrpc.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: by})
@@ -103,9 +100,7 @@ func TestOrderThatMeetsAnOutageIsUnavailable(t *testing.T) {
 
 func TestShapesOfAPoolShareItsMaximum(t *testing.T) {
 	s, _ := made(t, nil)
-	if err := increase(t, s, groupOf(t, s, "workers.small"), 4); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "workers.small"), 4))
 	if got := status.Code(increase(t, s, groupOf(t, s, "workers.large"), 2)); got != codes.OutOfRange {
 		t.Errorf("a sixth machine of 5: %s, want OutOfRange", got)
 	}
@@ -114,15 +109,11 @@ func TestShapesOfAPoolShareItsMaximum(t *testing.T) {
 func TestDeletingTwiceLowersTheTargetOnce(t *testing.T) {
 	s, p := made(t, nil)
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 3))
 	p.set(nodescaler.Joined, nil)
 	one := instances(t, s, id)[1].Id
 	for range 3 {
-		if err := remove(t, s, id, one, one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, remove(t, s, id, one, one))
 	}
 	p.sweep()
 	s.memory.renew(t.Context())
@@ -141,9 +132,7 @@ func TestDeletingTwiceLowersTheTargetOnce(t *testing.T) {
 func TestFailedMachineIsCreatingWithItsErrorUntilItIsDeleted(t *testing.T) {
 	s, p := made(t, nil)
 	id := groupOf(t, s, "edge.small")
-	if err := increase(t, s, id, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 1))
 	for _, c := range []struct {
 		noRoom bool
 		class  int32
@@ -168,9 +157,7 @@ func TestFailedMachineIsCreatingWithItsErrorUntilItIsDeleted(t *testing.T) {
 func TestUnreadableMachinesFreezeSizesAndKeepLists(t *testing.T) {
 	s, p := made(t, nil)
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 2))
 	instances(t, s, id)
 	p.down = errDown
 	if got := len(instances(t, s, id)); got != 2 {
@@ -201,16 +188,11 @@ func TestMachinesNeverSeenAreNotAnEmptyList(t *testing.T) {
 
 func TestMachinesOfAShapeThatIsGoneOnlyShrink(t *testing.T) {
 	s, p := made(t, nil)
-	if err := increase(t, s, groupOf(t, s, "edge.small"), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, groupOf(t, s, "edge.small"), 2))
 	p.set(nodescaler.Joined, nil)
 	reshaped := pools()
 	reshaped[1].Shapes[0].CPU = 4000
-	after, err := New(Config{Pools: reshaped, Machines: p, Prices: s.cfg.Prices, Now: s.cfg.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(New(Config{Pools: reshaped, Machines: p, Prices: s.cfg.Prices, Now: s.cfg.Now}))(t)
 	old := groupOf(t, after, "edge.small.retired")
 	if got := status.Code(increase(t, after, old, 1)); got != codes.OutOfRange {
 		t.Errorf("increase: %s, want OutOfRange", got)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // To cluster-autoscaler a spare would be a node that is lost, or one to delete: it does not see
@@ -16,9 +17,7 @@ import (
 func TestSpareIsNoInstanceOfAnyGroup(t *testing.T) {
 	s, p := made(t, nil)
 	small := groupOf(t, s, "workers.small")
-	if err := increase(t, s, small, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, small, 3))
 	p.set(nodescaler.Joined, func(*nodescaler.Machine) {})
 	_, most := s.memory.look(t.Context()).limits(s.memory.look(t.Context()).byID[small])
 	spare, making := &p.machines[0], &p.machines[1]

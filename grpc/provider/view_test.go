@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // slow is a port whose lists wait until they are let go.
@@ -35,9 +36,7 @@ func TestNobodyWaitsForWhoReads(t *testing.T) {
 		c.Now = func() time.Time { now = now.Add(time.Hour); return now }
 	})
 	id := groupOf(t, s, "workers.small")
-	if err := increase(t, s, id, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, increase(t, s, id, 2))
 	machines.asked, machines.going = make(chan struct{}, 1), make(chan struct{})
 	read := make(chan int32)
 	go func() { read <- target(t, s, id) }()

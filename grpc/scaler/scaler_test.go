@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/scaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -66,10 +67,7 @@ func (k *keda) poll(t *testing.T) error {
 func serving(t *testing.T, now *time.Time) (*scaler.Server, externalscaler.ExternalScalerClient) {
 	t.Helper()
 	s := scaler.New(func() time.Time { return *now })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx, l) }()
@@ -79,15 +77,10 @@ func serving(t *testing.T, now *time.Time) (*scaler.Server, externalscaler.Exter
 			t.Error(err)
 		}
 	})
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	client := externalscaler.NewExternalScalerClient(conn)
-	if _, err := client.GetMetricSpec(t.Context(), ref(nil), grpc.WaitForReady(true)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.GetMetricSpec(t.Context(), ref(nil), grpc.WaitForReady(true)))(t)
 	return s, client
 }
 
@@ -100,9 +93,7 @@ func decided(t *testing.T, s *scaler.Server, at time.Time, to int, f podscaler.F
 	step := &loop.Step{Time: at, Workloads: []loop.WorkloadStep{
 		{Workload: "shop/web", Decision: &podscaler.Decision{To: to, Forecast: f}}, {Workload: "bank/web", Decision: &podscaler.Decision{To: 99}},
 	}}
-	if err := s.Append(step); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(step))
 }
 
 func TestKEDAFollowsWhatIsRecommended(t *testing.T) {
@@ -115,9 +106,7 @@ func TestKEDAFollowsWhatIsRecommended(t *testing.T) {
 	for _, want := range []int{5, 12, 7, 0, 4, 40, 1} {
 		decided(t, s, now, want, podscaler.Forecast{})
 		for range 2 { // from 0, KEDA wakes the workload first
-			if err := k.poll(t); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.poll(t))
 		}
 		if k.replicas != want {
 			t.Errorf("%d recommended, and KEDA has %d", want, k.replicas)
@@ -181,10 +170,7 @@ func TestTriggersAreRefusedWithKeyRuleAndValue(t *testing.T) {
 func TestAStreamSaysWhenAWorkloadIsWoken(t *testing.T) {
 	now := t0
 	s, client := serving(t, &now)
-	stream, err := client.StreamIsActive(t.Context(), ref(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(client.StreamIsActive(t.Context(), ref(nil)))(t)
 	for i, to := range []int{0, 0, 3, 4, 0} {
 		decided(t, s, now, to, podscaler.Forecast{})
 		if i == 1 || i == 3 {
