@@ -6,14 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The document's example is a whole experiment: it is read as one, and no key is missing in it.
 func TestDocumentTellsEveryKey(t *testing.T) {
-	data, err := os.ReadFile("../docs/experiment-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../docs/experiment-file.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "```yaml\n")
 	example, _, ok := strings.Cut(rest, "```")
 	if !ok {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -37,10 +38,7 @@ func TestFieldsAreReadAsTheyAreWritten(t *testing.T) {
 		if diff := cmp.Diff(c.want, c.into); diff != "" {
 			t.Errorf("%s: %s", c.text, diff)
 		}
-		text, err := c.into.(encoding.TextMarshaler).MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(c.into.(encoding.TextMarshaler).MarshalText())(t)
 		again := cloneZero(c.into)
 		if err := again.UnmarshalText(text); err != nil || !cmp.Equal(c.into, again) {
 			t.Errorf("%s is written as %s, which is read as %v, %v", c.text, text, again, err)
@@ -81,9 +79,7 @@ func TestFieldsRefuseWhatCouldBeMeantOtherwise(t *testing.T) {
 // A step of a curve is two points at one time, which the simulator reads as a jump.
 func TestStepsOfACurveJump(t *testing.T) {
 	var c Curve
-	if err := c.UnmarshalText([]byte("0s 30, 10m 30, 10m 150")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.UnmarshalText([]byte("0s 30, 10m 30, 10m 150")))
 	if before, after := sim.Curve(c).At(10*time.Minute-1), sim.Curve(c).At(10*time.Minute); before != 30 || after != 150 {
 		t.Errorf("it goes from %g to %g, want from 30 to 150", before, after)
 	}

@@ -5,20 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // shown runs a part of an experiment that is shipped.
 func shown(t *testing.T, name string, o Options) *Results {
 	t.Helper()
-	e, err := Parse(read(t, "experiments/"+name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Run(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Parse(read(t, "experiments/"+name+".yaml")))(t)
+	r := must.Get(Run(t.Context(), e, o))(t)
 	return r
 }
 
@@ -113,14 +108,8 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 func TestJointHoldsWhatItsExperimentsAssert(t *testing.T) {
 	race.Skip(t)
 	for name, scenarios := range map[string][]string{"joint-small": nil, "joint-slow": nil, "joint-unreachable": {"waits-2s", "waits-10s"}} {
-		e, err := Parse(read(t, "experiments/"+name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Run(t.Context(), e, Options{Trials: 3, Scenarios: scenarios})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(Parse(read(t, "experiments/"+name+".yaml")))(t)
+		r := must.Get(Run(t.Context(), e, Options{Trials: 3, Scenarios: scenarios}))(t)
 		judged := 0
 		for _, v := range e.Judge(r) {
 			if len(v.Checks) == 0 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // made are results of two trials each, given as p90 and cost of the first; the second is 2 ms
@@ -78,9 +80,7 @@ func TestLevelsAreOnlyPutTogetherWhereAllWereRun(t *testing.T) {
 		"costUnits(policy=hpa) < 9":                       true,
 	} {
 		var a Assertion
-		if err := a.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.UnmarshalText([]byte(text)))
 		e.Assertions = []Assertion{a}
 		v := e.Judge(made(Trial{Policy: "hpa", Users: 10, CostUnits: 5}))[0]
 		if looked := len(v.Checks) > 0; looked != want || !v.Held {
@@ -93,9 +93,7 @@ func TestWhatIsAssertedOfASpanIsNotRunWhereTheRunEndedBeforeIt(t *testing.T) {
 	short := Trial{Policy: "hpa", Users: 10, SpanChanges: Number(math.NaN()), SpanReplicaMinutes: Number(math.NaN())}
 	for _, text := range []string{"spanChanges(policy=hpa) == 0", "sum spanReplicaMinutes(policy=hpa) < 9"} {
 		var a Assertion
-		if err := a.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.UnmarshalText([]byte(text)))
 		for _, c := range []struct {
 			run  Trial
 			want string
@@ -112,9 +110,7 @@ func TestAnUnknownMeasureMissesWhatIsAsserted(t *testing.T) {
 	r := made(run("hpa", 10, Number(math.NaN()), 5))
 	for _, text := range []string{"p90Ms(policy=hpa) <= 300", "300 < max p90Ms(policy=hpa)", "p90Ms(policy=hpa, users=10) == 1"} {
 		var a Assertion
-		if err := a.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.UnmarshalText([]byte(text)))
 		if v := a.judge(r, r.Levels()); v.Held || len(v.Checks) != 1 || !strings.Contains(v.Numbers(), "–") {
 			t.Errorf("%+v", v)
 		}
@@ -135,9 +131,7 @@ func TestScenariosAreNamedWithoutTheirUsers(t *testing.T) {
 		"sum p90Ms(policy=hpa) == 201 where scenario==const": true,
 	} {
 		var a Assertion
-		if err := a.UnmarshalText([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.UnmarshalText([]byte(text)))
 		if v := a.judge(r, r.Levels()); v.Held != want || len(v.Checks) == 0 {
 			t.Errorf("%s: %+v", text, v)
 		}
@@ -194,9 +188,7 @@ func TestTheReferenceFlagsWhatIsBeyondItsTolerance(t *testing.T) {
 	}
 	var table strings.Builder
 	side := ref.side(sweep())
-	if err := side.Print(&table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, side.Print(&table))
 	wantTable := `ours / reference's; ! where they are further apart than 15% in p90Ms, 10% in costUnits
 policy  at       p90Ms      off  costUnits      off
 hpa     10   201 / 201   +0 %    5.1 / 4.0  +27 % !
@@ -218,9 +210,7 @@ func TestOverviewHasEveryPolicyAtEveryLevel(t *testing.T) {
 	)
 	var got strings.Builder
 	overview := e.Overview(r)
-	if err := overview.Print(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, overview.Print(&got))
 	want := `90th percentile in ms / cost in units / minutes over the target, by scenario
 policy             a             b  cost sum  min sum  × ideal
 hpa     201/10.1/3.0  301/20.1/4.0      30.2      7.0     1.99

@@ -44,9 +44,7 @@ func TestEveryFaultOfAFileIsNamed(t *testing.T) {
 			names := strings.Join(podpolicy.Names(), ", ")
 			got, golden := strings.ReplaceAll(err.Error(), names, "POLICIES")+"\n", strings.TrimSuffix(file, ".yaml")+".txt"
 			if *rewrite {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 			}
 			if want := string(read(t, golden)); got != want {
 				t.Errorf("got:\n%swant:\n%s", got, want)
@@ -74,10 +72,7 @@ func TestGoodFilesRun(t *testing.T) {
 
 func TestTheCatalogueIsInOrder(t *testing.T) {
 	for _, name := range Names() {
-		data, err := File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(File(name))(t)
 		if Replays(data) {
 			continue // testbed/replay/hpaplus reads it
 		}

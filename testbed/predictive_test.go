@@ -5,15 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 // On a ramp pods and machines have to be there in time.
 func TestPredictiveIsInTimeForARamp(t *testing.T) {
-	r, err := Run(t.Context(), profiledExperiment(t), Options{Scenarios: []string{"ramp"}, Policies: []string{"hpa", "predictive"}, Trials: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(t.Context(), profiledExperiment(t), Options{Scenarios: []string{"ramp"}, Policies: []string{"hpa", "predictive"}, Trials: 2}))(t)
 	over, cost := map[string]float64{}, map[string]float64{}
 	for i := range r.Runs {
 		over[r.Runs[i].Policy] += float64(r.Runs[i].SLOViolationMinutes)
@@ -30,10 +28,7 @@ func TestPredictiveShrinksNothingWithoutMetrics(t *testing.T) {
 	e := profiledExperiment(t)
 	e.Path = true
 	shrinks := func() bool {
-		r, err := Run(t.Context(), e, Options{Scenarios: []string{"sine"}, Policies: []string{"predictive"}, Trials: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Run(t.Context(), e, Options{Scenarios: []string{"sine"}, Policies: []string{"predictive"}, Trials: 1}))(t)
 		last := 0
 		return slices.ContainsFunc(r.Runs[0].Path, func(m Moment) bool {
 			fewer := m.Replicas < last

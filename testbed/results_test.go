@@ -87,9 +87,7 @@ func TestTheSchemaKnowsEveryMeasure(t *testing.T) {
 			Run, Measures struct{ Required []string }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(read(t, "results.schema.json"), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(read(t, "results.schema.json"), &schema))
 	if diff := cmp.Diff(measureNames(), schema.Defs.Measures.Required); diff != "" {
 		t.Error(diff)
 	}

@@ -39,9 +39,7 @@ func mustRun(t testing.TB, e *Experiment, o Options) *Results {
 func written(t testing.TB, r *Results) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b))
 	return b.String()
 }
 

@@ -63,9 +63,7 @@ func TestRejectedManifests(t *testing.T) {
 	for _, f := range fixtures(t, "rejected") {
 		got := ask(t, j, f)
 		if *update {
-			if err := os.WriteFile(testdata+"rejected/"+f.Name+".yaml", f.Rewrite(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(testdata+"rejected/"+f.Name+".yaml", f.Rewrite(got), 0o644))
 			continue
 		}
 		if len(got) == 0 {
@@ -157,9 +155,7 @@ func TestEveryFieldIsInAnAcceptedManifest(t *testing.T) {
 	there := map[string]bool{}
 	for _, f := range fixtures(t, "accepted") {
 		obj := &unstructured.Unstructured{}
-		if err := json.Unmarshal(asJSON(t, f.Documents[0]), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(asJSON(t, f.Documents[0]), &obj.Object))
 		note(there, j.Schema(obj.GetAPIVersion(), obj.GetKind()), obj.GetKind(), obj.Object)
 	}
 	eachNode(j, func(path string, s *schema.Structural) {
@@ -239,9 +235,7 @@ func TestUnknownFieldsAreRefusedWhereverTheyStand(t *testing.T) {
 	j := judge(t)
 	for _, f := range fixtures(t, "accepted") {
 		var obj map[string]any
-		if err := json.Unmarshal(asJSON(t, f.Documents[0]), &obj); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(asJSON(t, f.Documents[0]), &obj))
 		kind, _ := obj["kind"].(string)
 		s := j.Schema(v1alpha1.GroupVersion.String(), kind)
 		eachObject(s, "", obj, func(path string, o map[string]any) {
@@ -298,9 +292,7 @@ func TestTypesLoseNothing(t *testing.T) {
 		}
 		again := must.Get(json.Marshal(into))(t)
 		var object struct{ Spec json.RawMessage }
-		if err := json.Unmarshal(again, &object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(again, &object))
 		if diff := cmp.Diff(plain(t, text), plain(t, object.Spec)); diff != "" {
 			t.Errorf("%s: written again, it differs (-stored +again):\n%s", f.Name, diff)
 		}
@@ -313,9 +305,7 @@ func plain(t *testing.T, text []byte) any {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&v))
 	return plainly(v)
 }
 

@@ -44,9 +44,7 @@ func TestReference(t *testing.T) {
 	own, was, _ := strings.Cut(string(text), mark)
 	is := "\n" + reference(t)
 	if *update {
-		if err := os.WriteFile(document, []byte(own+mark+is), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(document, []byte(own+mark+is), 0o644))
 		return
 	}
 	if diff := cmp.Diff(was, is); diff != "" {

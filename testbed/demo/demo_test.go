@@ -198,9 +198,7 @@ func TestDoubledPricesTakeTheHeadroom(t *testing.T) {
 			before, sum := s.State().Spent, &usual
 			if double {
 				sum = &dear
-				if err := s.DoublePrices(true); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.DoublePrices(true))
 			}
 			until(t, s, noon+40*time.Minute)
 			*sum += s.State().Spent - before
@@ -217,9 +215,7 @@ func TestDoubledPricesCountFromThatMomentOn(t *testing.T) {
 	until(t, usual, noon)
 	until(t, dear, noon)
 	before, staticBefore := dear.State().Spent, dear.State().StaticSpent
-	if err := dear.DoublePrices(true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dear.DoublePrices(true))
 	if s := dear.State(); s.Spent != before || s.StaticSpent != staticBefore {
 		t.Errorf("doubling changed the bill from %s and %s to %s and %s", before, staticBefore, s.Spent, s.StaticSpent)
 	}
@@ -236,9 +232,7 @@ func TestDoubledPricesCountFromThatMomentOn(t *testing.T) {
 		}
 	}
 	middle := dear.State().Spent
-	if err := dear.DoublePrices(false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dear.DoublePrices(false))
 	if s := dear.State(); s.Spent != middle || s.Static != a.Static {
 		t.Errorf("back at the usual price the bill is %s, was %s; the static fleet costs %s, want %s", s.Spent, middle, s.Static, a.Static)
 	}
@@ -248,9 +242,7 @@ func TestDeadHostIsGotOverBeforeItIsBack(t *testing.T) {
 	s := session(t, 1, clock(11, 0), nil)
 	until(t, s, clock(9, 30))
 	before := s.State().Services[0].Ready
-	if err := s.Inject(sim.HostDies); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Inject(sim.HostDies))
 	events := until(t, s, s.Elapsed()+15*time.Minute)
 	if st := s.State().Services[0]; st.Ready < before-1 || !st.Latency.Known || st.Latency.Value > .4 {
 		t.Errorf("a quarter of an hour later %d of %d pods are ready, %d before; p90 %v", st.Ready, st.Replicas, before, st.Latency)
@@ -269,9 +261,7 @@ func TestDeadHostIsGotOverBeforeItIsBack(t *testing.T) {
 func TestWithoutMetricsNothingShrinks(t *testing.T) {
 	s := session(t, 1, 24*time.Hour, nil)
 	until(t, s, clock(12, 50)) // lunch ends: with metrics it shrinks every few minutes
-	if err := s.Inject(sim.MetricsVanish); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Inject(sim.MetricsVanish))
 	events := until(t, s, s.Elapsed()+blind-time.Second)
 	if n := tally(events, Shrunk); n != 0 {
 		t.Errorf("it shrank %d times while nothing was known", n)

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -145,13 +146,10 @@ func anys(values []string) []any {
 
 func TestNetworkConfigIsRead(t *testing.T) {
 	p := firstboot.Profile{Kind: firstboot.K3s, Servers: []string{"a"}, Token: "t", ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeK3s}}
-	files, err := p.UserData(firstboot.Machine{Name: "web-0", NICs: []firstboot.NIC{
+	files := must.Get(p.UserData(firstboot.Machine{Name: "web-0", NICs: []firstboot.NIC{
 		{MAC: "BC:24:11:00:00:01", IPv4: "10.0.0.5/24", Gateway4: "10.0.0.1", IPv6: "fd00::5/64", Gateway6: "fe80::1", DNS: []string{"fd00::2"}, Search: []string{"no", "1.2"}},
 		{MAC: "52:54:00:12:34:56", IPv4: "dhcp", IPv6: "auto"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	type ethernet struct {
 		Match        struct{ Macaddress string }
 		DHCP4, DHCP6 bool
@@ -189,10 +187,7 @@ func TestInstallScriptRuns(t *testing.T) {
 		Kind: firstboot.RKE2, Servers: []string{"a"}, Token: "t", ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeRKE2},
 		Install: firstboot.Install{From: "script", Version: "v1.34.1+rke2r1", Script: "https://mirror.lab/it's.sh", Env: map[string]string{"ODD": odd}},
 	}
-	files, err := p.UserData(firstboot.Machine{Name: "web-0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(p.UserData(firstboot.Machine{Name: "web-0"}))(t)
 	var user cloudConfig
 	decode(t, files[firstboot.UserData], &user)
 	script := user.Files[len(user.Files)-1]
@@ -212,9 +207,7 @@ func TestInstallScriptRuns(t *testing.T) {
 		program(t, bin, "curl", c.curl)
 		program(t, bin, "systemctl", `echo "systemctl $*"`)
 		join := filepath.Join(t.TempDir(), "join.sh")
-		if err := os.WriteFile(join, []byte(script.Content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(join, []byte(script.Content), 0o600))
 		run := exec.Command(shell, join)
 		run.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "TMPDIR=" + bin}
 		out, err := run.CombinedOutput()
@@ -227,7 +220,5 @@ func TestInstallScriptRuns(t *testing.T) {
 // program puts a program of sh into a folder.
 func program(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func paper() Load {
@@ -60,10 +62,7 @@ func found(pattern *regexp.Regexp, texts ...string) []string {
 
 func source(t *testing.T, name string) string {
 	t.Helper()
-	text, err := Scripts.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(Scripts.ReadFile(name))(t)
 	return string(text)
 }
 

@@ -124,9 +124,7 @@ func TestWhatK6SaysOfAFailureIsTold(t *testing.T) {
 func TestScriptsSendWhatTheySay(t *testing.T) {
 	k6Program := program(t)
 	trace := filepath.Join(t.TempDir(), "load.csv")
-	if err := os.WriteFile(trace, []byte("minute,count\n0,7\n1, 40\n2,0\n3,10\n4,500\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(trace, []byte("minute,count\n0,7\n1, 40\n2,0\n3,10\n4,500\n"), 0o600))
 	for _, c := range []struct {
 		script      string
 		settings    map[string]string
@@ -163,9 +161,7 @@ func TestScriptsRefuseWhatTheyCannotDo(t *testing.T) {
 	k6Program := program(t)
 	folder := t.TempDir()
 	for name, text := range map[string]string{"gap.csv": "0,5\n2,5\n", "words.csv": "time,requests\n0,5\n", "good.csv": "0,5\n1,5\n", "half.csv": "minute,count\n0,1.5\n"} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	at := func(name string) string { return filepath.Join(folder, name) }
 	for _, c := range []struct {
@@ -204,10 +200,7 @@ func TestScriptsRefuseWhatTheyCannotDo(t *testing.T) {
 // The published load works by hand, where it lies, against a loader; and k6 says itself when an
 // objective is missed.
 func TestThePaperRunsByHand(t *testing.T) {
-	service, err := loader.New(loader.Config{Work: loader.Work{Digits: 100}, AtOnce: 8, CallTimeout: time.Second, Grace: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(loader.New(loader.Config{Work: loader.Work{Digits: 100}, AtOnce: 8, CallTimeout: time.Second, Grace: time.Minute}))(t)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

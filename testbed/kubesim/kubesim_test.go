@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const aPod = `{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: shop, labels: {app: web}}, spec: {nodeName: n1, containers: [{name: c}, {name: d}]},
@@ -31,18 +33,13 @@ func shop(t *testing.T) (*Server, *Client, kubernetes.Interface) {
   status: {disruptionsAllowed: 1, observedGeneration: 1}}`)
 	apply(t, s, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {replicas: 3, selector: {matchLabels: {app: web}}}}`)
 	c := s.Client("a", nil)
-	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kubernetes.NewForConfig(c.Config()))(t)
 	return s, c, client
 }
 
 func apply(t *testing.T, s *Server, manifest string) {
 	t.Helper()
-	if err := s.Apply(manifest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Apply(manifest))
 }
 
 func TestListsComeInPages(t *testing.T) {
@@ -65,16 +62,10 @@ func TestListsComeInPages(t *testing.T) {
 func TestWatchShowsWhatIsSelected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, client := shop(t)
-		list, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{
+		list := must.Get(client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}))(t)
+		w := must.Get(client.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{
 			ResourceVersion: list.ResourceVersion, FieldSelector: "status.phase!=Succeeded", AllowWatchBookmarks: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		defer w.Stop()
 		expect := func(want watch.EventType, name string) {
 			t.Helper()
@@ -175,10 +166,7 @@ func TestFaultsShowAsTheyDoInNetworks(t *testing.T) {
 		_, c, _ := shop(t)
 		ask := func(path string) (int, time.Duration, error) {
 			began := time.Now()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://kubesim"+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://kubesim"+path, nil))(t)
 			a, err := c.RoundTrip(r)
 			if err != nil {
 				return 0, time.Since(began), err

@@ -30,9 +30,7 @@ func small() Config {
 func ready(t *testing.T, c Config) *Service {
 	t.Helper()
 	s := must.Get(New(c))(t)
-	if _, err := s.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.prepare(t.Context()))(t)
 	return s
 }
 
@@ -130,9 +128,7 @@ func TestNothingIsServedBeforeTheWorkIsKnown(t *testing.T) {
 	want("/healthz", 200)
 	want("/readyz", 503)
 	want("/", 503)
-	if _, err := s.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.prepare(t.Context()))(t)
 	want("/readyz", 200)
 	want("/", 200)
 }

@@ -23,13 +23,11 @@ func TestThePresetOTelReadsThePage(t *testing.T) {
 	r := signals.New(signals.Options{Pods: func() []signals.Pod {
 		return []signals.Pod{{Workload: "bench/loader", Name: "loader-1", Address: at.Hostname(), Ready: true, Started: began.Add(-time.Hour)}}
 	}})
-	if err := r.Configure(map[string]signals.Source{"bench/loader": {
+	must.Do(t, r.Configure(map[string]signals.Source{"bench/loader": {
 		Target: signals.Target{Namespace: "bench", Kind: "Deployment", Name: "loader"},
 		SLO:    podscaler.SLO{Quantile: 0.9, Target: time.Minute, Window: time.Minute},
 		Spec:   signals.Spec{Preset: signals.OTel, Scrape: &signals.Scrape{Port: port}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	requests := func(well, badly int) {
 		for range well {
 			get(s, "/")

@@ -137,9 +137,7 @@ func TestRequestsTakeWhatWasAskedFor(t *testing.T) {
 	s := must.Get(New(Config{Work: Work{Memory: memory}, Calibrate: demand, AtOnce: 1, CallTimeout: time.Second}))(t)
 	var ratios []float64
 	for range 10 {
-		if _, err := s.prepare(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.prepare(t.Context()))(t)
 		took := make([]time.Duration, 9)
 		for i := range took {
 			began := threadClock()

@@ -53,9 +53,7 @@ func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
 func TestEachConditionAsksForItsMutant(t *testing.T) {
 	text := []byte("package p\n\nfunc f(a, b int, c bool) bool {\n\treturn a < b && !c\n}\n")
 	file := filepath.Join(t.TempDir(), "p.go")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	all := must.Get(target{file: file}.mutants())(t)
 	for i, m := range all {
 		m.number = i + 1

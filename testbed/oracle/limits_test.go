@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -49,17 +50,14 @@ func TestScheduleKeepsToWhatItIsGiven(t *testing.T) {
 
 func carry(t *testing.T, cfg sim.Config, most int, length time.Duration) sim.Score {
 	t.Helper()
-	s, err := Plan(cfg, most, length)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Plan(cfg, most, length))(t)
 	cfg.Initial = map[string]int{"worker": s.Machines()}
 	cfg.Workloads[0].Replicas = s.Replicas()
 	r := &loop.Runner{
 		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{Name: "shop/web", Min: 1, Max: most}, s.Pods())}},
 		Memory: loop.Memory{Nodes: s.Nodes()},
 	}
-	w, err := sim.New(cfg, func(ctx context.Context, now time.Time) error {
+	w := must.Get(sim.New(cfg, func(ctx context.Context, now time.Time) error {
 		step, err := r.Once(ctx, now)
 		for _, p := range step.Problems {
 			if p.Code != loop.CodeLooking {
@@ -67,14 +65,9 @@ func carry(t *testing.T, cfg sim.Config, most int, length time.Duration) sim.Sco
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.Cluster, r.Machines, r.Signals = w, w, w
-	if err := w.Run(t.Context(), length); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Run(t.Context(), length))
 	return w.Scores()[0]
 }
 

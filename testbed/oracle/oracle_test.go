@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -56,17 +57,14 @@ func TestScheduleKeepsTheObjective(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := world(c.level)
 			cfg.Clones, cfg.Delays.Clone, cfg.Delays.Boot = c.clones, cfg.Delays.Boot, timing.Range{}
-			s, err := Plan(cfg, 48, c.length)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Plan(cfg, 48, c.length))(t)
 			cfg.Initial = map[string]int{"worker": s.Machines()}
 			cfg.Workloads[0].Replicas = s.Replicas()
 			r := &loop.Runner{
 				Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{Name: "shop/web", Min: 1, Max: 48}, s.Pods())}},
 				Memory: loop.Memory{Nodes: s.Nodes()},
 			}
-			w, err := sim.New(cfg, func(ctx context.Context, now time.Time) error {
+			w := must.Get(sim.New(cfg, func(ctx context.Context, now time.Time) error {
 				step, err := r.Once(ctx, now)
 				for _, p := range step.Problems {
 					if p.Code != loop.CodeLooking {
@@ -74,14 +72,9 @@ func TestScheduleKeepsTheObjective(t *testing.T) {
 					}
 				}
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			r.Cluster, r.Machines, r.Signals = w, w, w
-			if err := w.Run(t.Context(), c.length); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Run(t.Context(), c.length))
 			for i, m := range w.Scores()[0].Minutes {
 				if m.Violated {
 					t.Errorf("minute %d: %.0f ms at %g users on %d machines", i, m.Latency*1e3, m.Level, m.Machines)

@@ -15,14 +15,10 @@ func BenchmarkAMinute(b *testing.B) {
 	for _, name := range []string{"hpa", "hpa-v2", "naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal", "hpa-plus", "oracle"} {
 		b.Run(name, func(b *testing.B) {
 			p := must.Get(NewPlayer(kind(b, name), published(0.1), nil))(b)
-			if err := p.Warm(scaled.Counts[:threeDays]); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, p.Warm(scaled.Counts[:threeDays]))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				if err := p.Feed(scaled.Counts[i%len(scaled.Counts)]); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, p.Feed(scaled.Counts[i%len(scaled.Counts)]))
 			}
 		})
 	}
@@ -36,9 +32,7 @@ func TestAMillionMinutesTakeNoMoreMemoryThanADay(t *testing.T) {
 		p := must.Get(NewPlayer(kind(t, name), published(0.1), nil))(t)
 		play := func(minutes int) uint64 {
 			for i := range minutes {
-				if err := p.Feed(trace.Counts[i%len(trace.Counts)]); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.Feed(trace.Counts[i%len(trace.Counts)]))
 			}
 			runtime.GC()
 			var m runtime.MemStats

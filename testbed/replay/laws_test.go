@@ -44,15 +44,12 @@ func TestNothingIsLostFromTheBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace, train, s := world(t)
 		podMinutes := 0
-		r, err := Play(trace, train, anyKind(t), s, func(i int, p capacity.Period, _, _ string) {
+		r := must.Get(Play(trace, train, anyKind(t), s, func(i int, p capacity.Period, _, _ string) {
 			if p.Pods < s.Min || p.Pods > s.Max {
 				t.Fatalf("minute %d: %d pods, not from %d to %d", i, p.Pods, s.Min, s.Max)
 			}
 			podMinutes += p.Pods
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		sum := 0.0
 		for _, n := range trace.Counts[train:] {
 			sum += n
@@ -73,10 +70,7 @@ func TestTheOracleLosesNothing(t *testing.T) {
 		trace, train, s := world(t)
 		s = s.With(Excess, 1)
 		s.Profile, s.Max = Default().Profile, 1e6
-		k, err := Find("oracle")
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(Find("oracle"))(t)
 		r, err := Play(trace, train, k, s, nil)
 		if err != nil || r.Lost > 1e-6 || r.Waiting > 1e-6 {
 			t.Fatalf("%+v, %v", r, err)
@@ -91,10 +85,7 @@ func TestWhoeverWaitsIsServedInTime(t *testing.T) {
 		trace, train, s := world(t)
 		s.Timeout++
 		s.Profile, s.Max = Default().Profile, 1e6
-		k, err := Find(rapid.SampledFrom([]string{"naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal"}).Draw(t, "kind"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(Find(rapid.SampledFrom([]string{"naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal"}).Draw(t, "kind")))(t)
 		r, err := Play(trace, train, k, s, nil)
 		if err != nil || r.Lost > 1e-6 {
 			t.Fatalf("%+v, %v", r, err)
@@ -109,14 +100,10 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 		k := anyKind(t)
 		whole := must.Get(Play(trace, train, k, s, nil))(t)
 		p := must.Get(NewPlayer(k, s, nil))(t)
-		if err := p.Warm(trace.Counts[:train]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Warm(trace.Counts[:train]))
 		for rest := trace.Counts[train:]; len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
-			if err := p.Feed(rest[:n]...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Feed(rest[:n]...))
 			rest = rest[n:]
 		}
 		whole.Trace = ""
@@ -132,10 +119,7 @@ func TestTheSameRunGivesTheSameNumbers(t *testing.T) {
 	s.Season = 60
 	trace.Counts = trace.Counts[:400]
 	for _, k := range Kinds() {
-		a, err := Play(trace, 300, k, s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(Play(trace, 300, k, s, nil))(t)
 		b, err := Play(trace, 300, k, s, nil)
 		if diff := cmp.Diff(a, b); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", k.Name, err, diff)

@@ -45,12 +45,9 @@ type byHand struct {
 
 func playByHand(t *testing.T, trace *Trace, name string, s Setting) (got byHand) {
 	t.Helper()
-	r, err := Play(trace, 0, kind(t, name), s, func(_ int, p capacity.Period, _, _ string) {
+	r := must.Get(Play(trace, 0, kind(t, name), s, func(_ int, p capacity.Period, _, _ string) {
 		got.Pods = append(got.Pods, p.Pods)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	got.Served, got.Lost, got.Waiting = r.Served/secondsAMinute, r.Lost/secondsAMinute, r.Waiting/secondsAMinute
 	got.Moves, got.Turns = r.Moves, r.Turns
 	return got
@@ -184,12 +181,9 @@ func TestWhoLeadsIsTold(t *testing.T) {
 	s.Race.Entrants = []forecast.Spec{{Name: "same", Type: "Last"}, {Type: "AR"}}
 	var leaders, whys []string
 	rates := []float64{400, 400, 400, 400, 400, 400, 400, 2000, 400, 400}
-	r, err := Play(aSecond(rates...), 0, kind(t, "hpa-plus"), s, func(_ int, _ capacity.Period, leader, why string) {
+	r := must.Get(Play(aSecond(rates...), 0, kind(t, "hpa-plus"), s, func(_ int, _ capacity.Period, leader, why string) {
 		leaders, whys = append(leaders, leader), append(whys, why)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	// The first forecast is judged in the second minute, and five make a window. Two that were far
 	// off are 0.53 in the mean of five.
 	want := []string{"", "hpa", "hpa", "hpa", "hpa", "hpa", "same", "same", "same", "hpa"}

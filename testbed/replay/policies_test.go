@@ -7,23 +7,18 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // A policy that is given a profile as a table knows the profile.
 func TestATableOfAProfileIsTheProfile(t *testing.T) {
-	linear, err := capacity.Linear(125, 209)
-	if err != nil {
-		t.Fatal(err)
-	}
+	linear := must.Get(capacity.Linear(125, 209))(t)
 	quadratic, err := capacity.Quadratic(-3, 130, 40) // its peak is between 21 and 22 pods
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinked, err := capacity.Table(capacity.Point{Pods: 2, Total: 100}, capacity.Point{Pods: 5, Total: 190}, capacity.Point{Pods: 9, Total: 230})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kinked := must.Get(capacity.Table(capacity.Point{Pods: 2, Total: 100}, capacity.Point{Pods: 5, Total: 190}, capacity.Point{Pods: 9, Total: 230}))(t)
 	for name, c := range map[string]struct {
 		profile    capacity.Profile
 		rows, upTo int
@@ -98,10 +93,7 @@ func TestTheSeedMovesEveryoneWhoLearnsByChance(t *testing.T) {
 		s := Default()
 		s.Seed = seed
 		spec := forecast.Spec{Type: name, QLearning: &forecast.QLearning{Warmup: 300}, SARSA: &forecast.SARSA{Warmup: 300}}
-		m, err := newModel(spec, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(newModel(spec, s))(t)
 		forecast.Train(m, series[:500])
 		for _, v := range series[500:] {
 			f, _ := m.Predict(1)

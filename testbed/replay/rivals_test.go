@@ -31,10 +31,7 @@ func TestElascaleMovesAPodByTheBounds(t *testing.T) {
 // podsOf plays a trace and returns the pods by minute.
 func podsOf(t testing.TB, name string, tr *Trace, train int, s Setting) (pods []int, r Result) {
 	t.Helper()
-	r, err := Play(tr, train, kind(t, name), s, func(_ int, p capacity.Period, _, _ string) { pods = append(pods, p.Pods) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(Play(tr, train, kind(t, name), s, func(_ int, p capacity.Period, _, _ string) { pods = append(pods, p.Pods) }))(t)
 	return pods, r
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestWhatIsLostAtEqualPodMinutesIsOnTheLineBetweenNeighbours(t *testing.T) {
@@ -44,10 +46,7 @@ func TestWhatIsLostAtEqualPodMinutesIsOnTheLineBetweenNeighbours(t *testing.T) {
 func TestALoadIsScaledToItsPods(t *testing.T) {
 	trace, s := Diurnal(2, 1), Default()
 	for _, pods := range []float64{1.5, 2.4, 5, 40} {
-		scaled, err := Scale(trace, MinutesADay, pods, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scaled := must.Get(Scale(trace, MinutesADay, pods, s))(t)
 		r, err := Play(scaled, MinutesADay, kind(t, "oracle"), s.With(Excess, 0.9), nil)
 		if err != nil || math.Abs(r.MeanPods()-pods) > 1.5/MinutesADay {
 			t.Errorf("%v pods: %v, %v", pods, r.MeanPods(), err)
@@ -84,10 +83,7 @@ func TestASweepIsItsRuns(t *testing.T) {
 			t.Fatalf("%s: %v", k.Name, err)
 		}
 		for i, v := range values {
-			want, err := Play(trace, 300, k, s.With(k.Knob, v), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(Play(trace, 300, k, s.With(k.Knob, v), nil))(t)
 			if diff := cmp.Diff(want, got[i]); diff != "" {
 				t.Errorf("%s at %v (-alone +in the sweep):\n%s", k.Name, v, diff)
 			}

@@ -14,13 +14,10 @@ func TestASweepInPiecesIsTheSweep(t *testing.T) {
 	load := Diurnal(1, 3).Times(60)
 	values := []float64{0.8, 0.9}
 	for _, name := range []string{"oracle", "hpa", "hpa-plus", "ar"} {
-		k, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(Find(name))(t)
 		want := must.Get(Sweep(load, train, k, Default(), values))(t)
 		heard := 0
-		s, err := NewSweep(k, Default(), values, func(i int) Hear {
+		s := must.Get(NewSweep(k, Default(), values, func(i int) Hear {
 			if i == 0 {
 				return nil
 			}
@@ -30,17 +27,10 @@ func TestASweepInPiecesIsTheSweep(t *testing.T) {
 				}
 				heard++
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Warm(load.Counts[:train]); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
+		must.Do(t, s.Warm(load.Counts[:train]))
 		for at := train; at < len(load.Counts); at += 77 {
-			if err := s.Feed(load.Counts[at:min(at+77, len(load.Counts))]...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Feed(load.Counts[at:min(at+77, len(load.Counts))]...))
 		}
 		got := s.Results()
 		for i := range got {

@@ -372,16 +372,12 @@ func TestThePaperPageTellsWhatComesOut(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(paperPage, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(paperPage, []byte(page), 0o644))
 	}
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		path := filepath.Join(filepath.Dir(paperPage), "paper", name)
 		if *update {
-			if err := os.WriteFile(path, figures[name], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, figures[name], 0o644))
 		}
 		if on, err := os.ReadFile(path); err != nil || string(on) != string(figures[name]) {
 			t.Errorf("%s is another than what comes out, or is not there: %v", path, err)

@@ -32,9 +32,7 @@ func counted(t *testing.T, name string) *Replay {
 func countedPage(t *testing.T, r *Replay) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&b))
 	return b.String()
 }
 

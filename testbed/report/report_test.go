@@ -34,9 +34,7 @@ func experiment(t *testing.T, name string, o testbed.Options) *Report {
 func html(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&b))
 	return b.String()
 }
 
@@ -322,9 +320,7 @@ func TestSourcesAreLaidSideBySide(t *testing.T) {
 	b := &Beside{Experiment: one.Experiment, Sources: []testbed.Source{{Name: "sim", Results: one.Results}, {Name: "a <lab>", Results: other.Results}}}
 	b.Experiment.Assertions = experiment(t, "slo-cost", testbed.Options{Users: []int{10}, Duration: time.Minute}).Experiment.Assertions
 	var out bytes.Buffer
-	if err := b.WriteHTML(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.WriteHTML(&out))
 	for _, want := range []string{
 		"sim off a &lt;lab&gt;", "<h3>a &lt;lab&gt;</h3>", "<td>&#43;0.0 %  </td>", "<strong>Warning:</strong> a &lt;lab&gt;: hpa60 at 10, trial 1: the machine was busy.",
 	} {

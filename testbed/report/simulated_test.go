@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
@@ -94,9 +95,7 @@ func TestSimulatedFiguresShowWhatCanBeToldApart(t *testing.T) {
 func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 	r := simulated()
 	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&b))
 	text := b.String()
 	for _, want := range []string{
 		"<h1>Which scaler for a &lt;load&gt;</h1>", "<p><strong>hpa at excess ", "<td>&#43;30.0 %</td>", "Beyond the figure, and in the table: hpa at excess 0.95 (50.0 % lost).",

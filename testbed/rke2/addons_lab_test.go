@@ -113,24 +113,19 @@ func (p *scraped) nodes() {
 		fmt.Fprint(w, "container_cpu_usage_seconds_total{namespace=\"default\",pod=\"loader\",container=\"loader\"} 3\ncontainer_fs_reads_total{pod=\"loader\"} 4\n")
 	}))
 	p.t.Cleanup(p.kubelet.Close)
-	node, err := p.client.CoreV1().Nodes().Create(p.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}, metav1.CreateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	node := must.Get(p.client.CoreV1().Nodes().Create(p.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}, metav1.CreateOptions{}))(p.t)
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(portOf(p.t, p.kubelet.URL))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
 	patch := must.Get(json.Marshal(map[string]any{"status": node.Status}))(p.t)
-	if _, err := p.client.CoreV1().Nodes().Patch(p.t.Context(), "worker", "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(p.client.CoreV1().Nodes().Patch(p.t.Context(), "worker", "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"))(p.t)
 }
 
 // pod puts a pod there that runs on this machine.
 func (p *scraped) pod(name string, labels, annotations map[string]string, portName string, port int) {
 	p.t.Helper()
 	pods := p.client.CoreV1().Pods("default")
-	pod, err := pods.Create(p.t.Context(), &corev1.Pod{
+	pod := must.Get(pods.Create(p.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 		Spec: corev1.PodSpec{
 			NodeName: "worker",
@@ -138,29 +133,18 @@ func (p *scraped) pod(name string, labels, annotations map[string]string, portNa
 				Name: "main", Image: "none", Ports: []corev1.ContainerPort{{Name: portName, ContainerPort: int32(port)}},
 			}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(p.t)
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "127.0.0.1"
 	pod.Status.PodIPs = []corev1.PodIP{{IP: "127.0.0.1"}}
-	if _, err := pods.UpdateStatus(p.t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(pods.UpdateStatus(p.t.Context(), pod, metav1.UpdateOptions{}))(p.t)
 }
 
 // start starts Prometheus with what the ConfigMap holds. In place of what a pod finds in its
 // folder, it finds the control plane by a kubeconfig of the same account.
 func (p *scraped) start(l *lab.Lab) {
 	ctx := p.t.Context()
-	held, err := p.client.CoreV1().ConfigMaps("plimsoll-testbed").Get(ctx, "prometheus", metav1.GetOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	issued, err := p.client.CoreV1().ServiceAccounts("plimsoll-testbed").CreateToken(ctx, "prometheus", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	held := must.Get(p.client.CoreV1().ConfigMaps("plimsoll-testbed").Get(ctx, "prometheus", metav1.GetOptions{}))(p.t)
+	issued := must.Get(p.client.CoreV1().ServiceAccounts("plimsoll-testbed").CreateToken(ctx, "prometheus", &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(p.t)
 	kubeconfig := p.put("kubeconfig", account(p.t, l.REST(), issued.Status.Token))
 	p.put("token", []byte(token))
 	p.put("ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.kubelet.Certificate().Raw}))
@@ -194,18 +178,14 @@ func (p *scraped) start(l *lab.Lab) {
 func (p *scraped) put(name string, data []byte) string {
 	p.t.Helper()
 	file := filepath.Join(p.folder, name)
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, os.WriteFile(file, data, 0o600))
 	return file
 }
 
 // account is a kubeconfig with a token and nothing else.
 func account(t *testing.T, cfg *rest.Config, token string) []byte {
 	t.Helper()
-	if err := rest.LoadTLSFiles(cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rest.LoadTLSFiles(cfg))
 	c := api.NewConfig()
 	c.Clusters["lab"] = &api.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
 	c.AuthInfos["prometheus"] = &api.AuthInfo{Token: token}
@@ -279,10 +259,7 @@ func (p *scraped) ask(path string, into any) {
 // portOf is the port that a server of this machine listens at.
 func portOf(t *testing.T, address string) int {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	_, digits, err := net.SplitHostPort(u.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -94,9 +94,7 @@ func objectsIn(t *testing.T, text string) map[string]runtime.Object {
 			Kind     string
 			Metadata struct{ Name string }
 		}
-		if err := yaml.Unmarshal(buffer[:n], &head); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(buffer[:n], &head))
 		o := kindsOf(head.Kind)
 		if o == nil {
 			if head.Kind != "CustomResourceDefinition" && head.Kind != "VMPool" {
@@ -178,9 +176,7 @@ func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 	}
 	product := all[plimsollAddon]
 	var config map[string]any
-	if err := yaml.Unmarshal([]byte(product["ConfigMap plimsoll"].(*corev1.ConfigMap).Data["config.yaml"]), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(product["ConfigMap plimsoll"].(*corev1.ConfigMap).Data["config.yaml"]), &config))
 	if diff := cmp.Diff(map[string]any{
 		"owner": "bench", "adoptUnmarked": true, "endpoints": []any{"https://pve1:8006"}, "tokenFile": "token", "caFile": "proxmox-ca.crt",
 		"mode": "Active", "metrics": ":8080", "state": "kubernetes",
@@ -326,9 +322,7 @@ func TestSecretsThatAreMissingAreMadeAndTheOthersKept(t *testing.T) {
 	b := must.Get(w.bench())(t)
 	before := *b.secrets
 	b.secrets.Provider = mutual{}
-	if err := b.keepSecrets(b.secrets); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.keepSecrets(b.secrets))
 	withAddons(w)
 	w.mustUp()
 	b = must.Get(w.bench())(t)
@@ -348,9 +342,7 @@ const itsMachine = "kp-node-0b6c2f0e-7d4f-4f6e-9a53-3c1d2e4f5a6b"
 // stray puts a machine of kproximate's there: of no pool, and without a mark.
 func (w *world) stray(id string) {
 	w.t.Helper()
-	if err := w.sim.Console().Run("pvesh create /nodes/pve2/qemu --vmid " + id + " --name " + itsMachine + " --memory 512"); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.sim.Console().Run("pvesh create /nodes/pve2/qemu --vmid "+id+" --name "+itsMachine+" --memory 512"))
 	w.sim.Advance(time.Minute)
 }
 
@@ -382,9 +374,7 @@ func TestKproximatesMachinesAreReportedAndNotTouched(t *testing.T) {
 	if left := slices.DeleteFunc(w.left(), func(what string) bool { return strings.HasPrefix(what, "file ") }); !slices.Equal(left, []string{"machine 9001 " + itsMachine}) {
 		t.Errorf("this is left: %q", left)
 	}
-	if err := w.sim.Console().Run("pvesh delete /nodes/pve2/qemu/9001"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.sim.Console().Run("pvesh delete /nodes/pve2/qemu/9001"))
 	w.downWithoutTrace()
 }
 

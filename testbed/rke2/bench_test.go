@@ -59,9 +59,7 @@ func builtOnce(t *testing.T, prepare func(*world)) {
 		t.Fatalf("%s %v", diff, w.net.wrong)
 	}
 	before := writes(w)
-	if err := w.up(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.up())
 	if after := writes(w); after != before {
 		t.Errorf("a second up has made %d changes", after-before)
 	}
@@ -88,9 +86,7 @@ func moments(t *testing.T, prepare func(*world), verb func(*world) error) []stri
 	w := newWorld(t)
 	prepare(w)
 	w.mortal = &mortal{left: -1}
-	if err := verb(w); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, verb(w))
 	w.sim.Close()
 	return w.mortal.steps
 }
@@ -219,9 +215,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	order := loop.Order{ID: "inside-0", Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "workers", Shape: shape}}
 	joined := false
 	for range 300 {
-		if err := inside.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, inside.Tick(t.Context()))
 		if err := inside.Create(t.Context(), order); err != nil && !errors.Is(err, loop.ErrRefused) {
 			t.Fatal(err)
 		}
@@ -247,21 +241,15 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 // inside is Plimsoll in the cluster: its way to Proxmox VE, its fleet, and what workers are.
 func (w *world) inside() (*pveapi.Client, *pve.Fleet, *pricing.Shape) {
 	w.t.Helper()
-	b, err := w.bench()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	b := must.Get(w.bench())(w.t)
 	site := must.Get(b.plan())(w.t)
 	connection := b.cfg.Connection
 	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
 	client := must.Get(pveapi.Connect(connection))(w.t)
-	fleet, err := pve.NewFleet(pve.FleetConfig{
+	fleet := must.Get(pve.NewFleet(pve.FleetConfig{
 		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", AdoptUnmarked: true, Pools: site.Pools[workers:], Intents: &intents.Memory{},
 		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	return client, fleet, &site.Pools[workers].Shapes[0]
 }
 
@@ -276,9 +264,7 @@ func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
 	const order = "inside-0"
 	first, made := "", false
 	for range 1000 {
-		if err := inside.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, inside.Tick(t.Context()))
 		seen, err := inside.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -316,9 +302,7 @@ func TestMachineThatDoesNotJoinIsReportedAndReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.sim.Inject(faults[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.sim.Inject(faults[0]))
 	err = w.up()
 	if err == nil || !strings.Contains(err.Error(), "make the control plane: control-") || !strings.Contains(err.Error(), "has failed") {
 		t.Fatalf("up says %v", err)
@@ -335,9 +319,7 @@ func TestDownTouchesNothingThatIsNotProved(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	w.mustUp()
-	if err := w.sim.Console().Run("pvesh set /pools/bench --vms 300"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.sim.Console().Run("pvesh set /pools/bench --vms 300"))
 	err := w.down()
 	var f *Fault
 	if !errors.As(err, &f) || f.Field != "pvePool" || !strings.Contains(f.Text, "300 on pve2 strangers") {
@@ -346,9 +328,7 @@ func TestDownTouchesNothingThatIsNotProved(t *testing.T) {
 	if !slices.ContainsFunc(w.sim.Inventory().VMs, func(m pvesim.VMState) bool { return m.ID == 300 }) {
 		t.Fatal("it was destroyed")
 	}
-	if err := w.sim.Console().Run("pvesh set /pools/bench --vms 300 --delete 1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.sim.Console().Run("pvesh set /pools/bench --vms 300 --delete 1"))
 	w.downWithoutTrace()
 }
 
@@ -375,9 +355,7 @@ func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := w.sim.Inject(faults[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.sim.Inject(faults[0]))
 			tries := 3
 			for err = w.up(); err != nil && tries > 0; err = w.up() {
 				tries--

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // speed is how fast the emulated cluster's time passes where it follows the wall clock.
@@ -34,7 +35,7 @@ func TestTestBedIsBuiltOverHTTPSWithItsStateOnDisk(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "bench")
 	begin := func() *Bench {
-		b, err := New(Config{
+		b := must.Get(New(Config{
 			Site: w.site, Store: Folder(folder), Now: w.sim.Now, Wait: wait, Rand: rand.New(rand.NewPCG(1, 1)),
 			Connection: pveapi.Connection{
 				Endpoints: w.site.Endpoints, Fingerprint: strings.Join(w.site.Fingerprints, ","), Now: w.sim.Now, Wait: wait,
@@ -42,10 +43,7 @@ func TestTestBedIsBuiltOverHTTPSWithItsStateOnDisk(t *testing.T) {
 			},
 			Kubernetes: func([]byte) (Kubernetes, error) { return w.net, nil },
 			Report:     func(line string) { w.lines = append(w.lines, line) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		t.Cleanup(b.Close)
 		return b
 	}
@@ -81,10 +79,7 @@ func (w *world) serve() {
 	w.t.Helper()
 	w.site.Endpoints, w.site.Insecure = nil, false
 	for _, host := range w.sim.Hosts() {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(w.t)
 		w.t.Cleanup(func() { _ = l.Close() })
 		cert, shown, err := pvesim.SelfSigned("127.0.0.1")
 		if err != nil {

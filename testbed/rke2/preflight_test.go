@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What is wrong is reported before anything is made, by its field, with what fixes it.
@@ -78,10 +79,7 @@ func TestPreflightTellsFieldAndMendBeforeAnythingIsMade(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			faults, err := b.Preflight(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			faults := must.Get(b.Preflight(t.Context()))(t)
 			found := false
 			for _, f := range faults {
 				if len(f.Mend) == 0 || strings.Contains(f.Text+strings.Join(f.Mend, ""), "pools[") {

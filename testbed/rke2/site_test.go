@@ -118,14 +118,8 @@ func TestManifestsAreNamedAndHoldSomething(t *testing.T) {
 // controlFiles is the user-data of the control plane as cloud-init reads it.
 func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 	t.Helper()
-	p, err := s.proxmox(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", Host: "pve1", VMID: 5000, UUID: "87F457B7-A7A0-4AA6-9A07-19D06A3596A1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.proxmox(c))(t)
+	files := must.Get(p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", Host: "pve1", VMID: 5000, UUID: "87F457B7-A7A0-4AA6-9A07-19D06A3596A1"}))(t)
 	doc := must.Get(readCloudConfig(files[firstboot.UserData]))(t)
 	if doc.Hostname != "control-1-0" || doc.User.Name != "ops" || !doc.Update || len(doc.Packages) != 1 || !cmp.Equal(doc.Run, [][]string{{"sh", installFile}}) {
 		t.Errorf("%+v", doc)
@@ -148,9 +142,7 @@ func TestControlPlaneIsToldAllThatItIs(t *testing.T) {
 	c.Proxmox = "root@pam!plimsoll-bench=s3cret"
 	files := controlFiles(t, s, c)
 	var config map[string]any
-	if err := yaml.Unmarshal([]byte(files[configFile].Content), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(files[configFile].Content), &config))
 	if diff := cmp.Diff(map[string]any{
 		"node-name": "control-1-0", "token": c.Token, "agent-token": c.AgentToken, "tls-san": []any{"10.0.0.10"},
 		"node-taint": []any{controlTaint + "=true:NoSchedule"}, "kubelet-arg": []any{"provider-id=rke2://control-1-0"},
@@ -194,10 +186,7 @@ func TestWithoutANetworkRKE2IsInstalledFromItsFolder(t *testing.T) {
 func TestTextsOfTheSiteAreNoTemplates(t *testing.T) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsmqjz2QZ1Qe5yY7G5u0YJr4b3mQvZJ5m6l0S1rB2rT {{.Token}}"
 	s := readSite(t, strings.Replace(siteText, "user: ops", "user: ops\nsshKeys: ['"+key+"']", 1))
-	p, err := s.proxmox(placeholders())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.proxmox(placeholders()))(t)
 	files := must.Get(p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", VMID: 5000}))(t)
 	doc, err := readCloudConfig(files[firstboot.UserData])
 	if err != nil || !cmp.Equal(doc.Keys, []string{key}) {
@@ -206,10 +195,7 @@ func TestTextsOfTheSiteAreNoTemplates(t *testing.T) {
 }
 
 func TestKubeconfigIsAnAdministratorsOfTheSameCluster(t *testing.T) {
-	c, err := newSecrets(someday)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newSecrets(someday))(t)
 	text := must.Get(c.kubeconfig(readSite(t, siteText)))(t)
 	cfg := must.Get(clientcmd.RESTConfigFromKubeConfig(text))(t)
 	ca, _, err := c.ClientCA.parse()
@@ -302,9 +288,7 @@ func TestWorkersVMPoolIsTheirPool(t *testing.T) {
 		Metadata struct{ Name string }
 		Spec     map[string]any
 	}
-	if err := yaml.Unmarshal([]byte(files[addonsFolder+poolAddon].Content), &o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(files[addonsFolder+poolAddon].Content), &o))
 	if o.Kind != "VMPool" || o.Metadata.Name != "workers" || o.Spec["mode"] != "Active" || o.Spec["min"] != 2 || o.Spec["max"] != 4 || o.Spec["pvePool"] != "bench" {
 		t.Errorf("%+v", o)
 	}

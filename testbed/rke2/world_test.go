@@ -50,12 +50,8 @@ manifests: [prometheus.yaml]
 func readSite(t testing.TB, text string) *Site {
 	t.Helper()
 	var s Site
-	if err := strict.Unmarshal([]byte(text), &s); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Read(func(string) ([]byte, error) { return []byte("kind: List\nitems: ['{{none}}']\n"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, strict.Unmarshal([]byte(text), &s))
+	must.Do(t, s.Read(func(string) ([]byte, error) { return []byte("kind: List\nitems: ['{{none}}']\n"), nil }))
 	return &s
 }
 
@@ -256,10 +252,7 @@ func (w *world) left() []string {
 // list asks the emulator directly.
 func (w *world) list(path, key string) []string {
 	w.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, "https://pve1:8006/api2/json"+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodGet, "https://pve1:8006/api2/json"+path, nil))(w.t)
 	req.Header.Set("Authorization", "PVEAPIToken="+w.root)
 	res := must.Get(w.sim.Transport().RoundTrip(req))(w.t)
 	var answer struct{ Data []map[string]any }

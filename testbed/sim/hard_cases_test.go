@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestEvenOpenLoadAtZeroSendsNothing(t *testing.T) {
@@ -285,14 +286,11 @@ func TestWokenStepsTakeTime(t *testing.T) {
 		}},
 	}
 	at := map[time.Time]int{}
-	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
+	w := must.Get(New(cfg, func(ctx context.Context, now time.Time) error {
 		at[now]++
 		_, err := r.Once(ctx, now)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.Cluster, r.Machines, r.Signals = w, w, w
 	run(t, w, time.Minute)
 	for when, n := range at {

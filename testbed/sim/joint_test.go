@@ -15,6 +15,7 @@ import (
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // log keeps the steps of a run.
@@ -28,15 +29,9 @@ func (l *log) Append(s *loop.Step) error {
 // play lets policy joint have pods and machines of a world, unless other pods' policies are given.
 func play(t *testing.T, cfg Config, limit pricing.Rate, journal loop.Journal, bounds podscaler.Workload, pods ...podscaler.Policy) *World {
 	t.Helper()
-	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: "joint"}))(t)
 	if len(pods) == 0 {
-		p, err := podpolicy.New(podpolicy.Spec{Policy: "Joint"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(podpolicy.New(podpolicy.Spec{Policy: "Joint"}))(t)
 		pods = []podscaler.Policy{p}
 	}
 	wl := bounds
@@ -47,13 +42,10 @@ func play(t *testing.T, cfg Config, limit pricing.Rate, journal loop.Journal, bo
 		Memory:  loop.Memory{Nodes: nodes},
 		Journal: journal,
 	}
-	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
+	w := must.Get(New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := r.Once(ctx, now)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.Cluster, r.Machines, r.Signals = w, w, w
 	return w
 }

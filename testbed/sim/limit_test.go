@@ -11,6 +11,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // purse is a world's machines whose cost is looked at whenever there is one more.
@@ -114,10 +115,7 @@ func peakCost(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate
 	unneeded := nodepolicy.DefaultUnneeded()
 	unneeded.ScaleDownUnneededTime, unneeded.ScaleDownDelayAfterAdd = nodescaler.Duration(time.Minute), 0
 	spec.Unneeded = &unneeded
-	nodes, err := nodepolicy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(nodepolicy.New(spec))(t)
 	r := &loop.Runner{
 		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Limit: limit, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{
 			Name: "shop/web", Min: 1, Max: 60, RunPeriod: 10 * time.Second, Pod: cfg.Workloads[0].Requests,
@@ -126,18 +124,13 @@ func peakCost(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate
 		Memory:  loop.Memory{Nodes: nodes},
 		Journal: nothing{},
 	}
-	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
+	w := must.Get(New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := r.Once(ctx, now)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	p := &purse{World: w, t: t, limit: limit}
 	r.Cluster, r.Machines, r.Signals = w, p, w
-	if err := w.Run(t.Context(), 20*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Run(t.Context(), 20*time.Minute))
 	return p.most
 }
 

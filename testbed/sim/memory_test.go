@@ -42,9 +42,7 @@ func TestAnHPAFollowsThePodsMemory(t *testing.T) {
 			return err
 		}))(t)
 		r.Cluster, r.Machines, r.Signals = w, w, w
-		if err := w.Run(t.Context(), 3*time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Run(t.Context(), 3*time.Minute))
 		if got := w.service("shop/web").replicas; got < c.want || c.want == 1 && got != 1 {
 			t.Errorf("%+v: %d replicas, should be %d", c.memory, got, c.want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // names of a service's pods, in the order in which they would be given up.
@@ -105,7 +106,5 @@ func two(users float64, replicas int) Config {
 
 func run(t *testing.T, w *World, until time.Duration) {
 	t.Helper()
-	if err := w.Run(context.Background(), until); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Run(context.Background(), until))
 }

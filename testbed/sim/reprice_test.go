@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestPricesThatChangeCountFromThatMomentOn(t *testing.T) {
@@ -15,23 +16,16 @@ func TestPricesThatChangeCountFromThatMomentOn(t *testing.T) {
 	r := &loop.Runner{
 		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices},
 	}
-	w, err := New(cfg, func(ctx context.Context, now time.Time) (err error) {
+	w := must.Get(New(cfg, func(ctx context.Context, now time.Time) (err error) {
 		last, err = r.Once(ctx, now)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.Cluster, r.Machines, r.Signals = w, w, w
 	price := func(times pricing.Micros) {
 		t.Helper()
 		book := &pricing.Book{Unit: "units", PerVCPU: times * pricing.Unit, PerGB: times * pricing.Unit}
-		if err := w.Reprice(book); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Reprice(book, start.Add(w.Now())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Reprice(book))
+		must.Do(t, r.Reprice(book, start.Add(w.Now())))
 	}
 	for _, c := range []struct {
 		times pricing.Micros
@@ -45,9 +39,7 @@ func TestPricesThatChangeCountFromThatMomentOn(t *testing.T) {
 		{1, 90*time.Minute + 5*time.Second, "20.013889", "10"},
 	} {
 		price(c.times)
-		if err := w.Run(context.Background(), c.until); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Run(context.Background(), c.until))
 		if got := w.Cost().String(); got != c.spent {
 			t.Errorf("after %s the world has cost %s, want %s", c.until, got, c.spent)
 		}

@@ -14,6 +14,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // spared is small with disks, and spares that take 20 seconds to start.
@@ -39,9 +40,7 @@ func TestSpareCostsItsDiskAndIsANodeAgainSoon(t *testing.T) {
 	w := live(t, cfg, time.Hour)
 	const name = "worker-start-002"
 	ctx := context.Background()
-	if err := errors.Join(w.SetDraining(ctx, name, true), w.Stash(ctx, name), w.Stash(ctx, name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.SetDraining(ctx, name, true), w.Stash(ctx, name), w.Stash(ctx, name)))
 	run(t, w, 3*time.Hour)
 	m, _ := w.find(name)
 	if m.obs.Phase != nodescaler.Spare || m.node == nil || m.node.obs.Ready || !m.node.obs.Cordoned {
@@ -54,9 +53,7 @@ func TestSpareCostsItsDiskAndIsANodeAgainSoon(t *testing.T) {
 	if w.MachineTime() != 4*time.Hour {
 		t.Errorf("machines ran for %s", w.MachineTime())
 	}
-	if err := errors.Join(w.Wake(ctx, name), w.Wake(ctx, name), w.SetDraining(ctx, name, false)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Wake(ctx, name), w.Wake(ctx, name), w.SetDraining(ctx, name, false)))
 	run(t, w, 3*time.Hour+19*time.Second)
 	if got := phaseOf(w, name); got != nodescaler.Booting {
 		t.Errorf("after 19 s it is %s", got)
@@ -176,9 +173,7 @@ func held(t *rapid.T, cfg Config, level Curve, limit pricing.Rate, j *nodepolicy
 		t.Skip(err) // no room for what it starts with
 	}
 	r.Cluster, r.Machines, r.Signals = w, w, w
-	if err := w.Run(context.Background(), 45*time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Run(context.Background(), 45*time.Minute))
 	if limit > 0 && w.PeakRate() > max(limit, w.cfg.Prices.Total(startsWith(cfg), start)) {
 		t.Fatalf("all cost %s/h of at most %s/h", w.PeakRate(), limit)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
@@ -41,10 +42,7 @@ func TestRecordedLoadIsSentAsItWas(t *testing.T) {
 		}
 		t.Skipf("NOT TRIED, for the recorded traces are not there: %v", err)
 	}
-	read, err := replay.ReadCSV("nasa_jul95", bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(replay.ReadCSV("nasa_jul95", bytes.NewReader(data)))(t)
 	trace := Minutes(read.Counts)
 	if days := trace[len(trace)-1].At / (24 * time.Hour); days != 27 {
 		t.Errorf("the trace has %d days, want 27", days)

@@ -71,9 +71,7 @@ func TestThePeakRateIsThatOfTheMostMachinesAtATime(t *testing.T) {
 	cfg.Initial["worker"] = 3
 	w := live(t, cfg, time.Minute)
 	for _, m := range w.machines[:2] {
-		if err := w.Delete(context.Background(), m.obs.Name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Delete(context.Background(), m.obs.Name))
 	}
 	run(t, w, 5*time.Minute)
 	if got := w.PeakRate().Units(); math.Abs(got-30) > 1e-9 {

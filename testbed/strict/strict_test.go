@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -80,9 +81,7 @@ params:
   any: [thing]
 `
 	got := experiment{Hidden: "kept", limits2: limits2{}}
-	if err := strict.Unmarshal([]byte(document), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, strict.Unmarshal([]byte(document), &got))
 	if got.Params.IsZero() {
 		t.Error("the block is absent")
 	}
@@ -220,9 +219,7 @@ func TestBlocksReportFaultsWhereTheyStand(t *testing.T) {
 		Params map[string]strict.Block `json:"params"`
 		Absent strict.Block            `json:"absent"`
 	}
-	if err := strict.Unmarshal([]byte("policy: hpa\nparams:\n  hpa:\n    min: 1\n    max: 3\n"), &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, strict.Unmarshal([]byte("policy: hpa\nparams:\n  hpa:\n    min: 1\n    max: 3\n"), &e))
 	err := e.Params[e.Policy].Decode(new(limits))
 	if want := `line 5: params.hpa.max: must be an even number, was "3"`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -288,9 +285,7 @@ line 2: high: must be a whole number, was "x"`},
 	var outer struct {
 		Inner strict.Block `json:"inner"`
 	}
-	if err := strict.Unmarshal([]byte("inner:\n  parts:\n    b.c: {size: 0}\n  low: -1"), &outer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, strict.Unmarshal([]byte("inner:\n  parts:\n    b.c: {size: 0}\n  low: -1"), &outer))
 	want := `line 3: inner.parts["b.c"].size: must be set
 line 4: inner.low: must be ≥ 0`
 	if err := outer.Inner.Decode(new(checked)); err == nil || err.Error() != want {

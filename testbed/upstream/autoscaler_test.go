@@ -110,9 +110,7 @@ func (c *autoscaler) increase(group string, by int32) error {
 
 func (c *autoscaler) mustIncrease(group string, by int32) {
 	c.t.Helper()
-	if err := c.increase(group, by); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, c.increase(group, by))
 }
 
 func (c *autoscaler) decrease(group string, by int32) error {

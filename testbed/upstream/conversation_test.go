@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // differences are how an answer may differ from the recorded one, each with the reason.
@@ -262,9 +263,7 @@ func (p *player) direct(r *recorded) {
 
 func number(t testing.TB, text string) (n int) {
 	t.Helper()
-	if _, err := fmt.Sscan(text, &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(text, &n))(t)
 	return n
 }
 
@@ -327,12 +326,9 @@ func (p *player) putIn(group string) {
 	p.round()
 	before := p.ids(p.groups[group])
 	id := nodescaler.OrderID(p.sim.Now(), 999)
-	err := p.fleet.Create(context.Background(), loop.Order{ID: id, At: p.sim.Now(), Action: nodescaler.Action{
+	must.Do(p.t, p.fleet.Create(context.Background(), loop.Order{ID: id, At: p.sim.Now(), Action: nodescaler.Action{
 		Kind: nodescaler.Buy, Order: id, Pool: group, Shape: &pool.Shapes[0], Host: "pve4",
-	}})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	}}))
 	p.inject("host pve4 down")
 	p.sim.Advance(30 * time.Second) // until the others know
 	p.run(3 * time.Second)

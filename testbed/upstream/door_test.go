@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // door is how the emulated cluster is reached: over HTTPS, at 127.0.0.1, each host at a port of its
@@ -32,10 +33,7 @@ func open(t testing.TB, sim *pvesim.Cluster, hosts ...string) *door {
 	}
 	d.fingerprint = fingerprint
 	for _, host := range hosts {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- sim.Serve(guarded{l, d}, host, &tls.Config{Certificates: []tls.Certificate{certificate}})

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // deviations are how a scan of the client may differ from the recorded one, each with the reason.
@@ -53,10 +54,7 @@ func TestClientFollowsTheRecordedConversation(t *testing.T) {
 		}
 		t.Run("part "+part, func(t *testing.T) {
 			s := newStage(partOf(t, part))
-			c, err := upstream.New(upstream.Config{Provider: s, Cluster: s, Unneeded: flags(part), Expander: expander, Now: s.clock})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(upstream.New(upstream.Config{Provider: s, Cluster: s, Unneeded: flags(part), Expander: expander, Now: s.clock}))(t)
 			d := &comparison{t: t, stage: s, deviant: map[string]int{}}
 			d.play(c)
 			t.Logf("part %s: %d scans, %d recorded calls; differing: %v", part, d.scans, d.calls, d.deviant)
@@ -125,9 +123,7 @@ func (d *comparison) start(c *upstream.Client) {
 	was := d.next
 	d.begin(&first)
 	d.next = was
-	if err := c.Begin(d.t.Context()); err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, c.Begin(d.t.Context()))
 	if got, want := fmt.Sprint(d.stage.calls), "[NodeGroups NodeGroupNodes(big) NodeGroupNodes(small)]"; got != want {
 		d.t.Errorf("before the first scan: %s, want %s", got, want)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // site is the world with pods in it, which a scheduler puts on nodes, for a client to scale by the
@@ -117,9 +118,7 @@ func (s *site) scan(c *upstream.Client, what string, so func() bool) {
 		if so() {
 			return
 		}
-		if _, err := c.Once(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Get(c.Once(s.t.Context()))(s.t)
 		s.run(10 * time.Second)
 	}
 	s.t.Fatalf("it is not so that %s\n%s", what, s.story())
@@ -134,13 +133,8 @@ func TestClientScalesTheProvider(t *testing.T) {
 	flags := nodepolicy.DefaultUnneeded()
 	flags.ScaleDownUnneededTime, flags.ScaleDownDelayAfterAdd = podscaler.Duration(time.Minute), podscaler.Duration(time.Minute)
 	flags.ScaleDownDelayAfterFailure, flags.InitialNodeGroupBackoffDuration = podscaler.Duration(time.Minute), podscaler.Duration(time.Minute)
-	c, err := upstream.New(upstream.Config{Provider: w.CloudProviderClient, Cluster: s, Unneeded: flags, Expander: upstream.Price, Now: w.sim.Now, Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(upstream.New(upstream.Config{Provider: w.CloudProviderClient, Cluster: s, Unneeded: flags, Expander: upstream.Price, Now: w.sim.Now, Log: t.Logf}))(t)
+	must.Do(t, c.Begin(t.Context()))
 	placed := func() bool {
 		return !slices.ContainsFunc(s.pods, func(p nodescaler.Pod) bool { return p.Node == "" })
 	}

@@ -95,9 +95,7 @@ func removedByID(t *testing.T) {
 				t.Errorf("it is in %q, want %q", got, small)
 			}
 			stay := w.namesOf(ids[1], w.ids(big)[0])
-			if err := w.delete(small, one); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.delete(small, one))
 			if got := w.target(small); got != 1 {
 				t.Errorf("target %d, want 1", got)
 			}
@@ -161,10 +159,7 @@ var clients = map[string]*externalgrpc.NodeGroupAutoscalingOptions{
 
 func (w *world) options(group string, defaults *externalgrpc.NodeGroupAutoscalingOptions) *externalgrpc.NodeGroupAutoscalingOptions {
 	w.t.Helper()
-	answer, err := w.NodeGroupGetOptions(w.t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: group, Defaults: defaults})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	answer := must.Get(w.NodeGroupGetOptions(w.t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: group, Defaults: defaults}))(w.t)
 	return answer.NodeGroupAutoscalingOptions
 }
 
@@ -222,14 +217,9 @@ func hour(w *world) (from, to *timestamppb.Timestamp) {
 
 func (w *world) template(group string) *corev1.Node {
 	w.t.Helper()
-	answer, err := w.NodeGroupTemplateNodeInfo(w.t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: group})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	answer := must.Get(w.NodeGroupTemplateNodeInfo(w.t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: group}))(w.t)
 	var old, recent corev1.Node
-	if err := errors.Join(old.Unmarshal(answer.NodeInfo), recent.Unmarshal(answer.NodeBytes)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, errors.Join(old.Unmarshal(answer.NodeInfo), recent.Unmarshal(answer.NodeBytes)))
 	if diff := cmp.Diff(old, recent); diff != "" || len(answer.NodeBytes) == 0 {
 		w.t.Errorf("%d bytes; -old +new:\n%s", len(answer.NodeBytes), diff)
 	}
@@ -247,26 +237,14 @@ func generationsAgree(t *testing.T) {
 	w.template(w.group("small"))
 	from, to := hour(w)
 	node := &externalgrpc.ExternalGrpcNode{Name: "template-node-for-x-1", Labels: w.template(w.group("small")).Labels}
-	old, err := w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{Node: node, StartTime: from, EndTime: to})
-	if err != nil {
-		t.Fatal(err)
-	}
-	recent, err := w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{Node: node, StartTimestamp: from, EndTimestamp: to})
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{Node: node, StartTime: from, EndTime: to}))(t)
+	recent := must.Get(w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{Node: node, StartTimestamp: from, EndTimestamp: to}))(t)
 	if old.Price != recent.Price || old.Price <= 0 {
 		t.Errorf("an old client pays %g for a node, a new one %g", old.Price, recent.Price)
 	}
 	pod := must.Get(podOf("1500m", "1Gi").Marshal())(t)
-	oldPod, err := w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{Pod: pod, StartTime: from, EndTime: to})
-	if err != nil {
-		t.Fatal(err)
-	}
-	newPod, err := w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{PodBytes: pod, StartTimestamp: from, EndTimestamp: to})
-	if err != nil {
-		t.Fatal(err)
-	}
+	oldPod := must.Get(w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{Pod: pod, StartTime: from, EndTime: to}))(t)
+	newPod := must.Get(w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{PodBytes: pod, StartTimestamp: from, EndTimestamp: to}))(t)
 	if oldPod.Price != newPod.Price || oldPod.Price <= 0 {
 		t.Errorf("an old client pays %g for a pod, a new one %g", oldPod.Price, newPod.Price)
 	}
@@ -280,9 +258,7 @@ func increaseShows(t *testing.T) {
 			w.door.close() // no answer can have waited for the cluster
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			if _, err := w.NodeGroupIncreaseSize(ctx, &externalgrpc.NodeGroupIncreaseSizeRequest{Id: group, Delta: 3}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.NodeGroupIncreaseSize(ctx, &externalgrpc.NodeGroupIncreaseSizeRequest{Id: group, Delta: 3}))(t)
 			if got := w.target(group); got != 3 || !w.all(group, "Creating", 3) {
 				t.Errorf("target %d, want 3; instances %v", got, w.instances(group))
 			}
@@ -465,9 +441,7 @@ func failedClone(t *testing.T) {
 			if n := w.target(small); n != 1 {
 				t.Errorf("target %d while it is there, want 1", n)
 			}
-			if err := w.delete(small, placeholder(id)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.delete(small, placeholder(id)))
 			w.gone(small, 0)
 			if w.target(small) != 0 || len(w.vms()) != 0 || len(w.discs()) != 0 {
 				t.Errorf("target %d, machines %v and discs %v are left", w.target(small), w.vmNames(), w.discs())
@@ -630,10 +604,7 @@ func (w *world) health(t *testing.T) (state healthpb.HealthCheckResponse_Serving
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	conn := w.dial(t, provider.Listening{Metrics: registry}, insecure.NewCredentials())
-	answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: externalgrpc.CloudProvider_ServiceDesc.ServiceName})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: externalgrpc.CloudProvider_ServiceDesc.ServiceName}))(t)
 	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "plimsoll_provider_machines_seen" {
@@ -674,9 +645,7 @@ func cleanup(t *testing.T) {
 	w.joined(w.group("big"), 1)
 	w.run(time.Minute)
 	w.unchanged("cleaning up", func() {
-		if _, err := w.Cleanup(t.Context(), &externalgrpc.CleanupRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Cleanup(t.Context(), &externalgrpc.CleanupRequest{}))(t)
 		w.run(10 * time.Minute)
 	})
 }
@@ -736,10 +705,7 @@ func pricesAgree(t *testing.T) {
 	for pool, shape := range map[string]pricing.Shape{"small": smallShape, "big": bigShape} {
 		w.joined(w.group(pool), 1)
 		real := w.kube.node(w.nameOf(w.ids(w.group(pool))[0]))
-		template, err := price(&externalgrpc.ExternalGrpcNode{Name: "template-node-for-" + pool + "-8639181", Labels: w.template(w.group(pool)).Labels})
-		if err != nil {
-			t.Fatal(err)
-		}
+		template := must.Get(price(&externalgrpc.ExternalGrpcNode{Name: "template-node-for-" + pool + "-8639181", Labels: w.template(w.group(pool)).Labels}))(t)
 		other := must.Get(price(real.asked()))(t)
 		unregistered := must.Get(price(placeholder(real.ProviderID)))(t)
 		rate := float64(book.Rate(shape, "", w.sim.Now())) / 1e9
@@ -855,9 +821,7 @@ func reshaped(t *testing.T) {
 	if cpu := w.template(old).Status.Capacity.Cpu(); cpu.Value() != 8 {
 		t.Errorf("the old group's template has %s processors, want 8", cpu)
 	}
-	if err := w.delete(old, node.asked()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(old, node.asked()))
 	w.until("it is gone", 5*time.Minute, func() bool { return w.vmid(node.Name) == 0 })
 	_ = big
 }
@@ -881,9 +845,7 @@ func repeatedIncrease(t *testing.T) {
 	want(t, "and again", w.increase(small, 1), codes.OutOfRange)
 	w.waitFor(5*time.Minute, func() bool { within("on the way"); return w.all(small, "Running", 5) })
 	surplus := w.ids(small)[:2]
-	if err := w.delete(small, placeholder(surplus[0]), placeholder(surplus[1])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(surplus[0]), placeholder(surplus[1])))
 	w.gone(small, 3)
 	if got := len(w.vms()); got != 3 || w.target(small) != 3 {
 		t.Errorf("%d machines, target %d, want 3", got, w.target(small))

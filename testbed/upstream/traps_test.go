@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // traps are what other providers have fallen into, in order. Where a scenario is about the same,
@@ -150,9 +151,7 @@ func idsAlone(t *testing.T) {
 			}
 		}
 		w.live(group, check)
-		if err := w.delete(group, placeholder(w.ids(group)[0])); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.delete(group, placeholder(w.ids(group)[0])))
 		w.waitFor(5*time.Minute, func() bool { check("going"); return w.all(group, "Running", 0) })
 		if len(seen) != len(stages)+1 {
 			t.Errorf("%s was seen in %v only", pool, slices.Sorted(maps.Keys(seen)))
@@ -191,9 +190,7 @@ func decreaseDeletesNone(t *testing.T) {
 	w.destroy(w.vms()[0].ID)
 	w.until("it is seen to be gone", time.Minute, func() bool { return w.all(small, "Creating", 1) })
 	want(t, "one that failed", w.decrease(small, -1), codes.FailedPrecondition)
-	if err := w.delete(small, placeholder(w.ids(small)[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(w.ids(small)[0])))
 	want(t, "one that is going", w.decrease(small, -1), codes.FailedPrecondition)
 }
 
@@ -283,9 +280,7 @@ func groupIDsStay(t *testing.T) {
 		}
 	}
 	w.live(w.group("small"), same)
-	if err := w.refresh(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.refresh())
 	same("after a refresh")
 	w.pool("big").Max, w.pool("big").MaxFailures = 9, 9 // nothing that a node shows
 	w.reshape()
@@ -431,9 +426,7 @@ func templatesHaveBytes(t *testing.T) {
 	every("before anything is seen")
 	w.run(time.Second)
 	// Groups come with it only.
-	if _, err := w.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Refresh(t.Context(), &externalgrpc.RefreshRequest{}))(t)
 	if got := len(w.groups()); got != 3 {
 		t.Errorf("%d groups, want 3", got)
 	}
@@ -446,12 +439,9 @@ func pricesByLabels(t *testing.T) {
 	w := begin(t, plan{})
 	from, to := hour(w)
 	price := func(name string, labels map[string]string) float64 {
-		answer, err := w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{
+		answer := must.Get(w.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{
 			Node: &externalgrpc.ExternalGrpcNode{Name: name, Labels: labels}, StartTimestamp: from, EndTimestamp: to,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return answer.Price
 	}
 	small, big := w.template(w.group("small")).Labels, w.template(w.group("big")).Labels
@@ -541,15 +531,11 @@ func cleanupInTheMiddle(t *testing.T) {
 	w := begin(t, plan{})
 	small := w.group("small")
 	w.joined(small, 2)
-	if err := w.delete(small, placeholder(w.ids(small)[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(w.ids(small)[0])))
 	w.mustIncrease(small, 2)
 	w.run(5 * time.Second)
 	w.unchanged("cleaning up", func() {
-		if _, err := w.Cleanup(t.Context(), &externalgrpc.CleanupRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Cleanup(t.Context(), &externalgrpc.CleanupRequest{}))(t)
 	})
 	w.gone(small, 3) // what was on its way comes, and what was going goes
 	if got := len(w.vms()); got != 3 {
@@ -562,9 +548,7 @@ func nodesAreRemoved(t *testing.T) {
 	small := w.group("small")
 	w.joined(small, 2)
 	node := w.kube.joined()[0]
-	if err := w.delete(small, node.asked()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, node.asked()))
 	w.until("its node is gone", 5*time.Minute, func() bool {
 		if w.vmid(node.Name) != 0 && w.kube.node(node.Name) == nil {
 			t.Error("its node goes before its machine has")
@@ -586,22 +570,14 @@ func nodesAreRemoved(t *testing.T) {
 func oldFieldsToo(t *testing.T) {
 	w := begin(t, plan{change: optionsOf})
 	small := w.group("small")
-	template, err := w.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: small})
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(w.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: small}))(t)
 	if got := fields(t, template); !bytes.Equal(got[1], got[2]) || len(got[1]) == 0 {
 		t.Errorf("an old client finds %d bytes of a node in field 1, a new one %d in field 2", len(got[1]), len(got[2]))
 	}
-	options, err := w.NodeGroupGetOptions(t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: small, Defaults: clients["1.29 to 1.34"]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	options := must.Get(w.NodeGroupGetOptions(t.Context(), &externalgrpc.NodeGroupAutoscalingOptionsRequest{Id: small, Defaults: clients["1.29 to 1.34"]}))(t)
 	inner := fields(t, options)[1]
 	var got externalgrpc.NodeGroupAutoscalingOptions
-	if err := proto.Unmarshal(inner, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(inner, &got))
 	for old, recent := range map[protowire.Number]protowire.Number{3: 8, 4: 9, 5: 10} {
 		if all := fields(t, &got); len(all[old]) == 0 || len(all[recent]) == 0 {
 			t.Errorf("of the durations %d and %d, an old client finds %d bytes and a new one %d", old, recent, len(all[old]), len(all[recent]))
@@ -612,10 +588,7 @@ func oldFieldsToo(t *testing.T) {
 // fields are the length-delimited fields of a message as it was on the wire.
 func fields(t *testing.T, m proto.Message) map[protowire.Number][]byte {
 	t.Helper()
-	text, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(proto.Marshal(m))(t)
 	all := map[protowire.Number][]byte{}
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeTag(text)
@@ -636,9 +609,7 @@ func targetOutlives(t *testing.T) {
 	small := w.group("small")
 	w.joined(small, 2)
 	w.mustIncrease(small, 2) // and nothing was done for these
-	if err := w.delete(small, placeholder(w.ids(small)[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(w.ids(small)[0])))
 	target, states := w.target(small), w.states(small)
 	w.start()
 	w.round()
@@ -669,18 +640,13 @@ func batchOfOneGroup(t *testing.T) {
 func reflectionWorks(t *testing.T) {
 	w := begin(t, plan{})
 	conn := w.dial(t, provider.Listening{}, insecure.NewCredentials())
-	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
 	const service = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
 	for _, ask := range []*reflectionpb.ServerReflectionRequest{
 		{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}},
 		{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}},
 	} {
-		if err := stream.Send(ask); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stream.Send(ask))
 		answer, err := stream.Recv()
 		if err != nil || answer.GetErrorResponse() != nil || !strings.Contains(answer.String(), "CloudProvider") {
 			t.Errorf("%v: %v, %v", ask, answer, err)
@@ -688,19 +654,14 @@ func reflectionWorks(t *testing.T) {
 	}
 	// Messages that carry Kubernetes' own types as bytes can be walked through.
 	w.joined(w.group("small"), 1)
-	template, err := w.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: w.group("small")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := must.Get(w.NodeGroupTemplateNodeInfo(t.Context(), &externalgrpc.NodeGroupTemplateNodeInfoRequest{Id: w.group("small")}))(t)
 	seen := 0
 	template.ProtoReflect().Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { seen++; return true })
 	if seen != 2 {
 		t.Errorf("%d fields of the template, want 2", seen)
 	}
 	var node corev1.Node
-	if err := node.Unmarshal(template.NodeBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, node.Unmarshal(template.NodeBytes))
 }
 
 // An id of a VMID that was lost to a stranger goes as ids do, and the machine goes on under its
@@ -754,9 +715,7 @@ func TestFullStoragePassesByItself(t *testing.T) {
 	for _, id := range w.ids(small) {
 		nodes = append(nodes, placeholder(id))
 	}
-	if err := w.delete(small, nodes...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, nodes...))
 	w.gone(small, 0)
 	want(t, "at once", w.increase(small, 1), codes.ResourceExhausted, pvecode.PoolBackingOff)
 	w.sim.Heal()
@@ -792,9 +751,7 @@ func TestMachineGoesByTheIDOfItsNode(t *testing.T) {
 	w.start()
 	w.round()
 	same("after a restart")
-	if err := w.delete(small, placeholder(nodes[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(nodes[0])))
 	w.gone(small, 1)
 }
 
@@ -817,9 +774,7 @@ func TestTheRoomOfAMachineThatGoesCanBeHad(t *testing.T) {
 	w := begin(t, plan{change: func(w *world) { w.pool("small").Max = 2; w.reshape() }})
 	small := w.group("small")
 	w.joined(small, 2)
-	if err := w.delete(small, placeholder(w.ids(small)[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.delete(small, placeholder(w.ids(small)[0])))
 	if got := w.target(small); got != 1 {
 		t.Fatalf("target %d, want 1", got)
 	}

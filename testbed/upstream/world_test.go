@@ -329,9 +329,7 @@ func (w *world) inject(lines ...string) {
 	w.t.Helper()
 	faults := must.Get(pvesim.ParseFaults(strings.Join(lines, "\n")))(w.t)
 	for _, f := range faults {
-		if err := w.sim.Inject(f); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, w.sim.Inject(f))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -43,17 +44,11 @@ func record(t *testing.T, c *Case) *Recorded {
 		return file{segments[len(segments)-1]}, nil
 	}}
 	tape.Forget(recording.Nothing, c.Nodes)
-	if _, err := c.Run(context.Background(), tape.Append); err != nil {
-		t.Fatal(err)
-	}
-	if err := tape.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Run(context.Background(), tape.Append))(t)
+	must.Do(t, tape.Close())
 	r := &Recorded{}
 	for _, s := range segments {
-		if err := recording.Read(s, r.Add); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, recording.Read(s, r.Add))
 	}
 	return r
 }
@@ -137,18 +132,9 @@ func TestPredictionsComeTrue(t *testing.T) {
 			was := shops(uint64(i+1), *length)
 			r := record(t, was)
 			r.Think = map[string]time.Duration{"shop/sleep": time.Second}
-			predicted, err := r.Ask(context.Background(), &change.Change)
-			if err != nil {
-				t.Fatal(err)
-			}
-			is, err := change.to(was)
-			if err != nil {
-				t.Fatal(err)
-			}
-			truth, err := is.Run(context.Background(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			predicted := must.Get(r.Ask(context.Background(), &change.Change))(t)
+			is := must.Get(change.to(was))(t)
+			truth := must.Get(is.Run(context.Background(), nil))(t)
 			lived[i] = compare(t, predicted, truth)
 			lived[i].change = change.name
 		})
@@ -219,10 +205,7 @@ func together(t *testing.T, lived []*life) {
 func TestNoChangeIsNoDifference(t *testing.T) {
 	r := record(t, shops(1, time.Hour))
 	same := Change{Policy: "joint", NodePolicy: "joint", Objective: &Objective{Percentile: 90, TargetMs: 400}, Pools: map[string]Pool{"worker": {Min: pointer(1)}}}
-	a, err := r.Ask(context.Background(), &same)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(r.Ask(context.Background(), &same))(t)
 	if diff := cmp.Diff(a.Baseline, a.Changed); diff != "" {
 		t.Errorf("the same settings come to something else:\n%s", diff)
 	}
@@ -230,10 +213,7 @@ func TestNoChangeIsNoDifference(t *testing.T) {
 		t.Errorf("nothing was played: %+v", a.Baseline)
 	}
 	other := Change{Without: []string{"shop/open"}, Pools: map[string]Pool{"worker": {Min: pointer(4)}}}
-	b, err := r.Ask(context.Background(), &other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(r.Ask(context.Background(), &other))(t)
 	if diff := cmp.Diff(a.Baseline, b.Baseline); diff != "" {
 		t.Errorf("the baseline depends on the change:\n%s", diff)
 	}
@@ -272,9 +252,7 @@ func TestGapsAreRefused(t *testing.T) {
 		return &recording.Moment{Observation: loop.Observation{Time: start.Add(time.Duration(minute) * time.Minute)}}
 	}
 	for _, minute := range []int{0, 10, 25} {
-		if err := r.Add(at(minute)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Add(at(minute)))
 	}
 	if err := r.Add(at(41)); err == nil || !strings.Contains(err.Error(), "what was not recorded is not made up") {
 		t.Errorf("a gap of 16 minutes: %v", err)

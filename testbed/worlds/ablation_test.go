@@ -39,9 +39,7 @@ func TestJointAblation(t *testing.T) {
 	}
 	if *update {
 		page = strings.Replace(page, found[0], found[1]+came+found[3], 1)
-		if err := os.WriteFile(jointPage, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(jointPage, []byte(page), 0o644))
 	} else if diff := cmp.Diff(came, found[2]); diff != "" {
 		t.Errorf("-what comes out +what the page says\n%s", diff)
 	}

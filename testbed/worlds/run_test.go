@@ -10,23 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func ran(t *testing.T, o Options) *Report {
 	t.Helper()
-	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(t.Context(), o))(t)
 	return r
 }
 
 func written(t *testing.T, r *Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b))
 	return b.String()
 }
 

@@ -30,9 +30,7 @@ assertions: [lost(row=naive) < 5, "podMinutes(row=naive, trace=mmpp) > 0.5 * pod
 `
 
 func TestFaultsNameLineKeyRuleAndValue(t *testing.T) {
-	if _, err := Parse([]byte(least)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Parse([]byte(least)))(t)
 	for _, c := range []struct{ from, to, want string }{
 		{"trials: 1", "trials: 0", "line 5: trials: must be at least 1, was 0"},
 		{"seed: 1", "seed: 1\nusers: [3]", "users: "},

@@ -50,9 +50,7 @@ func mustRun(t testing.TB, e *Experiment, o Options) *Results {
 func written(t testing.TB, r *Results) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b))
 	return b.String()
 }
 
@@ -78,10 +76,7 @@ func TestEveryExperimentIsThereAndNamedAsItsFile(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range names {
-		data, err := testbed.File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(testbed.File(name))(t)
 		e, err := Parse(data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -183,9 +178,7 @@ func TestTrainingTimeIsToldApartFromWhatIsCompared(t *testing.T) {
 		t.Errorf("a training between two looks at the clock took %v s", got)
 	}
 	var b bytes.Buffer
-	if err := r.WriteTimes(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteTimes(&b))
 	times := must.Get(ReadTimes(&b))(t)
 	if diff := cmp.Diff(r.Times, times); diff != "" {
 		t.Error(diff)

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What a page of a large cluster may take.
@@ -52,9 +53,7 @@ func TestALargeClusterIsShownAtOnce(t *testing.T) {
 	h, began := dashboard.New(dashboard.Small), time.Now()
 	c := newCluster()
 	for c.now.Before(c.end) {
-		if err := h.Append(c.step()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(c.step()))
 	}
 	kept := heap() - before
 	t.Logf("%d records were made in %.1f s; the server keeps %.1f MB of them", c.steps, time.Since(began).Seconds(), float64(kept)/1e6)
@@ -116,9 +115,7 @@ func follows(t *testing.T, p *tab, h *dashboard.History, c *cluster, url string)
 	from := p.heap()
 	for range 12 {
 		s := c.step()
-		if err := h.Append(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Append(s))
 		if !p.shows("Latest record " + s.Time.Format("2006-01-02 15:04:05")) {
 			t.Fatalf("it does not show the record of %s", s.Time)
 		}

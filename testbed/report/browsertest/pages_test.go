@@ -126,9 +126,7 @@ func (s *site) pages() []page {
 // there.
 func (s *site) inAnotherWorld(from, to string) {
 	s.t.Helper()
-	if err := os.CopyFS(s.path(to), os.DirFS(s.path(from))); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, os.CopyFS(s.path(to), os.DirFS(s.path(from))))
 	r := s.results(from)
 	r.World = "lab"
 	for i := range r.Summary {
@@ -138,9 +136,7 @@ func (s *site) inAnotherWorld(from, to string) {
 		m["p90Ms"] = slower
 	}
 	out := must.Get(os.Create(s.path(to, "results.json")))(s.t)
-	if err := errors.Join(r.Write(out), out.Close()); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, errors.Join(r.Write(out), out.Close()))
 }
 
 func (s *site) results(folder string) *testbed.Results {
@@ -156,9 +152,7 @@ func (s *site) file(elements ...string) []byte {
 // read reads JSON.
 func (s *site) read(folder string, into any) {
 	s.t.Helper()
-	if err := json.Unmarshal(s.file(folder, "results.json"), into); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal(s.file(folder, "results.json"), into))
 }
 
 func (s *site) ofUsers(folder, suffix string) []spot {

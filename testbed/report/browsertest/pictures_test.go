@@ -169,12 +169,8 @@ func write(t *testing.T, file string, shown image.Image) {
 	few := image.NewPaletted(size, colours[:min(256, len(colours))])
 	draw.Draw(few, size, shown, image.Point{}, draw.Src)
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few))
+	must.Do(t, os.WriteFile(file, out.Bytes(), 0o644))
 }
 
 // crowd is a journal that knows when the most pods waited.

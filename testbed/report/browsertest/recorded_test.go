@@ -38,9 +38,7 @@ func serveRecording(t *testing.T) (url string) {
 	}
 	cmd := exec.Command(program, "dashboard", "--recording", folder, "--listen", "127.0.0.1:0")
 	notes := must.Get(cmd.StderrPipe())(t)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
@@ -88,7 +86,5 @@ func record(t *testing.T, folder string) {
 	}}
 	tape.Forget(recording.Nothing, c.Nodes)
 	must.Get(c.Run(t.Context(), tape.Append))(t)
-	if err := tape.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tape.Close())
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var shots = flag.String("shots", "", "a `folder` to leave pictures of the pages in")
@@ -286,10 +288,7 @@ func TestEveryFaultOfAPageIsFound(t *testing.T) {
 	s := build(t)
 	s.plimsoll("users", "testbed", "run", "slo-cost", "--users", "10,60", "--policies", "hpa60,hpa70,slocost-b", "--trials", "2", "--for", "5m", "--quiet")
 	file := s.path("users", "report.html")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
 	spots := s.ofUsers("users", "")
 	b := start(t)
 	if faults := b.tab(t).inspect(&page{file: file, spots: spots}); len(faults) > 0 {
@@ -306,9 +305,7 @@ func TestEveryFaultOfAPageIsFound(t *testing.T) {
 			} else {
 				broken.spots = []spot{{figure: "p90", row: "10", column: "hpa60", want: spots[len(spots)-1].want + 1000}}
 			}
-			if err := os.WriteFile(broken.file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(broken.file, []byte(text), 0o600))
 			faults := b.tab(t).inspect(&broken)
 			if !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, m.find) }) {
 				t.Errorf("not found: %q; found were:\n%s", m.find, strings.Join(faults, "\n"))

@@ -62,9 +62,7 @@ func (p *tab) ask(method string, params, into any) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	if err := p.call(ctx, p.session, method, params, into); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, p.call(ctx, p.session, method, params, into))
 }
 
 func (p *tab) fault(format string, args ...any) {
@@ -208,9 +206,7 @@ func (p *tab) press(key string, code int, text string) {
 // shoot writes a picture of the page for people to look at: of the whole, or of what is in view.
 func (p *tab) shoot(file string, whole bool) {
 	p.t.Helper()
-	if err := os.WriteFile(file, p.capture(whole), 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, os.WriteFile(file, p.capture(whole), 0o644))
 }
 
 // picture is what is in view.

@@ -59,9 +59,7 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 	}})
 	r.Product(labtest.Program(t), nil)
 	b := r.Bench()
-	if err := b.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Up(t.Context()))
 	pools, err := r.pools(t.Context())
 	if diff := cmp.Diff([]string{"control", "load", "workers", "workers"}, pools); diff != "" || err != nil {
 		t.Error(err, diff)
@@ -87,9 +85,7 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 		}
 		return err
 	})
-	if err := b.Down(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Down(t.Context()))
 	if left := r.Left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)
 	}
@@ -121,9 +117,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 			t.Logf("Plimsoll says: %s %v\n%+v", log, err, p.Status)
 		}
 	})
-	if err := r.Bench().Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Bench().Up(t.Context()))
 	var pod *corev1.Pod
 	until(t, "Plimsoll is ready", func(ctx context.Context) (err error) {
 		if pod, err = r.plimsoll(ctx); err == nil && !ready(pod) {
@@ -161,9 +155,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 	})
 	r.checkRights(pod)
 	r.rollOut(pod)
-	if err := r.Bench().Down(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Bench().Down(t.Context()))
 	if left := r.Left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)
 	}
@@ -174,9 +166,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 func (r *Rig) rollOut(before *corev1.Pod) {
 	t, _ := r.t.(*testing.T)
 	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"rolled":"out"}}}}}`)
-	if _, err := r.Client.AppsV1().Deployments("plimsoll").Patch(t.Context(), "plimsoll", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Client.AppsV1().Deployments("plimsoll").Patch(t.Context(), "plimsoll", types.StrategicMergePatchType, patch, metav1.PatchOptions{}))(t)
 	until(t, "its successor leads", func(ctx context.Context) error {
 		now, err := r.plimsoll(ctx)
 		if err != nil {
@@ -222,7 +212,7 @@ func (r *Rig) checkRights(pod *corev1.Pod) {
 func (r *Rig) deploy(replicas int32, cpu string) {
 	r.t.Helper()
 	labels := map[string]string{"app": "shop"}
-	_, err := r.Client.AppsV1().Deployments("default").Create(r.t.Context(), &appsv1.Deployment{
+	must.Get(r.Client.AppsV1().Deployments("default").Create(r.t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -232,8 +222,5 @@ func (r *Rig) deploy(replicas int32, cpu string) {
 				}},
 			}}}},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(r.t)
 }

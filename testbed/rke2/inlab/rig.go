@@ -32,6 +32,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
@@ -93,7 +94,7 @@ func New(t testing.TB, cfg Config) *Rig {
 	if cfg.Speed == 0 {
 		cfg.Speed = 20
 	}
-	sim, err := pvesim.New(pvesim.Config{
+	sim := must.Get(pvesim.New(pvesim.Config{
 		Seed: 1, Speed: cfg.Speed, Name: "home", Start: time.Now().UTC().Truncate(time.Second),
 		Hosts: []pvesim.Host{{Name: "pve1", CPUs: 32, Memory: 128 << 30}, {Name: "pve2", CPUs: 32, Memory: 128 << 30}},
 		Storages: []pvesim.Storage{
@@ -104,10 +105,7 @@ func New(t testing.TB, cfg Config) *Rig {
 			Config: map[string]string{"name": "debian", "memory": "2048", "cores": "2", "agent": "1"},
 		}, {ID: 300, Host: "pve2", Config: map[string]string{"name": "strangers", "memory": "512"}}},
 		Times: timing.Machine{Clone: timing.Range{Min: 4 * time.Second, Max: 8 * time.Second}, Boot: timing.Range{Min: 10 * time.Second, Max: 20 * time.Second}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(sim.Close)
 	r := &Rig{t: t, cfg: cfg, PVE: sim, token: sim.Token("root@pam", "builder", false), manifests: map[string][]byte{}, store: filepath.Join(t.TempDir(), "bench")}
 	r.serve()
@@ -125,10 +123,7 @@ func New(t testing.TB, cfg Config) *Rig {
 func (r *Rig) serve() {
 	r.t.Helper()
 	for _, host := range r.PVE.Hosts() {
-		on, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(r.t)
 		r.t.Cleanup(func() { _ = on.Close() })
 		certificate, shown, err := pvesim.SelfSigned("127.0.0.1")
 		if err != nil {
@@ -151,14 +146,9 @@ func (r *Rig) Product(program string, also map[string]any) {
 	r.t.Helper()
 	c := map[string]any{"owner": "bench", "endpoints": r.endpoints, "fingerprints": r.fingerprints, "tokenFile": "token"}
 	maps.Copy(c, also)
-	text, err := yaml.Marshal(c)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(c))(r.t)
 	file := filepath.Join(r.t.TempDir(), "plimsoll.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, os.WriteFile(file, text, 0o600))
 	printed, err := exec.CommandContext(r.t.Context(), program, "manifests", "install", "--config", file, "--mode", "active").Output()
 	if err != nil {
 		r.t.Fatalf("manifests install: %v", err)
@@ -170,9 +160,7 @@ func (r *Rig) Product(program string, also map[string]any) {
 func (r *Rig) Site() *rke2.Site {
 	r.t.Helper()
 	var s rke2.Site
-	if err := strict.Unmarshal([]byte(siteText), &s); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, strict.Unmarshal([]byte(siteText), &s))
 	s.Endpoints, s.Fingerprints, s.Insecure = r.endpoints, r.fingerprints, false
 	s.Manifests = slices.Sorted(maps.Keys(r.manifests))
 	if r.cfg.Site != nil {
@@ -186,9 +174,7 @@ func (r *Rig) Site() *rke2.Site {
 		}
 		return nil, fmt.Errorf("the rig has no file %s", name)
 	}
-	if err := s.Read(read); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, s.Read(read))
 	return &s
 }
 
@@ -196,10 +182,7 @@ func (r *Rig) Site() *rke2.Site {
 // it left.
 func (r *Rig) Bench() *rke2.Bench {
 	r.t.Helper()
-	kubeconfig, err := os.ReadFile(r.Lab.Kubeconfig())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	kubeconfig := must.Get(os.ReadFile(r.Lab.Kubeconfig()))(r.t)
 	wait := func(ctx context.Context, d time.Duration) error {
 		select {
 		case <-ctx.Done():
@@ -208,7 +191,7 @@ func (r *Rig) Bench() *rke2.Bench {
 			return nil
 		}
 	}
-	b, err := rke2.New(rke2.Config{
+	b := must.Get(rke2.New(rke2.Config{
 		Site: r.Site(), Store: rke2.Folder(r.store), Now: r.PVE.Now, Wait: wait, Rand: rand.New(rand.NewPCG(1, 1)),
 		Connection: pveapi.Connection{
 			Endpoints: r.endpoints, Fingerprint: strings.Join(r.fingerprints, ","), Now: r.PVE.Now, Wait: wait,
@@ -216,10 +199,7 @@ func (r *Rig) Bench() *rke2.Bench {
 		},
 		Kubernetes: func([]byte) (rke2.Kubernetes, error) { return rke2.Reached(kubeconfig) },
 		Report:     func(line string) { r.t.Log(line) },
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}))(r.t)
 	r.t.Cleanup(b.Close)
 	return b
 }
@@ -254,15 +234,9 @@ func (r *Rig) inventory() []string {
 // names asks Proxmox VE for a list.
 func (r *Rig) names(path, key string) []string {
 	r.t.Helper()
-	req, err := http.NewRequest(http.MethodGet, "https://pve1:8006/api2/json"+path, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(http.MethodGet, "https://pve1:8006/api2/json"+path, nil))(r.t)
 	req.Header.Set("Authorization", "PVEAPIToken="+r.token)
-	res, err := r.PVE.Transport().RoundTrip(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	res := must.Get(r.PVE.Transport().RoundTrip(req))(r.t)
 	defer func() { _ = res.Body.Close() }() // it was read
 	var answer struct{ Data []map[string]any }
 	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -18,12 +19,9 @@ var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
 func line(t testing.TB, n int, at time.Time, long int) string {
 	t.Helper()
-	text, err := json.Marshal(loop.Step{
+	text := must.Get(json.Marshal(loop.Step{
 		ID: fmt.Sprintf("d-%06d", n), Time: at, Problems: []nodescaler.Reason{{Code: "Long", Text: strings.Repeat(`{"id":"d-000001"}`, long)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return string(text) + "\n"
 }
 
@@ -75,10 +73,7 @@ func TestNoStepIsLostOrDoubledByReadingAgain(t *testing.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "steps")
 		var want []string
 		for i := 1; i <= n; i++ {
-			text, err := json.Marshal(loop.Step{ID: fmt.Sprintf("d-%06d", i), Time: t0.Add(time.Duration(i) * time.Second)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(loop.Step{ID: fmt.Sprintf("d-%06d", i), Time: t0.Add(time.Duration(i) * time.Second)}))(t)
 			lines = append(lines, string(text)+"\n")
 			want = append(want, fmt.Sprint(i))
 			if rapid.Bool().Draw(t, "noise") {

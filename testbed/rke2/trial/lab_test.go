@@ -92,9 +92,7 @@ func killed(t *testing.T, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"testbed"}, args...)...)
 	errs := must.Get(cmd.StderrPipe())(t)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	lines := bufio.NewScanner(errs)
 	for lines.Scan() && !strings.Contains(lines.Text(), "let the users in") {
 		t.Log(lines.Text())
@@ -140,9 +138,7 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 			quoted := func(all []string) string { return `"` + strings.Join(all, `", "`) + `"` }
 			site = fmt.Sprintf(how.site, quoted(s.Endpoints), quoted(s.Fingerprints), r.Lab.Endpoint(lab.PrometheusPart, "api"))
 			var mine rke2.Site
-			if err := strict.Unmarshal([]byte(site), &mine); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, strict.Unmarshal([]byte(site), &mine))
 			*s = mine
 		},
 	})
@@ -150,19 +146,13 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 	if how.before != nil {
 		how.before(r.Lab.Kubeconfig())
 	}
-	if err := r.Bench().Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Bench().Up(t.Context()))
 	kubeconfig := must.Get(os.ReadFile(r.Lab.Kubeconfig()))(t)
 	folder := t.TempDir()
 	r.site, r.state = filepath.Join(folder, "site.yaml"), filepath.Join(folder, "site.rke2")
-	if err := os.Mkdir(r.state, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(r.state, 0o700))
 	for name, text := range map[string]string{r.site: site, filepath.Join(folder, "token"): "root@pam!nobody=00000000-0000-0000-0000-000000000000\n", filepath.Join(r.state, "kubeconfig"): string(kubeconfig)} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -246,9 +236,7 @@ func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	if said := verb(t, program, args...); !strings.Contains(said, "was made before") || time.Since(began) > 50*time.Second {
 		t.Error("it is made again")
 	}
-	if err := r.Bench().Down(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Bench().Down(t.Context()))
 	if left := r.Left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)
 	}

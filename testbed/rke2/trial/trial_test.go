@@ -122,9 +122,7 @@ func TestFinishedRunsAreNotMadeAgain(t *testing.T) {
 func TestRunsOfAnotherExperimentAreRefused(t *testing.T) {
 	within(t, func(t *testing.T, b *bed) {
 		e := experiment(t)
-		if _, err := b.run(t.Context(), e); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.run(t.Context(), e))(t)
 		w := b.world()
 		w.Identity.Options = []string{"--users", "20"}
 		err := w.Check(e)

@@ -33,6 +33,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // plays is the variable by which this program, as a pod's, plays cluster-autoscaler. Its value is
@@ -208,9 +209,7 @@ func TestClusterAutoscalerDecidesOnATestBed(t *testing.T) {
 	if d, err = r.Client.AppsV1().Deployments("kube-system").Get(t.Context(), "cluster-autoscaler", metav1.GetOptions{}); err != nil || *d.Spec.Replicas != 0 {
 		t.Errorf("cluster-autoscaler is %v, %v", d, err)
 	}
-	if err := r.Bench().Down(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Bench().Down(t.Context()))
 	if left := r.Left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)
 	}

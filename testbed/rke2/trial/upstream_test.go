@@ -175,9 +175,7 @@ func TestRowsWithClusterAutoscalerAndWithoutTakeTurns(t *testing.T) {
 func TestClusterAutoscalerIsStoppedBehindARun(t *testing.T) {
 	within(t, func(t *testing.T, b *bed) {
 		built(t, b)
-		if _, err := b.run(t.Context(), upstreamRow(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.run(t.Context(), upstreamRow(t)))(t)
 		var d appsv1.Deployment
 		b.must(b.objects.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: autoscalerName}, &d))
 		if *d.Spec.Replicas != 0 {
@@ -297,10 +295,7 @@ func newRow(t *testing.T, e *testbed.Experiment) *run {
 	t.Helper()
 	b := newBed(t)
 	b.site = upstreamSite
-	r, err := b.world().newRun(e, &testbed.Job{Policy: &e.Policies[0], Level: testbed.Level{Users: 10}, Trial: 1, Length: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(b.world().newRun(e, &testbed.Job{Policy: &e.Policies[0], Level: testbed.Level{Users: 10}, Trial: 1, Length: time.Minute}))(t)
 	return r
 }
 
@@ -379,8 +374,6 @@ func read(t *testing.T, o *unstructured.Unstructured) map[string]any {
 		t.Fatal(err)
 	}
 	var config map[string]any
-	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &config))
 	return config
 }
