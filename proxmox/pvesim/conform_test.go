@@ -143,6 +143,16 @@ var undumped = map[string]string{
 	"/access/users/{userid}":   "users are changed and removed",
 	"/storage/{storage}":       "storages are changed and removed",
 
+	"/cluster/config":                        "clients that describe a cluster follow its indexes",
+	"/cluster/config/join":                   "clients read the hosts' addresses and fingerprints here",
+	"/nodes/{node}/hardware":                 "clients that describe a host follow its indexes",
+	"/nodes/{node}/hardware/pci":             "Terraform's provider and go-proxmox list devices",
+	"/nodes/{node}/hardware/usb":             "Terraform's provider and go-proxmox list devices",
+	"/nodes/{node}/services":                 "clients look whether a host's daemons run",
+	"/nodes/{node}/services/{service}":       "clients look whether a host's daemons run",
+	"/nodes/{node}/services/{service}/state": "clients look whether a host's daemons run",
+	"/nodes/{node}/wakeonlan":                "clients wake hosts that are off",
+
 	"/cluster/mapping":                "Terraform's provider lists mappings",
 	"/cluster/mapping/dir":            "Terraform's provider lists mappings",
 	"/cluster/mapping/pci":            "Terraform's provider lists mappings",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/api"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -21,7 +22,9 @@ var clusterEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/options", May: api.Anybody, Do: getOptions},
 	{Method: "PUT", Path: "/cluster/options", May: api.May("/", "Sys.Modify"), Protected: true, Do: setOptions, In: optionsNotation},
 	{Method: "GET", Path: "/cluster/log", May: api.Anybody, Do: getLog, In: `max?:int[1..]`},
+	{Method: "GET", Path: "/cluster/config", May: api.May("/", "Sys.Audit"), Do: api.Index("name", "nodes totem join qdevice apiversion")},
 	{Method: "GET", Path: "/cluster/config/nodes", May: api.May("/", "Sys.Audit"), Do: getConfigNodes},
+	{Method: "GET", Path: "/cluster/config/join", May: api.May("/", "Sys.Audit"), Do: getJoinInfo, In: `node?:node`},
 	{Method: "GET", Path: "/cluster/mapping", May: api.Anybody, Do: api.Index("name", "dir pci usb")},
 	{Method: "GET", Path: "/cluster/mapping/dir", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
 	{Method: "GET", Path: "/cluster/mapping/pci", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
@@ -70,6 +73,30 @@ func getConfigNodes(k *api.Call) (any, error) {
 		})
 	}
 	return all, nil
+}
+
+// getJoinInfo shows what a further host would have to know to join the cluster.
+func getJoinInfo(k *api.Call) (any, error) {
+	if len(k.World.Nodes) == 1 {
+		return nil, &failure.Error{Status: 424, Reason: "node is not in a cluster, no join info available!"}
+	}
+	name := cmp.Or(k.In["node"], k.Entry.Name)
+	if k.World.Node(name) == nil {
+		return nil, failure.New("unknown node '%s'", name)
+	}
+	var all []any
+	for _, h := range k.World.Nodes {
+		all = append(all, map[string]any{
+			"name": h.Name, "nodeid": strconv.Itoa(h.ID), "quorum_votes": "1", "ring0_addr": h.IP, "pve_addr": h.IP, "pve_fp": fingerprint(k.World, h),
+		})
+	}
+	return map[string]any{
+		"nodelist": all, "preferred_node": name, "config_digest": fmt.Sprintf("%x", k.World.Access.Sign("corosync.conf"))[:40],
+		"totem": map[string]any{
+			"cluster_name": nameOf(k.World), "config_version": strconv.Itoa(len(k.World.Nodes)), "interface": map[string]any{"0": map[string]any{"linknumber": "0"}},
+			"ip_version": "ipv4-6", "link_mode": "passive", "secauth": "on", "version": "2",
+		},
+	}, nil
 }
 
 // tagNotation is what a tag looks like in options.

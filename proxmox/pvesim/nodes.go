@@ -2,6 +2,7 @@ package pvesim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,16 @@ var nodeEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/nodes/{node}/capabilities/qemu/migration", May: api.Anybody, Do: getMigrationAbilities},
 	{Method: "GET", Path: "/nodes/{node}/firewall/options", May: api.May("/nodes/{node}", "Sys.Audit"), Do: emptyFirewall},
 	{Method: "GET", Path: "/nodes/{node}/certificates/info", May: api.Anybody, Do: getCertificates},
+	{Method: "GET", Path: "/nodes/{node}/hardware", May: api.Anybody, Local: true, Do: api.Index("type", "pci usb")},
+	{Method: "GET", Path: "/nodes/{node}/hardware/pci", May: api.MayAny("/", "Sys.Audit", "Sys.Modify"), Protected: true, Do: getPCI,
+		In: `pci-class-blacklist?:str verbose?:bool`},
+	{Method: "GET", Path: "/nodes/{node}/hardware/usb", May: api.May("/", "Sys.Modify"), Protected: true, Do: emptyList},
+	{Method: "GET", Path: "/nodes/{node}/services", May: api.May("/nodes/{node}", "Sys.Audit"), Protected: true, Do: getServices},
+	{Method: "GET", Path: "/nodes/{node}/services/{service}", May: api.May("/nodes/{node}", "Sys.Audit"), Local: true,
+		Do: api.Index("subdir", "reload restart start state stop")},
+	{Method: "GET", Path: "/nodes/{node}/services/{service}/state", May: api.May("/nodes/{node}", "Sys.Audit"), Protected: true,
+		Do: getService},
+	{Method: "POST", Path: "/nodes/{node}/wakeonlan", May: api.May("/nodes/{node}", "Sys.PowerMgmt"), Protected: true, Local: true, Do: wake},
 }
 
 // digestOfNothing is that of an empty configuration file.
@@ -175,6 +186,66 @@ func getInterface(k *api.Call) (any, error) {
 		}
 	}
 	return nil, failure.OfParameter("iface", "interface does not exist")
+}
+
+// getPCI lists a host's network cards: they are all that it has beside what is hidden by default.
+func getPCI(k *api.Call) (any, error) {
+	hidden := "05;06;0b"
+	if text, given := k.In["pci-class-blacklist"]; given {
+		hidden = text
+	}
+	all := []any{}
+	if slices.Contains(params.SplitList(hidden), "02") {
+		return all, nil
+	}
+	for i := range k.Node.Bridges {
+		card := map[string]any{"id": fmt.Sprintf("0000:01:00.%d", i), "class": "0x020000", "vendor": "0x8086", "device": "0x1521", "iommugroup": -1}
+		if k.In["verbose"] == "" || k.In.Is("verbose") {
+			card["vendor_name"], card["device_name"] = "Intel Corporation", "I350 Gigabit Network Connection"
+		}
+		all = append(all, card)
+	}
+	return all, nil
+}
+
+// services are those of a host that its page shows, with what systemd calls them.
+var services = map[string]string{
+	"corosync": "Corosync Cluster Engine", "cron": "Regular background program processing daemon", "postfix": "Postfix Mail Transport Agent",
+	"pve-cluster": "The Proxmox VE cluster filesystem", "pve-firewall": "Proxmox VE firewall",
+	"pve-ha-crm": "PVE Cluster HA Resource Manager Daemon", "pve-ha-lrm": "PVE Local HA Resource Manager Daemon", "pvedaemon": "PVE API Daemon",
+	"pveproxy": "PVE API Proxy Server", "pvescheduler": "Proxmox VE scheduler", "pvestatd": "PVE Status Daemon",
+	"spiceproxy": "PVE SPICE Proxy Server", "sshd": "OpenBSD Secure Shell server",
+}
+
+// service is one as the API shows it. Without a cluster there is no corosync.
+func service(k *api.Call, name string) any {
+	e := map[string]any{"service": name, "name": name, "desc": services[name], "state": "running", "active-state": "active", "unit-state": "enabled"}
+	if name == "corosync" && len(k.World.Nodes) == 1 {
+		e["state"], e["active-state"] = "dead", "inactive"
+	}
+	return e
+}
+
+func getServices(k *api.Call) (any, error) {
+	var all []any
+	for _, name := range world.Sorted(services) {
+		all = append(all, service(k, name))
+	}
+	return all, nil
+}
+
+func getService(k *api.Call) (any, error) { return service(k, k.In["service"]), nil }
+
+// wake says why no host is woken: no host's configuration names a card to wake it by.
+func wake(k *api.Call) (any, error) {
+	name := k.Vars["node"]
+	switch {
+	case name == "localhost" || name == k.Entry.Name:
+		return nil, failure.New("'%s' is local node, cannot wake my self!", name)
+	case k.World.Node(name) == nil:
+		return nil, failure.New("no such cluster node '%s'", name)
+	}
+	return nil, failure.New("No wake on LAN MAC address defined for '%s'!", name)
 }
 
 func getTime(k *api.Call) (any, error) {

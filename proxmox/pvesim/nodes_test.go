@@ -103,6 +103,65 @@ func TestWhatNoClusterHasIsListedAsEmpty(t *testing.T) {
 	}
 }
 
+// What is asked of hosts and of the cluster by clients that describe them whole.
+func TestHostsShowHardwareServicesAndHowToJoin(t *testing.T) {
+	l := newLab(t, func(cfg *world.Config) { cfg.Hosts[1].Bridges = []string{"vmbr0", "vmbr1"} })
+	for line, want := range map[string]string{
+		"GET /nodes/pve2/hardware":                                    "[map[type:pci] map[type:usb]]",
+		"GET /nodes/pve2/hardware/usb":                                "[]",
+		"GET /nodes/pve2/hardware/pci?pci-class-blacklist=02":         "[]",
+		"GET /nodes/pve2/services/pveproxy":                           "[map[subdir:reload] map[subdir:restart] map[subdir:start] map[subdir:state] map[subdir:stop]]",
+		"GET /cluster/config":                                         "[map[name:nodes] map[name:totem] map[name:join] map[name:qdevice] map[name:apiversion]]",
+		"GET /nodes/pve1/hardware/pci?pci-class-blacklist=&verbose=0": "[map[class:0x020000 device:0x1521 id:0000:01:00.0 iommugroup:-1 vendor:0x8086]]",
+	} {
+		if got := fmt.Sprint(l.must(line)); got != want {
+			t.Errorf("%s shows %s, want %s", line, got, want)
+		}
+	}
+	if got := names(l.must("GET /nodes/pve2/hardware/pci"), "id"); got != "0000:01:00.0 0000:01:00.1" {
+		t.Errorf("its cards are %s", got)
+	}
+	if got := names(l.must("GET /nodes/pve2/services"), "service"); !strings.HasPrefix(got, "corosync cron postfix pve-cluster") {
+		t.Errorf("its services are %s", got)
+	}
+	running := map[string]any{
+		"service": "pvedaemon", "name": "pvedaemon", "desc": "PVE API Daemon", "state": "running", "active-state": "active", "unit-state": "enabled",
+	}
+	if diff := cmp.Diff(running, l.must("GET /nodes/pve2/services/pvedaemon/state")); diff != "" {
+		t.Error(diff)
+	}
+	join := l.must("GET /cluster/config/join?node=pve2").(map[string]any)
+	second := map[string]any{
+		"name": "pve2", "nodeid": "2", "quorum_votes": "1", "ring0_addr": "10.99.0.2", "pve_addr": "10.99.0.2",
+		"pve_fp": l.find("GET /nodes", "node/pve2")["ssl_fingerprint"],
+	}
+	if diff := cmp.Diff(second, join["nodelist"].([]any)[1]); diff != "" || join["preferred_node"] != "pve2" || len(join["config_digest"].(string)) != 40 {
+		t.Errorf("to join: %v\n%s", join, diff)
+	}
+	for line, want := range map[string]string{
+		"GET /nodes/pve2/services/nginx/state": "400 Parameter verification failed.",
+		"GET /cluster/config/join?node=pve9":   "500 unknown node 'pve9'",
+		"POST /nodes/pve1/wakeonlan":           "500 'pve1' is local node, cannot wake my self!",
+		"POST /nodes/pve2/wakeonlan":           "500 No wake on LAN MAC address defined for 'pve2'!",
+		"POST /nodes/pve9/wakeonlan":           "500 no such cluster node 'pve9'",
+	} {
+		if s := l.tell(line); s.status != want {
+			t.Errorf("%s: %s, want %s", line, s.status, want)
+		}
+	}
+}
+
+// A host without a cluster has nothing to join and no corosync that runs.
+func TestHostsAloneHaveNothingToJoin(t *testing.T) {
+	l := newLab(t, func(cfg *world.Config) { cfg.Hosts, cfg.VMs = cfg.Hosts[:1], nil })
+	if s := l.tell("GET /cluster/config/join"); s.status != "424 node is not in a cluster, no join info available!" {
+		t.Errorf("to join: %s", s.status)
+	}
+	if got := l.must("GET /nodes/pve1/services/corosync/state").(map[string]any); got["state"] != "dead" {
+		t.Errorf("corosync is %v", got)
+	}
+}
+
 func TestHostsKeepTheirTimeZones(t *testing.T) {
 	l := newLab(t, func(cfg *world.Config) { cfg.Start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) })
 	l.must("PUT /nodes/pve2/time timezone=Europe/Vienna")

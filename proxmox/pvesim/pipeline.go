@@ -226,6 +226,7 @@ var pathParams = map[string]string{
 	"node": "node", "vmid": "vmid", "storage": "storage-id", "userid": "userid[..64]", "roleid": "roleid",
 	"tokenid": "/" + params.TokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
 	"sid": "ha-resource-or-vm-id", "group": "configid", "rule": "configid", "groupid": "groupid", "realm": "realm[..32]",
+	"service": "enum(" + strings.Join(world.Sorted(services), ",") + ")",
 }
 
 func pathNotation(name string) string {
