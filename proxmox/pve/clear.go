@@ -206,12 +206,22 @@ func (w clearing) erase(ctx context.Context) {
 	})
 }
 
-// doExplain collects what may say why a machine did not join: the end of its last task's log, and
-// what its guest agent shows.
+// doExplain collects what may say why a machine did not join: the end of its last task's log, what
+// QEMU says of it, and what its guest agent shows.
 func (w clearing) doExplain(ctx context.Context) {
 	var hints []string
 	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
 		hints = append(hints, "last task: "+list(lines))
+	}
+	advice := "look at its console"
+	if w.seen != nil && w.seen.Running {
+		status, err := w.client.Status(ctx, w.host, w.i.VMID)
+		if err == nil && status.QMPStatus != "running" && status.QMPStatus != "" {
+			hints = append(hints, "QEMU: "+status.QMPStatus)
+		}
+		if status.QMPStatus == "io-error" {
+			advice = "it could not write to its disk: look whether the disk's storage has room"
+		}
 	}
 	if w.p.Guest.Agent && w.seen != nil && w.seen.Running {
 		hints = append(hints, w.agentSays(ctx))
@@ -223,7 +233,7 @@ func (w clearing) doExplain(ctx context.Context) {
 	}
 	w.done(func() {
 		w.m.Hints = hints
-		w.records.say(w.m, reason(pvecode.MachineFailed, "%s", list(hints)), "look at its console")
+		w.records.say(w.m, reason(pvecode.MachineFailed, "%s", list(hints)), advice)
 	})
 }
 

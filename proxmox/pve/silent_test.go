@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/pvecode"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -177,4 +178,23 @@ func TestSilentHostIsAskedForItsClonesUntilItTells(t *testing.T) {
 			t.Errorf("%d clones are known after it has ended\n%s", got, w.story())
 		}
 	})
+}
+
+// Where QEMU does not run a machine on, its console shows nothing: what QEMU says is reported.
+func TestWhatQEMUSaysOfAMachineThatNeverJoinsIsReported(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 5})
+	w.pool().JoinTimeout = nodescaler.Duration(5 * time.Minute)
+	w.begin()
+	w.run(time.Second)
+	w.deaf = true
+	name := w.mustOrder("pve1")
+	w.until("it is started", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Booting && w.there(name).State == "running" })
+	if err := w.asRoot("POST", fmt.Sprintf("/nodes/pve1/qemu/%d/status/suspend", w.there(name).ID), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it has failed", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
+	w.run(10 * time.Second)
+	w.mustSay(w.machine(name).Problem, pvecode.JoinTimeout, "QEMU: paused", "QEMU guest agent is not running")
+	w.giveBack(name)
+	w.until("it is removed", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }

@@ -20,6 +20,8 @@ type outside struct {
 	mu    sync.Mutex
 	runs  map[int]*running
 	fails error // why no machine starts
+	hangs bool  // the agent of each does
+	state string
 	gone  []int // disks
 }
 
@@ -59,13 +61,17 @@ func (r *running) Kill() {
 	}
 }
 
-func (r *running) Monitor(command string, arguments map[string]any) error {
+func (r *running) Monitor(command string, arguments map[string]any) (any, error) {
 	r.on.mu.Lock()
 	drive := slices.IndexFunc(r.spec.Drives, func(d Drive) bool { return d.Key == arguments["device"] })
+	status := map[string]any{"status": r.on.state}
 	switch {
 	case r.ended:
 		r.on.mu.Unlock()
-		return errors.New("it has ended")
+		return nil, errors.New("it has ended")
+	case command == "query-status":
+		r.on.mu.Unlock()
+		return status, nil
 	case command == "block_resize" && drive >= 0:
 		r.spec.Drives[drive].Size = arguments["size"].(int64)
 	case command == "eject" && drive >= 0:
@@ -73,10 +79,10 @@ func (r *running) Monitor(command string, arguments map[string]any) error {
 	case command == "system_powerdown":
 		r.on.mu.Unlock()
 		r.Kill()
-		return nil
+		return nil, nil
 	}
 	r.on.mu.Unlock()
-	return nil
+	return nil, nil
 }
 
 func (r *running) Agent(command string, arguments map[string]any) (any, error) {
@@ -85,6 +91,8 @@ func (r *running) Agent(command string, arguments map[string]any) (any, error) {
 	switch {
 	case r.ended:
 		return nil, errors.New("it has ended")
+	case r.on.hangs:
+		return nil, errors.New("no answer")
 	case command == "guest-exec":
 		return map[string]any{"pid": 7}, nil
 	case command == "guest-exec-status":
@@ -195,6 +203,25 @@ func TestMachinesRunOutside(t *testing.T) {
 	must("DELETE /nodes/pve1/qemu/100")
 	if diff := cmp.Diff([]int{1}, o.gone); diff != "" {
 		t.Errorf("disks removed (-want +got):\n%s", diff)
+	}
+}
+
+// An agent that hangs is one that does not run, and what QEMU says of a machine is shown.
+func TestMachinesOutsideAreAsTheirAgentAndQEMUSay(t *testing.T) {
+	r, o := newOutside(t)
+	if exit := r.finish("POST /nodes/pve1/qemu/100/status/start"); exit != "OK" {
+		t.Fatal(exit)
+	}
+	r.until("the guest answers", func() bool { return r.VMs[100].Agent })
+	o.mu.Lock()
+	o.hangs, o.state = true, "io-error"
+	o.mu.Unlock()
+	r.refused("GET /nodes/pve1/qemu/100/agent/network-get-interfaces", "500 QEMU guest agent is not running")
+	if s := r.must("GET /nodes/pve1/qemu/100/status/current").(map[string]any); s["status"] != "running" || s["qmpstatus"] != "io-error" {
+		t.Errorf("it is %v", s)
+	}
+	if exit := r.finish("POST /nodes/pve1/qemu/100/status/shutdown"); exit != "OK" {
+		t.Errorf("to shut down, by its power button: %s", exit)
 	}
 }
 

@@ -204,12 +204,18 @@ func (m *machine) Up() error {
 func (m *machine) Kill() { m.cancel() }
 
 // Monitor has QEMU do something.
-func (m *machine) Monitor(command string, arguments map[string]any) error {
+func (m *machine) Monitor(command string, arguments map[string]any) (any, error) {
 	if err := m.Up(); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := m.ask(command, arguments)
-	return err
+	return decoded(m.ask(command, arguments))
+}
+
+func decoded(answer json.RawMessage, err error) (result any, _ error) {
+	if err == nil {
+		err = json.Unmarshal(answer, &result)
+	}
+	return result, err
 }
 
 func (m *machine) ask(command string, arguments map[string]any) (json.RawMessage, error) {
@@ -231,13 +237,7 @@ func (m *machine) Agent(command string, arguments map[string]any) (any, error) {
 	if command == ping {
 		limit = pingPatience
 	}
-	answer, err := askAgent(m.agent(), limit, command, arguments)
-	if err != nil {
-		return nil, err
-	}
-	var result any
-	err = json.Unmarshal(answer, &result)
-	return result, err
+	return decoded(askAgent(m.agent(), limit, command, arguments))
 }
 
 // alive reports whether a system runs: its agent answers, or it has written to its disk, as no

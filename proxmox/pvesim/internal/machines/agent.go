@@ -114,6 +114,9 @@ func (k *call) askAgent() (*world.Guest, error) {
 	if !k.Process.Wait(world.WaitAgent, func() bool { return m.Agent && m.State == "running" || !m.Running() }) || !m.Running() {
 		return nil, failure.New("QEMU guest agent is not running")
 	}
+	if m.Outside != nil && !k.hears(m) {
+		return nil, failure.New("QEMU guest agent is not running")
+	}
 	return m, nil
 }
 

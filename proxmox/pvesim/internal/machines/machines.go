@@ -227,6 +227,9 @@ func getStatus(k *call) (any, error) {
 		return nil, err
 	}
 	s := statusOf(m, k.World, true)
+	if m.Outside != nil {
+		s["qmpstatus"] = k.runState(m)
+	}
 	s["ha"] = k.World.HA.Status(m.ID)
 	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1

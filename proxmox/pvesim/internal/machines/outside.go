@@ -29,7 +29,7 @@ func (j *job) monitor(m *world.Guest, command string, arguments map[string]any) 
 	if out == nil {
 		return nil
 	}
-	if err := j.World.Beside(j.Process, func() error { return out.Monitor(command, arguments) }); err != nil {
+	if err := j.World.Beside(j.Process, func() error { _, err := out.Monitor(command, arguments); return err }); err != nil {
 		return failure.New("VM %d qmp command '%s' failed - %s", m.ID, command, err)
 	}
 	return nil
@@ -68,6 +68,24 @@ func (k *call) agent(m *world.Guest, command string, arguments map[string]any) (
 		return nil, failure.New("Agent error: %s", err)
 	}
 	return answer, nil
+}
+
+// hears reports whether the agent of a guest outside answers now.
+func (k *call) hears(m *world.Guest) bool {
+	out := m.Outside
+	return k.World.Beside(k.Process, func() error { _, err := out.Agent("guest-ping", nil); return err }) == nil
+}
+
+// runState is what QEMU says that a machine outside does, such as running or io-error.
+func (k *call) runState(m *world.Guest) any {
+	var answer any
+	out := m.Outside
+	ask := func() (err error) { answer, err = out.Monitor("query-status", nil); return err }
+	if err := k.World.Beside(k.Process, ask); err != nil {
+		return m.State
+	}
+	said, _ := answer.(map[string]any)
+	return said["status"]
 }
 
 // run has the agent of a guest outside run a program.

@@ -107,7 +107,7 @@ func (m *Guest) Installed(c *World) string {
 // never.
 func (m *Guest) AskToStop(c *World) {
 	if out := m.Outside; out != nil {
-		go func() { _ = out.Monitor("system_powerdown", nil) }() // whoever asks waits for the end
+		go func() { _, _ = out.Monitor("system_powerdown", nil) }() // who asks waits for the end
 		return
 	}
 	if !m.Awake || m.Installed(c) != GuestSystem || m.Guest != nil {

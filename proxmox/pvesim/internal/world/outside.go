@@ -23,7 +23,7 @@ type Running interface {
 	Up() error // waits until the process is there
 	Kill()     // asks for the process's end, and returns at once
 	// Monitor has QEMU do something, and Agent the agent in the guest.
-	Monitor(command string, arguments map[string]any) error
+	Monitor(command string, arguments map[string]any) (any, error)
 	Agent(command string, arguments map[string]any) (any, error)
 }
 
