@@ -6,11 +6,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +42,7 @@ func TestAMachineOfTheFleetBoots(t *testing.T) {
 	w := newWorld(t, image)
 	name, id := w.order()
 	w.looksInside(name, id)
+	w.isReached(name, id)
 	w.keepsItsDisk(id)
 	w.diesByItself(id)
 	w.returns(name, id)
@@ -54,8 +57,11 @@ type world struct {
 	client      *pveapi.Client
 	shell       *Shell
 	fleet       *pve.Fleet
+	ahead       atomic.Int64 // nanoseconds by which the fleet's clock is
+	deaf        bool         // machines that boot do not become nodes
 	mu          sync.Mutex
 	nodes       []pve.Node
+	events      []pve.Event
 }
 
 func newWorld(t *testing.T, image string) *world {
@@ -63,6 +69,7 @@ func newWorld(t *testing.T, image string) *world {
 	w := &world{T: t, began: time.Now(), last: time.Now()}
 	w.machines = must.Get(New(t.Context(), Config{Image: image, Accel: *accel, Say: func(line string) { t.Log(line) }}))(t)
 	t.Cleanup(w.machines.Close)
+	*accel = w.machines.cfg.Accel // for the next world
 	w.step("machines are run by %s", w.machines.cfg.Accel)
 	second := timing.Range{Max: time.Second}
 	w.sim = must.Get(pvesim.New(pvesim.Config{
@@ -78,6 +85,9 @@ func newWorld(t *testing.T, image string) *world {
 	w.sim.OnBoot(func(b pvesim.Boot) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.deaf {
+			return
+		}
 		w.nodes = []pve.Node{{Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true, JoinedAt: b.At}}
 	})
 	w.shell = NewShell(w.sim)
@@ -85,23 +95,30 @@ func newWorld(t *testing.T, image string) *world {
 		Endpoints: []string{"https://pve1:8006"}, Insecure: true, Transport: w.sim.Transport(), Token: func() (string, error) { return token, nil },
 	}))(t)
 	w.fleet = must.Get(pve.NewFleet(pve.FleetConfig{
-		Client: w.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Intents: &intents.Memory{}, Now: time.Now,
+		Client: w.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Intents: &intents.Memory{}, Now: w.now,
 		Rand: rand.New(rand.NewPCG(1, 2)), Pools: []settings.Pool{pool()}, RemoveNode: func(context.Context, string) error { return nil },
 		Nodes: func(context.Context) ([]pve.Node, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.nodes, nil
 		},
-		Report: func(e pve.Event) { t.Log(e) },
+		Report: func(e pve.Event) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.events = append(w.events, e)
+			t.Log(e)
+		},
 	}))(t)
 	return w
 }
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 func pool() settings.Pool {
 	return settings.Pool{
 		Name: "web", Shapes: []pricing.Shape{{Name: "small", CPU: pricing.Core, Memory: pricing.GiB / 2, Disk: 2 * pricing.GiB}}, Max: 2,
 		Template: placement.Template{VMID: 9000}, PVEPool: "plimsoll", VMIDs: placement.VMIDs{First: 1000, Last: 1009},
-		Guest: settings.Guest{Agent: true}, ISO: settings.ISO{Storage: "nfs"},
+		Guest: settings.Guest{Agent: true}, ShutdownGrace: nodescaler.Duration(20 * time.Second), ISO: settings.ISO{Storage: "nfs"},
 		Join: firstboot.Profile{
 			Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeProxmox},
 			UserDataFile: "user-data", UserDataTemplate: "#cloud-config\nhostname: {{.Name}}\n# id {{.ProviderID}} token s3cret\n",
@@ -142,14 +159,21 @@ func (w *world) machine(name string) *nodescaler.Machine {
 
 // order orders a machine, and waits until its guest has become a node.
 func (w *world) order() (name string, id int) {
+	w.Helper()
+	name, id = w.begins()
+	w.until("the machine is Joined", func() bool { m := w.machine(name); return m != nil && m.Phase == nodescaler.Joined })
+	return name, id
+}
+
+// begins orders a machine, and waits until it runs.
+func (w *world) begins() (name string, id int) {
+	w.Helper()
 	shape := pool().Shapes[0]
 	w.until("the fleet has looked around", func() bool {
-		return w.fleet.Create(w.Context(), loop.Order{ID: "1", At: time.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "web", Shape: &shape}}) == nil
+		return w.fleet.Create(w.Context(), loop.Order{ID: "1", At: w.now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "web", Shape: &shape}}) == nil
 	})
 	name = nodescaler.MachineName("web", "1")
-	for _, phase := range []nodescaler.Phase{nodescaler.Booting, nodescaler.Joined} {
-		w.until(fmt.Sprintf("the machine is %s", phase), func() bool { m := w.machine(name); return m != nil && m.Phase == phase })
-	}
+	w.until("the machine is Booting", func() bool { m := w.machine(name); return m != nil && m.Phase == nodescaler.Booting })
 	for _, v := range w.sim.Inventory().VMs {
 		if v.Config["name"] == name {
 			return name, v.ID
@@ -178,6 +202,18 @@ func (w *world) looksInside(name string, id int) {
 	w.until("the disc is taken out, for it has joined", func() bool {
 		return w.runs(id, "/bin/busybox", "sh", "-c", "/bin/busybox dd if=/dev/sr0 of=/dev/null count=1 2> /dev/null || echo empty") == "empty\n"
 	})
+}
+
+// isReached asks a server in the guest from outside.
+func (w *world) isReached(name string, id int) {
+	w.runs(id, "/bin/busybox", "sh", "-c", "/bin/busybox mkdir /served; /bin/busybox hostname > /served/index.html; /bin/busybox httpd -h /served -p 8080 > /dev/null 2>&1")
+	answer := must.Get(http.Get("http://" + must.Get(w.machines.Forward(id, 8080))(w) + "/index.html"))(w)
+	text := must.Get(io.ReadAll(answer.Body))(w)
+	_ = answer.Body.Close()
+	if string(text) != name+"\n" {
+		w.Errorf("its server says %s %q", answer.Status, text)
+	}
+	w.step("a server in it is reached")
 }
 
 // keepsItsDisk writes to the disk, shuts the machine down, enlarges its disk and starts it again.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,9 +59,11 @@ type Machines struct {
 	kernel, initrd string // beside it; empty if it boots by itself
 	size           int64  // of the disk that is in the image
 	folder         string
-	mu             sync.Mutex
-	running        map[int]*machine // the last one of each VMID
-	closed         bool
+	// What tests let go wrong: machines find no disc, or no room on the storage of their disks.
+	discless, roomless bool
+	mu                 sync.Mutex
+	running            map[int]*machine // the last one of each VMID
+	closed             bool
 }
 
 // New checks the image, and finds out how machines can be run. Whoever has made it closes it.
@@ -185,6 +188,30 @@ func (g *Machines) Discard(disk int) { _ = os.Remove(g.disk(disk)) }
 
 func (g *Machines) disk(n int) string {
 	return filepath.Join(g.folder, fmt.Sprintf("disk-%d.qcow2", n))
+}
+
+// Forward lets this computer reach a port of a machine's first card, at the address that it
+// returns, until the machine's process ends.
+func (g *Machines) Forward(vmid, port int) (string, error) {
+	g.mu.Lock()
+	m := g.running[vmid]
+	g.mu.Unlock()
+	if m == nil {
+		return "", fmt.Errorf("machine %d: must have been started", vmid)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		return "", err
+	}
+	said, err := m.Monitor("human-monitor-command", map[string]any{"command-line": fmt.Sprintf("hostfwd_add net0 tcp:%s-:%d", address, port)})
+	if text := strings.TrimSpace(fmt.Sprint(said)); err == nil && text != "" {
+		err = errors.New(text)
+	}
+	return address, err
 }
 
 // Close ends all machines, and removes their disks.

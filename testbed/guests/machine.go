@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
@@ -138,19 +139,23 @@ func (m *machine) drive(d *pvesim.Drive) ([]string, error) {
 	kind, file := "hd", m.disk(d.Disk)
 	source := "if=none,id=" + d.Key
 	switch {
-	case d.Disc != nil || d.Seed != nil:
+	case (d.Disc != nil || d.Seed != nil) && !m.discless:
 		var err error
 		if file, err = m.disc(d); err != nil {
 			return nil, err
 		}
 		kind, source = "cd", source+",media=cdrom,readonly=on,format=raw,file="+file
-	case d.Empty:
+	case d.Empty || d.Disc != nil || d.Seed != nil:
 		kind, source = "cd", source+",media=cdrom"
 	default:
 		if err := m.prepare(d, file); err != nil {
 			return nil, err
 		}
 		source += ",format=qcow2,file=" + file
+		if m.roomless {
+			source = "if=none,id=" + d.Key + ",format=qcow2,file.driver=blkdebug,file.image.driver=file,file.image.filename=" + file +
+				",file.inject-error.0.event=write_aio,file.inject-error.0.once=off,file.inject-error.0.errno=" + fmt.Sprint(int(syscall.ENOSPC))
+		}
 	}
 	device := map[string]string{"scsi": "scsi-" + kind + ",bus=scsi.0", "ide": "ide-" + kind, "sata": "ide-" + kind, "virtio": "virtio-blk-pci"}[bus]
 	if device == "" {

@@ -349,7 +349,7 @@ var rooms = []room{
 	{
 		folder: "testbed/guests", below: true, floor: world,
 		imports: []string{"proxmox/firstboot", "proxmox/pvesim"},
-		tests:   []string{"nodescaler", "nodescaler/loop", "pricing", "proxmox/intents", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/settings", "proxmox/timing"},
+		tests:   []string{"nodescaler", "nodescaler/loop", "pricing", "proxmox/intents", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/pvecode", "proxmox/settings", "proxmox/timing"},
 		why:     "machines are run as the emulator asks, whoever asks the emulator; only the test brings the fleet along",
 	},
 	{
