@@ -130,6 +130,53 @@ func (x *Index) seeExtras() {
 	}
 }
 
+// allocatable is what the kubelet of a machine of the shape leaves to pods.
+func (p *Pool) allocatable(s pricing.Shape) pricing.Resources {
+	r := s.Resources().Minus(p.Reserved)
+	if seen, is := p.Allocatable[s]; is {
+		r.CPU, r.Memory = min(r.CPU, seen.CPU), min(r.Memory, seen.Memory)
+	}
+	return r
+}
+
+// seeAllocatable records for each pool what its nodes leave to pods where that is less than the
+// pool says: the kernel and the kubelet's thresholds take their part. Otherwise machines would be
+// ordered without end for a pod that fits on none of them. The node that joined last counts, since
+// the next machine becomes one like it. What was recorded before holds while there is no such node.
+func (x *Index) seeAllocatable() {
+	type kind struct {
+		pool  string
+		shape pricing.Shape
+	}
+	newest := map[kind]*NodeLoad{}
+	for i := range x.loads {
+		n := &x.loads[i]
+		if n.VM == nil || n.VM.Kept() || !n.Ready || n.Allocatable == (pricing.Resources{}) {
+			continue
+		}
+		k := kind{n.VM.Pool, n.VM.Shape}
+		if was := newest[k]; was == nil || was.Joined.Before(n.Joined) {
+			newest[k] = n
+		}
+	}
+	for k, n := range newest {
+		p := x.Pool(k.pool)
+		if p == nil || p.Allocatable[k.shape] == n.Allocatable {
+			continue
+		}
+		whole := *p.Pool // the snapshot's is only to be read
+		whole.Allocatable = maps.Clone(p.Allocatable)
+		if k.shape.Resources().Minus(p.Reserved).Within(n.Allocatable) {
+			delete(whole.Allocatable, k.shape)
+		} else if whole.Allocatable == nil {
+			whole.Allocatable = map[pricing.Shape]pricing.Resources{k.shape: n.Allocatable}
+		} else {
+			whole.Allocatable[k.shape] = n.Allocatable
+		}
+		p.Pool = &whole
+	}
+}
+
 // promiseVolumes assumes that new machines attach any number of volumes of the drivers that nodes
 // have limits on, until a node of the pool shows its limit.
 func (x *Index) promiseVolumes() {

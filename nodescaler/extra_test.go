@@ -146,3 +146,47 @@ func TestNodesHaveTheDevicesThatTheirPoolPromises(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
+	const gib = pricing.GiB
+	shape, now := pricing.Shape{Name: "s", CPU: 4000, Memory: 64 * gib}, time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	said := pricing.Resources{CPU: 3800, Memory: 63 * gib}
+	less, more := pricing.Resources{CPU: 3900, Memory: 62 * gib}, pricing.Resources{CPU: 4000, Memory: 64 * gib}
+	type node struct {
+		shows  pricing.Resources
+		joined time.Duration // ago
+		unwell bool
+	}
+	for _, c := range []struct {
+		name   string
+		nodes  []node
+		before map[pricing.Shape]pricing.Resources
+		want   pricing.Resources
+	}{
+		{name: "there is none", want: said},
+		{name: "there was one", before: map[pricing.Shape]pricing.Resources{shape: less}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
+		{name: "less of one resource", nodes: []node{{shows: less}}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
+		{name: "more than is said", nodes: []node{{shows: more}}, want: said},
+		{name: "more than there was", nodes: []node{{shows: more}}, before: map[pricing.Shape]pricing.Resources{shape: less}, want: said},
+		{name: "the newest has less", nodes: []node{{shows: more, joined: time.Hour}, {shows: less}}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
+		{name: "the newest has more", nodes: []node{{shows: more}, {shows: less, joined: time.Hour}}, want: said},
+		{name: "it is not ready", nodes: []node{{shows: less, unwell: true}}, want: said},
+		{name: "it shows nothing", nodes: []node{{}}, want: said},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Snapshot{Now: now, Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{shape}, Reserved: pricing.Resources{CPU: 200, Memory: gib}, Allocatable: c.before}}}
+			for i, n := range c.nodes {
+				name := string(rune('a' + i))
+				s.Machines = append(s.Machines, Machine{Name: name, Pool: "w", Shape: shape, Phase: Joined})
+				s.Nodes = append(s.Nodes, Node{Name: name, Machine: name, Pool: "w", Ready: !n.unwell, Joined: now.Add(-n.joined), Allocatable: n.shows})
+			}
+			remembered := len(c.before)
+			if d := cmp.Diff(c.want, NewIndex(s).Pool("w").Capacity(shape)); d != "" {
+				t.Error(d)
+			}
+			if len(c.before) != remembered || s.Pools[0].Allocatable != nil && c.before == nil {
+				t.Error("the snapshot was changed")
+			}
+		})
+	}
+}

@@ -82,6 +82,7 @@ func NewIndex(s *Snapshot) *Index {
 	x.indexNodes()
 	x.indexPools()
 	x.seeExtras()
+	x.seeAllocatable()
 	x.indexHosts()
 	x.indexPods()
 	return x
@@ -414,7 +415,7 @@ func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
 // room.
 func (p *Pool) Empty(s pricing.Shape) Room {
 	r := Room{
-		Free:  s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests),
+		Free:  p.allocatable(s).Minus(p.Daemons.Static.Requests),
 		Extra: p.Extras(s).Minus(p.Daemons.Static.Extra),
 		Slots: Slots(p.PodSlots) - p.Daemons.Static.Pods,
 	}

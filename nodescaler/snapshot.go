@@ -51,9 +51,13 @@ type Pool struct {
 	PodSlots int
 	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Without an
 	// entry for ephemeral storage the shape's disk counts. Seen is what nodes were observed to
-	// have, by shape; NewIndex fills it in.
+	// have, by shape, and Allocatable the CPU and memory that their pods may use, where that is
+	// less than the shape without Reserved; NewIndex fills them in.
 	Extra    pricing.Amounts                   `json:",omitempty"`
 	Seen     map[pricing.Shape]pricing.Amounts `json:"-"`
+
+	Allocatable map[pricing.Shape]pricing.Resources `json:"-"`
+
 	Min, Max int
 	// Closed is why the pool makes no machines for now, such as failures in a row; nil if it does.
 	// Its existing machines remain usable, and its spares can be woken.

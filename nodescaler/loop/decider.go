@@ -92,7 +92,9 @@ func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodesca
 }
 
 func (d *decider) index() {
+	d.snap.Pools = d.shown.onto(d.snap.Pools)
 	d.x = nodescaler.NewIndex(&d.snap)
+	d.shown.see(d.x)
 	d.lost = lostNodes(d.x)
 	d.byWorkload, d.alive = make(map[string][]int, len(d.o.Cluster.Replicas)), make(map[string]int, len(d.o.Cluster.Replicas))
 	for i := range d.snap.Pods {

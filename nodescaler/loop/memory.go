@@ -34,6 +34,7 @@ type Memory struct {
 	leads   leads
 	orders  []accepted
 	refused refusals
+	shown   shown
 	gaps    gaps
 	ordered ordered
 	// recalled is whether ordered has what was ordered before the start.
@@ -42,6 +43,38 @@ type Memory struct {
 	prices   *pricing.Book
 	asking   approval.Memory
 	seen     []podscaler.Pod // room for what the next step's views see
+}
+
+// shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
+// pool says. Without it, a machine would be ordered anew for a pod that fits on none of them each
+// time that the last one has gone.
+type shown map[string]map[pricing.Shape]pricing.Resources
+
+// onto returns the pools with what their nodes have shown.
+func (s shown) onto(pools []nodescaler.Pool) []nodescaler.Pool {
+	if len(s) == 0 {
+		return pools
+	}
+	pools = slices.Clone(pools) // they are the owner's
+	for i := range pools {
+		pools[i].Allocatable = s[pools[i].Name]
+	}
+	return pools
+}
+
+// see remembers what the pools' nodes show.
+func (s *shown) see(x *nodescaler.Index) {
+	*s = nil
+	for i := range x.Pools {
+		p := &x.Pools[i]
+		if len(p.Allocatable) == 0 {
+			continue
+		}
+		if *s == nil {
+			*s = shown{}
+		}
+		(*s)[p.Name] = p.Allocatable
+	}
 }
 
 // Jump is the memory of a new start because the clock jumped: by such a clock nothing that was
