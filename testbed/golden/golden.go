@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew; then read the difference")
@@ -17,9 +15,14 @@ var update = flag.Bool("update", false, "write the golden files anew; then read 
 func Compare(t testing.TB, file, got string) {
 	t.Helper()
 	if *update {
-		must.Do(t, os.WriteFile(file, []byte(got), 0o644))
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	want := must.Get(os.ReadFile(file))(t)
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if d := cmp.Diff(string(want), got); d != "" {
 		t.Errorf("%s (-want +got), -update writes it anew:\n%s", file, d)
 	}
