@@ -50,8 +50,7 @@ func ExitCode(err error) int {
 	if err == nil {
 		return ExitDone
 	}
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
 	return ExitFailed
@@ -65,8 +64,7 @@ func Report(w io.Writer, err error) {
 		}
 		fmt.Fprintln(w, line)
 	}
-	var e *exitError
-	if errors.As(err, &e) && e.hint != "" {
+	if e, ok := errors.AsType[*exitError](err); ok && e.hint != "" {
 		fmt.Fprintln(w, "hint:", e.hint)
 	}
 }

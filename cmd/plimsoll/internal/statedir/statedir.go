@@ -67,8 +67,7 @@ func (s *Folder) File(name string) File { return File(filepath.Join(s.path, name
 func (s *Folder) Intents() (*intents.Log, error) {
 	file := s.File("intents.ndjson")
 	kept, err := intents.OpenLog(file)
-	var corrupt *intents.Corrupt
-	if errors.As(err, &corrupt) {
+	if corrupt, ok := errors.AsType[*intents.Corrupt](err); ok {
 		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pveapi.Shell(string(file)), intents.Lost)
 	}
 	if err != nil {
