@@ -141,8 +141,7 @@ func (d *decoding) all() error {
 	case d.ctx.Err() != nil:
 		return failed(d.ctx, d.ctx.Err())
 	case err != nil:
-		var f *failure
-		if errors.As(err, &f) {
+		if f, ok := errors.AsType[*failure](err); ok {
 			return f
 		}
 		return invalid("%s", short(err.Error()))

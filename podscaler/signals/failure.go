@@ -66,8 +66,7 @@ func (c *complaint) hear(log *slog.Logger, namespace, server string, err error) 
 		return // which says nothing new of it
 	}
 	text, word := "", ""
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		word, text = f.word, short(f.detail.Error())
 	}
 	c.mu.Lock()

@@ -64,8 +64,7 @@ func (r *Reader) Recall(ctx context.Context, now time.Time, lacks map[string]pod
 
 // detailed is an error with what a status must not say.
 func detailed(err error) error {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f.detail
 	}
 	return err
