@@ -461,8 +461,7 @@ func (lo *lookout) freeze() {
 	switch is := lo.view.frozen; {
 	case is != nil && (was == nil || was.Code != is.Code):
 		advice := ""
-		var e *pveapi.Error
-		if errors.As(lo.view.failed, &e) {
+		if e, ok := errors.AsType[*pveapi.Error](lo.view.failed); ok {
 			advice = e.Advice()
 		}
 		if is.Code == pvecode.PermissionsShrunk {

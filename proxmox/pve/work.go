@@ -344,8 +344,7 @@ func (cr *crew) workFor(m *tracked) *work {
 // noteSilence notes that a host did not answer a move, so that the machines that are there do not
 // all wait for it, one after the other, and the others with them.
 func (w *work) noteSilence(err error) {
-	var e *pveapi.Error
-	if errors.As(err, &e) && pveapi.Is(err, pveapi.Unanswered, pveapi.HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
+	if e, ok := errors.AsType[*pveapi.Error](err); ok && pveapi.Is(err, pveapi.Unanswered, pveapi.HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
 		w.view.silent[e.Host()] = w.cfg.Now()
 	}
 }

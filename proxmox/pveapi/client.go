@@ -41,8 +41,7 @@ func (c *Client) call(ctx context.Context, method, path string, params map[strin
 
 // asError takes an Error out of what go-proxmox and net/http wrapped it in.
 func asError(method, path string, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Method: method, Path: withoutQuery(path), Message: err.Error(), class: notUnderstood(method), cause: err}

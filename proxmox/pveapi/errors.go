@@ -103,8 +103,7 @@ func ClassOf(err error) Class {
 	if err == nil {
 		return ""
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class()
 	}
 	return Unknown

@@ -61,12 +61,10 @@ func (e *certificateError) Unwrap() error { return e.cause }
 
 // ShownFingerprint is that of the certificate that was not trusted, if one was shown.
 func ShownFingerprint(err error) (string, bool) {
-	var ours *certificateError
-	if errors.As(err, &ours) && ours.shown != (fingerprint{}) {
+	if ours, ok := errors.AsType[*certificateError](err); ok && ours.shown != (fingerprint{}) {
 		return ours.shown.String(), true
 	}
-	var theirs *tls.CertificateVerificationError
-	if errors.As(err, &theirs) && len(theirs.UnverifiedCertificates) > 0 {
+	if theirs, ok := errors.AsType[*tls.CertificateVerificationError](err); ok && len(theirs.UnverifiedCertificates) > 0 {
 		return fingerprint(sha256.Sum256(theirs.UnverifiedCertificates[0].Raw)).String(), true
 	}
 	return "", false
