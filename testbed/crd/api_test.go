@@ -118,8 +118,7 @@ func ask(t *testing.T, j *crd.Judge, f crd.Fixture) []string {
 
 func sorted(err error) []string {
 	var all []string
-	var several utilerrors.Aggregate
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		for _, one := range several.Errors() {
 			all = append(all, strings.TrimPrefix(one.Error(), "<nil>: Invalid value: "))
 		}

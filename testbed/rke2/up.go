@@ -382,8 +382,7 @@ func (b *Bench) orderOne(ctx context.Context, f *pve.Fleet, pool string) error {
 	err = f.Create(ctx, loop.Order{ID: id, At: b.cfg.Now(), Action: nodescaler.Action{
 		Kind: nodescaler.Buy, Order: id, Pool: pool, Shape: &site.Pools[at].Shapes[0],
 	}})
-	var refusal *pve.Refusal
-	if errors.As(err, &refusal) && slices.ContainsFunc(refusal.Reasons, func(r nodescaler.Reason) bool { return slices.Contains(passing, r.Code) }) {
+	if refusal, ok := errors.AsType[*pve.Refusal](err); ok && slices.ContainsFunc(refusal.Reasons, func(r nodescaler.Reason) bool { return slices.Contains(passing, r.Code) }) {
 		b.state.Orders-- // it was surely not taken
 		b.refused = refusal
 		return nil

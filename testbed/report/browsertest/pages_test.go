@@ -77,8 +77,7 @@ func (s *site) run(name string, args ...string) {
 		cmd.Dir = s.folder
 	}
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 99 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 99 {
 		return
 	}
 	if err != nil {
