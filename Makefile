@@ -167,6 +167,7 @@ bench-cluster: ## run Plimsoll in a large pretended cluster, and say what it tak
 
 gen: ## write generated files anew, and format
 	$(GO) generate ./...
+	$(GO) test -count=1 -run '^TestToolsCanBeBuiltWithoutACheckout$$' ./testbed/lab -update > /dev/null
 	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
 	$(GO) test -count=1 -run '^TestReasonsPage$$' ./cmd/plimsoll/internal/reasons -update > /dev/null
 	$(GO) fmt ./...

@@ -23,8 +23,7 @@ type Config struct {
 	// Cache is where tools are kept once they are built. If empty, it is CacheVariable's folder or
 	// one for this user.
 	Cache string
-	// Checkout is the source tree that tools are built from, and is looked for from the working
-	// directory upwards if empty.
+	// Checkout is the source tree that tools are built from, as a Toolbox has it.
 	Checkout     string
 	ControlPlane ControlPlane
 	// Parts are started in their order, each when the one before it answers, and stopped in

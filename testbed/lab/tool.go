@@ -78,7 +78,8 @@ const CacheVariable = "PLIMSOLL_CACHE"
 type Toolbox struct {
 	// Cache is the folder they are kept in. If empty, it is CacheVariable's or one for this user.
 	Cache string
-	// Checkout is the source tree, and is looked for from the working directory upwards if empty.
+	// Checkout is the source tree. If empty, it is looked for from the working directory upwards,
+	// and where there is none, the sources that the program has are taken.
 	Checkout string
 	// Progress hears how far a build is, a line at a time. It may be nil.
 	Progress func(line string)
@@ -104,11 +105,11 @@ func (b Toolbox) built(ctx context.Context, t Tool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	checkout, err := findCheckout(b.Checkout)
+	sources, err := b.sources()
 	if err != nil {
 		return "", err
 	}
-	v, err := r.version(ctx, filepath.Join(checkout, filepath.FromSlash(labFolder)))
+	v, err := r.version(ctx, sources)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", t, err)
 	}
@@ -286,7 +287,11 @@ type version struct {
 	folder string // of its module
 	name   string // of its version
 	key    string // differs when anything differs that the tool is built from
+	least  string // release of Go that the module asks for
 }
+
+// ErrNoGo says that there is no Go that could build tools.
+var ErrNoGo = errors.New("the lab's tools are built by Go, which was not found or does not work")
 
 // version finds out what a tool would be built from.
 func (r recipe) version(ctx context.Context, lab string) (*version, error) {
@@ -297,6 +302,9 @@ func (r recipe) version(ctx context.Context, lab string) (*version, error) {
 	}
 	if v.name, err = required(string(mod), r.module); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(v.folder, "go.mod"), err)
+	}
+	if asked := goLine.FindSubmatch(mod); asked != nil {
+		v.least = string(asked[1])
 	}
 	sum := sha256.New()
 	if err := hashFolder(sum, v.folder); err != nil {
@@ -316,8 +324,14 @@ func (v *version) goes(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOOS", "GOARCH", "CGO_ENABLED")
 	cmd.Dir, cmd.Env = v.folder, v.environment()
 	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%w: install Go %s or newer, see https://go.dev/doc/install", ErrNoGo, v.least)
+	}
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", fmt.Errorf("%w\n%s", ErrNoGo, bytes.TrimSpace(failed.Stderr))
+	}
 	if err != nil {
-		return "", fmt.Errorf("go is needed to build the lab's tools: %w", err)
+		return "", fmt.Errorf("%w: %w", ErrNoGo, err)
 	}
 	return strings.Join(strings.Fields(string(out)), " "), nil
 }
@@ -348,8 +362,19 @@ func required(mod, module string) (string, error) {
 	return m[1], nil
 }
 
+// goLine is the line of a go.mod with the least release of Go.
+var goLine = regexp.MustCompile(`(?m)^go (\S+)`)
+
 // hashFolder adds the files of a folder, by name.
 func hashFolder(sum io.Writer, folder string) error {
+	return eachSource(folder, func(name string, text []byte) error {
+		_, err := fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
+		return err
+	})
+}
+
+// eachSource reads what a module in a folder is built from, by name.
+func eachSource(folder string, read func(name string, text []byte) error) error {
 	return filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
 			return err
@@ -362,8 +387,7 @@ func hashFolder(sum io.Writer, folder string) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(sum, "%s %d\n%s", filepath.ToSlash(rel), len(text), text)
-		return err
+		return read(filepath.ToSlash(rel), text)
 	})
 }
 

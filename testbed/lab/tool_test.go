@@ -1,8 +1,11 @@
 package lab
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"maps"
 	"os"
 	"os/exec"
@@ -132,7 +135,67 @@ func TestWaitingForAnotherBuildCanBeGivenUp(t *testing.T) {
 	}
 }
 
-func TestToolsNeedACheckout(t *testing.T) {
+var update = flag.Bool("update", false, "write sources.zip anew")
+
+// What the program has of the tools' modules is what the checkout has: both build the same tool.
+func TestToolsCanBeBuiltWithoutACheckout(t *testing.T) {
+	if *update {
+		pack(t)
+		return
+	}
+	want := map[Tool]string{}
+	for tool, r := range recipes {
+		want[tool] = must.Get(r.version(t.Context(), "."))(t).key
+	}
+	t.Chdir(t.TempDir())
+	box := Toolbox{Cache: t.TempDir()}
+	folder := must.Get(box.sources())(t)
+	for tool, r := range recipes {
+		v, err := r.version(t.Context(), folder)
+		if err != nil || v.key != want[tool] {
+			t.Errorf("%s would be built with key %v (%v), and with %s in a checkout: run make gen", tool, v, err, want[tool])
+		}
+	}
+	if again := must.Get(box.sources())(t); again != folder {
+		t.Errorf("the sources are in %s, and then in %s", folder, again)
+	}
+}
+
+// pack writes what the program has of the tools' modules.
+func pack(t *testing.T) {
+	t.Helper()
+	var archive bytes.Buffer
+	w, folders := zip.NewWriter(&archive), map[string]bool{}
+	for _, r := range recipes {
+		folders[r.folder] = true
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		err := eachSource(filepath.FromSlash(folder), func(name string, text []byte) error {
+			// Without a time, the same files make the same archive.
+			file, err := w.CreateHeader(&zip.FileHeader{Name: folder + "/" + name, Method: zip.Deflate})
+			if err == nil {
+				_, err = file.Write(text)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), os.WriteFile("sources.zip", archive.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWithoutGoItSaysWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := (Toolbox{Cache: t.TempDir()}).Path(t.Context(), ToolControlPlane)
+	if !errors.Is(err, ErrNoGo) || !strings.Contains(err.Error(), ": install Go 1.26") {
+		t.Errorf("%v, want ErrNoGo and the release of Go", err)
+	}
+}
+
+func TestACheckoutThatIsNamedMustBeOne(t *testing.T) {
 	t.Setenv(K6Variable, BuildK6)
 	for _, dir := range []string{t.TempDir(), "testdata"} {
 		if _, err := (Toolbox{Cache: t.TempDir(), Checkout: dir}).Path(t.Context(), ToolK6); !errors.Is(err, ErrNoCheckout) {

@@ -19,7 +19,7 @@ func newTestbedLabCommand(env *cli.Env) *cobra.Command {
 		Long: "Run a real control plane on this machine: etcd, kube-apiserver, kube-controller-manager with the real\n" +
 			"HorizontalPodAutoscaler, and kube-scheduler; nodes and pods by KWOK; Prometheus; an emulated Proxmox VE whose machines\n" +
 			"become nodes; and simulated request serving. It listens on loopback, without root and without containers. Go builds the\n" +
-			"programs from the checkout when they are first needed.",
+			"programs when they are first needed, which takes about ten minutes.",
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabToolsCommand(env))
 	return cli.VerbsOnly(cmd)
@@ -67,8 +67,8 @@ func (f *labFolder) option() string {
 
 // labFault gives an error of a lab its code.
 func labFault(err error) error {
-	if errors.Is(err, lab.ErrNoCheckout) {
-		return cli.WithHint("run it in a clone of the repository", cli.WithCode(cli.ExitConfig, err))
+	if errors.Is(err, lab.ErrNoGo) {
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	return err
 }

@@ -207,8 +207,8 @@ func (ask *testbedProfile) measure(ctx context.Context, env *cli.Env, p testbed.
 		return nil, connect.Unread(err)
 	}
 	if s.K6, err = (lab.Toolbox{Progress: report}).Path(ctx, lab.ToolK6); err != nil {
-		if errors.Is(err, lab.ErrNoCheckout) {
-			err = cli.WithHint("install k6, or run it in a clone", cli.WithCode(cli.ExitUnreachable, err))
+		if errors.Is(err, lab.ErrNoGo) {
+			err = cli.WithHint("or install k6", cli.WithCode(cli.ExitUnreachable, err))
 		}
 		return nil, err
 	}
