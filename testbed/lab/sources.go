@@ -47,7 +47,7 @@ func unpack(below string) (string, error) {
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		return "", err
 	}
-	// The folder is there as a whole or not at all, whatever happens meanwhile.
+	// The folder is there as a whole or not at all, even after a crash.
 	part, err := os.MkdirTemp(below, "part-")
 	if err != nil {
 		return "", err

@@ -79,7 +79,7 @@ type Toolbox struct {
 	// Cache is the folder they are kept in. If empty, it is CacheVariable's or one for this user.
 	Cache string
 	// Checkout is the source tree. If empty, it is looked for from the working directory upwards,
-	// and where there is none, the sources that the program has are taken.
+	// and without one, the sources that the program has are taken.
 	Checkout string
 	// Progress hears how far a build is, a line at a time. It may be nil.
 	Progress func(line string)

@@ -124,9 +124,11 @@ func warm(players []*Player, counts []float64) error {
 	}
 	for _, n := range counts[cut:] {
 		for _, p := range players {
-			if _, err := p.minute(n); err != nil {
+			now, err := p.minute(n)
+			if err != nil {
 				return err
 			}
+			p.last, p.begun = now, true
 		}
 	}
 	for _, p := range players {
@@ -158,27 +160,33 @@ func (p *Player) train(w Warmed, arrivals []float64) {
 // Feed plays the next minutes, which have so many requests each.
 func (p *Player) Feed(counts ...float64) error {
 	for _, n := range counts {
-		before, begun := p.last.Pods, p.begun
 		now, err := p.minute(n)
 		if err != nil {
 			return fmt.Errorf("minute %d: %w", p.result.Minutes, err)
 		}
-		if begun {
-			p.move(now.Pods - before)
-		}
-		p.count(now)
+		p.Measured(now)
 	}
 	return nil
+}
+
+// Next is what the scaler sets for a minute that is played elsewhere, as in a cluster. It is asked
+// once for each, and Measured is called with what came of it. Only who foresees goes by the
+// requests a second that will arrive.
+func (p *Player) Next(arriving float64) (pods int) { return p.pods(arriving) }
+
+// Measured counts a minute that was played elsewhere.
+func (p *Player) Measured(now capacity.Period) {
+	if p.begun {
+		p.move(now.Pods - p.last.Pods)
+	}
+	p.last, p.begun = now, true
+	p.count(now)
 }
 
 // minute sets the pods by what is known and plays a minute.
 func (p *Player) minute(requests float64) (capacity.Period, error) {
 	arrived := requests / secondsAMinute
-	now, err := p.line.Step(p.pods(arrived), arrived)
-	if err == nil {
-		p.last, p.begun = now, true
-	}
-	return now, err
+	return p.line.Step(p.pods(arrived), arrived)
 }
 
 // pods is what the scaler sets for the next minute. Before the first there is nothing to set it by,

@@ -39,9 +39,10 @@ func countedPage(t *testing.T, r *Replay) string {
 // Each has the figures that suit what it compares, and a page that loads nothing.
 func TestPagesOfCountedLoadsHaveTheirFigures(t *testing.T) {
 	for name, want := range map[string][]string{
-		"hpaplus-models": {"accuracy"},
-		"hpaplus-table2": {"excess-pods-mmpp", "excess-mse-mmpp"},
-		"hpaplus-table3": {"tradeoff-mmpp", "tradeoff-diurnal"},
+		"hpaplus-figure5": {},
+		"hpaplus-models":  {"accuracy"},
+		"hpaplus-table2":  {"excess-pods-mmpp", "excess-mse-mmpp"},
+		"hpaplus-table3":  {"tradeoff-mmpp", "tradeoff-diurnal"},
 		"hpaplus-scale": {
 			"pods-lostChange-mmpp", "pods-cost0.01-mmpp", "pods-cost0.01-diurnal", "pods-cost0.1-mmpp", "pods-cost0.1-diurnal", "pods-cost1-mmpp", "pods-cost1-diurnal",
 			"pods-cost10-mmpp", "pods-cost10-diurnal", "pods-cost100-mmpp", "pods-cost100-diurnal",

@@ -68,7 +68,7 @@ func replays(t *testing.T) []string {
 
 func TestEveryExperimentIsThereAndNamedAsItsFile(t *testing.T) {
 	want := []string{
-		"hpaplus-equal", "hpaplus-grid", "hpaplus-models", "hpaplus-race", "hpaplus-rivals", "hpaplus-scale",
+		"hpaplus-equal", "hpaplus-figure5", "hpaplus-grid", "hpaplus-models", "hpaplus-race", "hpaplus-rivals", "hpaplus-scale",
 		"hpaplus-strategies", "hpaplus-table2", "hpaplus-table3",
 	}
 	names := replays(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
-// Reference is what was published, to are beside. It is no yardstick: it was measured on a trace
-// that is not to be had.
+// Reference is what was published, to lay results beside. It is no yardstick: it was measured on a
+// trace that is not to be had.
 type Reference struct {
 	Source string `json:"source" strict:"required"`
 	Cells  []Cell `json:"cells" strict:"required"`
@@ -27,7 +27,7 @@ type Cell struct {
 const seconds = "trainSeconds"
 
 func (ref *Reference) validate(f *testbed.Faults, e *Experiment) {
-	known := append(e.measureNames(), seconds)
+	known := append(e.measureNames(), seconds, squared)
 	for i, c := range ref.Cells {
 		path := fmt.Sprintf("reference.cells[%d]", i)
 		f.OneOf(path+".row", c.Row, e.RowNames())

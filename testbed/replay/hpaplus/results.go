@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
-// World is where these experiments run, and the only one.
+// World is where these experiments run, unless they are compared with a cluster.
 const World = "replay"
 
 // Results are what became of an experiment. The same experiment with the same seed gives the same

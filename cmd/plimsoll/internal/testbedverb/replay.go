@@ -2,17 +2,21 @@ package testbedverb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/lab/counted"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
@@ -20,6 +24,13 @@ import (
 
 // usersOnly are the flags that mean nothing to an experiment that replays counts.
 var usersOnly = []string{"users", "scenarios", "load", "for", "duration", "trace-from", "trace-length", "trace-peak"}
+
+// labToo are those of them that mean something in the lab, and simulatedOnly the flags that mean
+// nothing there.
+var (
+	labToo        = []string{"for", "duration"}
+	simulatedOnly = []string{"trials", "parallel"}
+)
 
 // parseReplay reads what a file says of an experiment that replays counts.
 func parseReplay(name string, data []byte) (*hpaplus.Experiment, error) {
@@ -36,17 +47,25 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *cli.Env, name string, fil
 	if err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("world") && ask.world != hpaplus.World {
-		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
+	inLab := ask.world == hpaplus.Cluster && e.InCluster()
+	if cmd.Flags().Changed("world") && ask.world != hpaplus.World && !inLab {
+		worlds := hpaplus.World
+		if e.InCluster() {
+			worlds += ", " + hpaplus.Cluster
+		}
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", worlds, e.Name, ask.world))
 	}
 	for _, flag := range usersOnly {
-		if cmd.Flags().Changed(flag) {
+		if cmd.Flags().Changed(flag) && !(inLab && slices.Contains(labToo, flag)) {
 			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
 		}
 	}
 	o, err := ask.replayOptions(env)
 	if err != nil {
 		return err
+	}
+	if inLab {
+		return ask.replayInLab(cmd, env, e, o, file)
 	}
 	if _, err := e.With(o); err != nil {
 		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
@@ -98,6 +117,43 @@ func (ask *testbedRun) replayOptions(env *cli.Env) (hpaplus.Options, error) {
 		o.Traces = append(o.Traces, sources...)
 	}
 	return o, nil
+}
+
+// usualFor is how long an experiment is played in the lab.
+const usualFor = 10 * time.Minute
+
+// replayInLab plays the experiment in a lab and by its model, and prints both beside the paper.
+func (ask *testbedRun) replayInLab(cmd *cobra.Command, env *cli.Env, e *hpaplus.Experiment, o hpaplus.Options, file []byte) error {
+	for _, flag := range simulatedOnly {
+		if cmd.Flags().Changed(flag) {
+			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted with --world %s for %s, which is played once there, was %q", flag, ask.world, e.Name, cmd.Flag(flag).Value))
+		}
+	}
+	small, err := e.Reduce(o, int(cmp.Or(ask.options.Duration, usualFor)/counted.Period))
+	if err != nil {
+		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
+	}
+	w, err := ask.lab(env)
+	if err != nil {
+		return err
+	}
+	if ask.out != "" {
+		if err := writeExperiment(env, ask.out, file); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	c, err := small.Play(cmd.Context(), (&counted.World{Folder: filepath.Join(w.Folder, e.Name), Lab: w.Lab}).Play)
+	if err != nil {
+		return labFault(err)
+	}
+	err = ask.print(env, func(out io.Writer) error { return printParts(out, []testbed.Table{c.Table()}, nil) }, c.Write)
+	if err != nil || ask.out == "" {
+		return err
+	}
+	return errors.Join(
+		env.WriteFile(filepath.Join(ask.out, "contrast.json"), c.Write),
+		env.WriteFile(filepath.Join(ask.out, "minutes.csv"), c.WriteMinutes),
+	)
 }
 
 // replayTables prints the results, how they are beside what was published, and the assertions.

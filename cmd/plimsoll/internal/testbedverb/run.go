@@ -51,7 +51,7 @@ func newTestbedRunCommand(env *cli.Env) *cobra.Command {
 			"All policies meet the same chance, which is drawn from the seed, the trial and the level of load. In the\n" +
 			"simulated world the same experiment with the same seed gives the same results, byte for byte. In the lab\n" +
 			"each trial takes as long as it lasts, and half a minute to begin: use --policies, --users, --trials and\n" +
-			"--for. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; they can\n" +
+			"--for. Experiments that replay counted loads are played there for ten minutes beside their model. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; they can\n" +
 			"be interrupted and continued with the same --out. It exits with 99 if an assertion is missed.\n\n" +
 			"joint-random is a world that is drawn from a seed, --from. With --worlds N it runs every policy in N worlds, the seeds\n" +
 			"--from and every second one after it, and prints how cost and lateness are distributed, and the worst worlds for policy\n" +
@@ -241,7 +241,11 @@ func (ask *testbedRun) run(ctx context.Context, env *cli.Env, name string, file 
 func (ask *testbedRun) inWorld(env *cli.Env, experiment string, file []byte) (testbed.World, error) {
 	switch ask.world {
 	case "lab":
-		return ask.lab(env)
+		w, err := ask.lab(env)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	case worldRKE2:
 		return ask.onBench(env, experiment, file)
 	}
@@ -249,7 +253,7 @@ func (ask *testbedRun) inWorld(env *cli.Env, experiment string, file []byte) (te
 }
 
 // lab is the world of labs, whose files are kept under --out if it is given.
-func (ask *testbedRun) lab(env *cli.Env) (testbed.World, error) {
+func (ask *testbedRun) lab(env *cli.Env) (*trial.World, error) {
 	program, err := env.Program()
 	if err != nil {
 		return nil, err
