@@ -216,6 +216,9 @@ func (c *Contrast) Table() testbed.Table {
 			line(squared, Over{Range: Range{Median: testbed.Number(math.NaN())}}, lab.Measures[squared], 2)
 		}
 		for _, who := range activeIn(lab, model) {
+			if !c.Replay.Leaders {
+				break // the experiment is not about them
+			}
 			line("active."+who, model.Active[who], lab.Active[who], 2)
 		}
 	}

@@ -50,6 +50,7 @@ func TestAClusterIsLaidBesideTheModel(t *testing.T) {
 	e := short(t, "hpaplus-table3")
 	e.Reference = &Reference{Source: "a test", Cells: []Cell{{Row: "hpa-plus", Excess: 0.9, Values: map[string]float64{"podsChange": 3}}}}
 	e.Replay.Cases = []Grid{{Pods: []float64{5}, Tolerance: []float64{0.1}, Excess: []float64{0.85, 0.9}}}
+	e.Replay.Leaders = true
 	const minutes = 60
 	c := must.Get(must.Get(e.Reduce(Options{}, minutes))(t).Play(t.Context(), byTheModel))(t)
 	for i := range c.Cluster.Runs {

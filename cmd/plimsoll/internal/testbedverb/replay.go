@@ -48,17 +48,8 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *cli.Env, name string, fil
 		return err
 	}
 	inLab := ask.world == hpaplus.Cluster && e.InCluster()
-	if cmd.Flags().Changed("world") && ask.world != hpaplus.World && !inLab {
-		worlds := hpaplus.World
-		if e.InCluster() {
-			worlds += ", " + hpaplus.Cluster
-		}
-		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", worlds, e.Name, ask.world))
-	}
-	for _, flag := range usersOnly {
-		if cmd.Flags().Changed(flag) && !(inLab && slices.Contains(labToo, flag)) {
-			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
-		}
+	if err := ask.checkReplay(cmd, e, inLab); err != nil {
+		return cli.SeeHelp(cmd, err)
 	}
 	o, err := ask.replayOptions(env)
 	if err != nil {
@@ -119,16 +110,34 @@ func (ask *testbedRun) replayOptions(env *cli.Env) (hpaplus.Options, error) {
 	return o, nil
 }
 
+// checkReplay refuses flags that mean nothing to the experiment where it is played.
+func (ask *testbedRun) checkReplay(cmd *cobra.Command, e *hpaplus.Experiment, inLab bool) error {
+	given := cmd.Flags().Changed
+	if given("world") && ask.world != hpaplus.World && !inLab {
+		worlds := hpaplus.World
+		if e.InCluster() {
+			worlds += ", " + hpaplus.Cluster
+		}
+		return cli.Misused("--world: must be %s or omitted for %s, which replays counted loads minute by minute, was %q", worlds, e.Name, ask.world)
+	}
+	for _, flag := range usersOnly {
+		if given(flag) && !(inLab && slices.Contains(labToo, flag)) {
+			return cli.Misused("--%s: must be omitted for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value)
+		}
+	}
+	for _, flag := range simulatedOnly {
+		if given(flag) && inLab {
+			return cli.Misused("--%s: must be omitted with --world %s for %s, which is played once there, was %q", flag, ask.world, e.Name, cmd.Flag(flag).Value)
+		}
+	}
+	return nil
+}
+
 // usualFor is how long an experiment is played in the lab.
 const usualFor = 10 * time.Minute
 
 // replayInLab plays the experiment in a lab and by its model, and prints both beside the paper.
 func (ask *testbedRun) replayInLab(cmd *cobra.Command, env *cli.Env, e *hpaplus.Experiment, o hpaplus.Options, file []byte) error {
-	for _, flag := range simulatedOnly {
-		if cmd.Flags().Changed(flag) {
-			return cli.SeeHelp(cmd, cli.Misused("--%s: must be omitted with --world %s for %s, which is played once there, was %q", flag, ask.world, e.Name, cmd.Flag(flag).Value))
-		}
-	}
 	small, err := e.Reduce(o, int(cmp.Or(ask.options.Duration, usualFor)/counted.Period))
 	if err != nil {
 		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
