@@ -15,6 +15,18 @@ const (
 	RightsizeAuto    RightsizeMode = "Auto"    // and evict those that their node has no room for
 )
 
+// LimitsRule is how containers share their node as limits.
+//
+// +kubebuilder:validation:Enum=DRF;MLFDRS;FFMRA
+type LimitsRule string
+
+// The rules of a rightsize block.
+const (
+	LimitsDRF    LimitsRule = "DRF"    // dominant resource fairness
+	LimitsMLFDRS LimitsRule = "MLFDRS" // multi-level fair dominant resource scheduling
+	LimitsFFMRA  LimitsRule = "FFMRA"  // fully fair multi-resource allocation
+)
+
 // Rightsize says what is done about what the containers of a workload request.
 type Rightsize struct {
 	// "Off", which YAML wants in quotes, says in the status what each container should request, and
@@ -27,6 +39,12 @@ type Rightsize struct {
 	// +optional
 	// +kubebuilder:default=Off
 	Mode RightsizeMode `json:"mode,omitempty"`
+	// The rule by which containers share their node as limits, by what they request: those of all
+	// workloads that have a rule, of what the node has beside the requests of all others. The mode
+	// says how far that goes: Off and Initial say in the status what each may use, InPlace and Auto
+	// set it. By default, limits keep their proportion to requests.
+	// +optional
+	Limits LimitsRule `json:"limits,omitempty"`
 	// How many pods there must be for mode Auto to evict one.
 	// +optional
 	// +kubebuilder:default=2
@@ -102,6 +120,12 @@ type RightsizeStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Created []CreatedContainer `json:"created,omitempty"`
+	// What containers may use as their share of their nodes, by container, where
+	// spec.rightsize.limits has a rule.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Limits []ContainerLimits `json:"limits,omitempty"`
 	// What was learnt of the containers' use, for the process that leads next. Without it that is
 	// learnt anew.
 	// +optional
@@ -142,6 +166,23 @@ type CreatedContainer struct {
 	// known.
 	// +optional
 	RaiseOnly bool `json:"raiseOnly,omitempty"`
+}
+
+// ContainerLimits is what a container may use. It omits a resource that the container has no share
+// of.
+type ContainerLimits struct {
+	// The container.
+	Name string `json:"name"`
+	// The least over its pods: as a limit in the template it suits the node of each.
+	// +optional
+	Least ContainerAmounts `json:"least,omitzero"`
+	// The most over its pods.
+	// +optional
+	Most ContainerAmounts `json:"most,omitzero"`
+	// What the least share is a share of, and which pod has none.
+	// +optional
+	// +listType=atomic
+	Reasons []Reason `json:"reasons,omitempty"`
 }
 
 // ContainerAmounts are amounts as Kubernetes writes them.

@@ -38,15 +38,21 @@ func (m *Memory) sizing(w *Workload, now time.Time) bool {
 	return m.round(now) || s == nil || !s.Of(w.Sizes) || s.Changed(w.Sizes)
 }
 
-// weigh reads what the sizes of pods are decided by, of the workloads of which they are now.
+// weigh reads what the sizes of pods are decided by, of the workloads of which they are now. With
+// one that shares its nodes, it is read of all that do.
 func (p *Ports) weigh(o *Observation, in *Intent, m *Memory) {
 	r, can := p.Cluster.(Resizer)
 	if !can {
 		return
 	}
-	now := map[string]bool{}
+	now, shared := map[string]bool{}, false
 	for i := range in.Workloads {
 		if w := &in.Workloads[i]; m.sizing(w, o.Time) {
+			now[w.Name], shared = true, shared || w.shares()
+		}
+	}
+	for i := range in.Workloads {
+		if w := &in.Workloads[i]; shared && w.shares() {
 			now[w.Name] = true
 		}
 	}
@@ -68,9 +74,44 @@ func (p *Ports) weigh(o *Observation, in *Intent, m *Memory) {
 	}
 }
 
-// sizes decides on the requests of pods.
+// shares reports whether the workload's containers share their nodes as limits.
+func (w *Workload) shares() bool { return w.Sizes != nil && w.Sizes.Limits != "" }
+
+// shared are the nodes that containers share, by name: those on which the sizes of pods were read
+// of a workload that wants that. All other pods, and those that leave, have what they request.
+func (d *decider) shared() map[string]*rightsize.Shared {
+	all := map[string]*rightsize.Shared{}
+	wants := map[string]*rightsize.Wants{}
+	for i := range d.in.Workloads {
+		if w := &d.in.Workloads[i]; w.shares() {
+			wants[w.Name] = d.wants(w)
+		}
+	}
+	share := func(p *nodescaler.Pod) bool {
+		_, known := d.o.Sizes[p.Name]
+		return known && p.Node != "" && wants[p.Workload] != nil
+	}
+	for i := range d.x.Nodes {
+		n := &d.x.Nodes[i]
+		if len(wants) == 0 || !slices.ContainsFunc(n.Pods, share) {
+			continue
+		}
+		s := rightsize.NewShared(n.Name, n.Allocatable)
+		for _, p := range n.Pods {
+			if size := d.o.Sizes[p.Name]; share(p) {
+				s.Add(p.Name, p.Requests, &size, wants[p.Workload])
+			} else {
+				s.SetAside(p.Requests)
+			}
+		}
+		all[n.Name] = s
+	}
+	return all
+}
+
+// sizes decides on the requests of pods, and on their limits where nodes are shared.
 func (d *decider) sizes() {
-	round, was := d.round(d.snap.Now), d.sizers
+	round, was, nodes := d.round(d.snap.Now), d.sizers, d.shared()
 	d.sized, d.sizers = d.snap.Now.Truncate(sizesEvery), map[string]*rightsize.Sizer{}
 	steps := make(map[string]*WorkloadStep, len(d.step.Workloads))
 	for i := range d.step.Workloads {
@@ -92,12 +133,17 @@ func (d *decider) sizes() {
 			ws.Sizing = &says
 			continue
 		}
-		pods := d.candidates(w.Name)
+		pods := d.candidates(w, nodes)
 		if round {
 			s.Learn(d.snap.Now, pods, d.o.Uses)
 		}
 		says, resize := s.Decide(d.snap.Now, d.wants(w), pods)
 		ws.Sizing, ws.Resize = &says, d.consult.Resize(w.Name, resize)
+		if r := ws.Resize; r != nil {
+			for _, n := range nodes { // the pod is on one of them
+				n.Took(r.Pod, r.Changes)
+			}
+		}
 	}
 }
 
@@ -117,12 +163,15 @@ func (d *decider) wants(w *Workload) *rightsize.Wants {
 }
 
 // candidates are the pods of a workload that stay, by name: the size of no other was read.
-func (d *decider) candidates(workload string) (all []rightsize.Candidate) {
-	used := slices.ContainsFunc(d.snap.Budgets, func(b nodescaler.Budget) bool { return b.Workload == workload && b.Allowed <= 0 })
-	for _, i := range d.byWorkload[workload] {
+func (d *decider) candidates(w *Workload, nodes map[string]*rightsize.Shared) (all []rightsize.Candidate) {
+	used := slices.ContainsFunc(d.snap.Budgets, func(b nodescaler.Budget) bool { return b.Workload == w.Name && b.Allowed <= 0 })
+	for _, i := range d.byWorkload[w.Name] {
 		p := &d.snap.Pods[i]
 		if size, known := d.o.Sizes[p.Name]; known {
-			c := rightsize.Candidate{Name: p.Name, Ready: p.Ready, Pinned: p.Pinned, Pod: size}
+			c := rightsize.Candidate{Name: p.Name, Ready: p.Ready, Pinned: p.Pinned, Uses: d.o.Uses[p.Name], Pod: size}
+			if w.shares() {
+				c.Node = nodes[p.Node]
+			}
 			if used {
 				c.Pinned = cmp.Or(c.Pinned, "a disruption budget allows no eviction now")
 			}

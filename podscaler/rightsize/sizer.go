@@ -24,6 +24,8 @@ type Wants struct {
 	KeepCPU, KeepMemory *Reason
 	// MinReplicas is how many pods there must be for one to be evicted; 0 means 2.
 	MinReplicas int
+	// Limits is the rule by which its containers share their nodes as limits, or "".
+	Limits Rule
 	// Creates says that pods get what is recommended as they are created.
 	Creates bool
 	// Held is why no pod is resized, or nil.
@@ -56,6 +58,10 @@ type Candidate struct {
 	Ready bool
 	// Pinned is why it must not be evicted; empty if it may be.
 	Pinned string
+	// Node is the node that its containers share, or nil, and Uses what they were last measured to
+	// use.
+	Node *Shared
+	Uses []podscaler.ContainerUse
 	Pod
 }
 
@@ -114,9 +120,19 @@ func (o *Order) Action() string {
 // String prints the order.
 func (o *Order) String() string { return fmt.Sprintf("%s pod %s: %s", o.Action(), o.Pod, o.What()) }
 
-// String prints what the container is to request.
+// String prints what the container is to request, and its limits.
 func (c Change) String() string {
-	return fmt.Sprintf("container %s is to request %s and %s", c.Container, CPU.text(int64(c.Requests.CPU)), Memory.text(int64(c.Requests.Memory)))
+	text := fmt.Sprintf("container %s is to request %s and %s", c.Container, CPU.text(int64(c.Requests.CPU)), Memory.text(int64(c.Requests.Memory)))
+	var most []string
+	for _, r := range both {
+		if limit := r.of(c.Limits); limit > 0 {
+			most = append(most, fmt.Sprintf("%s of %s", r.text(limit), r))
+		}
+	}
+	if len(most) > 0 {
+		text += ", limited to " + strings.Join(most, " and ")
+	}
+	return text
 }
 
 // Sizing is what a Sizer has to say of a workload's pods.
@@ -132,6 +148,8 @@ type Sizing struct {
 	// Created is what pods get as they are created, nothing less than their template says where
 	// little history is known; nil is nothing.
 	Created []Recommendation
+	// Limits are what the containers may use that share their nodes.
+	Limits []ContainerLimits
 	// Saved is what a Sizer of the next process is to go by, and Lost why what an earlier one knew
 	// could not be read at that look.
 	Saved string
@@ -211,7 +229,7 @@ func (s *Sizer) Learn(now time.Time, pods []Candidate, uses map[string][]podscal
 func (s *Sizer) Decide(now time.Time, w *Wants, pods []Candidate) (Sizing, *Order) {
 	s.wants = w.rules()
 	s.recommend()
-	s.says.Created = nil
+	s.says.Created, s.says.Limits = nil, limitsOf(pods)
 	if w.Creates {
 		s.says.Created = s.changed()
 	}
@@ -343,7 +361,7 @@ func (s *Sizer) choose(now time.Time, w *Wants, pods, of []Candidate) *Order {
 		if !p.Running {
 			continue
 		}
-		d := Decide(now, s.wants.Mode, s.carried(&p.Pod), &p.Pod)
+		d := s.decide(now, p)
 		first, failed := d.Reasons[0], !s.refused[p.Name].IsZero()
 		if first.Code == ReasonQoSFixed && s.wants.Mode == Auto && s.wants.Creates {
 			d.Action = Evict // it gets its first requests as it is created
@@ -373,6 +391,33 @@ func (s *Sizer) choose(now time.Time, w *Wants, pods, of []Candidate) *Order {
 	return nil
 }
 
+// decide says what is to be done to a pod, with the limits that are its shares.
+func (s *Sizer) decide(now time.Time, p *Candidate) Decision {
+	d := Decide(now, s.wants.Mode, s.carried(&p.Pod), &p.Pod)
+	resizes := d.Action == Resize
+	if p.Node == nil || !s.wants.Mode.Acts() || !resizes && (p.Resize != ResizeDone || !slices.Contains(leaves, d.Reasons[0].Code)) {
+		return d
+	}
+	var changes []Change
+	if resizes {
+		changes = d.Changes
+	}
+	fit, why := p.Node.limit(p, changes)
+	switch {
+	case resizes:
+		d.Changes, d.Reasons = fit, append(d.Reasons, why...)
+	case len(why) == 0:
+	case len(fit) > 0:
+		d = Decision{Action: Resize, Changes: fit, Reasons: why}
+	default:
+		d.Reasons = why
+	}
+	return d
+}
+
+// leaves are the reasons why what a pod requests is left as it is. Its limits may be set then.
+var leaves = []string{ReasonUnchanged, ReasonWithinBounds, ReasonNoRecommendation}
+
 // unready is the pod that was resized last, if it is not ready: it may need more, and no second pod
 // must come to be as it is.
 func (s *Sizer) unready(pods []Candidate) string {
@@ -400,4 +445,4 @@ func (e *excuse) take(pod string, r Reason) {
 }
 
 // ranks are the reasons why a pod is not resized that count above others.
-var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonQoSFixed, ReasonNoRecommendation, ReasonWithinBounds}
+var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonQoSFixed, ReasonBelowUse, ReasonOverNode, ReasonBelowRequest, ReasonNoRecommendation, ReasonWithinBounds}

@@ -193,7 +193,7 @@ func (r *Result) check(schema *resources.Schema) error {
 	a.Namespace = cmp.Or(a.Namespace, "default") // it is that of whoever applies it
 	_, _, _, err := resources.Autoscaler(&a)
 	if err == nil {
-		_, _, err = resources.Rightsize(&a)
+		_, err = resources.Rightsize(&a)
 	}
 	if err == nil {
 		err = schema.Check(r.To)

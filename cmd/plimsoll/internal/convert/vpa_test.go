@@ -98,11 +98,11 @@ func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 			if results = results[1:]; to == nil || to.Spec.Rightsize == nil {
 				continue
 			}
-			_, policies, err := resources.Rightsize(to)
+			wants, err := resources.Rightsize(to)
 			if err != nil {
 				t.Fatalf("%s: %v", f.Name, err)
 			}
-			l := line{Name: f.Name, ResourcePolicy: original.Spec.ResourcePolicy, Stream: stream, Want: usage.Recommend(policies)}
+			l := line{Name: f.Name, ResourcePolicy: original.Spec.ResourcePolicy, Stream: stream, Want: usage.Recommend(wants.Policies)}
 			for i := range l.Want {
 				l.Want[i].Reasons = nil
 			}

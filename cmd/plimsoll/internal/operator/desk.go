@@ -52,11 +52,8 @@ type workload struct {
 	target  kube.Target
 	pause   pause
 	held    *nodescaler.Reason // why nothing is done to it
-	// sizeMode is what is done about what its containers request, "" where nothing is recommended,
-	// and sizes what is allowed for which of them.
-	sizeMode rightsize.Mode
-	sizes    rightsize.Policies
-	handOff  kube.HandOffBy // by what replicas that are expected are made known
+	sizes   *rightsize.Wants   // of its containers, as its specification has it; nil is nothing
+	handOff kube.HandOffBy     // by what replicas that are expected are made known
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
 	// warnings are what is allowed and most likely not meant.
@@ -223,7 +220,7 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 		}
 		read := o.readings.workload(object)
 		w.words, w.policy, w.signals, w.invalid = read.words, read.policy, read.signals, read.invalid
-		w.sizeMode, w.sizes = read.sizeMode, read.sizes
+		w.sizes = read.sizes
 		w.words.Pod = o.requests[w.name]
 		w.held = c.holdWorkload(w, d)
 		if read.fresh != nil {

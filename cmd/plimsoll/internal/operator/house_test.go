@@ -333,6 +333,9 @@ func (h *house) Resize(_ context.Context, workload, pod string, changes []rights
 	what := "resize " + pod
 	for _, c := range changes {
 		what += fmt.Sprintf(" %s %s %dMi", c.Container, c.Requests.CPU, c.Requests.Memory/pricing.MiB)
+		if c.Limits != (pricing.Resources{}) {
+			what += fmt.Sprintf(" of %s %dMi", c.Limits.CPU, c.Limits.Memory/pricing.MiB)
+		}
 	}
 	err := h.note("%s", what)
 	if err != nil {

@@ -38,13 +38,12 @@ func (r *reading) is(namespace, name string, spec any) bool {
 
 // workloadRead is what a WorkloadAutoscaler was read as. It is not changed.
 type workloadRead struct {
-	words    podscaler.Workload
-	policy   podpolicy.Spec
-	signals  signals.Spec
-	sizeMode rightsize.Mode
-	sizes    rightsize.Policies
-	invalid  error
-	fresh    podscaler.Policy // which has seen nothing; nil of what is invalid
+	words   podscaler.Workload
+	policy  podpolicy.Spec
+	signals signals.Spec
+	sizes   *rightsize.Wants
+	invalid error
+	fresh   podscaler.Policy // which has seen nothing; nil of what is invalid
 }
 
 // workload reads a WorkloadAutoscaler.
@@ -55,7 +54,7 @@ func (r *readings) workload(a *v1alpha1.WorkloadAutoscaler) *workloadRead {
 	w := &workloadRead{}
 	w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(a)
 	var fault error
-	if w.sizeMode, w.sizes, fault = resources.Rightsize(a); fault != nil {
+	if w.sizes, fault = resources.Rightsize(a); fault != nil {
 		w.invalid = errors.Join(w.invalid, fault)
 	}
 	if fresh, err := w.policy.New(); w.invalid == nil && err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 var errNoBuffers = fmt.Errorf("wrapped: %w", kube.ErrNoBuffers)
@@ -167,6 +168,51 @@ var sizeScenes = []podScene{
 		lasts: 3 * time.Minute,
 		says:  []string{"OutOfMemory", "QuickOOM", "Resized"},
 	},
+}
+
+// limitScenes are of what pods may use of their nodes.
+var limitScenes = []podScene{
+	{
+		name:      "a container would have less of its node than it requests",
+		manifests: sized("  rightsize: {mode: InPlace, limits: DRF}\n"),
+		set:       func(s *podStage) { s.pair(pricing.Resources{CPU: 1500}, pricing.Resources{}) },
+		lasts:     8 * time.Minute,
+		says:      []string{"Share", "BelowRequest", "Resized"},
+	},
+	{
+		name:      "one uses more memory than its share",
+		manifests: sized("  rightsize: {mode: InPlace, limits: MLFDRS, containers: [{name: app, controlledResources: [memory], minAllowed: {memory: 200Mi}, maxAllowed: {memory: 200Mi}}]}\n"),
+		set: func(s *podStage) {
+			s.pair(pricing.Resources{}, pricing.Resources{})
+			s.uses["app"] = use(0.1, 4000)
+		},
+		lasts: 8 * time.Minute,
+		says:  []string{"BelowUse"},
+	},
+	{
+		name:      "one would restart with less, and the other waits for that",
+		manifests: sized("  rightsize: {mode: InPlace, limits: DRF}\n"),
+		set: func(s *podStage) {
+			s.pair(pricing.Resources{}, pricing.Resources{})
+			for pod, limit := range map[string]pricing.MilliCPU{"shop/web-00": 1500, "shop/web-01": 500} {
+				c := &s.sizes[pod].Containers[0]
+				c.Limits.CPU, c.Restarts = limit, []rightsize.Resource{rightsize.CPU}[:limit/1500]
+			}
+		},
+		lasts: 8 * time.Minute,
+		says:  []string{"Restarts", "OverNode"},
+	},
+}
+
+// pair has two pods, alone on their node, that use little; what they request is 200m and 200Mi
+// unless it is more.
+func (s *podStage) pair(requests ...pricing.Resources) {
+	s.minutely(0.1, 100)
+	s.replicas["shop/web"] = len(requests)
+	for i, r := range requests {
+		r.CPU, r.Memory = max(r.CPU, 200), max(r.Memory, 200*pricing.MiB)
+		s.sizes[fmt.Sprintf("shop/web-%02d", i)] = rightsize.Pod{Running: true, Started: t0.Add(-time.Hour), Containers: []rightsize.Container{{Name: "app", Requests: r}}}
+	}
 }
 
 // sized is an autoscaler of which the requests are the matter.

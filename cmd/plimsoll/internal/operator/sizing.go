@@ -20,13 +20,11 @@ import (
 // wants is what is wanted of the requests of a workload's pods, or nil. Whether pods can be changed
 // as they are created is the process's to say.
 func (w *workload) wants(admission bool) *rightsize.Wants {
-	if w.sizeMode == "" || w.invalid != nil {
+	if w.sizes == nil || w.invalid != nil {
 		return nil
 	}
-	wants := &rightsize.Wants{
-		Of: string(w.object.UID), Mode: w.sizeMode, Policies: w.sizes, MinReplicas: int(w.object.Spec.Rightsize.MinReplicas),
-		Creates: admission && w.creates(), Held: w.holdSizing(admission),
-	}
+	wants := new(*w.sizes)
+	wants.Of, wants.Creates, wants.Held = string(w.object.UID), admission && w.creates(), w.holdSizing(admission)
 	fixed := w.words.Min == w.words.Max // such replicas follow nothing
 	if scaledByMemory(w.policy) && !fixed {
 		wants.KeepMemory = because(rightsize.ReasonScaledByMemory,
@@ -55,13 +53,13 @@ func (w *workload) creates() bool {
 	if w.asks() && (w.object.Spec.Approval == nil || !w.object.Spec.Approval.Proceed.Resizes) {
 		return false
 	}
-	return w.sizeMode != rightsize.Off && w.held == nil && !w.pause.on && w.target.Sized == nil && w.target.Failing == ""
+	return w.sizes.Mode != rightsize.Off && w.held == nil && !w.pause.on && w.target.Sized == nil && w.target.Failing == ""
 }
 
 // holdSizing says why nothing is resized, or nil.
 func (w *workload) holdSizing(admission bool) *nodescaler.Reason {
 	switch {
-	case w.sizeMode == rightsize.Off:
+	case w.sizes.Mode == rightsize.Off:
 		return because(rightsize.ReasonModeOff, "recommendations are shown and not carried out")
 	case w.held != nil:
 		return w.held
@@ -69,9 +67,9 @@ func (w *workload) holdSizing(admission bool) *nodescaler.Reason {
 		return because(v1alpha1.ReasonPaused, "%s", w.pause.text)
 	case w.target.Sized != nil:
 		return because(w.target.Sized.Code, "%s", w.target.Sized.Text)
-	case w.sizeMode == rightsize.Initial && !admission:
+	case w.sizes.Mode == rightsize.Initial && !admission:
 		return because(rightsize.ReasonNotAdmitted, "requests would be set as pods are created, which takes admission in the configuration of plimsoll run")
-	case w.sizeMode == rightsize.Initial:
+	case w.sizes.Mode == rightsize.Initial:
 		return because(rightsize.ReasonModeInitial, "requests are set as pods are created, and those that run stay as they are")
 	}
 	return nil
@@ -140,6 +138,24 @@ func created(all []rightsize.Recommendation) []v1alpha1.CreatedContainer {
 	return out
 }
 
+// limitsOf are what containers may use as their shares of their nodes, in the API's words.
+func limitsOf(all []rightsize.ContainerLimits) []v1alpha1.ContainerLimits {
+	shared := func(of pricing.Resources) (out v1alpha1.ContainerAmounts) {
+		if of.CPU > 0 {
+			out.CPU = quantity(rightsize.CPU, of)
+		}
+		if of.Memory > 0 {
+			out.Memory = quantity(rightsize.Memory, of)
+		}
+		return out
+	}
+	var out []v1alpha1.ContainerLimits
+	for _, l := range all {
+		out = append(out, v1alpha1.ContainerLimits{Name: l.Container, Least: shared(l.Least), Most: shared(l.Most), Reasons: sizeReasons(l.Reasons)})
+	}
+	return out
+}
+
 // quantity is an amount as Kubernetes writes it.
 func quantity(r rightsize.Resource, of pricing.Resources) string {
 	if r == rightsize.CPU {
@@ -167,7 +183,7 @@ func sizingStatus(s *loop.Step, ws *loop.WorkloadStep) *v1alpha1.RightsizeStatus
 	}
 	st := &v1alpha1.RightsizeStatus{
 		Containers: recommendations(ws.Sizing.Recommended), Reason: &v1alpha1.Reason{Code: reason.Code, Text: reason.Text},
-		Created: created(ws.Sizing.Created), Checkpoint: ws.Sizing.Saved,
+		Created: created(ws.Sizing.Created), Limits: limitsOf(ws.Sizing.Limits), Checkpoint: ws.Sizing.Saved,
 	}
 	if last != nil {
 		st.LastResize = &v1alpha1.PodResize{Pod: last.Pod, Time: metav1.NewTime(last.At), Applied: last.Applied, Reasons: sizeReasons(last.Reasons)}

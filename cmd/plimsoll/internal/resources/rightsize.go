@@ -8,26 +8,35 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Rightsize returns how a WorkloadAutoscaler wants its containers sized. Without the block nothing
-// is recommended, which is the mode "".
-func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Policies, error) {
+// Rightsize returns how a WorkloadAutoscaler wants its containers sized, or nil without the block.
+func Rightsize(a *v1alpha1.WorkloadAutoscaler) (*rightsize.Wants, error) {
 	if a.Spec.Rightsize == nil {
-		return "", nil, nil
+		return nil, nil
 	}
 	var f faults
-	mode := rightsize.Off
+	wants := &rightsize.Wants{Mode: rightsize.Off, MinReplicas: int(a.Spec.Rightsize.MinReplicas)}
 	switch m := a.Spec.Rightsize.Mode; m {
 	case "", v1alpha1.RightsizeOff:
 	case v1alpha1.RightsizeInitial:
-		mode = rightsize.Initial
+		wants.Mode = rightsize.Initial
 	case v1alpha1.RightsizeInPlace:
-		mode = rightsize.InPlace
+		wants.Mode = rightsize.InPlace
 	case v1alpha1.RightsizeAuto:
-		mode = rightsize.Auto
+		wants.Mode = rightsize.Auto
 	default:
 		f.note("", pricing.NewFault("spec.rightsize.mode", fmt.Sprintf("must be Off, Initial, InPlace or Auto, was %q", m)))
 	}
-	var policies rightsize.Policies
+	switch l := a.Spec.Rightsize.Limits; l {
+	case "":
+	case v1alpha1.LimitsDRF:
+		wants.Limits = rightsize.DRF
+	case v1alpha1.LimitsMLFDRS:
+		wants.Limits = rightsize.MLFDRS
+	case v1alpha1.LimitsFFMRA:
+		wants.Limits = rightsize.FFMRA
+	default:
+		f.note("", pricing.NewFault("spec.rightsize.limits", fmt.Sprintf("must be DRF, MLFDRS or FFMRA, or be omitted to leave limits alone, was %q", l)))
+	}
 	for i := range a.Spec.Rightsize.Containers {
 		c := &a.Spec.Rightsize.Containers[i]
 		path := fmt.Sprintf("spec.rightsize.containers[%d]", i)
@@ -38,10 +47,10 @@ func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Polici
 		for _, r := range c.ControlledResources {
 			p.Controls = append(p.Controls, rightsize.Resource(r))
 		}
-		policies = append(policies, p)
+		wants.Policies = append(wants.Policies, p)
 	}
-	f.note("spec.rightsize", policies.Validate())
-	return mode, policies, f.err()
+	f.note("spec.rightsize", wants.Policies.Validate())
+	return wants, f.err()
 }
 
 // amounts reads bounds; what is omitted is 0.

@@ -14,18 +14,18 @@ import (
 func TestContainersPoliciesAreReadAsTheyAreWritten(t *testing.T) {
 	var a v1alpha1.WorkloadAutoscaler
 	accepted(t, "wla-rightsize-full", &a)
-	mode, got, err := Rightsize(&a)
-	if err != nil || mode != rightsize.InPlace {
-		t.Fatalf("%q, %v", mode, err)
+	got, err := Rightsize(&a)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := rightsize.Policies{
+	want := &rightsize.Wants{Mode: rightsize.InPlace, MinReplicas: 2, Limits: rightsize.MLFDRS, Policies: rightsize.Policies{
 		{
 			Container: "app", Controls: []rightsize.Resource{rightsize.CPU, rightsize.Memory},
 			Min: pricing.Resources{CPU: 50, Memory: 64 * pricing.MiB}, Max: pricing.Resources{CPU: 2000, Memory: 2 * pricing.GiB},
 		},
 		{Container: "proxy", Off: true},
 		{Container: "*", Controls: []rightsize.Resource{rightsize.Memory}, Max: pricing.Resources{Memory: 512_000_000}},
-	}
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -34,12 +34,13 @@ func TestContainersPoliciesAreReadAsTheyAreWritten(t *testing.T) {
 func TestAnEmptyBlockRecommendsAndNoneDoesNot(t *testing.T) {
 	var a v1alpha1.WorkloadAutoscaler
 	accepted(t, "wla-rightsize-empty", &a)
-	if mode, policies, err := Rightsize(&a); mode != rightsize.Off || policies != nil || err != nil {
-		t.Errorf("%q, %v, %v", mode, policies, err)
+	got, err := Rightsize(&a)
+	if diff := cmp.Diff(&rightsize.Wants{Mode: rightsize.Off, MinReplicas: 2}, got); diff != "" || err != nil {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 	a.Spec.Rightsize = nil
-	if mode, _, err := Rightsize(&a); mode != "" || err != nil {
-		t.Errorf("%q, %v", mode, err)
+	if got, err := Rightsize(&a); got != nil || err != nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -47,7 +48,8 @@ func TestAnEmptyBlockRecommendsAndNoneDoesNot(t *testing.T) {
 func TestSizesThatMeanNothingAreRefusedWithTheirKey(t *testing.T) {
 	text := func(s string) *v1alpha1.Size { return new(v1alpha1.Size(s)) }
 	for want, block := range map[string]v1alpha1.Rightsize{
-		`spec.rightsize.mode: must be Off, Initial, InPlace or Auto, was "Recreate"`: {Mode: "Recreate"},
+		`spec.rightsize.mode: must be Off, Initial, InPlace or Auto, was "Recreate"`:                          {Mode: "Recreate"},
+		`spec.rightsize.limits: must be DRF, MLFDRS or FFMRA, or be omitted to leave limits alone, was "drf"`: {Limits: "drf"},
 		"spec.rightsize.containers[0].maxAllowed.memory: ": {Containers: []v1alpha1.ContainerPolicy{
 			{Name: "app", MaxAllowed: &v1alpha1.ContainerResources{Memory: text("much")}},
 		}},
@@ -55,7 +57,7 @@ func TestSizesThatMeanNothingAreRefusedWithTheirKey(t *testing.T) {
 			{Name: "app", MinAllowed: &v1alpha1.ContainerResources{Memory: text("1GiB")}, MaxAllowed: &v1alpha1.ContainerResources{Memory: text("512MiB")}},
 		}},
 	} {
-		_, _, err := Rightsize(&v1alpha1.WorkloadAutoscaler{Spec: v1alpha1.WorkloadAutoscalerSpec{Rightsize: &block}})
+		_, err := Rightsize(&v1alpha1.WorkloadAutoscaler{Spec: v1alpha1.WorkloadAutoscalerSpec{Rightsize: &block}})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
