@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/testbed/lab"
@@ -150,5 +151,68 @@ func (w *world) sizedOneByOne() {
 	}
 	if len(resized) != 2 || resized[1].Sub(resized[0]) < 30*time.Second {
 		w.Errorf("resized at %v", resized)
+	}
+}
+
+// Containers without limits get their shares of the node as limits, by the same subresource: the
+// API server lets limits be added to pods that run. All together they may use no more than the node
+// has.
+func TestLimitsAreSharesOfTheNode(t *testing.T) {
+	w := newWorld(t, &plane.Part{Every: 5 * time.Second})
+	w.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Node
+metadata: {name: n-1, labels: {%s: %s}}
+`, lab.KubeletLabel, lab.KubeletLabelValue))
+	w.apply(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: app, image: none, resources: {requests: {cpu: 100m, memory: 250Mi}}}]
+`)
+	w.apply(`
+apiVersion: plimsoll.dev/v1alpha1
+kind: WorkloadAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  mode: Active
+  policy: HPA
+  minReplicas: 2
+  maxReplicas: 2
+  hpa: {metrics: [{type: Resource, name: cpu, averageValue: 500m}]}
+  rightsize: {mode: InPlace, limits: DRF, containers: [{name: app, maxAllowed: {memory: 250Mi}}]}
+`)
+	w.until("all pods run", func() bool { return w.running() == 2 })
+	w.resizable()
+	w.start("podscaler", "mode: Active\ninterval: 1s\n")
+	defer func() {
+		if t.Failed() {
+			t.Logf("they have %v: %s, limits %v, last %v", w.asks("web"), w.text(autoscaler, "status", "rightsize", "reason", "text"),
+				w.find(autoscaler, "status", "rightsize", "limits"), w.find(autoscaler, "status", "rightsize", "lastResize"))
+		}
+	}()
+	w.until("both have limits", func() bool {
+		return !slices.ContainsFunc(w.pods(), func(p corev1.Pod) bool { return len(p.Spec.Containers[0].Resources.Limits) < 2 })
+	})
+	for _, n := range w.nodes() {
+		used := 0.0 // of the resource of which the larger part is
+		for name, all := range n.Status.Allocatable {
+			var sum float64
+			for _, p := range w.pods() {
+				limit := p.Spec.Containers[0].Resources.Limits[name]
+				sum += limit.AsApproximateFloat64()
+			}
+			used = max(used, sum/all.AsApproximateFloat64())
+		}
+		if used > 1 || used < 0.99 {
+			t.Errorf("pods may use %g of the node: %v", used, w.asks("web"))
+		}
 	}
 }
