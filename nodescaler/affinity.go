@@ -13,6 +13,21 @@ type Affinity []Term
 // Term is a set of requirements that a node must meet together. No node meets an empty term.
 type Term []Requirement
 
+// And returns the affinity of which every term has the requirement, too. An empty term is met by no
+// node and stays so.
+func (a Affinity) And(r Requirement) Affinity {
+	if a == nil {
+		return Affinity{{r}}
+	}
+	all := make(Affinity, len(a))
+	for i, t := range a {
+		if all[i] = t; len(t) > 0 {
+			all[i] = append(slices.Clone(t), r)
+		}
+	}
+	return all
+}
+
 // Requirement is a condition on one label of a node.
 type Requirement struct {
 	Key      string

@@ -250,7 +250,7 @@ func (c *checker) evict(a *Action) {
 		c.fault(PodNotMovable, "pod %s is pinned (%s), a daemon, leaving or finished", a.Pod, p.Pinned)
 	}
 	left, ok := c.budgets[p.Workload]
-	if !ok {
+	if !ok || p.Unbudgeted {
 		return // no budget, no limit
 	}
 	if c.budgets[p.Workload]--; left < 1 {

@@ -130,6 +130,12 @@ func yardPlans() []checked {
 		{name: "eviction of a daemon", plan: []Action{evict("ns/daemon", "w-1")}, want: []string{PodNotMovable}},
 		{name: "eviction of a finished pod", plan: []Action{evict("ns/done", "w-1")}, want: []string{PodNotMovable}},
 		{name: "evictions beyond the budget", plan: []Action{on(Cordon, "w-2"), evict("ns/a-1", "w-2"), evict("ns/a-2", "w-2")}, want: []string{BudgetOverdrawn}},
+		{name: "eviction of a pod that its budget does not hold", plan: []Action{on(Cordon, "w-2"), evict("ns/a-1", "w-2"), evict("ns/a-2", "w-2")},
+			world: func(s *Snapshot) {
+				for i := range s.Pods {
+					s.Pods[i].Unbudgeted = s.Pods[i].Name == "ns/a-1"
+				}
+			}},
 		{name: "the tighter of two budgets", plan: []Action{on(Cordon, "w-2"), evict("ns/a-1", "w-2")}, want: []string{BudgetOverdrawn},
 			world: func(s *Snapshot) { s.Budgets = append(s.Budgets, Budget{"ns/a", 0}, Budget{"ns/a", 7}) }},
 

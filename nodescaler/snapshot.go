@@ -53,8 +53,8 @@ type Pool struct {
 	// entry for ephemeral storage the shape's disk counts. Seen is what nodes were observed to
 	// have, by shape, and Allocatable the CPU and memory that their pods may use, where that is
 	// less than the shape without Reserved; NewIndex fills them in.
-	Extra    pricing.Amounts                   `json:",omitempty"`
-	Seen     map[pricing.Shape]pricing.Amounts `json:"-"`
+	Extra pricing.Amounts                   `json:",omitempty"`
+	Seen  map[pricing.Shape]pricing.Amounts `json:"-"`
 
 	Allocatable map[pricing.Shape]pricing.Resources `json:"-"`
 
@@ -270,6 +270,9 @@ type Pod struct {
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string
+	// Unbudgeted pods are evicted whatever their disruption budget has left, and take nothing of
+	// it: they do not serve yet, or no more, and the budget lets such pods go.
+	Unbudgeted bool `json:",omitempty"`
 	// Grace is how long its processes have to end; 0 is DefaultGrace.
 	Grace time.Duration `json:",omitempty"`
 }

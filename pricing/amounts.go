@@ -125,6 +125,15 @@ func (a Amounts) Least(b Amounts) (least Amounts) {
 	return least
 }
 
+// Most is the larger amount of each resource.
+func (a Amounts) Most(b Amounts) Amounts {
+	most := map[string]int64{}
+	for _, one := range slices.Concat(a, b) {
+		most[one.Name] = max(most[one.Name], one.N)
+	}
+	return AmountsOf(most)
+}
+
 // Times is how often need fits into a, at most n times.
 func (a Amounts) Times(need Amounts, n int) int {
 	for i := range need {

@@ -68,6 +68,12 @@ func TestAmountsAreAddedByName(t *testing.T) {
 		if d := cmp.Diff(pricing.AmountsOf(less), a.Minus(b)); d != "" {
 			t.Fatalf("minus: %s", d)
 		}
+		most := pricing.AmountsOf(x).Most(b)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if most.Of(name) != max(x[name], y[name], 0) {
+				t.Fatalf("most of %s: %d", name, most.Of(name))
+			}
+		}
 		text := must.Get(json.Marshal(a))(t)
 		var back pricing.Amounts
 		must.Do(t, json.Unmarshal(text, &back))

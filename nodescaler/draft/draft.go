@@ -246,7 +246,7 @@ func (d *Draft) Uncordon(n *nodescaler.NodeLoad, why nodescaler.Reason) bool {
 // Allows reports whether the pod's budget allows one more eviction in this plan.
 func (d *Draft) Allows(p *nodescaler.Pod) bool {
 	left, ok := d.budget[p.Workload]
-	return !ok || left > 0
+	return !ok || left > 0 || p.Unbudgeted
 }
 
 // critical is the lowest priority of Kubernetes' own classes, system-cluster-critical and
@@ -272,7 +272,7 @@ func (d *Draft) Evict(n *nodescaler.NodeLoad) {
 		case !d.Allows(p):
 			waiting = append(waiting, p.Name)
 		default:
-			if _, ok := d.budget[p.Workload]; ok {
+			if _, ok := d.budget[p.Workload]; ok && !p.Unbudgeted {
 				d.budget[p.Workload]--
 			}
 			d.Act(nodescaler.Action{

@@ -44,6 +44,8 @@ type rule struct {
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a
 	// machine that may be ordered.
 	open map[string]where
+	// unlabelled is whether a node without the label can take a pod, or a machine that may be ordered.
+	unlabelled bool
 }
 
 // where is where a domain has room.
@@ -179,6 +181,13 @@ func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
 			continue
 		}
 		domain, why := y.domain(p, of, r)
+		if domain == "" && r.Skew == 0 && !r.Together && y.rule(p, of, r).unlabelled {
+			// Without the label there is no other that it would have to be apart from.
+			of = y.copy(of, r.Key+" absent", func(c *nodescaler.Pod) {
+				c.Affinity = c.Affinity.And(nodescaler.Requirement{Key: r.Key, Operator: nodescaler.DoesNotExist})
+			})
+			continue
+		}
 		if domain == "" {
 			return nil, why
 		}
@@ -299,7 +308,10 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 // look finds the domains that can take the pod.
 func (y *topology) look(p *nodescaler.Pod, r *rule) {
 	note := func(labels map[string]string, is where) {
-		if domain := labels[r.Key]; domain != "" && (r.open[domain] == 0 || is < r.open[domain]) {
+		switch domain := labels[r.Key]; {
+		case domain == "":
+			r.unlabelled = true
+		case r.open[domain] == 0 || is < r.open[domain]:
 			r.open[domain] = is
 		}
 	}

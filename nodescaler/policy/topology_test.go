@@ -58,6 +58,18 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 			}).Pod("p", "", 7000, 100, sample.SpreadBy(sample.Zone, 0)),
 			want: []string{"Buy w-b large pve2"},
 		},
+		{name: "apart by a label that no pool has", world: sample.New().Waiting(1, sample.SpreadBy(sample.Zone, 0)), want: []string{"Buy w small pve1"}},
+		{
+			name: "apart by a label that no pool has, and required elsewhere", world: sample.New().Waiting(1, sample.SpreadBy(sample.Zone, 0)).Change(func(w *sample.World) {
+				w.Pods[0].Affinity = nodescaler.Affinity{{}, {{Key: "disk", Operator: nodescaler.In, Values: []string{"ssd"}}}}
+			}), reasons: []string{nodescaler.NoDomain},
+		},
+		{
+			name: "apart in the one zone that there is, so where there is none", world: sample.Zoned("a", "").Node("n1", "pve1").In("a").Pod("x", "n1", 100, 100, running, func(p *nodescaler.Pod) {
+				p.Has = []string{"app=web"}
+			}).Waiting(1, sample.SpreadBy(sample.Zone, 0)).Change(func(w *sample.World) { w.Pools[1].Labels = nil }),
+			want: []string{"Buy w- small pve2"},
+		},
 		{name: "no pool has a zone", world: sample.New().Waiting(1, sample.SpreadBy(sample.Zone, 1)), reasons: []string{nodescaler.NoDomain}},
 		{name: "two to a node", world: sample.New().Waiting(5, sample.SpreadBy(nodescaler.HostLabel, 2)), want: []string{"Buy w small pve2", "Buy w small pve3", "Buy w small pve1"}},
 		{

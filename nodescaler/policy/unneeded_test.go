@@ -220,6 +220,12 @@ func TestUnneededGivesBack(t *testing.T) {
 		{name: "a pinned pod", world: half().Pod("p", "w-2", 10, 1, pinned), after: never, reasons: []string{nodescaler.PodPinned}},
 		{name: "a budget of none", world: half().Change(func(w *sample.World) { w.Budgets = []nodescaler.Budget{{Workload: "ns/app"}} }), after: never,
 			reasons: []string{nodescaler.BudgetExhausted}},
+		{name: "a budget of none that lets those go that do not serve", world: half().Change(func(w *sample.World) {
+			w.Budgets = []nodescaler.Budget{{Workload: "ns/app"}}
+			for i := range w.Pods {
+				w.Pods[i].Unbudgeted = true
+			}
+		}), after: tenMinutes, want: []string{"Cordon w-2", "Evict b-00", "Evict b-01"}},
 		{name: "a budget of one only takes longer", world: half().Change(func(w *sample.World) { w.Budgets = []nodescaler.Budget{{Workload: "ns/app", Allowed: 1}} }),
 			after: tenMinutes, want: []string{"Cordon w-2", "Evict b-00"}, reasons: []string{nodescaler.BudgetExhausted}},
 		{name: "the pool's minimum", world: half().Change(func(w *sample.World) { w.Pools[0].Min = 2 }), after: never, reasons: []string{nodescaler.PoolAtMin}},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func ShortPod(p *corev1.Pod) *Pod {
 		kept.Said.Pinned = "the scheduler makes room for it there"
 	}
 	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second != nodescaler.DefaultGrace {
-		kept.Said.Grace = time.Duration(max(*s, 1)) * time.Second
+		kept.Said.Grace = time.Duration(min(max(*s, 1), math.MaxInt64/int64(time.Second))) * time.Second
 	}
 	if p.Spec.Priority != nil {
 		kept.Said.Priority = int(*p.Spec.Priority)

@@ -145,6 +145,9 @@ type Disruption struct {
 	metav1.ObjectMeta
 	Selector labels.Selector
 	Allowed  int
+	// Unready is whether pods that are not ready may be evicted all the same, because they always
+	// may, or because enough others are healthy.
+	Unready bool
 }
 
 func shortDisruption(b *policyv1.PodDisruptionBudget) *Disruption {
@@ -154,6 +157,10 @@ func shortDisruption(b *policyv1.PodDisruptionBudget) *Disruption {
 	}
 	if b.Status.ObservedGeneration >= b.Generation { // else the number is that of another budget
 		kept.Allowed = int(b.Status.DisruptionsAllowed)
+		kept.Unready = b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
+	}
+	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
+		kept.Unready = true
 	}
 	return kept
 }

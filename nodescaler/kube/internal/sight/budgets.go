@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // budgets computes how many pods of each workload may be evicted now.
@@ -17,6 +18,8 @@ import (
 //   - Of several budgets on parts of a workload, the least counts for all of it.
 //   - A budget that several workloads share allows each of them one eviction at a time, if it
 //     allows any. The API server decides which comes first.
+//   - A pod that waits for its containers may always be evicted, and one that is not ready where its
+//     budget says so, or others are healthy enough.
 //   - A pod that two budgets cover can never be evicted, because the API server refuses to choose.
 //     It is pinned.
 //
@@ -32,6 +35,9 @@ func budgets(all []*kept.Disruption, kept []*kept.Pod, said []nodescaler.Pod) []
 		by = covering.of(p, by[:0])
 		if len(by) > 1 && said[i].Pinned == "" {
 			said[i].Pinned = fmt.Sprintf("covered by two disruption budgets, %s and %s: the API server evicts no such pod", all[by[0]].Name, all[by[1]].Name)
+		}
+		if len(by) == 1 {
+			said[i].Unbudgeted = said[i].Phase == podscaler.Pending || !said[i].Ready && all[by[0]].Unready
 		}
 		for _, b := range by {
 			if shared[b] == nil {

@@ -3,6 +3,7 @@ package sight
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,6 +102,45 @@ func TestBudgetsAreShared(t *testing.T) {
 			}
 			if said[2].Pinned != c.pinned {
 				t.Errorf("pinned %q, want %q", said[2].Pinned, c.pinned)
+			}
+		})
+	}
+}
+
+// The API server evicts pods that do not serve past a budget that has nothing left: those that wait
+// for their containers always, others as the budget says.
+func TestPodsThatDoNotServeMayGoPastTheirBudget(t *testing.T) {
+	healthy, unhealthy := "currentHealthy: 2, desiredHealthy: 2", "currentHealthy: 1, desiredHealthy: 2"
+	const waits, crashes, serves = "phase: Pending", "phase: Running", `phase: Running, conditions: [{type: Ready, status: "True"}]`
+	for _, c := range []struct {
+		name, policy, status, pod string
+		want                      bool
+	}{
+		{name: "it serves", status: healthy, pod: serves},
+		{name: "it serves, and others always may", policy: "AlwaysAllow", status: healthy, pod: serves},
+		{name: "enough others are healthy", status: healthy, pod: crashes, want: true},
+		{name: "too few others are", status: unhealthy, pod: crashes},
+		{name: "none is wanted", status: "currentHealthy: 0, desiredHealthy: 0", pod: crashes},
+		{name: "it always may", policy: "AlwaysAllow", status: unhealthy, pod: crashes, want: true},
+		{name: "if the budget is healthy, and it is not", policy: "IfHealthyBudget", status: unhealthy, pod: crashes},
+		{name: "the status is old", status: healthy + ", observedGeneration: 1", pod: crashes},
+		{name: "it waits for its containers", status: unhealthy, pod: waits, want: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			policy := ""
+			if c.policy != "" {
+				policy = ", unhealthyPodEvictionPolicy: " + c.policy
+			}
+			generation := "2"
+			if !strings.Contains(c.status, "observedGeneration") {
+				generation = "0"
+			}
+			o := must.Get(kept.Keep(written.Object[policyv1.PodDisruptionBudget](t, `{metadata: {namespace: shop, name: b, generation: `+generation+`}, spec: {selector: {}`+policy+`}, status: {`+c.status+`}}`)))(t)
+			p := kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: a, `+written.Owned+`}, status: {`+c.pod+`}}`))
+			said := []nodescaler.Pod{p.Said}
+			budgets([]*kept.Disruption{o.(*kept.Disruption)}, []*kept.Pod{p}, said)
+			if said[0].Unbudgeted != c.want {
+				t.Errorf("may go past its budget: %t, want %t", said[0].Unbudgeted, c.want)
 			}
 		})
 	}

@@ -59,13 +59,12 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 			}
 			like := d.Like.Said
 			marks.fill(&like, d.Like)
-			// Admission, such as a LimitRange, may have completed the template.
+			// Admission may have completed the template or added to it: a LimitRange, a runtime class,
+			// a sidecar, or an autoscaler of pods' sizes.
 			if is := latest[d.UID]; is != nil {
-				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.Said.Requests.CPU)
-				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.Said.Requests.Memory)
-				if like.Extra == nil {
-					like.Extra = is.Said.Extra
-				}
+				like.Requests.CPU = max(like.Requests.CPU, is.Said.Requests.CPU)
+				like.Requests.Memory = max(like.Requests.Memory, is.Said.Requests.Memory)
+				like.Extra = like.Extra.Most(is.Said.Extra)
 				like.Priority = is.Said.Priority // a template names a class alone
 			}
 			all.Sets = append(all.Sets, &like)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
@@ -85,7 +86,27 @@ func TestDaemonSetsWithoutRequestsAskForWhatTheirPodsDo(t *testing.T) {
 	port.holds(t, written.Object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
 spec: {template: {spec: {containers: [{name: c, resources: {requests: {memory: 32Mi}}}]}}}`))
 	port.holds(t, written.Object[corev1.Pod](t, daemonPod("agent", "w-1", "nodeName: w-1")))
-	want := nodescaler.Used{Requests: pricing.Resources{CPU: 300, Memory: 32 * pricing.MiB}, Pods: 1}
+	want := nodescaler.Used{Requests: pricing.Resources{CPU: 300, Memory: 64 * pricing.MiB}, Pods: 1}
+	if d := cmp.Diff(want, taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"}))); d != "" {
+		t.Error(d)
+	}
+}
+
+// What was added to a DaemonSet's pods after its template counts, and a template that asks for more
+// than they do.
+func TestDaemonsTakeWhatTheirPodsAskFor(t *testing.T) {
+	port := &shown{}
+	port.holds(t, written.Object[corev1.Node](t, `{metadata: {name: w-1, uid: n}}`))
+	port.holds(t, written.Object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
+spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m, memory: 1Gi}}}]}}}`))
+	p := written.Object[corev1.Pod](t, daemonPod("agent", "w-1", "nodeName: w-1"))
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("600m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}
+	port.holds(t, p)
+	want := nodescaler.Used{
+		Requests: pricing.Resources{CPU: 600, Memory: pricing.GiB}, Pods: 1,
+	}
 	if d := cmp.Diff(want, taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"}))); d != "" {
 		t.Error(d)
 	}
