@@ -223,13 +223,13 @@ type Tariff struct {
 	Name string `json:"name,omitempty"`
 	// When it begins: "22:00".
 	// +required
-	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([01][0-9]|2[0-3]):[0-5][0-9]$')`,message="must be a time of day from 00:00 to 23:59, of two digits each"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([01][0-9]|2[0-3]):[0-5][0-9]$')`,message="must be a time of day as HH:MM, from 00:00 to 23:59: 06:00"
 	From string `json:"from"`
 	// When it ends: "06:00". A window whose end is not after its beginning crosses midnight.
 	// +required
-	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$')`,message="must be a time of day from 00:00 to 24:00, of two digits each"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$')`,message="must be a time of day as HH:MM, from 00:00 to 24:00: 06:00"
 	To string `json:"to"`
 	// The days on which the window begins. Default: all.
 	// +optional

@@ -9,7 +9,7 @@ import (
 // 30s, 1m30s, 1h.
 //
 // +kubebuilder:validation:MaxLength=28
-// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')",message="must be a length of time of one to four numbers, each with its unit, h, m, s or ms: 30s, 1m30s, 1h"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')",message="must be a length of time of one to four numbers, each with its unit, h, m, s or ms, not days: 30s, 1m30s, 720h"
 type Duration string
 
 // Decimals are whole numbers, or decimals in quotes. Their Go form is the text: it is read where it

@@ -443,6 +443,7 @@ type Join struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=300
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^(https://)?[A-Za-z0-9.:\[\]-]+$')`,message="must be HOST, HOST:PORT or https://HOST:PORT"
 	Servers []string `json:"servers,omitempty"`
 	// The file that holds the token that agents join with: with RKE2 and k3s the agents' own, which
 	// their servers are given as agent-token, for with the servers' own a lost worker can join as a

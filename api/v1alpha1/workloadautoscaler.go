@@ -77,7 +77,7 @@ type WorkloadAutoscalerSpec struct {
 	// Deployment, a StatefulSet or an Argo Rollout. It cannot be changed; make another
 	// WorkloadAutoscaler for another workload.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="'must not change, from ' + oldSelf.kind + ' ' + oldSelf.name + ' of ' + oldSelf.apiVersion + ', was ' + self.kind + ' ' + self.name + ' of ' + self.apiVersion"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="'must stay ' + oldSelf.kind + ' ' + oldSelf.name + ' of ' + oldSelf.apiVersion + ': delete the object and create it for ' + self.kind + ' ' + self.name + ' of ' + self.apiVersion"
 	ScaleTargetRef ScaleTargetRef `json:"scaleTargetRef"`
 
 	// Recommend says in the status what would be done, and does nothing. Approve proposes it as

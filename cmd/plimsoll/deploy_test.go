@@ -202,7 +202,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	if code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	notes := "note: site.yaml: mode is recommend in these manifests, and not active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
+	notes := "note: site.yaml: mode is Recommend in these manifests, and not Active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
 		"note: site.yaml: kubeconfig is omitted, for the pod has an account of its own\n" +
 		"note: --image names registry.example/plimsoll:v9 by a tag: whoever may push there gets the API token; name the digest, as in registry.example/plimsoll@sha256:...\n"
 	if diff := cmp.Diff(notes, stderr); diff != "" {

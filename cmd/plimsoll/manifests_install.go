@@ -145,8 +145,9 @@ const (
 
 // sayLeft says what of the file gives way to the manifests' values.
 func (v *installation) sayLeft(env *cli.Env, s *siteFile) {
+	mode := strings.ToUpper(v.mode[:1]) + v.mode[1:]
 	for _, left := range []struct{ key, was, is string }{
-		{"mode", strings.ToLower(string(s.Mode)), v.mode}, {"metrics", s.Metrics, ":8080"}, {"state", s.State, stateInCluster},
+		{"mode", string(s.Mode), mode}, {"metrics", s.Metrics, ":8080"}, {"state", s.State, stateInCluster},
 		{"kubeconfig", s.Kubeconfig, ""},
 	} {
 		switch {

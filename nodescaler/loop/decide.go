@@ -112,8 +112,8 @@ func (d *decider) rollouts() {
 			missed = append(missed, nodescaler.Missed{Workload: w.Name, Since: w.Missed})
 		}
 	}
-	for i := range d.snap.Pools {
-		p := &d.snap.Pools[i]
+	for i := range d.x.Pools {
+		p := d.x.Pools[i].Pool // the one that policies see
 		if p.Disruption.Drift != nodescaler.DriftReplace || p.Rolling.Revision == "" {
 			continue
 		}

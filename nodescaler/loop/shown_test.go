@@ -35,6 +35,21 @@ func TestWhatNodesShowedIsRememberedWhenTheyAreGone(t *testing.T) {
 	}
 }
 
+// A pool whose nodes show what they have is a copy in the index: policies see its rollout there.
+func TestPoliciesSeeTheRolloutOfAPoolWhoseNodesShowWhatTheyHave(t *testing.T) {
+	h := newHouse()
+	h.state.Nodes[0].Extra = pricing.Amounts{{Name: pricing.EphemeralStorage, N: 1 << 30}}
+	h.state.Nodes[0].Allocatable.Memory = pricing.GB
+	h.machines.Revisions = map[string]string{"worker": "r1"}
+	var seen []nodescaler.RolloutPhase
+	r := h.runner(replicas(2), nodesByIndex(func(x *nodescaler.Index) { seen = append(seen, x.Pool("worker").Rolling.Now.Phase) }))
+	r.Pools[0].Disruption.Drift, r.Pools[0].Rolling.Revision = nodescaler.DriftReplace, "r1"
+	last := steps(t, r, 3)
+	if want := last.Rollouts["worker"].Phase; len(seen) != 2 || want == "" || seen[1] != want {
+		t.Errorf("policies saw %v, decided was %q", seen, want)
+	}
+}
+
 // nodesByIndex looks at the index and does nothing.
 type nodesByIndex func(*nodescaler.Index)
 

@@ -234,6 +234,23 @@ func (s *places) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	return nodes
 }
 
+// holds is how many pods like this one the place has room for, at most so many.
+func (s *places) holds(node string, p *nodescaler.Pod, most int) int {
+	at, ok := s.at[node]
+	if !ok {
+		return 0
+	}
+	r := at.room.get(at.leaf)
+	n := at.extra[at.leaf].Times(p.Extra, min(most, max(r.slots, 0)))
+	if p.Requests.CPU > 0 {
+		n = min(n, int(max(r.free.CPU, 0)/p.Requests.CPU))
+	}
+	if p.Requests.Memory > 0 {
+		n = min(n, int(max(r.free.Memory, 0)/p.Requests.Memory))
+	}
+	return n
+}
+
 // refusals is the classes that a node like this one with such marked pods does not take.
 func (s *places) refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...nodescaler.Crowd) packing.Refusals {
 	var r packing.Refusals

@@ -30,7 +30,7 @@ type topology struct {
 	asked  map[nodescaler.Topology]int
 	// levels are by rule how many pods may yet go into each group for nodes that have room.
 	levels map[string][]int
-	dealt  map[string]int // by rule, how many pods were dealt into groups
+	dealt  map[string]int // by rule, how many pods were dealt into groups by turns
 }
 
 // given is a mark of pods that were given a domain.
@@ -330,10 +330,10 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 	}
 }
 
-// deal puts the pod into a group of which no node takes two. There are as many as pods that a new
-// node may hold, and no more than pods, for a skew may be any number; a node that holds some
-// already takes those of the first groups alone. As many go into each group as there are nodes
-// with room that take them, and the rest by turns.
+// deal puts the pod into a group of which no node takes two. A node that holds some already takes
+// those of the first groups alone. As many go into each group as there are nodes with room that
+// take them, and the rest by turns into those that a new node takes: as many as the skew, for it is
+// the node with the fewest. Groups beyond are for nodes that are there.
 func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
 	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
 	levels := y.levels[id]
@@ -345,12 +345,15 @@ func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.P
 	if group >= 0 {
 		levels[group]--
 	} else {
-		group = y.dealt[id] % len(levels)
+		group = y.dealt[id] % min(t.Skew, len(levels))
 		y.dealt[id]++
 	}
 	mark := groupMark(t, group)
 	return y.copy(p, mark, func(c *nodescaler.Pod) {
 		c.Has, c.Repels = withMark(c.Has, mark), withMark(c.Repels, mark)
+		if group >= t.Skew {
+			c.Affinity = c.Affinity.And(nodescaler.Requirement{Key: nodescaler.HostLabel, Operator: nodescaler.Exists})
+		}
 	})
 }
 
@@ -366,35 +369,38 @@ func withMark(marks []string, mark string) []string {
 }
 
 // level says how many pods the nodes with room take of each group, and has nodes that hold some
-// refuse the others.
+// refuse the others. While machines come, nodes take as many as beside one that has none; else as
+// many as once each has what it has room for, up to the fullest's share.
 func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
-	least := -1
-	domains := 0
+	holds := map[string]int{} // how many more a node has room for
+	for _, n := range y.places.roomy(p) {
+		holds[n.Name] = y.places.holds(n.Name, p, y.asked[*t])
+	}
+	least, domains := -1, 0
 	for i := range y.X.Nodes {
 		if n := &y.X.Nodes[i]; t.Counts(p, n.Node) {
 			domains++
-			if is := marked(n.Crowd, t); least < 0 || is < least {
-				least = is
+			if will := marked(n.Crowd, t) + holds[n.Name]; least < 0 || will < least {
+				least = will
 			}
 		}
 	}
 	if domains < t.MinDomains || len(y.coming) > 0 {
 		least = 0
 	}
-	levels := make([]int, min(t.Skew, y.asked[*t]))
-	roomy := map[string]bool{}
-	for _, n := range y.places.roomy(p) {
-		roomy[n.Name] = true
-	}
+	takes, most := make([]int, len(y.X.Nodes)), min(t.Skew, y.asked[*t])
 	for i := range y.X.Nodes {
 		n := &y.X.Nodes[i]
-		takes := min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), len(levels))
-		if roomy[n.Name] {
-			for group := range takes {
-				levels[group]++
-			}
+		takes[i] = min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), y.asked[*t])
+		most = max(most, min(takes[i], holds[n.Name]))
+	}
+	levels := make([]int, most)
+	for i := range y.X.Nodes {
+		n := &y.X.Nodes[i]
+		for group := range min(takes[i], holds[n.Name]) {
+			levels[group]++
 		}
-		y.refuse(n, t, takes, len(levels))
+		y.refuse(n, t, min(takes[i], most), most)
 	}
 	return levels
 }

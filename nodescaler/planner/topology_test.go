@@ -124,10 +124,10 @@ func TestNodesToComeHaveNoPodOfAGroup(t *testing.T) {
 		coming []*nodescaler.Machine
 		want   []int
 	}{
-		{name: "the only node has one already", want: []int{1, 1}},
+		{name: "the only node has one already", want: []int{1, 1, 1}},
 		{name: "a second one is on its way", coming: []*nodescaler.Machine{{}}, want: []int{1, 0}},
 		{name: "two nodes must have some", min: 2, want: []int{1, 0}},
-		{name: "one must", min: 1, want: []int{1, 1}},
+		{name: "one must", min: 1, want: []int{1, 1, 1}},
 		{name: "another has none, and no room", world: func(w *sample.World) {
 			w.Node("n0", "pve1").Pod("z", "n0", 1800, 100)
 			slices.Reverse(w.Nodes)

@@ -86,8 +86,9 @@ func (l *rolling) rolls() *nodescaler.Index {
 	}
 	l.Pools[0].Rolling = r
 	x := nodescaler.NewIndex(&l.Snapshot)
-	l.status = x.Roll(&l.Pools[0], nil)
-	l.Pools[0].Rolling.Now = l.status
+	p := x.Pool(l.Pools[0].Name)
+	l.status = x.Roll(p.Pool, nil)
+	p.Rolling.Now = l.status
 	return x
 }
 

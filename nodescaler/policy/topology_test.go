@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -72,6 +73,26 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 		},
 		{name: "no pool has a zone", world: sample.New().Waiting(1, sample.SpreadBy(sample.Zone, 1)), reasons: []string{nodescaler.NoDomain}},
 		{name: "two to a node", world: sample.New().Waiting(5, sample.SpreadBy(nodescaler.HostLabel, 2)), want: []string{"Buy w small pve2", "Buy w small pve3", "Buy w small pve1"}},
+		{
+			name: "as many on each node, which have room for all", world: sample.New().Node("n1", "pve1").Pod("x", "n1", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).
+				Node("n2", "pve2").Pod("y", "n2", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).Node("n3", "pve3").Pod("z", "n3", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).
+				Change(func(w *sample.World) {
+					for i := range 9 {
+						w.Pod(fmt.Sprintf("w%d", i), "", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1))
+					}
+				}),
+			reasons: []string{nodescaler.PodsFitExisting},
+		},
+		{
+			name: "as many on each node, of which one has room for one more", world: sample.New().Node("n1", "pve1").Pod("x", "n1", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).
+				Node("n2", "pve2").Pod("y", "n2", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).Pod("f", "n2", 1600, 100).
+				Change(func(w *sample.World) {
+					for i := range 4 {
+						w.Pod(fmt.Sprintf("w%d", i), "", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1))
+					}
+				}),
+			want: []string{"Buy w small pve3"}, reasons: []string{nodescaler.PodsFitExisting},
+		},
 		{
 			name: "any number to a node", world: sample.New().Node("n1", "pve1").Pod("x", "n1", 1700, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).Waiting(5, sample.SpreadBy(nodescaler.HostLabel, math.MaxInt32)),
 			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.PodsFitExisting},

@@ -65,11 +65,11 @@ type lookout struct {
 func (v *view) blind(now time.Time) *nodescaler.Reason {
 	switch {
 	case v.seen == nil && v.failed != nil:
-		return no(pvecode.NoInventory, "the cluster has not been seen: %v", v.failed)
+		return no(pvecode.NoInventory, "Proxmox VE has not been read: %v", v.failed)
 	case v.seen == nil:
-		return no(pvecode.NoInventory, "the cluster has not been seen yet")
+		return no(pvecode.NoInventory, "Proxmox VE has not been read yet, as in the first step after a start")
 	case now.Sub(v.seen.At) > maxAge:
-		return no(pvecode.NoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
+		return no(pvecode.NoInventory, "Proxmox VE was last read %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
 	}
 	return nil
 }

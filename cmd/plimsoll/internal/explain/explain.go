@@ -53,14 +53,21 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Wake, "spare", "woken"},
 		{nodescaler.Reboot, "machine", "rebooted"},
 	} {
-		n := 0
+		done, held := 0, 0
 		for i := range s.Plan.Actions {
-			if s.Plan.Actions[i].Kind == k.kind {
-				n++
+			switch {
+			case s.Plan.Actions[i].Kind != k.kind:
+			case slices.ContainsFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i && o.Held != nil }):
+				held++
+			default:
+				done++
 			}
 		}
-		if n > 0 {
-			parts = append(parts, pricing.Count(n, k.what)+" "+k.done)
+		if done > 0 {
+			parts = append(parts, pricing.Count(done, k.what)+" "+k.done)
+		}
+		if held > 0 {
+			parts = append(parts, pricing.Count(held, k.what)+" "+k.done+" (held, so not done)")
 		}
 	}
 	if len(parts) == 0 {
