@@ -12,7 +12,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/k6"
+	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
+
+// hostPort is the node's port at which the pod is reached.
+const hostPort = 8080
 
 // service is a Deployment that needs a node of the pool.
 const service = `
@@ -32,7 +38,7 @@ spec:
       - name: web
         image: ` + serviceImage + `
         imagePullPolicy: Never
-        ports: [{containerPort: 8080}]
+        ports: [{containerPort: 8080, hostPort: 8080}]
         readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 1}
         resources: {requests: {cpu: "1", memory: 256Mi}}
 `
@@ -40,13 +46,15 @@ spec:
 // patience is for machines that are emulated, instruction by instruction.
 const patience = 15 * time.Minute
 
-// A pod that waits gets a machine that boots; a real kubelet in it joins, and the pod serves there.
+// A pod that waits gets a machine that boots; a real kubelet in it joins, and the pod serves there,
+// under load.
 func TestAPendingPodRunsOnARealNode(t *testing.T) {
-	t.Log("by emulation this takes six minutes, and the image some minutes more, once")
+	t.Log("by emulation this takes seven minutes, and the image some minutes more, once")
 	w := newWorld(t, site{})
 	id := w.comesUp()
 	w.isAsOrdered(id, "done")
 	w.keepsTheToken(id)
+	w.bearsLoad(id)
 }
 
 // A node comes back by itself or by Plimsoll, and stays the same node of the same machine.
@@ -64,7 +72,7 @@ func TestARealNodeComesBack(t *testing.T) {
 }
 
 // comesUp makes a pod that waits, follows the machine until the pod is ready, and prints what
-// each phase took of it.
+// each phase took of it, and what the timing model's stages did.
 func (w *world) comesUp() (id int) {
 	w.Helper()
 	w.create(service)
@@ -84,6 +92,8 @@ func (w *world) comesUp() (id int) {
 		part := at[i+1].Sub(at[i])
 		w.Logf("%-30s %5.1f s %3.0f %%", name, part.Seconds(), 100*part.Seconds()/whole.Seconds())
 	}
+	w.Logf("as the timing model divides it, from this one machine: clone %.0f s, boot %.0f s, start of a pod %.0f s",
+		at[2].Sub(at[0]).Seconds(), at[5].Sub(at[2]).Seconds(), at[6].Sub(at[5]).Seconds())
 	return id
 }
 
@@ -146,6 +156,24 @@ func (w *world) keepsTheToken(id int) {
 	}
 	if out, code := w.inside(id, "dd if=/dev/sr0 of=/dev/null count=1"); code == 0 {
 		w.Errorf("the disc can be read: %s", out)
+	}
+}
+
+// bearsLoad has users ask the pod for a minute, through its node. All are answered; how fast says
+// nothing of real hosts.
+func (w *world) bearsLoad(id int) {
+	w.Helper()
+	program := must.Get(w.lab.Tool(w.Context(), lab.ToolK6))(w)
+	seen := must.Get(k6.Run(w.Context(), program, w.TempDir(), k6.Load{
+		URL: "http://" + must.Get(w.machines.Forward(id, hostPort))(w) + "/", Kind: k6.Sleep, Users: 10, Think: time.Second, Spread: time.Second,
+		Duration: time.Minute, Target: time.Second,
+	}))(w)
+	w.Logf("of %d requests in %.0f s %d failed; p50 %.0f ms, p90 %.0f ms, p99 %.0f ms", seen.Requests, seen.Seconds, seen.Failed, seen.P50, seen.P90, seen.P99)
+	if seen.Failed > 0 || seen.Requests == 0 {
+		w.Errorf("%d of %d requests failed", seen.Failed, seen.Requests)
+	}
+	if pod := w.pods()[0]; !podReady(&pod) || pod.Status.ContainerStatuses[0].RestartCount > 0 {
+		w.Errorf("the pod is %+v", pod.Status)
 	}
 }
 
