@@ -32,7 +32,8 @@ type Pod struct {
 //
 // What is kept of a page is what was added since the page before, by edge. A pod that is gone
 // counts until its requests leave the window, one that restarted counts from 0 again, and a window
-// is a sum. The sum is exact; nothing is extrapolated to the window's ends.
+// is a sum. Of what came in since before the window began, the window's part counts, as if it had
+// come in evenly; nothing is extrapolated.
 type scrape struct {
 	workload string
 	source   *Source
@@ -109,10 +110,18 @@ type counter struct {
 
 // added is what came in between a page and the one before it.
 type added struct {
-	at       time.Time
+	from, at time.Time
 	requests float64
 	ended    tally
 	below    map[float64]float64
+}
+
+// within is the part of what was added that lies after a window's begin.
+func (a *added) within(begin time.Time) float64 {
+	if !a.from.Before(begin) {
+		return 1
+	}
+	return max(0, float64(a.at.Sub(begin))/float64(a.at.Sub(a.from)))
 }
 
 // scrapeAll reads the pages that are due and returns what makes signals of them.
@@ -383,29 +392,27 @@ func (s *scrape) take(r *round, pages []*page) {
 		p := s.pods[got.pod.Name]
 		p.err = got.err
 		if got.err == nil {
-			p.add(got, r.now, s.share(p, r.now))
+			from, known := s.since(p, r.now)
+			p.add(got, from, r.now, known)
 		}
 	}
 	s.forget(s.last)
 	s.measure(r.now, r.measured[s.workload])
 }
 
-// share is how much counts of what a page has more than the one before it: all, or the window's
-// part of it where the page before is older than the window. Of a first page all counts if the pod
-// started since the first round, and nothing if it was there before: its counts are of any age.
-func (s *scrape) share(p *scraped, now time.Time) float64 {
-	since, started := p.last, p.pod.Started
-	if since.IsZero() {
-		if !started.After(s.began) || started.After(now) {
-			return 0
-		}
-		since = started
+// since is when what a page has more than the one before it began to come in. Of a first page that
+// is when the pod started, if it did since the first round. It is not known, and nothing counts, if
+// the pod was there before: its counts are of any age.
+func (s *scrape) since(p *scraped, now time.Time) (from time.Time, known bool) {
+	if !p.last.IsZero() {
+		return p.last, true
 	}
-	return min(1, float64(s.window)/float64(max(1, now.Sub(since))))
+	started := p.pod.Started
+	return started, started.After(s.began) && !started.After(now)
 }
 
-// add keeps what a page has more than the one before it.
-func (p *scraped) add(got *page, now time.Time, share float64) {
+// add keeps what a page has more than the one before it, if it is known since when that came in.
+func (p *scraped) add(got *page, from, now time.Time, known bool) {
 	restarted := got.started != p.started && !math.IsNaN(got.started) && !math.IsNaN(p.started)
 	anew := map[string]bool{}
 	for key, c := range got.series {
@@ -413,14 +420,17 @@ func (p *scraped) add(got *page, now time.Time, share float64) {
 			anew[c.family] = true
 		}
 	}
-	more := added{at: now, below: map[float64]float64{}}
+	more := added{from: from, at: now, below: map[float64]float64{}}
 	for key, c := range got.series {
 		v := c.value
-		if before := p.series[key]; before != nil && !restarted && !anew[c.family] {
+		switch before := p.series[key]; {
+		case !known:
+			v = 0
+		case before != nil && !restarted && !anew[c.family]:
 			v -= before.value
 		}
 		p.series[key] = c
-		c.add(&more, v*share)
+		c.add(&more, v)
 	}
 	p.last, p.started, p.flight, p.unsure = now, got.started, got.flight, got.unsure
 	p.added = append(p.added, more)
@@ -529,14 +539,15 @@ func (s *scrape) sum(now time.Time) added {
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
 		total.ended.unsure = total.ended.unsure || s.pods[name].unsure
 		for _, a := range s.pods[name].added {
-			if now.Sub(a.at) >= s.window {
+			part := a.within(now.Add(-s.window))
+			if part == 0 {
 				continue
 			}
-			total.requests += a.requests
-			total.ended.requests += a.ended.requests
-			total.ended.failed += a.ended.failed
+			total.requests += part * a.requests
+			total.ended.requests += part * a.ended.requests
+			total.ended.failed += part * a.ended.failed
 			for edge, v := range a.below {
-				total.below[edge] += v
+				total.below[edge] += part * v
 			}
 		}
 	}

@@ -235,6 +235,64 @@ func TestWhatCameInOverALongTimeIsSharedOut(t *testing.T) {
 	}
 }
 
+// A constant load is what it is, whether or not the pages are read at the window's ends, and in the
+// time that the window and the readings have in common alone.
+func TestAConstantLoadIsReadAsItIs(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name          string
+		window, every time.Duration
+		jitter        []time.Duration // of the rounds, in turn
+	}{
+		{"the window is a multiple of the time between", time.Minute, 20 * time.Second, []time.Duration{0}},
+		{"the clock is early and late", time.Minute, 20 * time.Second, []time.Duration{0, ms, -ms, ms, 0, -ms, -ms}},
+		{"the window is no multiple", 30 * time.Second, 20 * time.Second, []time.Duration{0}},
+		{"nor is it, with a clock that is early and late", 50 * time.Second, 20 * time.Second, []time.Duration{ms, 0, -ms}},
+		{"the window is shorter", 10 * time.Second, 20 * time.Second, []time.Duration{0, ms, -ms}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPods(t)
+			r := p.rig(t, p.source(c.window, c.every))
+			p.there(noon.Add(-time.Hour), "a")
+			for i := range 20 {
+				after := time.Duration(i)*c.every + c.jitter[i%len(c.jitter)]
+				n := int(after / ms) // 1000 requests a second, of which a quarter is slow
+				p.set("a", counts(n-n/4, n/4, 0, 0))
+				got := step(t, r, after)
+				if i == 0 {
+					continue
+				}
+				if !got.Arrivals.Known || math.Abs(got.Arrivals.Value-1000) > 0.01 || math.Abs(got.Latency.Value-0.19) > 0.001 {
+					t.Errorf("round %d, after %s: %+v a second and %+v, want 1000 and 0.19", i, after, got.Arrivals, got.Latency)
+				}
+			}
+		})
+	}
+}
+
+// What is a part of the window's has its fraction of the requests, of the fast and of the failed
+// alike.
+func TestAPartOfWhatAPageShowsCountsAlike(t *testing.T) {
+	whole := added{at: noon, from: noon.Add(-20 * time.Second), requests: 40, ended: tally{requests: 20, failed: 4}, below: map[float64]float64{0.1: 10, inf: 40}}
+	for _, c := range []struct {
+		window, after time.Duration
+		part          float64
+	}{
+		{time.Minute, 0, 1}, {20 * time.Second, 0, 1}, {15 * time.Second, 0, 0.75}, {time.Minute, 40 * time.Second, 1},
+		{time.Minute, 45 * time.Second, 0.75}, {time.Minute, 59 * time.Second, 0.05}, {time.Minute, time.Minute, 0},
+	} {
+		s := &scrape{window: c.window, pods: map[string]*scraped{"a": {added: []added{whole}}}}
+		got := s.sum(noon.Add(c.after))
+		want := []float64{40 * c.part, 20 * c.part, 4 * c.part, 10 * c.part, 40 * c.part}
+		for i, v := range []float64{got.requests, got.ended.requests, got.ended.failed, got.below[0.1], got.below[inf]} {
+			if !near(v, want[i]) {
+				t.Errorf("%s after it in a window of %s: %+v, want %v of it", c.after, c.window, got, c.part)
+				break
+			}
+		}
+	}
+}
+
 func TestAClockThatIsPutBackBeginsAnew(t *testing.T) {
 	p := newPods(t)
 	r := p.rig(t, p.source(time.Minute, 15*time.Second))
@@ -374,16 +432,15 @@ mine_count 7
 }
 
 // Law: as pods come, go, restart and stay silent, a window holds exactly the requests that their
-// pages showed within it; of those that came in over more than a window, its part.
+// pages showed within it; of those that came in since before it began, its part.
 func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := source(Spec{Scrape: &Scrape{Port: 1, Latency: "h", Every: podscaler.Duration(10 * time.Second)}})
 		s.SLO.Window = time.Duration(rapid.IntRange(10, 100).Draw(t, "window")) * time.Second
 		sc := newScrape("shop/cart", &s, nil)
 		type shown struct {
-			at    time.Time
-			below [3]int
-			share float64
+			from, at time.Time
+			below    [3]int
 		}
 		type life struct {
 			pod       Pod
@@ -442,7 +499,7 @@ func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 					l.last = l.pod.Started
 				}
 				if l.seen || l.new {
-					truth = append(truth, shown{now, l.pending, min(1, s.SLO.Window.Seconds()/now.Sub(l.last).Seconds())})
+					truth = append(truth, shown{l.last, now, l.pending})
 				}
 				l.seen, l.last, l.pending = true, now, [3]int{}
 			}
@@ -458,10 +515,9 @@ func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 
 			var want [3]float64
 			for _, x := range truth {
-				if now.Sub(x.at) < s.SLO.Window {
-					for b := range 3 {
-						want[b] += float64(x.below[b]) * x.share
-					}
+				inside := min(x.at.Sub(x.from), x.at.Sub(now.Add(-s.SLO.Window)))
+				for b := range 3 {
+					want[b] += float64(x.below[b]) * max(0, inside.Seconds()) / x.at.Sub(x.from).Seconds()
 				}
 			}
 			sum := sc.sum(now)

@@ -116,9 +116,9 @@ func TestTheEngineAnswersTheSame(t *testing.T) {
 			}
 			bucket, count := "h_bucket", `h_bucket{le="+Inf"}`
 			if c.Window > 0 {
-				// anchored takes the sample before the window for its start, and extrapolates
-				// nothing.
-				over := fmt.Sprintf("[%dms] anchored)", c.Window)
+				// smoothed draws a line between the samples around the window's begin, and
+				// extrapolates nothing.
+				over := fmt.Sprintf("[%dms] smoothed)", c.Window)
 				bucket, count = "increase(h_bucket"+over, "increase(h_count"+over
 				s.compare("arrivals", fmt.Sprintf("sum(%s) / %v", count, float64(c.Window)/1000), c.At, c.Arrivals)
 			}
