@@ -108,6 +108,40 @@ func TestScenario35FallbackCountsAfterItsTime(t *testing.T) {
 	})
 }
 
+// What is not asked cannot be silent: an outage that ended meanwhile does not count.
+func TestAnOutageBeginsAnewWhereThePolicyWasNotAsked(t *testing.T) {
+	const unknown = -1
+	fixed := &podscaler.Pause{Replicas: new(4)}
+	for _, c := range []struct {
+		name     string
+		pause    *podscaler.Pause
+		replicas int // there are meanwhile
+	}{
+		{"fixed by a pause", fixed, 4}, {"switched off", nil, 0}, {"below its bounds", nil, 1}, {"above its bounds", nil, 60},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := workload(func(w *podscaler.Workload) {
+				w.Min, w.Max, w.Fallback = 2, 50, &podscaler.Fallback{After: 5 * time.Minute, Replicas: 6}
+			})
+			s := podscaler.NewScaler(w, &wish{unknown})
+			decide := func(at, replicas int, p *podscaler.Pause) podscaler.Decision {
+				v := &podscaler.View{Now: after(at), Workload: s.Workload(), Replicas: replicas}
+				if p != nil {
+					v.Pause = *p
+				}
+				return s.Decide(v)
+			}
+			decide(0, 4, nil)
+			decide(60, c.replicas, c.pause)
+			for _, x := range [][2]int{{3600, 4}, {3899, 4}, {3900, 6}} {
+				if d := decide(x[0], 4, nil); d.To != x[1] {
+					t.Errorf("at %d s: went to %d, should be %d; %v", x[0], d.To, x[1], d.Reasons)
+				}
+			}
+		})
+	}
+}
+
 func pods(ready, unready int) []podscaler.Pod {
 	all := make([]podscaler.Pod, ready+unready)
 	for i := range all {

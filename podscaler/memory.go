@@ -19,7 +19,8 @@ type memory struct {
 	lastMove         time.Time
 	lastUp, lastDown time.Time
 	pending          move
-	// unknownSince is since when the policy has not been able to say anything; zero if it can.
+	// unknownSince is since when the policy has not been able to say anything; zero if it can, or
+	// was not asked.
 	unknownSince time.Time
 	// traffic is what came in lately, and suspicion what it made us think of the callers.
 	traffic   []traffic

@@ -94,20 +94,11 @@ func (s *Scaler) Decide(v *View) Decision {
 	s.memory.observe(v, s.workload.Behavior)
 	s.budget.See(v)
 	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
-	b, fixed := s.workload.boundsAt(v.Now), v.Pause.fixed(v.Now)
-	switch {
-	case fixed != nil:
-		d.To = max(0, *fixed)
-		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
-	case s.rest(v, b, &d):
-	case v.Replicas == 0 && !s.memory.scaledToZero:
-		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
-	case v.Replicas < b.low:
-		d.To = b.low
-		d.because(b.least, "there are %d replicas, at least %d are allowed%s", v.Replicas, b.low, b.floored)
-	case v.Replicas > b.high:
-		d.To = b.high
-		d.because(b.most, "there are %d replicas, at most %d are allowed%s", v.Replicas, b.high, b.capped)
+	b := s.workload.boundsAt(v.Now)
+	switch fixed := v.Pause.fixed(v.Now); {
+	case fixed == nil && s.rest(v, b, &d):
+	case s.unasked(v, b, fixed, &d):
+		s.memory.heard(v.Now, true) // that it was silent before says nothing of meanwhile
 	default:
 		s.ask(v, b, &d)
 	}
@@ -118,6 +109,26 @@ func (s *Scaler) Decide(v *View) Decision {
 	s.memory.decided(v.Now, d.From, d.To)
 	s.memory.forget(v.Now, s.workload.Behavior)
 	return d
+}
+
+// unasked decides what takes no policy, and reports whether that is all there is to decide.
+func (s *Scaler) unasked(v *View, b bounds, fixed *int, d *Decision) bool {
+	switch {
+	case fixed != nil:
+		d.To = max(0, *fixed)
+		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
+	case v.Replicas == 0 && !s.memory.scaledToZero:
+		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
+	case v.Replicas < b.low:
+		d.To = b.low
+		d.because(b.least, "there are %d replicas, at least %d are allowed%s", v.Replicas, b.low, b.floored)
+	case v.Replicas > b.high:
+		d.To = b.high
+		d.because(b.most, "there are %d replicas, at most %d are allowed%s", v.Replicas, b.high, b.capped)
+	default:
+		return false
+	}
+	return true
 }
 
 // ask has the policy propose, and passes the proposal from guard to guard.
