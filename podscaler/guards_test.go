@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The step limits of a behavior do what the papers' frequency control does, with percentages
@@ -137,6 +138,50 @@ func TestAnOutageBeginsAnewWhereThePolicyWasNotAsked(t *testing.T) {
 				if d := decide(x[0], 4, nil); d.To != x[1] {
 					t.Errorf("at %d s: went to %d, should be %d; %v", x[0], d.To, x[1], d.Reasons)
 				}
+			}
+		})
+	}
+}
+
+// sleeper is a policy of which it is not known whether something calls for the workload while its
+// wish is unknown, and nothing does else.
+type sleeper struct{ wish }
+
+func (s *sleeper) Calls(*podscaler.View) podscaler.Call {
+	return podscaler.Call{Known: s.replicas >= 0, Active: s.replicas > 0, Why: "the queue"}
+}
+
+func TestAnIdleWorkloadFallsBack(t *testing.T) {
+	const unknown = -1
+	for _, c := range []struct {
+		name  string
+		f     podscaler.Fallback
+		steps []step
+	}{
+		{"after its time", podscaler.Fallback{Replicas: 6}, []step{
+			{0, 0, 0, "Idle"}, {60, unknown, 0, "Idle"}, {359, unknown, 0, "Idle"},
+			{360, unknown, 6, "Fallback: the policy had no answer for 5m, which is at least 5m: CurrentIfHigher of 0 replicas and a fallback of 6 is 6"},
+			{375, unknown, 6, "Fallback"}, {390, 3, 3, "DesiredWithinRange"},
+		}},
+		{"with an answer in between", podscaler.Fallback{Replicas: 6}, []step{
+			{0, unknown, 0, "Idle"}, {200, 0, 0, "Idle"}, {300, unknown, 0, "Idle"}, {599, unknown, 0, "Idle"}, {600, unknown, 6, "Fallback"},
+		}},
+		{"to what there is", podscaler.Fallback{Behavior: podscaler.FallbackCurrent}, []step{{0, unknown, 0, "Idle"}, {600, unknown, 0, "Idle"}}},
+		{"to the lower", podscaler.Fallback{Behavior: podscaler.FallbackCurrentIfLower, Replicas: 6}, []step{{0, unknown, 0, ""}, {600, unknown, 0, "Idle"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.f.After = 5 * time.Minute
+			w := workload(func(w *podscaler.Workload) { w.Min, w.Idle, w.Fallback = 2, &podscaler.Idle{After: time.Hour}, &c.f })
+			must.Do(t, w.Validate())
+			p, replicas := &sleeper{}, 0
+			s := podscaler.NewScaler(w, p)
+			for _, st := range c.steps {
+				p.replicas = st.wish
+				d := s.Decide(&podscaler.View{Now: after(st.at), Workload: s.Workload(), Replicas: replicas})
+				if d.To != st.to || !mentions(d, st.reason) {
+					t.Errorf("at %d s: went to %d, should be %d by %q; %v", st.at, d.To, st.to, st.reason, d.Reasons)
+				}
+				replicas = d.To
 			}
 		})
 	}

@@ -38,26 +38,45 @@ func (s *Scaler) rest(v *View, b bounds, d *Decision) bool {
 		return false
 	}
 	call := waker.Calls(v)
+	known := call.Known
 	if b.least == ReasonScheduleFloor {
 		call = Call{Active: true, Known: true, Why: "a floor" + b.floored}
 	}
 	s.memory.called(v.Now, call.Active || !call.Known)
 	quiet := v.Now.Sub(s.memory.quietSince)
-	switch asleep := v.Replicas <= idle.Replicas; {
+	asleep := v.Replicas <= idle.Replicas
+	if asleep { // the policy is asked no more than this
+		s.memory.heard(v.Now, known)
+	}
+	switch {
 	case asleep && call.Active:
 		d.To = max(b.low, 1)
 		d.because(ReasonActivated, "%s: %d replicas, from %d that it has while nothing calls for it", call.Why, d.To, v.Replicas)
+	case asleep && !known && s.wakeBlind(v, b, d):
 	case asleep:
 		d.To = idle.Replicas
 		d.because(ReasonIdle, "%s: %d replicas while nothing calls for it", call.Why, idle.Replicas)
 	case s.memory.quietSince.IsZero() || quiet < idle.After:
 		return false
 	default:
+		s.memory.heard(v.Now, true)
 		d.To, d.Proposed, d.Known = idle.Replicas, idle.Replicas, true
 		d.because(ReasonIdle, "%s for %s, which is at least %s: %d replicas while nothing calls for it",
 			call.Why, pricing.Short(quiet), pricing.Short(idle.After), idle.Replicas)
 		s.hold(v, d)
 	}
+	return true
+}
+
+// wakeBlind takes the fallback of a workload of which it is not known whether something calls for
+// it, if that is more replicas than there are. No step limit holds it: one in percent of 0 replicas
+// would for ever.
+func (s *Scaler) wakeBlind(v *View, b bounds, d *Decision) bool {
+	want, ok := s.fallBack(v, d)
+	if !ok || want <= v.Replicas {
+		return false
+	}
+	d.To = min(max(want, b.low), b.high)
 	return true
 }
 
