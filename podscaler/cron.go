@@ -14,7 +14,7 @@ type Cron struct {
 	text string
 	// A bit is set for every value at which it comes.
 	minute, hour, day, month, weekday uint64
-	// anyDay and anyWeekday say that the field is a star: of two that are none, either is enough.
+	// anyDay and anyWeekday say that the field has a star: of two that have none, either is enough.
 	anyDay, anyWeekday bool
 }
 
@@ -42,8 +42,8 @@ var cronWords = map[string]string{
 // ParseCron reads the five fields minute, hour, day of month, month and day of week. Each is a
 // star, a value or a range, with a step or without, or a list of these. Months and days of the week
 // may be named, and 7 is Sunday, as is 0. A day need only be in one of the two day fields if
-// neither is a star. @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are read,
-// too.
+// neither has a star, and a star with a step above 1 counts as a list, as in Kubernetes and KEDA.
+// @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are read, too.
 func ParseCron(s string) (Cron, error) {
 	c := Cron{text: s}
 	written := s
@@ -65,11 +65,22 @@ func ParseCron(s string) (Cron, error) {
 	if c.weekday&seventh != 0 {
 		c.weekday = c.weekday&^seventh | sunday
 	}
-	c.anyDay, c.anyWeekday = strings.HasPrefix(fields[2], "*"), strings.HasPrefix(fields[4], "*")
+	c.anyDay, c.anyWeekday = hasStar(fields[2]), hasStar(fields[4])
 	if !c.comes() {
 		return Cron{}, fmt.Errorf("must be a date that comes: no month of it has that day, was %q", s)
 	}
 	return c, nil
+}
+
+// hasStar reports whether a part of a field that was read is a star, or one with a step of 1.
+func hasStar(field string) bool {
+	for part := range strings.SplitSeq(field, ",") {
+		values, every, stepped := strings.Cut(part, "/")
+		if step, _ := strconv.Atoi(every); values == "*" && (!stepped || step == 1) {
+			return true
+		}
+	}
+	return false
 }
 
 // read returns the values of a field as bits.

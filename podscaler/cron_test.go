@@ -2,6 +2,7 @@ package podscaler_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,41 @@ func TestCronFaultsNameFieldRuleAndValue(t *testing.T) {
 	} {
 		if _, err := podscaler.ParseCron(s); err == nil || !strings.HasPrefix(err.Error(), fault) {
 			t.Errorf("%q: %v, should be: %s", s, err, fault)
+		}
+	}
+}
+
+// A schedule opens and closes on the days that KEDA's cron trigger and Kubernetes read.
+func TestASteppedStarIsADayFieldLikeAnyOther(t *testing.T) {
+	for _, c := range []struct {
+		days string // of month, any month, of week
+		on   []int  // in the week from Sunday, 1 March 2026
+	}{
+		{"*/2 * *", []int{1, 3, 5, 7}},
+		{"*/2 * */1", []int{1, 3, 5, 7}},
+		{"*/2 * 1", []int{1, 2, 3, 5, 7}},
+		{"2 * */3", []int{1, 2, 4, 7}},
+		{"*/2 * */3", []int{1, 3, 4, 5, 7}},
+		{"1-31/2 * 1", []int{1, 2, 3, 5, 7}},
+		{"*/1 * 1", []int{2}},
+		{"*/01 * 1", []int{2}},
+		{"5,* * 1", []int{2}},
+		{"*/2,* * 1", []int{2}},
+		{"*/2,2 * */3", []int{1, 2, 3, 4, 5, 7}},
+	} {
+		w := workload(func(w *podscaler.Workload) {
+			w.Schedules = []podscaler.Schedule{{Name: "day", Start: cron(t, "0 8 "+c.days), End: cron(t, "0 18 * * *"), Zone: zone(t, "UTC"), Min: new(7)}}
+		})
+		var on []int
+		for day := 1; day <= 7; day++ {
+			s := podscaler.NewScaler(w, &wish{-1})
+			noon := time.Date(2026, 3, day, 12, 0, 0, 0, time.UTC)
+			if s.Decide(&podscaler.View{Now: noon, Workload: s.Workload(), Replicas: 3}).To == 7 {
+				on = append(on, day)
+			}
+		}
+		if !slices.Equal(on, c.on) {
+			t.Errorf("%s: comes on %v, should be %v", c.days, on, c.on)
 		}
 	}
 }
