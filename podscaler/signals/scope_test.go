@@ -25,6 +25,7 @@ func TestAQueryIsInScopeOnlyIfEverySelectorIs(t *testing.T) {
 		"a{ namespace = `shop`, b=~\"c|}{\", c!=\"\" } atan2 1.5 ^ -2 + Inf - .5",
 		`a:b:rate5m{"c.d"="e", namespace="shop"} and {"http.requests", namespace="shop"}`,
 		`count_values("v", a{destination_workload_namespace="shop"})`,
+		`(sum(a{namespace="shop"})) or on() vector(0)`, "(a{namespace=\"shop\"} # all\n) or on() vector(0)",
 		`1`, `vector(0x1F)`, `a{namespace="shop"} * 5m30s`,
 	} {
 		if err := checkScope(query, "shop"); err != nil {

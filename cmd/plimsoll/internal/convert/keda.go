@@ -2,10 +2,12 @@ package convert
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -235,11 +237,38 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	if activation := quantity(settings.at("activationThreshold")); activation != nil && *activation != "0" {
 		metric.Activation = activation
 	}
-	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: v1alpha1.Query(settings.at("query").needed())})
+	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: query(settings)})
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
 	authenticate(spec.Signals.Prometheus, t)
 	losePrometheus(t)
 }
+
+// query reads a trigger's query. KEDA takes an empty answer for 0 unless ignoreNullValues is false;
+// here that is unknown, so the query itself says 0.
+func query(settings tree) v1alpha1.Query {
+	const longest = 4096 // characters that a query may have
+	asked := settings.at("query").needed()
+	nulls := settings.at("ignoreNullValues")
+	if choice(nulls, map[string]string{"": "0", "true": "0", "false": ""}) == "" {
+		return v1alpha1.Query(asked)
+	}
+	body := strings.TrimSpace(asked)
+	if strings.Contains(body, "#") {
+		body += "\n" // which ends a comment
+	} else if saysZero.MatchString(body) {
+		return v1alpha1.Query(asked)
+	}
+	// Behind a plain or, the 0 would be a second series beside one with labels.
+	whole := "(" + body + ") or on() vector(0)"
+	if utf8.RuneCountInString(whole) > longest {
+		settings.note("%s: KEDA takes an answer without series for 0, here it is unknown: add \"or on() vector(0)\" to the query, which is too long for it, of at most %d characters", settings.at("query").path, longest)
+		return v1alpha1.Query(asked)
+	}
+	return v1alpha1.Query(whole)
+}
+
+// saysZero is a query that never returns nothing. No operator binds less than its or.
+var saysZero = regexp.MustCompile(`(?i)[\s)}\]]or\s+(?:on\s*\(\s*\)\s*)?vector\s*\(\s*0\s*\)$`)
 
 // addCron adds a schedule for a trigger that asks for some replicas at some times.
 func addCron(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
@@ -337,9 +366,6 @@ func named(spec *v1alpha1.WorkloadAutoscalerSpec, name string) bool {
 // losePrometheus gives up what a trigger has besides its query.
 func losePrometheus(t tree) {
 	settings := t.at("metadata")
-	if null := settings.at("ignoreNullValues"); choice(null, map[string]string{"": "", "true": "true", "false": ""}) != "" {
-		null.lose("a query that returns nothing is unknown, which is never taken for 0")
-	}
 	if unsafe := settings.at("unsafeSsl"); choice(unsafe, map[string]string{"": "", "true": "true", "false": ""}) != "" {
 		unsafe.lose("a server's certificate is always looked at: put what it is signed with into ca.crt of the secret in signals.prometheus.secretName")
 	}

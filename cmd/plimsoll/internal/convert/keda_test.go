@@ -1,0 +1,51 @@
+package convert
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
+)
+
+// KEDA takes an answer without series for 0 unless a trigger says otherwise.
+func TestAQuerySaysZeroWhereKEDATakesNothingForIt(t *testing.T) {
+	long := strings.Repeat("x", 4090)
+	for _, c := range []struct{ query, ignore, want string }{
+		{"sum(up)", "", "(sum(up)) or on() vector(0)"},
+		{"sum(up)", "true", "(sum(up)) or on() vector(0)"},
+		{"sum(up)", "false", "sum(up)"},
+		{"sum(a) / sum(b)\n", "", "(sum(a) / sum(b)) or on() vector(0)"},
+		{"sum(up) # of all", "", "(sum(up) # of all\n) or on() vector(0)"},
+		{"sum(up) or vector(0)", "", "sum(up) or vector(0)"},
+		{"up OR on () vector( 0 )\n", "", "up OR on () vector( 0 )\n"},
+		{"sum(up) # or vector(0)", "", "(sum(up) # or vector(0)\n) or on() vector(0)"},
+		{"sum(up or vector(0))", "", "(sum(up or vector(0))) or on() vector(0)"},
+		{"sum(up) or vector(10)", "", "(sum(up) or vector(10)) or on() vector(0)"},
+		{long, "", long},
+		{long, "false", long},
+	} {
+		settings := map[string]any{"serverAddress": "http://prometheus:9090", "query": c.query, "threshold": "1"}
+		if c.ignore != "" {
+			settings["ignoreNullValues"] = c.ignore
+		}
+		text := must.Get(yaml.Marshal(map[string]any{
+			"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": map[string]any{"name": "x"},
+			"spec": map[string]any{"scaleTargetRef": map[string]any{"name": "x"}, "triggers": []any{map[string]any{"type": "prometheus", "metadata": settings}}},
+		}))(t)
+		results, _, err := Manifests(text, options)
+		if err != nil {
+			t.Errorf("%.40s: %v", c.query, err)
+			continue
+		}
+		r := results[0]
+		if got := string(r.To.Spec.Signals.Metrics[0].Query); got != c.want {
+			t.Errorf("%q, ignoreNullValues %q: %q, should be %q", c.query, c.ignore, got, c.want)
+		}
+		noted := strings.Contains(strings.Join(r.Notes, "\n"), "spec.triggers[0].metadata.query: KEDA takes an answer without series for 0")
+		if noted != (c.want == long && c.ignore == "") || len(r.Lost) > 0 {
+			t.Errorf("%.40s: noted is %t, lost %v", c.query, noted, r.Lost)
+		}
+	}
+}
