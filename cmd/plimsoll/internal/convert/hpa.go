@@ -15,6 +15,7 @@ import (
 // from: Plimsoll measures resources, and all else by a query that an HPA does not have.
 func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
+	refuseAnnotations(m.at("metadata").at("annotations"))
 	spec := &v1alpha1.WorkloadAutoscalerSpec{
 		ScaleTargetRef: target(s.at("scaleTargetRef"), ""),
 		Mode:           v1alpha1.ModeRecommend,
@@ -52,6 +53,19 @@ func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	}
 	atLeastOne(s.at("minReplicas"), spec)
 	return spec
+}
+
+// refuseAnnotations refuses an HPA of autoscaling/v1, which has in annotations what that version
+// has no keys for: read without them, it would keep CPU at 80 %.
+func refuseAnnotations(said tree) {
+	for _, key := range []string{"metrics", "behavior"} {
+		if t := said.at("autoscaling.alpha.kubernetes.io/" + key); t.there() {
+			t.fault("must be spec."+key+" of autoscaling/v2: get the manifest by kubectl get hpa.v2.autoscaling NAME -o yaml", t.word())
+		}
+	}
+	for _, key := range []string{"conditions", "current-metrics"} { // are the status
+		said.at("autoscaling.alpha.kubernetes.io/" + key).skip()
+	}
 }
 
 // atLeastOne writes 1 for a minimum of 0 where no metric is left that can be measured then.
