@@ -39,6 +39,7 @@ func (w clearing) doRecall(ctx context.Context) {
 	status, err := w.client.Task(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
 		switch {
+		case w.catalogue.pools[w.m.Pool] == nil && w.m.Gone.IsZero(): // removed meanwhile
 		case pveapi.Is(err, pveapi.NoTask):
 			w.ended(w.m, pveapi.TaskStatus{UPID: pveapi.UPID(w.i.Task.UPID), Exit: "unexpected status"})
 		case err != nil:

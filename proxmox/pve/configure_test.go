@@ -2,6 +2,7 @@ package pve
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -512,4 +513,36 @@ func (w *world) kept() []intents.Intent {
 	w.t.Helper()
 	all := must.Get(w.intents.Load())(w.t)
 	return all
+}
+
+// A pool may be removed while it is asked how a task has ended. That is taken over when there is a
+// pool to make the machine in again.
+func TestATaskThatIsAskedForWhileItsPoolIsRemovedIsAskedForAgain(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	asked := func() {}
+	w.wrap = func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if !strings.Contains(r.URL.Path, "/tasks/") || !strings.HasSuffix(r.URL.Path, "/status") {
+				return next.RoundTrip(r)
+			}
+			asked()
+			text := `{"data":{"status":"stopped","exitstatus":"unable to create VM 1000: config file already exists"}}`
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		})
+	}
+	w.begin()
+	w.run(time.Second)
+	w.mustOrder("pve1")
+	w.until("it is cloned", time.Minute, func() bool { return w.calls("POST", "/clone") == 1 })
+	m := w.fleet.roster.sorted()[0]
+	recall := func() { clearing{w.fleet.crew.workFor(m)}.doRecall(t.Context()) }
+	asked = func() { must.Do(t, w.fleet.Configure(nil, nil)) }
+	if recall(); m.Task == nil || m.Step != intents.StepClaimed {
+		t.Errorf("without its pool its task is %+v, and it is %s", m.Task, m.Step)
+	}
+	must.Do(t, w.fleet.Configure(w.cfg.Pools, nil))
+	asked = func() {}
+	if recall(); m.Task != nil || m.Step != intents.StepOrdered {
+		t.Errorf("with its pool again its task is %+v, and it is %s", m.Task, m.Step)
+	}
 }
