@@ -13,6 +13,7 @@ import (
 )
 
 func TestAPoolThatTheBrakeHoldsSaysSo(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	held := map[string]nodescaler.Reason{"workers": {Code: pvecode.Braked, Text: "3 machines wait"}}
 	for _, c := range []struct {
 		name    string
@@ -23,8 +24,9 @@ func TestAPoolThatTheBrakeHoldsSaysSo(t *testing.T) {
 	}{
 		{"nothing waits", nil, "", "False NotBraked", time.Time{}},
 		{"machines wait", held, "", "True Braked", time.Time{}},
-		{"and were let go", held, "2026-03-01T12:00:00Z", "True Braked", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)},
+		{"and were let go", held, "2026-03-01T12:00:00Z", "True Braked", now},
 		{"and what was written is no time", held, "now", "True Braked", time.Time{}},
+		{"and what was written is yet to come", held, "2026-03-01T12:00:01Z", "True Braked", time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			object := &v1alpha1.VMPool{}
@@ -33,11 +35,11 @@ func TestAPoolThatTheBrakeHoldsSaysSo(t *testing.T) {
 				object.Annotations = map[string]string{v1alpha1.AnnotationResumed: c.resumed}
 			}
 			p := &pool{object: object}
-			st := p.status(&loop.Step{Time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, &floor{known: true, braked: c.braked, prices: pricing.DefaultBook()}, nil)
+			st := p.status(&loop.Step{Time: now}, &floor{known: true, braked: c.braked, prices: pricing.DefaultBook()}, nil)
 			if got := said(st.Conditions)["Braked"]; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if at := resumedAt(object); !at.Equal(c.at) {
+			if at := resumedAt(object, now); !at.Equal(c.at) {
 				t.Errorf("it was resumed at %s, want %s", at, c.at)
 			}
 			wrong := c.resumed != "" && c.at.IsZero()

@@ -132,12 +132,12 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 	for _, object := range objects {
 		p := &pool{object: object, pause: pauseOf(object, d.now)}
 		p.pve, p.invalid = earlier.pool(object, c.ReadFile)
-		p.pve.Resumed = resumedAt(object)
+		p.pve.Resumed = resumedAt(object, d.now)
 		if p.invalid == nil {
 			_, p.invalid = p.rules()
 		}
 		if p.invalid == nil {
-			c.layRollout(p, earlier)
+			c.layRollout(p, earlier, d.now)
 			valid = append(valid, p.pve)
 		}
 		d.pools = append(d.pools, p)

@@ -95,23 +95,27 @@ func (p pause) ending(said map[string]string, now time.Time) pause {
 }
 
 // notResumed says what is wrong with what a person wrote to resume a pool.
-func notResumed(o metav1.Object, key string) string {
+func notResumed(o metav1.Object, key string, now time.Time) string {
 	value, there := o.GetAnnotations()[key]
-	if !there || !annotatedTime(o, key).IsZero() {
+	if !there || !annotatedTime(o, key, now).IsZero() {
 		return ""
+	}
+	if _, err := time.Parse(time.RFC3339, value); err == nil {
+		return fmt.Sprintf("; annotation %s must be a time that has come, was %q", key, value)
 	}
 	return fmt.Sprintf("; annotation %s must be a time such as 2026-03-01T12:00:00Z, was %q", key, value)
 }
 
 // resumedAt is when a person last resumed a pool. What cannot be understood resumes nothing.
-func resumedAt(o metav1.Object) time.Time {
-	return annotatedTime(o, v1alpha1.AnnotationResumed)
+func resumedAt(o metav1.Object, now time.Time) time.Time {
+	return annotatedTime(o, v1alpha1.AnnotationResumed, now)
 }
 
-// annotatedTime is a time that a person wrote on an object; zero if it cannot be understood.
-func annotatedTime(o metav1.Object, key string) time.Time {
+// annotatedTime is a time that a person wrote on an object; zero if it cannot be understood, or is
+// yet to come: until then it would resume all that is held later.
+func annotatedTime(o metav1.Object, key string, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[key])
-	if err != nil {
+	if err != nil || at.After(now) {
 		return time.Time{}
 	}
 	return at

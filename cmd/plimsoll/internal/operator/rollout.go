@@ -68,12 +68,12 @@ func asGood(p *v1alpha1.VMPool, good string) (*v1alpha1.VMPool, error) {
 
 // layRollout has the pool's machines made by the last good revision where its rollout goes back.
 // There is no way back to one that cannot be read any more, or is not what its digest says.
-func (c *Config) layRollout(p *pool, earlier *readings) {
+func (c *Config) layRollout(p *pool, earlier *readings, now time.Time) {
 	by := &p.pve.Disruption
 	if by.Drift != nodescaler.DriftReplace {
 		return
 	}
-	r := &nodescaler.Rolling{Revision: p.pve.Revision(), Was: rolled(p.object.Status.Rollout), Resumed: annotatedTime(p.object, v1alpha1.AnnotationRolloutResumed)}
+	r := &nodescaler.Rolling{Revision: p.pve.Revision(), Was: rolled(p.object.Status.Rollout), Resumed: annotatedTime(p.object, v1alpha1.AnnotationRolloutResumed, now)}
 	p.rolling = r
 	if r.Was.Good == "" || r.Was.Good == r.Revision {
 		return
@@ -141,7 +141,7 @@ func (p *pool) rollout(c conditions, st *v1alpha1.VMPoolStatus, s *loop.Step) {
 	if now.Phase == nodescaler.PhaseComplete {
 		status = metav1.ConditionTrue
 	}
-	c.set(kind, status, now.Why.Code, "%s%s", now.Why.Text, notResumed(p.object, v1alpha1.AnnotationRolloutResumed))
+	c.set(kind, status, now.Why.Code, "%s%s", now.Why.Text, notResumed(p.object, v1alpha1.AnnotationRolloutResumed, s.Time))
 }
 
 // rolloutFailed are the reasons of the condition RolledOut that a person should see to.

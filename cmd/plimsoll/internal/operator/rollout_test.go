@@ -115,11 +115,11 @@ func TestALastGoodRevisionThatWasEditedIsNotGoneBackTo(t *testing.T) {
 func TestARolloutIsResumedAtATime(t *testing.T) {
 	p := &v1alpha1.VMPool{}
 	p.Annotations = map[string]string{v1alpha1.AnnotationRolloutResumed: "tomorrow"}
-	if said := notResumed(p, v1alpha1.AnnotationRolloutResumed); !strings.Contains(said, `must be a time such as 2026-03-01T12:00:00Z, was "tomorrow"`) {
+	if said := notResumed(p, v1alpha1.AnnotationRolloutResumed, t0); !strings.Contains(said, `must be a time such as 2026-03-01T12:00:00Z, was "tomorrow"`) {
 		t.Errorf("said %q", said)
 	}
 	p.Annotations[v1alpha1.AnnotationRolloutResumed] = t0.Format(time.RFC3339)
-	if at := annotatedTime(p, v1alpha1.AnnotationRolloutResumed); !at.Equal(t0) || notResumed(p, v1alpha1.AnnotationRolloutResumed) != "" {
+	if at := annotatedTime(p, v1alpha1.AnnotationRolloutResumed, t0); !at.Equal(t0) || notResumed(p, v1alpha1.AnnotationRolloutResumed, t0) != "" {
 		t.Errorf("resumed at %s", at)
 	}
 }

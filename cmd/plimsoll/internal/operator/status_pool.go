@@ -58,7 +58,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		}
 	}
 	if r, is := f.braked[p.object.Name]; is {
-		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object, v1alpha1.AnnotationResumed))
+		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object, v1alpha1.AnnotationResumed, s.Time))
 	} else if f.known {
 		c.set(v1alpha1.ConditionBraked, metav1.ConditionFalse, reasonNotBraked, "no machine waits that is to go without a drain")
 	}
