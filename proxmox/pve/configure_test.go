@@ -387,7 +387,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 	p := settings.Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
 	m := settings.MachineOf{VMID: 1005, VMIDs: p.VMIDs}
-	for _, p.VMIDs = range []placement.VMIDs{{First: 1000, Last: 1099}, {First: 2000, Last: 2099}, {First: 900, Last: 949}} {
+	for _, p.VMIDs = range []placement.VMIDs{{First: 1000, Last: 1099}, {First: 2000, Last: 2099}, {First: 900, Last: 949}, {First: 900, Last: 1099}} {
 		if got := p.FirstBoot(m).NICs[0].IPv4; got != "10.0.0.55/24" {
 			t.Errorf("with %s it is %s", p.VMIDs, got)
 		}
@@ -544,5 +544,34 @@ func TestATaskThatIsAskedForWhileItsPoolIsRemovedIsAskedForAgain(t *testing.T) {
 	asked = func() {}
 	if recall(); m.Task != nil || m.Step != intents.StepOrdered {
 		t.Errorf("with its pool again its task is %+v, and it is %s", m.Task, m.Step)
+	}
+}
+
+// New machines of a pool whose range was changed do not get the addresses of those that were made
+// in the old one.
+func TestAChangeOfRangeGivesNoAddressTwice(t *testing.T) {
+	for _, to := range []placement.VMIDs{{First: 1003, Last: 1008}, {First: 995, Last: 1009}, {First: 2000, Last: 2004}} {
+		w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+		p := w.pool().Complete()
+		p.VMIDs = placement.VMIDs{First: 1000, Last: 1005}
+		p.Network.First = netip.MustParsePrefix("10.0.0.50/24")
+		has := map[string]int{}
+		for id := 1001; id <= 1003; id++ {
+			m := &tracked{Intent: intents.Intent{Order: itoa(id), Pool: p.Name, VMID: id, Step: intents.StepJoined, Making: intents.Making{VMIDs: p.VMIDs}}}
+			w.fleet.roster.machines[m.Order] = m
+			has[w.fleet.catalogue.planned(&p, &m.Intent).NICs[0].IPv4] = id
+		}
+		w.run(time.Second)
+		p.VMIDs = to
+		used := w.fleet.intake.usedIDs(&p)
+		for id := to.First; id <= to.Last; id++ {
+			i := intents.Intent{Pool: p.Name, VMID: id, Making: intents.Making{VMIDs: to}}
+			if old := has[w.fleet.catalogue.planned(&p, &i).NICs[0].IPv4]; old != 0 && !used[id] {
+				t.Errorf("in %s VM %d has the address of VM %d", to, id, old)
+			}
+		}
+		if len(used) == 0 || used[to.Last] {
+			t.Errorf("in %s used are %v", to, used)
+		}
 	}
 }

@@ -189,7 +189,7 @@ const strangerRest = 10 * time.Minute
 // freeID picks a VMID that no machine is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
 func (in *intake) freeID(p *settings.Pool, not []int) int {
-	used := in.usedIDs()
+	used := in.usedIDs(p)
 	for id, at := range in.ownership.taken {
 		if used[id] = true; in.cfg.Now().Sub(at) >= strangerRest {
 			delete(in.ownership.taken, id) // the next pick may try it again
@@ -198,11 +198,18 @@ func (in *intake) freeID(p *settings.Pool, not []int) int {
 	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
 }
 
-// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
-func (in *intake) usedIDs() map[int]bool {
+// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers', and those
+// whose addresses machines of the pool have that were made when it had another range.
+func (in *intake) usedIDs(p *settings.Pool) map[int]bool {
 	used := make(map[int]bool, len(in.roster.machines))
 	for _, m := range in.roster.machines {
-		used[m.VMID] = used[m.VMID] || !in.vacated(m)
+		if in.vacated(m) {
+			continue
+		}
+		used[m.VMID] = true
+		if m.Pool == p.Name && p.Network.Static() && m.VMIDs.Holds(m.VMID) {
+			used[p.VMIDs.First+m.VMID-m.VMIDs.First] = true
+		}
 	}
 	for id, at := range in.ownership.taken {
 		used[id] = used[id] || in.cfg.Now().Sub(at) < strangerRest
@@ -311,9 +318,9 @@ func (in *intake) refusals(g *placement.Ground) map[string][]nodescaler.RefusedO
 // withExhausted adds the pools that might have more machines and have no VMID left. That ends by
 // itself when one has cooled down, so it is true at this moment only.
 func (in *intake) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
-	used := in.usedIDs()
 	all = maps.Clone(all)
 	for name, p := range in.catalogue.pools {
+		used := in.usedIDs(p)
 		if in.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && in.count(p) < p.Max {
 			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
 		}

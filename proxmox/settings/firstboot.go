@@ -37,8 +37,8 @@ func (p *Pool) nics(i *MachineOf) []firstboot.NIC {
 	}
 	n := firstboot.NIC{MAC: i.MAC}
 	first := p.VMIDs.First
-	if !p.VMIDs.Holds(i.VMID) && i.VMIDs.Holds(i.VMID) {
-		first = i.VMIDs.First // the range was changed while it is made
+	if i.VMIDs.Holds(i.VMID) {
+		first = i.VMIDs.First // another one if the range was changed while it is made
 	}
 	address := p.Network.Address(i.VMID - first).String()
 	if p.Network.First.Addr().Is4() {
