@@ -99,6 +99,23 @@ func resumed(pool bool, now time.Time) map[string]*string {
 	return said
 }
 
+// sinceBraked has a pool resumed after the brake held it, though the clock here may be slow. The
+// condition's time is cut to a second.
+func sinceBraked(said map[string]*string, o *unstructured.Unstructured) {
+	at := said[v1alpha1.AnnotationResumed]
+	if at == nil {
+		return
+	}
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range all {
+		c, _ := c.(map[string]any)
+		since, _ := c["lastTransitionTime"].(string)
+		if braked, err := time.Parse(time.RFC3339, since); c["type"] == v1alpha1.ConditionBraked && c["status"] == string(metav1.ConditionTrue) && err == nil {
+			*at = max(*at, braked.Add(time.Second).UTC().Format(time.RFC3339))
+		}
+	}
+}
+
 // pauseQuestion is what is to be paused or resumed.
 type pauseQuestion struct {
 	kube      connect.Kube
@@ -204,17 +221,18 @@ type pausedObject struct {
 
 // write writes annotations on what is meant, and shows what came of it.
 func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[string]*string) error {
-	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
-	if err != nil {
-		return err
-	}
 	left := []pausedObject{}
-	err = ask.kube.Ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
+	err := ask.kube.Ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
 		meant, err := ask.meant(ctx, client)
 		if err != nil {
 			return err
 		}
 		for _, o := range meant {
+			sinceBraked(said, &o)
+			change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
+			if err != nil {
+				return err
+			}
 			after, err := at(client, o.GetKind(), o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
 			if err != nil {
 				return answered(err)
