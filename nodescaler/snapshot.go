@@ -270,8 +270,8 @@ type Pod struct {
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string
-	// Unbudgeted pods are evicted whatever their disruption budget has left, and take nothing of
-	// it: they do not serve yet, or no more, and the budget lets such pods go.
+	// Unbudgeted pods are evicted regardless of what their disruption budget has left, and take
+	// nothing of it: they do not serve yet, or no more, and the budget lets such pods go.
 	Unbudgeted bool `json:",omitempty"`
 	// Grace is how long its processes have to end; 0 is DefaultGrace.
 	Grace time.Duration `json:",omitempty"`

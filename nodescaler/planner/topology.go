@@ -44,7 +44,8 @@ type rule struct {
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a
 	// machine that may be ordered.
 	open map[string]where
-	// unlabelled is whether a node without the label can take a pod, or a machine that may be ordered.
+	// unlabelled is whether a node without the label can take a pod, or a machine that may be
+	// ordered.
 	unlabelled bool
 }
 

@@ -18,8 +18,8 @@ import (
 //   - Of several budgets on parts of a workload, the least counts for all of it.
 //   - A budget that several workloads share allows each of them one eviction at a time, if it
 //     allows any. The API server decides which comes first.
-//   - A pod that waits for its containers may always be evicted, and one that is not ready where its
-//     budget says so, or others are healthy enough.
+//   - A pod that waits for its containers may always be evicted, and one that is not ready where
+//     its budget says so, or others are healthy enough.
 //   - A pod that two budgets cover can never be evicted, because the API server refuses to choose.
 //     It is pinned.
 //

@@ -59,8 +59,8 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 			}
 			like := d.Like.Said
 			marks.fill(&like, d.Like)
-			// Admission may have completed the template or added to it: a LimitRange, a runtime class,
-			// a sidecar, or an autoscaler of pods' sizes.
+			// Admission may have completed the template or added to it: a LimitRange, a runtime
+			// class, a sidecar, or an autoscaler of pods' sizes.
 			if is := latest[d.UID]; is != nil {
 				like.Requests.CPU = max(like.Requests.CPU, is.Said.Requests.CPU)
 				like.Requests.Memory = max(like.Requests.Memory, is.Said.Requests.Memory)
