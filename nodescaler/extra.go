@@ -151,7 +151,7 @@ func (x *Index) seeAllocatable() {
 	newest := map[kind]*NodeLoad{}
 	for i := range x.loads {
 		n := &x.loads[i]
-		if n.VM == nil || n.VM.Kept() || !n.Ready || n.Allocatable == (pricing.Resources{}) {
+		if n.VM == nil || n.VM.Kept() || n.VM.Drifted != "" || !n.Ready || n.Allocatable == (pricing.Resources{}) {
 			continue
 		}
 		k := kind{n.VM.Pool, n.VM.Shape}

@@ -153,9 +153,9 @@ func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
 	said := pricing.Resources{CPU: 3800, Memory: 63 * gib}
 	less, more := pricing.Resources{CPU: 3900, Memory: 62 * gib}, pricing.Resources{CPU: 4000, Memory: 64 * gib}
 	type node struct {
-		shows  pricing.Resources
-		joined time.Duration // ago
-		unwell bool
+		shows           pricing.Resources
+		joined          time.Duration // ago
+		unwell, drifted bool
 	}
 	for _, c := range []struct {
 		name   string
@@ -171,13 +171,18 @@ func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
 		{name: "the newest has less", nodes: []node{{shows: more, joined: time.Hour}, {shows: less}}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
 		{name: "the newest has more", nodes: []node{{shows: more}, {shows: less, joined: time.Hour}}, want: said},
 		{name: "it is not ready", nodes: []node{{shows: less, unwell: true}}, want: said},
+		{name: "it drifted", nodes: []node{{shows: less, drifted: true}}, want: said},
 		{name: "it shows nothing", nodes: []node{{}}, want: said},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Snapshot{Now: now, Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{shape}, Reserved: pricing.Resources{CPU: 200, Memory: gib}, Allocatable: c.before}}}
 			for i, n := range c.nodes {
 				name := string(rune('a' + i))
-				s.Machines = append(s.Machines, Machine{Name: name, Pool: "w", Shape: shape, Phase: Joined})
+				m := Machine{Name: name, Pool: "w", Shape: shape, Phase: Joined}
+				if n.drifted {
+					m.Drifted = "it is of another template"
+				}
+				s.Machines = append(s.Machines, m)
 				s.Nodes = append(s.Nodes, Node{Name: name, Machine: name, Pool: "w", Ready: !n.unwell, Joined: now.Add(-n.joined), Allocatable: n.shows})
 			}
 			remembered := len(c.before)

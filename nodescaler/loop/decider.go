@@ -92,9 +92,12 @@ func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodesca
 }
 
 func (d *decider) index() {
-	d.snap.Pools = d.shown.onto(d.snap.Pools)
+	revisions := d.o.Machines.Revisions
+	d.snap.Pools = d.shown.onto(d.snap.Pools, revisions)
 	d.x = nodescaler.NewIndex(&d.snap)
-	d.shown.see(d.x)
+	if d.machinesKnown {
+		d.shown.see(d.x, revisions)
+	}
 	d.lost = lostNodes(d.x)
 	d.byWorkload, d.alive = make(map[string][]int, len(d.o.Cluster.Replicas)), make(map[string]int, len(d.o.Cluster.Replicas))
 	for i := range d.snap.Pods {

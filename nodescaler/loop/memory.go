@@ -48,22 +48,30 @@ type Memory struct {
 // shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
 // pool says. Without it, a machine would be ordered anew for a pod that fits on none of them each
 // time that the last one has gone.
-type shown map[string]map[pricing.Shape]pricing.Resources
+type shown map[string]shownBy
 
-// onto returns the pools with what their nodes have shown.
-func (s shown) onto(pools []nodescaler.Pool) []nodescaler.Pool {
+// shownBy is what nodes of one revision of their pool left to pods.
+type shownBy struct {
+	revision string
+	by       map[pricing.Shape]pricing.Resources
+}
+
+// onto returns the pools with what nodes of their revisions have shown.
+func (s shown) onto(pools []nodescaler.Pool, revisions map[string]string) []nodescaler.Pool {
 	if len(s) == 0 {
 		return pools
 	}
 	pools = slices.Clone(pools) // they are the owner's
 	for i := range pools {
-		pools[i].Allocatable = s[pools[i].Name]
+		if was := s[pools[i].Name]; was.revision == revisions[pools[i].Name] {
+			pools[i].Allocatable = was.by
+		}
 	}
 	return pools
 }
 
 // see remembers what the pools' nodes show.
-func (s *shown) see(x *nodescaler.Index) {
+func (s *shown) see(x *nodescaler.Index, revisions map[string]string) {
 	*s = nil
 	for i := range x.Pools {
 		p := &x.Pools[i]
@@ -73,7 +81,7 @@ func (s *shown) see(x *nodescaler.Index) {
 		if *s == nil {
 			*s = shown{}
 		}
-		(*s)[p.Name] = p.Allocatable
+		(*s)[p.Name] = shownBy{revisions[p.Name], p.Allocatable}
 	}
 }
 

@@ -29,6 +29,11 @@ func TestWhatNodesShowedIsRememberedWhenTheyAreGone(t *testing.T) {
 	if len(most) != 3 || r.Pools[0].Capacity(small) != said {
 		t.Errorf("%d steps; the owner's pool is changed: %v", len(most), r.Pools[0])
 	}
+	h.machines.Revisions = map[string]string{"worker": "r2"}
+	steps(t, r, 1)
+	if got := most[len(most)-1]; got != said {
+		t.Errorf("a machine of another revision is taken to leave %v to pods", got)
+	}
 	kept := r.Memory.Jump(time.Time{})
 	if len(kept.shown) != 0 {
 		t.Error("it outlives a jump of the clock")

@@ -353,7 +353,7 @@ func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.P
 	return y.copy(p, mark, func(c *nodescaler.Pod) {
 		c.Has, c.Repels = withMark(c.Has, mark), withMark(c.Repels, mark)
 		if group >= t.Skew {
-			c.Affinity = c.Affinity.And(nodescaler.Requirement{Key: nodescaler.HostLabel, Operator: nodescaler.Exists})
+			c.Affinity = c.Affinity.And(nodescaler.Requirement{Key: nodescaler.NameField, Operator: nodescaler.Exists})
 		}
 	})
 }

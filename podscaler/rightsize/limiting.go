@@ -121,8 +121,8 @@ func (n *Shared) limit(p *Candidate, changes []Change) (fit []Change, why []Reas
 			why = append(why, s.why(shares[i], n))
 		}
 	}
-	if len(changes) == 0 && len(fit) > 0 && guaranteed(p.changed(fit)) {
-		return nil, []Reason{because(ReasonQoSFixed, "its shares of node %s are what it requests, and limits at that would be another class of service", n.name)}
+	if len(fit) > 0 && guaranteed(p.changed(fit)) {
+		return changes, []Reason{because(ReasonQoSFixed, "its shares of node %s are what it requests, and limits at that would be another class of service", n.name)}
 	}
 	return fit, append(why, stays...)
 }

@@ -54,7 +54,8 @@ const (
 	ReasonEvictionHeld = "EvictionHeld"
 	// ReasonEvictedBefore: the pod was made after others were evicted for the same recommendation.
 	ReasonEvictedBefore = "EvictedBefore"
-	// ReasonQoSFixed: the pod has no requests at all, and a resize may not give it the first ones.
+	// ReasonQoSFixed: a resize may not change the pod's class of service: it has no requests at all,
+	// or its shares of its node are what it requests.
 	ReasonQoSFixed = "QoSFixed"
 	// ReasonRestarts: the container's own resize policy restarts it.
 	ReasonRestarts = "Restarts"

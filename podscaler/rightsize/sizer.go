@@ -363,7 +363,7 @@ func (s *Sizer) choose(now time.Time, w *Wants, pods, of []Candidate) *Order {
 		}
 		d := s.decide(now, p)
 		first, failed := d.Reasons[0], !s.refused[p.Name].IsZero()
-		if first.Code == ReasonQoSFixed && s.wants.Mode == Auto && s.wants.Creates {
+		if first.Code == ReasonQoSFixed && p.bestEffort() && s.wants.Mode == Auto && s.wants.Creates {
 			d.Action = Evict // it gets its first requests as it is created
 		}
 		var stays *Reason

@@ -19,9 +19,7 @@ func machines(root *Node, s *loop.Step) {
 	switch {
 	case slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeClusterUnknown }):
 		n.Add("seen", "nothing; Kubernetes' API server was not read, as the problems say")
-	case o.Machines == nil && !slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeMachinesUnknown }):
-		n.Add("seen", fmt.Sprintf("%s and %s; Plimsoll scales no machines here", pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod")))
-	case o.Machines == nil:
+	case slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeMachinesUnknown }):
 		n.Add("seen", fmt.Sprintf("%s and %s; Proxmox VE was not read, as the problems say", pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod")))
 	default:
 		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod"), o.Pending))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -99,21 +100,23 @@ func resumed(pool bool, now time.Time) map[string]*string {
 	return said
 }
 
-// sinceBraked has a pool resumed after the brake held it, though the clock here may be slow. The
-// condition's time is cut to a second.
-func sinceBraked(said map[string]*string, o *unstructured.Unstructured) {
+// sinceBraked returns the annotations with a pool resumed after the brake held it, though the clock
+// here may be slow. The condition's time is cut to a second.
+func sinceBraked(said map[string]*string, o *unstructured.Unstructured) map[string]*string {
 	at := said[v1alpha1.AnnotationResumed]
 	if at == nil {
-		return
+		return said
 	}
+	said = maps.Clone(said) // other pools were braked at other times
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range all {
 		c, _ := c.(map[string]any)
 		since, _ := c["lastTransitionTime"].(string)
 		if braked, err := time.Parse(time.RFC3339, since); c["type"] == v1alpha1.ConditionBraked && c["status"] == string(metav1.ConditionTrue) && err == nil {
-			*at = max(*at, braked.Add(time.Second).UTC().Format(time.RFC3339))
+			said[v1alpha1.AnnotationResumed] = new(max(*at, braked.Add(time.Second).UTC().Format(time.RFC3339)))
 		}
 	}
+	return said
 }
 
 // pauseQuestion is what is to be paused or resumed.
@@ -228,8 +231,7 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 			return err
 		}
 		for _, o := range meant {
-			sinceBraked(said, &o)
-			change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
+			change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": sinceBraked(said, &o)}})
 			if err != nil {
 				return err
 			}

@@ -21,11 +21,14 @@ func TestAPoolIsResumedAfterTheBrakeHeldItByASlowClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := resumed(true, now)
-		sinceBraked(said, &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		of := sinceBraked(said, &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
 			map[string]any{"type": v1alpha1.ConditionBraked, "status": c.status, "lastTransitionTime": c.since},
 		}}}})
-		if got := *said[v1alpha1.AnnotationResumed]; got != c.want {
+		if got := *of[v1alpha1.AnnotationResumed]; got != c.want {
 			t.Errorf("%v: got %s", c, got)
+		}
+		if got := *said[v1alpha1.AnnotationResumed]; got != c.now {
+			t.Errorf("%v: another pool is resumed at %s", c, got)
 		}
 	}
 }
