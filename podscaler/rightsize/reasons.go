@@ -54,8 +54,8 @@ const (
 	ReasonEvictionHeld = "EvictionHeld"
 	// ReasonEvictedBefore: the pod was made after others were evicted for the same recommendation.
 	ReasonEvictedBefore = "EvictedBefore"
-	// ReasonQoSFixed: a resize may not change the pod's class of service: it has no requests at all,
-	// or its shares of its node are what it requests.
+	// ReasonQoSFixed: a resize may not change the pod's class of service. It has no requests at
+	// all, or its shares of its node are what it requests.
 	ReasonQoSFixed = "QoSFixed"
 	// ReasonRestarts: the container's own resize policy restarts it.
 	ReasonRestarts = "Restarts"
