@@ -92,14 +92,10 @@ func forPods(disk pricing.Bytes) int64 {
 // see records what nodes of a shape have, once one of them is old enough to report it. If none of
 // them has what the pool promises, a further machine would not have it either.
 func (p *PoolSize) see(s pricing.Shape, n *Node) {
-	was, again := p.Seen[s]
-	if !again {
-		whole := *p.Pool // the snapshot's is only to be read
-		p.Pool = &whole
-		if p.Seen = maps.Clone(p.Seen); p.Seen == nil {
-			p.Seen = map[pricing.Shape]pricing.Amounts{}
-		}
+	if p.Seen == nil {
+		p.Seen = map[pricing.Shape]pricing.Amounts{}
 	}
+	was := p.Seen[s]
 	has := map[string]int64{pricing.EphemeralStorage: n.Extra.Of(pricing.EphemeralStorage)}
 	for _, x := range p.Extra {
 		has[x.Name] = min(x.N, n.Extra.Of(x.Name))
@@ -160,20 +156,15 @@ func (x *Index) seeAllocatable() {
 		}
 	}
 	for k, n := range newest {
-		p := x.Pool(k.pool)
-		if p == nil || p.Allocatable[k.shape] == n.Allocatable {
-			continue
+		switch p := x.Pool(k.pool); {
+		case p == nil:
+		case k.shape.Resources().Minus(p.Reserved).Within(n.Allocatable):
+			delete(p.Allocatable, k.shape)
+		case p.Allocatable == nil:
+			p.Allocatable = map[pricing.Shape]pricing.Resources{k.shape: n.Allocatable}
+		default:
+			p.Allocatable[k.shape] = n.Allocatable
 		}
-		whole := *p.Pool // the snapshot's is only to be read
-		whole.Allocatable = maps.Clone(p.Allocatable)
-		if k.shape.Resources().Minus(p.Reserved).Within(n.Allocatable) {
-			delete(whole.Allocatable, k.shape)
-		} else if whole.Allocatable == nil {
-			whole.Allocatable = map[pricing.Shape]pricing.Resources{k.shape: n.Allocatable}
-		} else {
-			whole.Allocatable[k.shape] = n.Allocatable
-		}
-		p.Pool = &whole
 	}
 }
 
@@ -192,13 +183,11 @@ func (x *Index) promiseVolumes() {
 		return
 	}
 	for i := range x.Pools {
-		p := *x.Pools[i].Pool // the snapshot's is only to be read
-		has := maps.Clone(limits)
+		p, has := x.Pools[i].Pool, maps.Clone(limits)
 		for _, a := range p.Extra {
 			has[a.Name] = a.N
 		}
 		p.Extra = pricing.AmountsOf(has)
-		x.Pools[i].Pool = &p
 	}
 }
 

@@ -163,7 +163,7 @@ func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
 		before map[pricing.Shape]pricing.Resources
 		want   pricing.Resources
 	}{
-		{name: "there is none", want: said},
+		{name: "no node yet", want: said},
 		{name: "there was one", before: map[pricing.Shape]pricing.Resources{shape: less}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
 		{name: "less of one resource", nodes: []node{{shows: less}}, want: pricing.Resources{CPU: 3800, Memory: 62 * gib}},
 		{name: "more than is said", nodes: []node{{shows: more}}, want: said},

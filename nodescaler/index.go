@@ -2,6 +2,7 @@ package nodescaler
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -229,7 +230,9 @@ func (x *Index) indexPools() {
 	x.Pools = make([]PoolSize, len(pools))
 	x.pools = make(map[string]int, len(pools))
 	for i, p := range pools {
-		x.Pools[i].Pool = p
+		own := *p // the snapshot's is only to be read
+		own.Seen, own.Allocatable = maps.Clone(p.Seen), maps.Clone(p.Allocatable)
+		x.Pools[i].Pool = &own
 		x.pools[p.Name] = i
 	}
 	for _, m := range x.Machines {
