@@ -3,6 +3,7 @@ package pve
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -563,7 +564,8 @@ func TestAChangeOfRangeGivesNoAddressTwice(t *testing.T) {
 		}
 		w.run(time.Second)
 		p.VMIDs = to
-		used := w.fleet.intake.usedIDs(&p)
+		used := w.fleet.intake.usedIDs()
+		maps.Copy(used, w.fleet.intake.addressed(&p))
 		for id := to.First; id <= to.Last; id++ {
 			i := intents.Intent{Pool: p.Name, VMID: id, Making: intents.Making{VMIDs: to}}
 			if old := has[w.fleet.catalogue.planned(&p, &i).NICs[0].IPv4]; old != 0 && !used[id] {

@@ -189,27 +189,35 @@ const strangerRest = 10 * time.Minute
 // freeID picks a VMID that no machine is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
 func (in *intake) freeID(p *settings.Pool, not []int) int {
-	used := in.usedIDs(p)
+	used, addressed := in.usedIDs(), in.addressed(p)
 	for id, at := range in.ownership.taken {
 		if used[id] = true; in.cfg.Now().Sub(at) >= strangerRest {
 			delete(in.ownership.taken, id) // the next pick may try it again
 		}
 	}
-	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
+	return in.view.firstFree(p, in.records.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || addressed[id] || slices.Contains(not, id) })
 }
 
-// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers', and those
-// whose addresses machines of the pool have that were made when it had another range.
-func (in *intake) usedIDs(p *settings.Pool) map[int]bool {
+// addressed are the VMIDs whose addresses machines of the pool have, which may have been made when
+// it had another range.
+func (in *intake) addressed(p *settings.Pool) map[int]bool {
+	if !p.Network.Static() {
+		return nil
+	}
+	ids := map[int]bool{}
+	for _, m := range in.roster.machines {
+		if m.Pool == p.Name && m.VMIDs.Holds(m.VMID) && !in.vacated(m) {
+			ids[p.VMIDs.First+m.VMID-m.VMIDs.First] = true
+		}
+	}
+	return ids
+}
+
+// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
+func (in *intake) usedIDs() map[int]bool {
 	used := make(map[int]bool, len(in.roster.machines))
 	for _, m := range in.roster.machines {
-		if in.vacated(m) {
-			continue
-		}
-		used[m.VMID] = true
-		if m.Pool == p.Name && p.Network.Static() && m.VMIDs.Holds(m.VMID) {
-			used[p.VMIDs.First+m.VMID-m.VMIDs.First] = true
-		}
+		used[m.VMID] = used[m.VMID] || !in.vacated(m)
 	}
 	for id, at := range in.ownership.taken {
 		used[id] = used[id] || in.cfg.Now().Sub(at) < strangerRest
@@ -318,10 +326,11 @@ func (in *intake) refusals(g *placement.Ground) map[string][]nodescaler.RefusedO
 // withExhausted adds the pools that might have more machines and have no VMID left. That ends by
 // itself when one has cooled down, so it is true at this moment only.
 func (in *intake) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
+	used := in.usedIDs()
 	all = maps.Clone(all)
 	for name, p := range in.catalogue.pools {
-		used := in.usedIDs(p)
-		if in.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && in.count(p) < p.Max {
+		addressed := in.addressed(p)
+		if in.view.firstFree(p, 0, func(id int) bool { return used[id] || addressed[id] }) == 0 && in.count(p) < p.Max {
 			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
 		}
 	}
