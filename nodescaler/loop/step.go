@@ -60,6 +60,15 @@ func (s *Step) Rescaled(workload string) *Outcome {
 	return nil
 }
 
+// Tried is what came of an action of the plan, or nil if it was not tried.
+func (s *Step) Tried(action int) *Outcome {
+	i := slices.IndexFunc(s.Outcomes, func(o Outcome) bool { return o.Action == action })
+	if i < 0 {
+		return nil
+	}
+	return &s.Outcomes[i]
+}
+
 // Decided reports whether the step changed anything, or meant to: most steps only look.
 func (s *Step) Decided() bool {
 	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {

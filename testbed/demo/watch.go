@@ -154,10 +154,9 @@ func scaled(s *loop.Step) (events []Event) {
 			continue
 		}
 		e := Event{Kind: Grown, Text: fmt.Sprintf("%s %d → %d replicas", d.Workload, d.From, d.To)}
-		at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload && o.Pod == "" })
-		switch {
-		case at >= 0 && s.Outcomes[at].Error != "":
-			e.Kind, e.Text = Trouble, e.Text+": "+s.Outcomes[at].Error
+		switch done := s.Rescaled(d.Workload); {
+		case done != nil && done.Error != "":
+			e.Kind, e.Text = Trouble, e.Text+": "+done.Error
 		case d.To < d.From:
 			e.Kind = Shrunk
 		}

@@ -55,11 +55,12 @@ func Headline(s *loop.Step) string {
 	} {
 		done, held := 0, 0
 		for i := range s.Plan.Actions {
-			switch {
-			case s.Plan.Actions[i].Kind != k.kind:
-			case slices.ContainsFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i && o.Held != nil }):
+			if s.Plan.Actions[i].Kind != k.kind {
+				continue
+			}
+			if o := s.Tried(i); o != nil && o.Held != nil {
 				held++
-			default:
+			} else {
 				done++
 			}
 		}
@@ -138,8 +139,7 @@ func result(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 		n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), left(held)))
 		return
 	}
-	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload && o.Pod == "" })
-	n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s, at)))
+	n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s.Rescaled(d.Workload))))
 }
 
 // resize says which pod gets other requests, and why.
@@ -148,21 +148,24 @@ func resize(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 	if r == nil {
 		return
 	}
-	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Workload == w.Workload && o.Pod == r.Pod })
-	addReasons(n.Add(r.Action(), fmt.Sprintf("%s: %s  %s", r.Pod, r.What(), outcome(s, at))), r.Reasons)
+	var of *loop.Outcome
+	if at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Workload == w.Workload && o.Pod == r.Pod }); at >= 0 {
+		of = &s.Outcomes[at]
+	}
+	addReasons(n.Add(r.Action(), fmt.Sprintf("%s: %s  %s", r.Pod, r.What(), outcome(of))), r.Reasons)
 }
 
 func replicas(n int) string { return pricing.Count(n, "replica") }
 
-// outcome says what came of something that was decided; at is its place among the outcomes.
-func outcome(s *loop.Step, at int) string {
+// outcome says what came of something that was decided.
+func outcome(of *loop.Outcome) string {
 	switch {
-	case at < 0:
+	case of == nil:
 		return "· not carried out"
-	case s.Outcomes[at].Held != nil:
-		return left(s.Outcomes[at].Held)
-	case s.Outcomes[at].Error != "":
-		return "✗ " + s.Outcomes[at].Error
+	case of.Held != nil:
+		return left(of.Held)
+	case of.Error != "":
+		return "✗ " + of.Error
 	}
 	return "✓ done"
 }

@@ -16,10 +16,13 @@ import (
 func machines(root *Node, s *loop.Step) {
 	n := root.Add("machines", "")
 	o := &s.Observed
+	problem := func(code string) bool {
+		return slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == code })
+	}
 	switch {
-	case slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeClusterUnknown }):
+	case problem(loop.CodeClusterUnknown):
 		n.Add("seen", "nothing; Kubernetes' API server was not read, as the problems say")
-	case slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == loop.CodeMachinesUnknown }):
+	case problem(loop.CodeMachinesUnknown):
 		n.Add("seen", fmt.Sprintf("%s and %s; Proxmox VE was not read, as the problems say", pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod")))
 	default:
 		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod"), o.Pending))
@@ -119,8 +122,7 @@ func action(under *Node, s *loop.Step, i int) {
 	if a.Rate != 0 {
 		text += "  " + change(a.Rate, s.Observed.Cost.Unit)
 	}
-	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i })
-	n := under.Add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s, at))
+	n := under.Add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s.Tried(i)))
 	addReasons(n, a.Reasons)
 }
 

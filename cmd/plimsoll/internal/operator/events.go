@@ -78,7 +78,7 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	}
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
-		o := actionOutcome(s, i)
+		o := s.Tried(i)
 		// It is done in a moment.
 		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread
 		// Evictions are many, and pods have events of their own.

@@ -24,7 +24,7 @@ func (t *term) eventsOfActions(s *loop.Step) {
 	sent := 0
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
-		o := actionOutcome(s, i)
+		o := s.Tried(i)
 		if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Wake {
 			e, pods := t.eventOfOrder(a, o)
 			for _, pod := range pods {

@@ -194,7 +194,7 @@ func (l *life) approvedFirst(s *loop.Step) {
 	if s.Asked != nil {
 		for _, c := range s.Asked.Claim {
 			change, is := l.inbox.approved[c.Name]
-			done := slices.ContainsFunc(c.Actions, func(i int) bool { o := actionOutcome(s, i); return o != nil && o.Held == nil })
+			done := slices.ContainsFunc(c.Actions, func(i int) bool { o := s.Tried(i); return o != nil && o.Held == nil })
 			scaled := s.Rescaled(c.Workload)
 			done = done || c.Workload != "" && c.Does != approval.ResizePod && scaled != nil && scaled.Error == ""
 			switch {
@@ -234,7 +234,7 @@ func (l *life) poolApproved(s *loop.Step, by map[int]approval.Change) {
 	count := map[string]int{}
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
-		if o := actionOutcome(s, i); o == nil || o.Held != nil {
+		if o := s.Tried(i); o == nil || o.Held != nil {
 			continue
 		}
 		c, claimed := by[i]

@@ -217,7 +217,7 @@ func (l *life) Append(s *loop.Step) error {
 	l.take()
 	hear(s)
 	for i := range s.Plan.Actions {
-		if o := actionOutcome(s, i); o != nil && o.Held == nil {
+		if o := s.Tried(i); o != nil && o.Held == nil {
 			l.said["action "+string(s.Plan.Actions[i].Kind)]++
 			if n := l.node(s.Plan.Actions[i].Node); n != nil && !n.Ready && s.Plan.Actions[i].Kind == nodescaler.Reboot {
 				l.said["undrained reboot"]++
@@ -236,7 +236,7 @@ func (l *life) Append(s *loop.Step) error {
 		if len(a.Reasons) == 0 || a.Reasons[0].Code == "" || a.Reasons[0].Text == "" {
 			l.fault("%s: %s %s has no reason", s.ID, a.Kind, subject(a))
 		}
-		if o := actionOutcome(s, i); o != nil && o.Held == nil {
+		if o := s.Tried(i); o != nil && o.Held == nil {
 			l.note("%s %s %s %s: %s", s.ID, a.Kind, subject(a), o.Error, a.Reasons[0].Text)
 		}
 		switch a.Kind {
@@ -288,7 +288,7 @@ func (l *life) explained(s *loop.Step) {
 		}
 	}
 	for i := range s.Plan.Actions {
-		o := actionOutcome(s, i)
+		o := s.Tried(i)
 		if o == nil || o.Held != nil {
 			continue
 		}

@@ -286,7 +286,7 @@ func (m *Metrics) count(s *loop.Step) {
 		}
 	}
 	for i := range s.Plan.Actions {
-		m.actions.WithLabelValues(string(s.Plan.Actions[i].Kind), resultOf(actionOutcome(s, i), nil)).Inc()
+		m.actions.WithLabelValues(string(s.Plan.Actions[i].Kind), resultOf(s.Tried(i), nil)).Inc()
 	}
 }
 

@@ -458,7 +458,7 @@ func (c conditions) paused(p pause, mode bool) {
 // ordered is how many machines the step has ordered of those that are asked for.
 func ordered(s *loop.Step, of func(*nodescaler.Action) bool) (n int) {
 	for i := range s.Plan.Actions {
-		a, o := &s.Plan.Actions[i], actionOutcome(s, i)
+		a, o := &s.Plan.Actions[i], s.Tried(i)
 		if a.Kind == nodescaler.Buy && of(a) && o != nil && o.Held == nil && o.Error == "" {
 			n++
 		}

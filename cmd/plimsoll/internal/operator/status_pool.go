@@ -168,7 +168,7 @@ func (p *pool) plan(s *loop.Step) *v1alpha1.PlanStatus {
 		if a.Pool != p.object.Name {
 			continue
 		}
-		o := actionOutcome(s, i)
+		o := s.Tried(i)
 		plan.Applied = plan.Applied || o != nil && o.Held == nil && o.Error == ""
 		if len(plan.Actions) == maxActions {
 			continue

@@ -17,15 +17,6 @@ func workloadStep(s *loop.Step, name string) *loop.WorkloadStep {
 	return &s.Workloads[i]
 }
 
-// actionOutcome is what came of an action of the plan, or nil if it was not tried.
-func actionOutcome(s *loop.Step, action int) *loop.Outcome {
-	i := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == action })
-	if i < 0 {
-		return nil
-	}
-	return &s.Outcomes[i]
-}
-
 func isTrue(all []metav1.Condition, kind string) bool {
 	return slices.ContainsFunc(all, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
 }
