@@ -208,6 +208,13 @@ type Window struct {
 	Metrics map[string]Metric
 }
 
+// Quiet reports whether it is known that no request came. Then there are no response times.
+func (w *Window) Quiet() bool {
+	arrivals, known := w.Arrivals.Number()
+	flying, _ := w.InFlight.Number()
+	return known && arrivals <= 0 && flying <= 0
+}
+
 // Metric is a named series: a value of the whole, or one a pod.
 type Metric struct {
 	Total  Reading

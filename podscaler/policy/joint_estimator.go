@@ -46,10 +46,13 @@ func (e *estimator) see(v *podscaler.View) {
 	}
 }
 
-// sure reports whether it is learnt what a request takes, and nothing hides or delays more of them.
-// While requests are late in a queue it is not: pods that go would lose those that they hold, of
-// which the oldest pods have most.
+// sure reports whether it is learnt what a request takes, and nothing hides or delays more of them;
+// where none comes, that is all there is to know. While requests are late in a queue it is not:
+// pods that go would lose those that they hold, of which the oldest pods have most.
 func (e *estimator) sure(v *podscaler.View, rate float64) bool {
+	if _, cpu := used(v.Pods); cpu && v.Window.Quiet() {
+		return true
+	}
 	return e.learnt(v).Measured() && !e.blind(v) && !(e.late(v, rate) && !e.off.late)
 }
 

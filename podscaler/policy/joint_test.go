@@ -103,6 +103,35 @@ func TestJointSettlesOnAConstantLoad(t *testing.T) {
 	}
 }
 
+// A service that no request reaches has no response times, and needs no more than its least. One
+// that still holds requests may need all that it has, and so may one whose requests are not counted.
+func TestJointShrinksAServiceThatNoRequestReaches(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		history int // runs with requests before the last came
+		window  podscaler.Window
+		to      int
+	}{
+		{"none comes any more", 40, podscaler.Window{Arrivals: podscaler.Known(0), InFlight: podscaler.Known(0)}, 1},
+		{"none has ever come, so it is not known what one takes", 0, podscaler.Window{Arrivals: podscaler.Known(0)}, 2},
+		{"some are still in flight", 40, podscaler.Window{Arrivals: podscaler.Known(0), InFlight: podscaler.Known(0.5)}, 6},
+		{"it is not known whether any come", 40, podscaler.Window{InFlight: podscaler.Known(0)}, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, v := joint(t, policy.Joint{}, c.history)
+			v.Window, v.Pods = c.window, running(6, 0.001)
+			var r podscaler.Recommendation
+			for i := range 180 {
+				v.Now = now.Add(time.Duration(i) * 15 * time.Second)
+				r = p.Desired(v)
+			}
+			if r.Replicas != c.to {
+				t.Errorf("goes from 6 to %d after 45 minutes, should go to %d: %q", r.Replicas, c.to, r.Reasons)
+			}
+		})
+	}
+}
+
 // Runs may be further apart than the window that signals are measured over.
 func TestJointLearnsFromRunsThatAreFarApart(t *testing.T) {
 	p, v := joint(t, policy.Joint{}, 0)

@@ -83,12 +83,11 @@ func (p *sloCost) Desired(v *podscaler.View) podscaler.Recommendation {
 			"replicas not ready: %d, machines booting: %d", room.PendingReplicas, room.BootingMachines)}}
 	}
 	rt, ok := v.Window.Latency.Number()
-	if !ok {
-		why := ""
-		if v.Window.Latency.Why != "" {
-			why = ": " + v.Window.Latency.Why
-		}
-		return unknown(podscaler.ReasonLatencyUnknown, "the p%.4g of response times over %s could not be measured%s", 100*w.SLO.Quantile, w.SLO.Window, why)
+	switch {
+	case !ok && v.Window.Quiet(): // none of no requests is late
+		rt = 0
+	case !ok:
+		return unknown(podscaler.ReasonLatencyUnknown, "the p%.4g of response times over %s could not be measured%s", 100*w.SLO.Quantile, w.SLO.Window, because(v.Window.Latency.Why))
 	}
 	cost, ok := w.Cost.Current(v.Cost)
 	if !ok {

@@ -116,6 +116,11 @@ func TestSLOCostDoesNotGuess(t *testing.T) {
 			name: "no response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Why: "server error: 503"} }),
 			to: 4, unknown: true, reasons: []string{"LatencyUnknown: the p90 of response times over 1m0s could not be measured: server error: 503"},
 		}, {
+			name: "no request comes, so there is no response time: none is late", spec: spec, view: without(func(v *podscaler.View) {
+				v.Window.Latency, v.Window.Arrivals = podscaler.Reading{Known: true, Value: math.NaN()}, podscaler.Known(0)
+			}),
+			to: 2, reasons: []string{"k 0.5 = 0.5 × 0 (response time 0ms, target 300ms) + 0.5 × 1 (cost 40,"},
+		}, {
 			name: "unknown cost: no action", spec: spec, view: without(func(v *podscaler.View) {
 				v.Cost = podscaler.Cost{Joined: 1, Ordered: 1, Why: "the machines could not be listed"}
 			}),
