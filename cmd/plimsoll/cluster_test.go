@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,7 +68,8 @@ func clusterOf(ts *testscript.TestScript) *emulated {
 }
 
 // serveHosts serves hosts of the cluster over HTTPS, and sets their addresses and fingerprints in
-// the script's environment: PVE1, PRINT1 and so on.
+// the script's environment: PVE1, PRINT1 and so on. Their certificates are in
+// pve1.pem and so on.
 func serveHosts(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: serve host...")
@@ -83,6 +85,8 @@ func serveHosts(ts *testscript.TestScript, neg bool, args []string) {
 		number := strings.TrimPrefix(host, "pve")
 		ts.Setenv("PVE"+number, "https://"+l.Addr().String())
 		ts.Setenv("PRINT"+number, print)
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+		ts.Check(os.WriteFile(ts.MkAbs(host+".pem"), block, 0o644))
 	}
 }
 

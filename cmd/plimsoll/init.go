@@ -95,7 +95,7 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 		return err
 	}
 	p := &starter.Proposal{
-		Endpoints: ask.pve.Endpoints, Fingerprints: ask.pve.Fingerprints, CAFile: ask.pve.CAFile,
+		Endpoints: ask.pve.Endpoints, Fingerprints: ask.pve.Fingerprints,
 		Currency: ask.currency, PerKWh: ask.perKWh, Watts: ask.watts,
 	}
 	if err := ask.readProxmox(ctx, env, &p.Seen); err != nil {
@@ -103,6 +103,13 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 	}
 	if err := ask.readNodes(ctx, env, &p.Seen); err != nil {
 		return err
+	}
+	if ask.pve.CAFile != "" {
+		ca, err := env.ReadFile(ask.pve.CAFile)
+		if err != nil {
+			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
+		}
+		p.CA = ca
 	}
 	if p.Owner = ask.owner; p.Owner == "" {
 		p.Owner = starter.Owner(p.Name)
@@ -150,7 +157,11 @@ func (ask *initQuestion) offer(seen *starter.Seen) string {
 
 // checkFolder refuses to write over files, before anything is asked.
 func (ask *initQuestion) checkFolder(env *cli.Env) error {
-	for _, name := range []string{starter.ConfigFile, starter.PoolsFile, starter.PricesFile} {
+	names := []string{starter.ConfigFile, starter.PoolsFile, starter.PricesFile}
+	if ask.pve.CAFile != "" && filepath.Clean(ask.pve.CAFile) != filepath.Join(ask.out, starter.CAFile) {
+		names = append(names, starter.CAFile)
+	}
+	for _, name := range names {
 		path := filepath.Join(ask.out, name)
 		switch _, err := env.Stat(path); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):

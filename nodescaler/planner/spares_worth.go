@@ -72,7 +72,7 @@ func (t *stocks) worthOf(p *nodescaler.PoolSize) worth {
 
 func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	if len(p.Shapes) == 0 {
-		return worth{why: draft.Because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)}
+		return worth{why: draft.Because(nodescaler.SparesPay, "pool %s has no shape, so no spares", p.Name)}
 	}
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.X.SpareRate(shape), t.X.Rate(shape, "")
@@ -85,19 +85,19 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	for n := 1; n <= most; n++ {
 		times := k.saved(p.Name, n, t.X.Now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
-		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
+		why := fmt.Sprintf("a %s would save %s of waiting %.2g times a day, worth %s at %g times a machine's price; its disk costs %s a day",
 			draft.Ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
 		if value < cost {
 			w.pays, last = n-1, ": "+why
 			break
 		}
-		last = ", as many as may be: " + why
+		last = ", the most allowed: " + why
 	}
 	if w.allowed < w.pays {
-		w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", pricing.Count(w.allowed, "spare"), p.Name, t.X.Limit)
+		w.why = draft.Because(nodescaler.SparesPay, "pool %[2]s may have %[1]s: with one more, the hard limit of %[3]s/h would allow one machine less", pricing.Count(w.allowed, "spare"), p.Name, t.X.Limit)
 		return w
 	}
-	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay%s", pricing.Count(w.pays, "spare"), p.Name, last)
+	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay for their disks%s", pricing.Count(w.pays, "spare"), p.Name, last)
 	return w
 }
 

@@ -267,11 +267,11 @@ func TestAsManySparesAsPay(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"at first a burst is expected", small20().Dear(pricing.Unit / 100), time.Minute, "2 spares of pool w pay, as many as may be"},
-		{"that is worth a disk for half a day", small20().Dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
-		{"and not one that is dearer", small20().Dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
-		{"disks that cost nothing always are", small20().Dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
-		{"a limit is left to machines", small20().Dear(pricing.Unit / 100).Change(func(w *sample.World) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", sample.Noon) }), time.Minute, "1 spare of pool w may be: with one more, the hard limit of"},
+		{"at first a burst is expected", small20().Dear(pricing.Unit / 100), time.Minute, "2 spares of pool w pay for their disks, the most allowed"},
+		{"that is worth a disk for half a day", small20().Dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay for their disks"},
+		{"and not one that is dearer", small20().Dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay for their disks"},
+		{"disks that cost nothing always are", small20().Dear(0), 48 * time.Hour, "2 spares of pool w pay for their disks, the most allowed"},
+		{"a limit is left to machines", small20().Dear(pricing.Unit / 100).Change(func(w *sample.World) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", sample.Noon) }), time.Minute, "pool w may have 1 spare: with one more, the hard limit of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := sample.LookedAt(t, withSpares(t, 2), c.world)

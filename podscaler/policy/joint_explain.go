@@ -121,23 +121,23 @@ func inSeconds(d time.Duration) string { return pricing.Short(d.Round(time.Secon
 
 // marginal says what one replica more and one fewer would cost, and what comes of doing nothing.
 func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason {
-	more, fewer := "its price is not known", "its price is not known"
+	more, fewer := "has no known price", "has no known price"
 	if pl := v.Room.Places; pl != nil {
 		switch {
 		case p.allocator.leaves(v, pl, to):
-			more = "costs nothing before that machine goes, for its room is paid for, and would keep it"
+			more = "costs nothing until that machine goes, and would keep the machine"
 		case to < pl.Coming:
-			more = "costs nothing, for its room is paid for"
+			more = "costs nothing: its room is paid for"
 		case pl.PerMachine > 0:
-			more = fmt.Sprintf("costs a machine, %s an hour, that takes %d", pl.Next, pl.PerMachine)
+			more = fmt.Sprintf("costs a machine (%s/h, room for %d)", pl.Next, pl.PerMachine)
 		default:
-			more = fmt.Sprintf("is not to be had: %s", pl.Why)
+			more = fmt.Sprintf("has no room: %s", pl.Why)
 		}
 		switch {
 		case p.allocator.perMachine > 0 && to <= pl.Ready && (pl.Ready-to+1)/p.allocator.perMachine > (pl.Ready-to)/p.allocator.perMachine:
-			fewer = fmt.Sprintf("would free a machine, %s an hour", pl.Next)
+			fewer = fmt.Sprintf("would free a machine (%s/h)", pl.Next)
 		default:
-			fewer = "would save nothing, for its machine stays"
+			fewer = "saves nothing: its machine stays"
 		}
 	}
 	full, then := 0.0, "holds"
@@ -147,6 +147,6 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 			then = "does not hold"
 		}
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; if nothing is done, ready pods are at %.0f %% of their cpu, and the objective %s",
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more replica %s; one fewer %s; without a change, ready pods use %.0f %% of their cpu and the objective %s",
 		more, fewer, full, then)
 }

@@ -155,11 +155,11 @@ func (c *recount) reason(r podscaler.Reason) error {
 		return all(some, float64(max(pl.Most, c.v.Replicas)))
 	case podscaler.ReasonMarginalPrice:
 		full := c.cores / (c.quota * float64(serving(c.v.Pods)))
-		if got := regexp.MustCompile(`at (\d+) % of their cpu`).FindStringSubmatch(r.Text); got == nil || math.Abs(amounts(got[1])[0]-100*full) > 1+2*full {
+		if got := regexp.MustCompile(`use (\d+) % of their cpu`).FindStringSubmatch(r.Text); got == nil || math.Abs(amounts(got[1])[0]-100*full) > 1+2*full {
 			return fmt.Errorf("pods are at %v, counted again %.3g", got, 100*full)
 		}
 		if pl != nil && strings.Contains(r.Text, "costs a machine") {
-			if !strings.Contains(r.Text, fmt.Sprintf("%s an hour, that takes %d", pl.Next, pl.PerMachine)) {
+			if !strings.Contains(r.Text, fmt.Sprintf("(%s/h, room for %d)", pl.Next, pl.PerMachine)) {
 				return fmt.Errorf("the next machine costs %s and takes %d", pl.Next, pl.PerMachine)
 			}
 		}

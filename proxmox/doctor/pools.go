@@ -48,7 +48,7 @@ func (e *poolsExam) examineHosts(i int, p *settings.Pool) {
 		return
 	}
 	if len(able) == 0 {
-		e.add(Fail, "pools.hosts", p.Name, []string{fmt.Sprintf("correct what the lines above say of its hosts, or pools[%d].placement", i)}, "no host can carry machines of pool %s", p.Name)
+		e.add(Fail, "pools.hosts", p.Name, []string{fmt.Sprintf("correct what the lines above say of its hosts, or %s.placement", e.site.KeyOf(i))}, "no host can carry machines of pool %s", p.Name)
 		return
 	}
 	e.ok("pools.hosts", p.Name, "machines of pool %s can be put on %s", p.Name, strings.Join(able, ", "))

@@ -279,7 +279,11 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 	mapping := d.pairs(n, path, func(key, item *yaml.Node) {
 		i := slices.IndexFunc(known, func(f field) bool { return f.key == key.Value })
 		if i < 0 {
-			d.add(key, join(path, key.Value), "%s", unknown(key.Value, known))
+			keys := keysOf(known)
+			d.add(key, join(path, key.Value), "%s", Unknown(key.Value, keys))
+			if near, ok := Nearest(key.Value, keys); ok {
+				present[near] = true // that it is missing is the same fault
+			}
 			return
 		}
 		present[key.Value] = true
@@ -353,13 +357,11 @@ func (d *decoder) absent(n *yaml.Node, path string, known []field, present map[s
 	}
 }
 
-// unknown answers a key that there is not.
-func unknown(key string, known []field) string {
-	var keys []string
-	for _, f := range known {
+func keysOf(fields []field) (keys []string) {
+	for _, f := range fields {
 		keys = append(keys, f.key)
 	}
-	return Unknown(key, keys)
+	return keys
 }
 
 // Unknown says of a key that it is not one of those that there are, and which was probably meant.

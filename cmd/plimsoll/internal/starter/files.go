@@ -12,6 +12,7 @@ const (
 	ConfigFile = "plimsoll.yaml"
 	PoolsFile  = "vmpools.yaml"
 	PricesFile = "pricebook.yaml"
+	CAFile     = "ca.crt"
 )
 
 // File is a file that is proposed.
@@ -35,6 +36,9 @@ func (p *Proposal) Files() ([]File, error) {
 			return nil, err
 		}
 		files = append(files, File{f.name, b.Bytes()})
+	}
+	if p.CA != nil {
+		files = append(files, File{CAFile, p.CA})
 	}
 	return files, nil
 }
@@ -88,9 +92,9 @@ owner: {{q .Owner}}
 # Hosts of one Proxmox VE cluster, in the order they are tried. Add others, so that one may be down:
 # the cluster has{{range .Hosts}} {{.Name}}{{end}}.
 endpoints: {{list .Endpoints}}
-{{if .CAFile}}
+{{if .CA}}
 # The authority that the hosts' certificates are signed by.
-caFile: {{q .CAFile}}
+caFile: ca.crt
 {{else if .Fingerprints}}
 # The SHA-256 fingerprints of their certificates, as 'pvenode cert info' shows them on each host.
 fingerprints: {{list .Fingerprints}}
@@ -98,6 +102,10 @@ fingerprints: {{list .Fingerprints}}
 # Plimsoll's own token, not the one that init read with: 'plimsoll pve setup' prints the commands
 # that make it. One line, plimsoll@pve!plimsoll=VALUE.
 tokenFile: token
+
+# In a pod both are known. Outside of one they must be set.
+# namespace: plimsoll # of Plimsoll's lease
+# state: kubernetes   # a ConfigMap there, or a folder
 
 # Machines that are stopped and wake in seconds: as many as pay for their disks, by how long pods have
 # waited for machines, for at most 5 % of what the machines cost.
@@ -216,5 +224,9 @@ spec:
     hostVCPU: {{.Host.CPUs}}
     hostMemory: {{.HostGiB}}GiB
     vCPUSharePercent: 50 # the vCPUs bear half, memory the rest
-  # hardwarePrice and amortiseMonths below derived add what the hosts were bought for.
+    # What the hosts were bought for, spread over how long they serve.
+    # hardwarePrice: "2000"
+    # amortiseMonths: 48
+  # What each machine costs beside its vCPUs and memory, such as a licence.
+  # pricePerMachineHour: "0.01"
 `
