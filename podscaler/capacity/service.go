@@ -17,6 +17,7 @@ import "math"
 // where the service runs, and where it runs is where it is read.
 type Service struct {
 	objective  float64 // in seconds
+	request    float64 // of a pod, in cores
 	demand     estimate
 	quota      estimate
 	base       estimate // as a part of the objective
@@ -34,6 +35,7 @@ type Seen struct {
 	CPU         float64 // cores that all pods used
 	Pods        float64 // ready, on the mean
 	Busiest     float64 // cores that the busiest pod used
+	Request     float64 // cores that each pod requests
 	Latency     float64 // the objective's quantile, in seconds
 	// Whole is whether it was measured for all of the while, so that what came and what was used
 	// for it belong together.
@@ -44,6 +46,8 @@ type Seen struct {
 	// Full is whether they did for as long as the busiest was measured, which need not be all of
 	// it.
 	Full bool
+	// Counted is whether requests in flight were, and not worked out from how long answers take.
+	Counted bool
 	// Waiting is whether what pods hold waits for something else than their CPU, which they hardly
 	// use: it is no queue.
 	Waiting bool
@@ -101,6 +105,7 @@ func (e *estimate) learn(v, weight float64) {
 func NewService(request, objective float64) *Service {
 	return &Service{
 		objective: objective,
+		request:   max(request, 0.001),
 		demand:    estimate{most: 60},
 		quota:     estimate{value: max(request, 0.001), weight: 1, most: 20},
 		base:      estimate{value: math.Pow(1-FirstCeiling, bend), weight: 2, most: 40},
@@ -114,6 +119,9 @@ func NewService(request, objective float64) *Service {
 func (s *Service) See(seen Seen) {
 	if !(seen.Pods > 0) {
 		return
+	}
+	if seen.Request > 0 {
+		s.request = seen.Request
 	}
 	s.seeDemand(&seen)
 	s.seeQuota(&seen)
@@ -135,24 +143,29 @@ func (s *Service) seeDemand(seen *Seen) {
 }
 
 // seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod
-// that uses more than it was believed to be able to is believed at once. Until something is known
+// that uses more than it was believed to be able to is believed at once, and as quickly disbelieved:
+// on an idle node one may use for once what none has on a full one. Until something is known
 // of response times a short queue is not enough: pods that start are another thing, and there is
-// caution enough until then.
+// caution enough until then. Where requests in flight are not counted, pods are believed to have
+// what they request in any case.
 func (s *Service) seeQuota(seen *Seen) {
 	before := s.quota.value
+	slow := seen.Latency > s.objective && seen.Busiest > s.atWork()
 	switch {
 	case !finite(seen.Busiest) || seen.Busiest <= 0:
 	case seen.Busiest > s.quota.value:
-		s.quota.value = seen.Busiest
-	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.atWork():
+		s.quota.value, s.quota.weight = seen.Busiest, 1
+	case seen.Full && (seen.Queued || s.pods.weight > 0) && slow:
 		s.quota.learn(seen.Busiest, 1)
+	case !seen.Counted && seen.Queued && slow && s.quota.value > s.request:
+		s.quota.learn(max(seen.Busiest, s.request), 1)
 	}
 	s.anchor(before)
 }
 
 // atWork is the CPU above which a pod that holds requests works on them. One that uses less waits
-// for something else.
-func (s *Service) atWork() float64 { return s.quota.value / 2 }
+// for something else: it has what it requests, if it can use as much.
+func (s *Service) atWork() float64 { return min(s.quota.value, s.request) / 2 }
 
 // Waits reports whether requests wait for something else than pods' CPU: the busiest pod had a
 // queue of them all the while that its CPU was measured, and used little.

@@ -82,6 +82,45 @@ func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 // Pods that turn out to have less than they request were fuller than estimated while the curve was
 // learnt, and held the objective that full. They still carry the load that they carried, even if
 // idle pods were seen since.
+// A pod on an idle node once used eight times what it requests. Later all that there is on full
+// nodes is a little more than that.
+func TestABurstIsBelievedNoLongerThanItLasts(t *testing.T) {
+	const request, burst = 0.5, 4.0
+	for _, c := range []struct {
+		name string
+		seen capacity.Seen
+		runs int
+		want float64
+	}{
+		{"full nodes, requests counted", capacity.Seen{Busiest: 0.6, InFlight: 60, Latency: 2, Queued: true, Full: true, Counted: true}, 20, 0.6},
+		{"full nodes, requests not counted", capacity.Seen{Busiest: 0.6, InFlight: 60, Latency: 2, Queued: true}, 20, 0.6},
+		{"samples from before the queue say nothing below the request", capacity.Seen{Busiest: 0.3, InFlight: 60, Latency: 2, Queued: true}, 60, request},
+		{"what waits for something else uses little", capacity.Seen{Busiest: 0.2, InFlight: 60, Latency: 2, Queued: true, Full: true, Counted: true}, 60, burst},
+		{"the objective holds", capacity.Seen{Busiest: 0.6, InFlight: 60, Latency: 0.1, Queued: true, Full: true, Counted: true}, 60, burst},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := capacity.NewService(request, 0.3)
+			for range 100 {
+				s.See(capacity.Seen{Pods: 2, Busiest: request, InFlight: 60, Latency: 2, Queued: true, Full: true, Counted: true})
+			}
+			s.See(capacity.Seen{Pods: 2, Busiest: burst, InFlight: 2, Latency: 0.1, Counted: true})
+			if s.Quota() != burst {
+				t.Fatalf("the burst makes the quota %v, should be believed at once", s.Quota())
+			}
+			c.seen.Pods, c.seen.Request = 2, request
+			for range c.runs {
+				s.See(c.seen)
+			}
+			if got := s.Quota(); math.Abs(got-c.want) > 0.4*c.want {
+				t.Errorf("the quota is %v after %d runs, should be near %v", got, c.runs, c.want)
+			}
+			if waits := s.Waits(&c.seen); waits != (c.seen.Full && c.seen.Busiest == 0.2) {
+				t.Errorf("waits for something else: %v", waits)
+			}
+		})
+	}
+}
+
 func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -37,12 +37,13 @@ func (e *estimator) see(v *podscaler.View) {
 	}
 	e.past.add(v, measured(v))
 	seen := e.past.over(measured(v), e.service)
+	seen.Request = float64(w.Pod.CPU) / 1000
 	seen.Waiting = seen.Waiting && !e.off.waiting
 	e.waiting = seen.Waiting
+	_, seen.Counted = v.Window.InFlight.Number()
 	e.service.See(seen)
-	_, counted := v.Window.InFlight.Number()
-	if n, known := inFlight(v); known && counted == e.flying && !e.waiting && !e.off.pause {
-		e.pause.see(count{v.Now, n, number(v.Window.Arrivals), serving(v.Pods)}, e.each(), counted)
+	if n, known := inFlight(v); known && seen.Counted == e.flying && !e.waiting && !e.off.pause {
+		e.pause.see(count{v.Now, n, number(v.Window.Arrivals), serving(v.Pods)}, e.each(), seen.Counted)
 	}
 }
 
