@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,7 +129,14 @@ func (d *decoding) all() error {
 		case "warnings":
 			var all []string
 			err := d.json.Decode(&all)
-			d.into.warnings = short(strings.Join(all, "; "))
+			d.into.warnings = cmp.Or(short(strings.Join(all, "; ")), d.into.warnings)
+			return err
+		case "isPartial": // VictoriaMetrics, where a storage node does not answer
+			var partial bool
+			err := d.json.Decode(&partial)
+			if partial {
+				d.into.warnings = cmp.Or(d.into.warnings, "the answer is partial")
+			}
 			return err
 		case "error":
 			return d.json.Decode(&d.errorText)

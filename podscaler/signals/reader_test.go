@@ -306,20 +306,39 @@ func TestAWindowOfThreeSamplesIsTold(t *testing.T) {
 }
 
 func TestAPartialAnswerIsEnoughToGrowBy(t *testing.T) {
+	for name, partial := range map[string]string{
+		"a warning":              `"warnings":["store 2 does not answer"],"data":%s`,
+		"VictoriaMetrics":        `"isPartial":true,"data":%s`,
+		"both, and none to read": `"isPartial":true,"warnings":[],"data":%s`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, istio)
+			r := reader(t, f, source(Spec{Preset: Istio}), Options{})
+			f.answer = func(q string) string {
+				return `{"status":"success",` + fmt.Sprintf(partial, istio(q)[1:]) + `}`
+			}
+			later := noon.Add(30 * time.Second)
+			r.Prepare(context.Background(), later)
+			w := read(t, r, "shop/cart", later)
+			if !w.Latency.Known || !w.Since.Equal(later) {
+				t.Errorf("got %+v, want it known, and measured without a gap since %s only", w, later)
+			}
+			want := "MetricsPartial: arrivals, latency, good: the answer came with a warning"
+			if got := lines(r.Findings("shop/cart")); got != want {
+				t.Errorf("findings:\n%s", got)
+			}
+		})
+	}
+}
+
+func TestAWholeAnswerOfVictoriaMetricsIsNoGap(t *testing.T) {
 	f := newFake(t, istio)
 	r := reader(t, f, source(Spec{Preset: Istio}), Options{})
-	f.answer = func(q string) string {
-		return `{"status":"success","warnings":["store 2 does not answer"],"data":` + istio(q)[1:] + `}`
-	}
+	f.answer = func(q string) string { return `{"status":"success","isPartial":false,"data":` + istio(q)[1:] + `}` }
 	later := noon.Add(30 * time.Second)
 	r.Prepare(context.Background(), later)
-	w := read(t, r, "shop/cart", later)
-	if !w.Latency.Known || !w.Since.Equal(later) {
-		t.Errorf("got %+v, want it known, and measured without a gap since %s only", w, later)
-	}
-	want := "MetricsPartial: arrivals, latency, good: the answer came with a warning"
-	if got := lines(r.Findings("shop/cart")); got != want {
-		t.Errorf("findings:\n%s", got)
+	if w := read(t, r, "shop/cart", later); !w.Since.Equal(noon) || r.Findings("shop/cart") != nil {
+		t.Errorf("got %+v, %s", w, lines(r.Findings("shop/cart")))
 	}
 }
 

@@ -146,6 +146,7 @@ func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli()
 func (m moments) matrix(status string, body []byte) ([]Series, error) {
 	var answer struct {
 		Status, Error string
+		IsPartial     bool // VictoriaMetrics, where a storage node does not answer
 		Data          struct {
 			ResultType string
 			Result     []struct {
@@ -160,6 +161,8 @@ func (m moments) matrix(status string, body []byte) ([]Series, error) {
 	switch {
 	case answer.Status != "success":
 		return nil, fmt.Errorf("%w: %s: %s", ErrRefused, status, answer.Error)
+	case answer.IsPartial:
+		return nil, fmt.Errorf("%w: the answer is partial, a storage node did not answer; ask again when all do", ErrUnreachable)
 	case answer.Data.ResultType != "matrix":
 		return nil, fmt.Errorf("prometheus answers with a %q where a matrix was asked for", answer.Data.ResultType)
 	}

@@ -95,3 +95,11 @@ func TestWhatTheServerWantsToSeeIsSent(t *testing.T) {
 		t.Errorf("with a token: %v", err)
 	}
 }
+
+func TestAPartialAnswerIsNotTakenAsWhole(t *testing.T) {
+	answer := `{"status":"success","isPartial":true,"data":{"resultType":"matrix","result":[]}}`
+	m := moments{from: noon, step: time.Minute, count: 1}
+	if _, err := m.matrix("200 OK", []byte(answer)); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "the answer is partial") {
+		t.Errorf("got %v", err)
+	}
+}
