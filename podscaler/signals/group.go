@@ -300,6 +300,8 @@ func (p portion) histogram() *histogram {
 // histogram reads latency and good fraction, as far as no query of the owner's does.
 func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
 	target := float64(s.SLO.Target) / float64(unit)
+	edge, _ := h.upTo(target)
+	text := h.noEdge(s.SLO.Quantile, target, unit)
 	for _, signal := range []string{latency, good} {
 		v := h.good(target)
 		if signal == latency {
@@ -309,14 +311,15 @@ func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
 		case s.has(signal):
 		case math.IsNaN(v):
 			m.silent = append(m.silent, finding{code: CodeMetricsUnknown, why: "the histogram counts no request", signals: []string{signal}})
+		case signal == good && edge <= 0: // no gap: it will not be known for as long as edges and target stay
+			m.reading(good, podscaler.Reading{Why: text})
 		default:
 			m.reading(signal, podscaler.Known(v))
 		}
 	}
-	if text := h.noEdge(s.SLO.Quantile, target, unit); text != "" {
+	if text != "" {
 		m.note(CodeNoBucketEdge, "", text)
-		if !s.has(good) {
-			edge, _ := h.upTo(target)
+		if !s.has(good) && edge > 0 {
 			m.window.GoodWithin = time.Duration(edge * float64(unit))
 		}
 	}

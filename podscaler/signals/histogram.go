@@ -65,7 +65,8 @@ func (h *histogram) quantile(q float64) float64 {
 }
 
 // good is the fraction of requests that were surely within the target: those up to the highest
-// edge that is not above it. It is exact when that edge is the target.
+// edge that is not above it. It is exact when that edge is the target, and says nothing without
+// such an edge.
 func (h *histogram) good(target float64) float64 {
 	if !(h.total() > 0) {
 		return math.NaN()
@@ -98,8 +99,12 @@ func (h *histogram) noEdge(q, target float64, unit time.Duration) string {
 		return ""
 	}
 	lower, _ := h.upTo(target)
-	text := fmt.Sprintf("no bucket edge is at the target %s (the next are %s and %s): good counts what took up to %s only",
+	text := fmt.Sprintf("no bucket edge is at the target %s (the next are %s and %s): good and the error budget count what took up to %s only",
 		span(target, unit), span(lower, unit), span(h.edges[i], unit), span(lower, unit))
+	if lower <= 0 {
+		text = fmt.Sprintf("no bucket edge is at or below the target %s (the first is %s), so good is unknown: add an edge there, or move the target to one",
+			span(target, unit), span(h.edges[i], unit))
+	}
 	if h.total() > 0 {
 		text += "; " + h.doubt(q, unit)
 	}

@@ -69,17 +69,17 @@ func TestATargetWithoutAnEdgeIsToldWithTheDoubt(t *testing.T) {
 		{"an edge at the target, in seconds", map[float64]float64{0.1 + 0.2: 1, inf: 2}, 0.3, time.Second, ""},
 		{
 			"the quantile beside the target", map[float64]float64{100: 0, 250: 5, 500: 100, inf: 100}, 300, time.Millisecond,
-			"no bucket edge is at the target 300ms (the next are 250ms and 500ms): good counts what took up to 250ms only; " +
+			"no bucket edge is at the target 300ms (the next are 250ms and 500ms): good and the error budget count what took up to 250ms only; " +
 				"the p90 lies between 250ms and 500ms, and what is read may be up to 250ms off",
 		},
 		{
 			"the quantile above all edges", map[float64]float64{1: 0, inf: 7}, 2, time.Second,
-			"no bucket edge is at the target 2s (the next are 1s and +Inf): good counts what took up to 1s only; " +
+			"no bucket edge is at the target 2s (the next are 1s and +Inf): good and the error budget count what took up to 1s only; " +
 				"the p90 lies above the highest edge, is read as 1s, and may be any longer",
 		},
 		{
 			"no request yet", map[float64]float64{1: 0, inf: 0}, 0.5, time.Second,
-			"no bucket edge is at the target 500ms (the next are 0s and 1s): good counts what took up to 0s only",
+			"no bucket edge is at or below the target 500ms (the first is 1s), so good is unknown: add an edge there, or move the target to one",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -166,14 +166,16 @@ func TestGoodTellsWhatItIsWithin(t *testing.T) {
 	}{
 		{"an edge at the target", Spec{}, 250 * time.Millisecond, 0, podscaler.Known(0.9)},
 		{"an edge below it", Spec{}, 300 * time.Millisecond, 250 * time.Millisecond, podscaler.Known(0.9)},
-		{"no edge below it", Spec{}, 50 * time.Millisecond, 0, podscaler.Known(0)},
+		{"no edge below it", Spec{}, 50 * time.Millisecond, 0, podscaler.Reading{Why: "no bucket edge is at or below the target 50ms " +
+			"(the first is 100ms), so good is unknown: add an edge there, or move the target to one; " +
+			"the p50 lies between 0s and 100ms, and what is read may be up to 100ms off"}},
 		{"a query of the owner's", own, 300 * time.Millisecond, 0, podscaler.Reading{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Source{SLO: podscaler.SLO{Quantile: 0.5, Target: c.target, Window: time.Minute}, Spec: c.spec}
 			var m measurement
 			m.histogram(newHistogram(map[float64]float64{100: 50, 250: 90, 500: 100, inf: 100}), s, time.Millisecond)
-			if m.window.Good != c.good || m.window.GoodWithin != c.within {
+			if m.window.Good != c.good || m.window.GoodWithin != c.within || m.gap {
 				t.Errorf("good is %+v within %s, should be %+v within %s", m.window.Good, m.window.GoodWithin, c.good, c.within)
 			}
 		})

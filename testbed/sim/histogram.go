@@ -85,7 +85,8 @@ func bucketQuantile(q float64, edges []time.Duration, counts []uint64) (float64,
 }
 
 // goodFraction is the share of requests in the buckets up to the target: exact when an edge
-// is at it, and too low when none does. Within is the edge that it goes up to.
+// is at it, too low when none is, and unknown when none is below either. Within is the edge that it
+// goes up to.
 func goodFraction(target time.Duration, edges []time.Duration, counts []uint64) (good float64, within time.Duration, known bool) {
 	total, below := uint64(0), uint64(0)
 	for i, c := range counts {
@@ -94,7 +95,7 @@ func goodFraction(target time.Duration, edges []time.Duration, counts []uint64) 
 			below, within = below+c, edges[i]
 		}
 	}
-	if total == 0 {
+	if total == 0 || within == 0 {
 		return 0, 0, false
 	}
 	return float64(below) / float64(total), within, true

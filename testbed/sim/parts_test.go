@@ -116,6 +116,9 @@ func TestBucketEdgesDistortTheQuantile(t *testing.T) {
 	if got, within, ok := goodFraction(300*ms, h.edges, grown); !ok || got != 0 || within != 250*ms {
 		t.Errorf("good fraction %v within %v, %v; want 0 within 250ms", got, within, ok)
 	}
+	if got, within, ok := goodFraction(50*ms, h.edges, grown); ok {
+		t.Errorf("good fraction %v within %v without an edge below the target, should be unknown", got, within)
+	}
 	h.add(5 * time.Second)
 	h.scrape(30 * time.Second)
 	if got, ok := bucketQuantile(0.5, h.edges, h.window(30*time.Second, 15*time.Second)); !ok || got != 1 {
