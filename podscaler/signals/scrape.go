@@ -86,20 +86,23 @@ func newScrape(workload string, s *Source, old *scrape) *scrape {
 
 // scraped is what one pod's pages said.
 type scraped struct {
-	pod     Pod
-	here    bool // it is among the pods there are
-	seen    time.Time
-	last    time.Time // of the last page; zero if there was none
-	err     error     // of the last try
-	started float64   // the process's own word for when it started
-	series  map[string]*counter
-	flight  float64 // the gauge's last value; NaN if it was not on the page
-	unsure  bool    // the last page does not say of all requests whether they failed
-	added   []added
+	pod    Pod
+	here   bool // it is among the pods there are
+	seen   time.Time
+	last   time.Time // of the last page; zero if there was none
+	err    error     // of the last try
+	series map[string]*counter
+	flight float64 // the gauge's last value; NaN if it was not on the page
+	unsure bool    // the last page does not say of all requests whether they failed
+	added  []added
 }
 
-// counter is the last value of a series. Those of one histogram share a family: if one of them
-// fell, the histogram was begun anew, and the others may be above their old values by chance.
+// counter is the last value of a series. One that fell was begun anew. Those of one histogram share
+// a family: if one of them fell, the others may be above their old values by chance.
+//
+// The start time of a process that a page may have is not asked: it may be that of an exporter, or
+// of an application whose page a sidecar merges with its own, and all that was ever counted would
+// count as new.
 type counter struct {
 	value  float64
 	family string
@@ -171,14 +174,13 @@ func (r *round) scraper() (*http.Client, error) {
 
 // page is one reading of one pod.
 type page struct {
-	pod     Pod
-	err     error
-	started float64
-	flight  float64
-	unsure  bool
-	series  map[string]*counter
-	names   int  // bytes
-	putOff  bool // it was not read in this round
+	pod    Pod
+	err    error
+	flight float64
+	unsure bool
+	series map[string]*counter
+	names  int  // bytes
+	putOff bool // it was not read in this round
 }
 
 // read adds the reading of all pods to the round, if it is time for it.
@@ -231,7 +233,7 @@ func (s *scrape) look(now time.Time, pods []Pod) {
 	for _, pod := range pods {
 		p := s.pods[pod.Name]
 		if p == nil {
-			p = &scraped{seen: now, series: map[string]*counter{}, started: math.NaN(), flight: math.NaN()}
+			p = &scraped{seen: now, series: map[string]*counter{}, flight: math.NaN()}
 			s.pods[pod.Name] = p
 		}
 		p.pod, p.here = pod, true
@@ -282,20 +284,15 @@ func get(ctx context.Context, client *http.Client, url string, read func(body io
 // maxNames bounds what the names of a page's series take.
 const maxNames = 4 << 20
 
-// processStart is the name of the metric that has a process's time of start.
-const processStart = "process_start_time_seconds"
-
 // parse takes from a page what the workload's signals are made of.
 func (s *scrape) parse(body io.Reader, complete bool, into *page) error {
-	into.series, into.flight, into.started = map[string]*counter{}, math.NaN(), math.NaN()
+	into.series, into.flight = map[string]*counter{}, math.NaN()
 	bucket := s.histogram + "_bucket"
 	wanted := func(name string) bool {
-		return name == s.requests || name == s.outcome.counter || name == s.inFlight || name == processStart || s.histogram != "" && name == bucket
+		return name == s.requests || name == s.outcome.counter || name == s.inFlight || s.histogram != "" && name == bucket
 	}
 	return parsePage(body, complete, wanted, func(line sample) error {
 		switch {
-		case line.name == processStart:
-			into.started = line.value
 		case !s.counts(&line):
 		case line.name == s.inFlight && podscaler.Known(line.value).Known:
 			if math.IsNaN(into.flight) {
@@ -413,7 +410,6 @@ func (s *scrape) since(p *scraped, now time.Time) (from time.Time, known bool) {
 
 // add keeps what a page has more than the one before it, if it is known since when that came in.
 func (p *scraped) add(got *page, from, now time.Time, known bool) {
-	restarted := got.started != p.started && !math.IsNaN(got.started) && !math.IsNaN(p.started)
 	anew := map[string]bool{}
 	for key, c := range got.series {
 		if before := p.series[key]; before != nil && c.value < before.value {
@@ -426,13 +422,13 @@ func (p *scraped) add(got *page, from, now time.Time, known bool) {
 		switch before := p.series[key]; {
 		case !known:
 			v = 0
-		case before != nil && !restarted && !anew[c.family]:
+		case before != nil && !anew[c.family]:
 			v -= before.value
 		}
 		p.series[key] = c
 		c.add(&more, v)
 	}
-	p.last, p.started, p.flight, p.unsure = now, got.started, got.flight, got.unsure
+	p.last, p.flight, p.unsure = now, got.flight, got.unsure
 	p.added = append(p.added, more)
 }
 
