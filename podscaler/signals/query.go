@@ -93,7 +93,8 @@ func (l *lexer) quoted(rest string) int {
 	return 1
 }
 
-var variableForm = regexp.MustCompile(`^\$([a-zA-Z]+|\{[a-zA-Z]*\}?)`)
+// variableForm is what is taken for a variable. $1 and ${1} are what label_replace puts in.
+var variableForm = regexp.MustCompile(`^\$([a-zA-Z]+|\{(?:[a-zA-Z]+\}?|\}|$))`)
 
 // variable takes a $ and the name behind it, if there is one, and returns their length.
 func (l *lexer) variable(rest string) int {

@@ -20,6 +20,7 @@ func TestVariablesAreQuotedForWhereTheyStand(t *testing.T) {
 		{"numbers and times need no quotes", `histogram_quantile($quantile, sum by (le) (rate(a[$window])))`, `histogram_quantile(0.999, sum by (le) (rate(a[90s])))`},
 		{"nor mind them", `a{le="$target"} or a{le="$targetMs"}`, `a{le="0.25"} or a{le="250"}`},
 		{"an edge as each Prometheus writes it", `a{le=~"$target(\\.0)?"} or a{le=~'$targetMs(\\.0)?'}`, `a{le=~"0\\.25(\\.0)?"} or a{le=~'250(\\.0)?'}`},
+		{"the parts of a match are no variables", `label_replace(a{w="$workload"}, "b", "$1-${2}", "c", "(.*)-(.*)")`, `label_replace(a{w="cart.v2"}, "b", "$1-${2}", "c", "(.*)-(.*)")`},
 		{"the end of a regular expression is no variable", `a{b=~"c$|d$"}`, `a{b=~"c$|d$"}`},
 		{"an escaped quote does not end a string", `a{b="\"$workload"}`, `a{b="\"cart.v2"}`},
 		{"a comment is left alone", "a # \"$nothing\n+b{c=\"$workload\"}", "a # \"$nothing\n+b{c=\"cart.v2\"}"},

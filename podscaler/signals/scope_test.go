@@ -27,7 +27,7 @@ func TestAQueryIsInScopeOnlyIfEverySelectorIs(t *testing.T) {
 		`count_values("v", a{destination_workload_namespace="shop"})`,
 		`(sum(a{namespace="shop"})) or on() vector(0)`, "(a{namespace=\"shop\"} # all\n) or on() vector(0)",
 		`1`, `vector(0x1F)`, `a{namespace="shop"} * 5m30s`,
-		`a{namespace="shop",le=~"$target(\\.0)?"}`,
+		`a{namespace="shop",le=~"$target(\\.0)?"}`, `label_replace(a{namespace="shop"}, "b", "$1-${2}", "c", "(.*)-(.*)")`,
 	} {
 		if err := checkScope(query, "shop"); err != nil {
 			t.Errorf("%s: %v", query, err)
