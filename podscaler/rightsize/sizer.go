@@ -337,27 +337,26 @@ func (s *Sizer) watch(now time.Time, pods []Candidate) {
 
 // next is the pod to be resized now. Without one, it notes the reason.
 func (s *Sizer) next(now time.Time, w *Wants, pods []Candidate) *Order {
-	pending := slices.IndexFunc(pods, func(p Candidate) bool { return p.waiting() })
+	// One that waits for long does not keep the others from their turns.
+	pending := slices.IndexFunc(pods, func(p Candidate) bool { return p.waiting() && !p.overdue(now) })
 	switch {
 	case w.Held != nil:
 		s.says.Reason = *w.Held
 	case s.rounds < 2: // the first round only looks
 		s.says.Reason = because(ReasonStarting, "its pods have been seen for less than a minute")
-	case pending >= 0 && s.wants.Mode == Auto && pods[pending].overdue(now):
-		return s.choose(now, w, pods, pods[pending:pending+1])
 	case pending >= 0:
 		s.says.Reason = because(ReasonResizePending, "pod %s: its last resize is not done yet, and they are resized one by one", pods[pending].Name)
 	default:
-		return s.choose(now, w, pods, pods)
+		return s.choose(now, w, pods)
 	}
 	return nil
 }
 
-// choose takes the first of some of the pods that calls for it.
-func (s *Sizer) choose(now time.Time, w *Wants, pods, of []Candidate) *Order {
+// choose takes the first of the pods that calls for it.
+func (s *Sizer) choose(now time.Time, w *Wants, pods []Candidate) *Order {
 	unready, why := s.unready(pods), excuse{because(ReasonNoRecommendation, "no pod of it runs"), math.MaxInt}
-	for i := range of {
-		p := &of[i]
+	for i := range pods {
+		p := &pods[i]
 		if !p.Running {
 			continue
 		}
@@ -445,4 +444,4 @@ func (e *excuse) take(pod string, r Reason) {
 }
 
 // ranks are the reasons why a pod is not resized that count above others.
-var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonQoSFixed, ReasonBelowUse, ReasonOverNode, ReasonBelowRequest, ReasonNoRecommendation, ReasonWithinBounds}
+var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonResizePending, ReasonQoSFixed, ReasonBelowUse, ReasonOverNode, ReasonBelowRequest, ReasonNoRecommendation, ReasonWithinBounds}

@@ -3,6 +3,7 @@ package rightsize
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -272,5 +273,34 @@ func TestARefusedPodHasItsTurnAgain(t *testing.T) {
 	}
 	if want := []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute}; !slices.Equal(asked, want) {
 		t.Errorf("asked at %v, want %v", asked, want)
+	}
+}
+
+// A pod whose node has no room for its resize keeps the others from theirs for five minutes, and not
+// for good.
+func TestAPodThatWaitsForRoomKeepsTheOthersWaitingForAWhile(t *testing.T) {
+	for _, mode := range []Mode{InPlace, Auto} {
+		w := &Wants{Mode: mode, Replicas: 3}
+		pods := append(lone(100, 64*pricing.MiB), lone(100, 64*pricing.MiB)...)
+		pods = append(pods, lone(1300, 1300*pricing.MiB)...)
+		pods[1].Name, pods[2].Name = "shop/1", "shop/2"
+		pods[0].Resize, pods[0].ResizeSince, pods[0].Pinned = ResizeDeferred, t0, "bare"
+		s := NewSizer(w, t0)
+		resized := -1
+		for minute := range 10 {
+			now := t0.Add(time.Duration(minute) * time.Minute)
+			s.Learn(now, pods, used(pods, now, 1, 1e9))
+			_, order := s.Decide(now, w, pods)
+			if order != nil && resized < 0 {
+				if order.Pod != "shop/1" || order.Evict {
+					t.Fatalf("%s: minute %d: %v", mode, minute, order)
+				}
+				resized, pods[1].Containers[0].Requests = minute, order.Changes[0].Requests
+			}
+		}
+		want := map[Mode]string{InPlace: ReasonResizePending, Auto: ReasonEvictionHeld}[mode]
+		if got := s.Says().Reason; resized != 5 || got.Code != want || !strings.Contains(got.Text, "shop/0") {
+			t.Errorf("%s: resized in minute %d, and then %v, want 5 and %s of the first", mode, resized, got, want)
+		}
 	}
 }
