@@ -218,7 +218,7 @@ func (s *Sizer) Learn(now time.Time, pods []Candidate, uses map[string][]podscal
 	for _, p := range pods {
 		there[p.Name] = true
 		for i := range p.Containers {
-			s.learn(p.Name, &p.Containers[i], uses[p.Name])
+			s.learn(now, p.Name, &p.Containers[i], uses[p.Name])
 		}
 	}
 	s.forget(now, there)
@@ -262,8 +262,13 @@ func (s *Sizer) counts(pod, container string, killed time.Time) bool {
 	return !resized && killed.After(s.since) && killed.After(s.killed[[2]string{pod, container}])
 }
 
-func (s *Sizer) learn(pod string, c *Container, uses []podscaler.ContainerUse) {
-	if s.counts(pod, c.Name, c.OOMEnded) {
+// aheadFor is how far a node's clock may be ahead. Use of a later time would weigh more than all that
+// was learnt, and keep what is measured until then from counting.
+const aheadFor = time.Minute
+
+func (s *Sizer) learn(now time.Time, pod string, c *Container, uses []podscaler.ContainerUse) {
+	early := func(at time.Time) bool { return at.After(now.Add(aheadFor)) }
+	if !early(c.OOMEnded) && s.counts(pod, c.Name, c.OOMEnded) {
 		s.killed[[2]string{pod, c.Name}] = c.OOMEnded
 		s.usage.OOM(pod, c.Name, c.OOMEnded, pricing.Bytes(c.request(Memory)))
 	}
@@ -271,10 +276,10 @@ func (s *Sizer) learn(pod string, c *Container, uses []podscaler.ContainerUse) {
 		if use.Name != c.Name {
 			continue
 		}
-		if cpu := use.CPU; cpu.Known {
+		if cpu := use.CPU; cpu.Known && !early(cpu.At) {
 			s.usage.AddCPU(pod, c.Name, cpu.At.Add(-cpu.Span), pricing.MilliCPU(math.Ceil(cpu.Value*1000-1e-9)))
 		}
-		if memory := use.Memory; memory.Known {
+		if memory := use.Memory; memory.Known && !early(memory.At) {
 			s.usage.AddMemory(pod, c.Name, memory.At, pricing.Bytes(memory.Value))
 		}
 	}

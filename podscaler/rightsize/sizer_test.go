@@ -304,3 +304,30 @@ func TestAPodThatWaitsForRoomKeepsTheOthersWaitingForAWhile(t *testing.T) {
 		}
 	}
 }
+
+// A node's clock is ahead. What it says counts once the time has come: before, it would make all that
+// was learnt worth nothing, and be the last that counts for long.
+func TestUseOfTheFutureDoesNotCount(t *testing.T) {
+	ahead := func(by time.Duration, minutes int) *Usage {
+		s := NewSizer(&Wants{}, t0)
+		for minute := range minutes {
+			now, pods := t0.Add(time.Duration(minute)*time.Minute), lone(100, pricing.GiB)
+			uses := used(pods, now, 1, 1e9)
+			if minute == 3 {
+				uses = used(pods, now.Add(by), 4, 4e9)
+				pods[0].Containers[0].OOMEnded = now.Add(by)
+			}
+			s.Learn(now, pods, uses)
+		}
+		return s.usage
+	}
+	if got, want := ahead(61*time.Second, 6).containers["app"].samples, 5; got != want {
+		t.Errorf("%d samples count, want %d", got, want)
+	}
+	if of := ahead(40*24*time.Hour, 6).containers["app"]; of.samples != 5 || of.ooms != 0 || of.seen.After(t0.Add(time.Hour)) {
+		t.Errorf("%d samples and %d kills count, the last of %s", of.samples, of.ooms, of.seen)
+	}
+	if got, want := ahead(time.Minute, 4).containers["app"].samples, 4; got != want {
+		t.Errorf("of a clock that is a bit ahead %d samples count, want %d", got, want)
+	}
+}
