@@ -119,7 +119,7 @@ func (c *saved) pack() string {
 func (s *Sizer) restore(text string, now time.Time) error {
 	c, err := unpack(text)
 	if err == nil {
-		err = c.check(now)
+		err = c.check(now, &s.usage.settings)
 	}
 	if err != nil {
 		return err
@@ -171,11 +171,19 @@ func unpack(text string) (*saved, error) {
 }
 
 // check names what a checkpoint that we wrote never has.
-func (c *saved) check(now time.Time) error {
+func (c *saved) check(now time.Time, of *Settings) error {
 	if c.Version != savedVersion {
 		return fmt.Errorf("version: must be %d, was %d", savedVersion, c.Version)
 	}
-	faults := []error{refuse(!c.At.After(now.Add(time.Minute)), "at", "must not be in the future", c.At.Format(time.RFC3339))}
+	var faults []error
+	// later is how long after now a time may be. An interval ends after what it holds, and a
+	// reference time is rounded.
+	seen := func(key string, later time.Duration, all ...time.Time) {
+		for _, at := range all {
+			faults = append(faults, refuse(!at.After(now.Add(aheadFor+later)), key, "must not be in the future", at.Format(time.RFC3339)))
+		}
+	}
+	seen("at", 0, c.At, c.Evicted.At)
 	names := map[string]bool{}
 	for i := range c.Containers {
 		k := &c.Containers[i]
@@ -184,12 +192,17 @@ func (c *saved) check(now time.Time) error {
 			refuse(k.Name != "" && !names[k.Name], key, "must have a name of its own", k.Name),
 			refuse(k.Samples >= 0 && k.Peaks >= 0 && k.OOMs >= 0, key, "must have no number below 0", fmt.Sprint(k.Samples, k.Peaks, k.OOMs)),
 			k.CPU.check(key+".cpu", &cpuScale), k.Memory.check(key+".memory", &memoryScale))
+		seen(key, 0, k.First, k.Last, k.Seen)
+		seen(key, of.PeakInterval+of.HalfLife, k.CPU.Reference, k.Memory.Reference)
 		names[k.Name] = true
 	}
 	for i := range c.Instances {
 		k := &c.Instances[i]
+		key := fmt.Sprintf("instances[%d]", i)
+		seen(key, 0, k.LastCPU, k.LastMemory, k.Killed)
+		seen(key, of.PeakInterval, k.End)
 		faults = append(faults, refuse(names[k.Container] && k.Pod != "" && k.Peak >= 0 && k.OOMPeak >= 0,
-			fmt.Sprintf("instances[%d]", i), "must be of a container and a pod, and have used something", k.Pod+" "+k.Container))
+			key, "must be of a container and a pod, and have used something", k.Pod+" "+k.Container))
 	}
 	return errors.Join(faults...)
 }
@@ -216,7 +229,7 @@ func (h *histogram) restore(k *savedHistogram) {
 }
 
 func (k *savedHistogram) check(key string, s *scale) error {
-	within := k.From >= 0 && k.From+len(k.Weights) <= s.buckets
+	within := k.From >= 0 && k.From <= s.buckets-len(k.Weights)
 	sane := func(w float64) bool { return w >= 0 && w <= math.MaxFloat64/2 }
 	for _, w := range k.Weights {
 		within = within && sane(w)
