@@ -2,6 +2,7 @@ package notify
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -187,5 +188,25 @@ func TestNobodyWaitsForAReceiver(t *testing.T) {
 	}
 	if dropped != 5 {
 		t.Errorf("%d were dropped, want 5", dropped)
+	}
+}
+
+// A redirected POST arrives without the notice.
+func TestANoticeThatIsSentElsewhereIsNotDelivered(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 307} {
+		hears := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			hears++
+			if r.URL.Path == "/secret" {
+				http.Redirect(w, r, "http://user:pass@"+r.Host+"/t0ken?key=k", code)
+			}
+		}))
+		s := NewSender(nil, server.Client(), slog.New(slog.DiscardHandler))
+		err := s.post(t.Context(), &Receiver{URL: server.URL + "/secret"}, &Notice{})
+		server.Close()
+		want := fmt.Sprintf("refused with %d %s to %s: give the address there", code, http.StatusText(code), server.Listener.Addr())
+		if hears != 1 || err == nil || err.Error() != want {
+			t.Errorf("%d: %v after %d requests, want %s", code, err, hears, want)
+		}
 	}
 }

@@ -63,7 +63,10 @@ type queue struct {
 
 // NewSender makes a sender. It sends nothing before Run.
 func NewSender(receivers []Receiver, client *http.Client, log *slog.Logger) *Sender {
-	s := &Sender{client: client, log: log, Done: func(string, bool) {}}
+	stays := *client
+	// A redirect would make a GET without the notice of the POST, and its answer count as delivery.
+	stays.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	s := &Sender{client: &stays, log: log, Done: func(string, bool) {}}
 	for _, r := range receivers {
 		s.receivers = append(s.receivers, &queue{r, make(chan Notice, waiting)})
 	}
@@ -190,6 +193,9 @@ func (s *Sender) post(ctx context.Context, r *Receiver, n *Notice) error {
 		return nil
 	case code == http.StatusTooManyRequests || code >= 500:
 		return fmt.Errorf("answered with %s", answer.Status)
+	}
+	if to, err := answer.Location(); err == nil && answer.StatusCode < 400 { // the rest of it may be secret
+		return refusal{answer.Status + " to " + to.Host + ": give the address there"}
 	}
 	return refusal{answer.Status}
 }
