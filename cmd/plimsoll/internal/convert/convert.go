@@ -259,6 +259,16 @@ func (r *Result) named(err error) error {
 // served are the keys of metadata that the API server writes.
 var served = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
 
+// tracked reports whether a label or annotation is of a tool that deploys objects. With it, that
+// tool would take what is made for its own, and delete it as something that is not in its source.
+func tracked(key, value string) bool {
+	switch domain, _, _ := strings.Cut(key, "/"); domain {
+	case "argocd.argoproj.io", "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io", "helm.sh", "meta.helm.sh":
+		return true
+	}
+	return key == "app.kubernetes.io/instance" || key == "app.kubernetes.io/managed-by" && value == "Helm"
+}
+
 // metadata returns the labels. Annotations are for whoever reads that kind of object.
 func metadata(m tree) map[string]string {
 	for _, key := range served {
@@ -268,9 +278,27 @@ func metadata(m tree) map[string]string {
 	for _, key := range []string{"ownerReferences", "finalizers"} {
 		m.at(key).lose("belongs to the object that it is in, and to the owner of that")
 	}
+	var omitted []string
+	omit := func(at tree, key string) bool {
+		value, _ := at.at(key).value.(string)
+		is := tracked(key, value)
+		if is {
+			at.at(key).skip()
+			omitted = append(omitted, key)
+		}
+		return is
+	}
 	labels := map[string]string{}
 	for _, key := range m.at("labels").keys() {
-		labels[key] = m.at("labels").at(key).text()
+		if !omit(m.at("labels"), key) {
+			labels[key] = m.at("labels").at(key).text()
+		}
+	}
+	for _, key := range m.at("annotations").keys() {
+		omit(m.at("annotations"), key)
+	}
+	if len(omitted) > 0 {
+		m.note("%s: not taken over, since the tool that deploys the original would take this object for its own, and may delete it", strings.Join(omitted, ", "))
 	}
 	if len(labels) == 0 {
 		return nil

@@ -243,3 +243,51 @@ func TestDurationsAreWrittenAsTheAPITakesThem(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What a tool finds its objects by stays with the original: it would delete what is not in its
+// source.
+func TestWhatDeploysTheOriginalDoesNotOwnWhatIsMade(t *testing.T) {
+	results, _, err := Manifests([]byte(`
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: web
+  labels:
+    app: web
+    app.kubernetes.io/name: web
+    app.kubernetes.io/instance: shop
+    app.kubernetes.io/managed-by: Helm
+    argocd.argoproj.io/instance: shop
+    helm.sh/chart: web-1.2.3
+    kustomize.toolkit.fluxcd.io/name: shop
+  annotations:
+    meta.helm.sh/release-name: shop
+    argocd.argoproj.io/tracking-id: "shop:autoscaling/HorizontalPodAutoscaler:shop/web"
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 3
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: api, labels: {app.kubernetes.io/managed-by: team-a}}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}
+  maxReplicas: 3
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+`), options)
+	must.Do(t, err)
+	if d := cmp.Diff(map[string]string{"app": "web", "app.kubernetes.io/name": "web"}, results[0].To.Labels); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"app.kubernetes.io/managed-by": "team-a"}, results[1].To.Labels); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	noted := slices.ContainsFunc(results[0].Notes, func(n string) bool {
+		return strings.HasPrefix(n, "app.kubernetes.io/instance, app.kubernetes.io/managed-by, argocd.argoproj.io/instance, helm.sh/chart, "+
+			"kustomize.toolkit.fluxcd.io/name, argocd.argoproj.io/tracking-id, meta.helm.sh/release-name: not taken over")
+	})
+	if !noted || len(results[0].Lost) > 0 || len(results[0].To.Annotations) > 0 {
+		t.Errorf("notes %q, lost %v, annotations %v", results[0].Notes, results[0].Lost, results[0].To.Annotations)
+	}
+}
