@@ -315,6 +315,15 @@ spec:
 	}
 }
 
+// A pod of the node's network has all of its ports there, which its template does not say.
+func TestPlaceholdersOfTheNodesNetworkHaveItsPorts(t *testing.T) {
+	like := written.Object[corev1.PodTemplateSpec](t, `spec: {hostNetwork: true, containers: [{name: main, ports: [{containerPort: 80}]}]}`)
+	got := deploymentOf("plimsoll-ahead-web", like, HandOff{}).Spec.Template.Spec.Containers[0].Ports
+	if diff := cmp.Diff([]corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // Placeholders are not observed as pods, and only the number of those with a node is. A pod that
 // cannot be preempted is an ordinary pod, regardless of its labels.
 func TestPlaceholdersAreNoPods(t *testing.T) {

@@ -45,7 +45,7 @@ func placeholderAnnotations() map[string]string {
 // placeholderSpec takes the place that a pod of the form would, goes the moment that it is asked
 // to, and may do nothing.
 func placeholderSpec(mine map[string]string, like *corev1.PodTemplateSpec, h HandOff) corev1.PodSpec {
-	s, no, yes, nobody := &like.Spec, false, true, int64(65535)
+	s, no, yes, nobody := kept.Completed(&like.Spec), false, true, int64(65535)
 	return corev1.PodSpec{
 		PriorityClassName: h.PriorityClass, TerminationGracePeriodSeconds: new(int64),
 		NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, SchedulerName: s.SchedulerName, RuntimeClassName: s.RuntimeClassName,
@@ -66,15 +66,9 @@ func placeholderSpec(mine map[string]string, like *corev1.PodTemplateSpec, h Han
 // placeFor is what the scheduler counts of a pod. Devices must be limited to what is requested; CPU
 // and memory are not limited, for then a node might set whole cores aside for what does nothing.
 func placeFor(s *corev1.PodSpec) corev1.ResourceRequirements {
-	p := &corev1.Pod{Spec: *s.DeepCopy()}
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			kept.Requested(&containers[i].Resources)
-		}
-	}
 	var place corev1.ResourceRequirements
 	// Of the runtime's overhead the placeholder has its own.
-	for name, amount := range resource.PodRequests(p, resource.PodResourcesOptions{ExcludeOverhead: true}) {
+	for name, amount := range resource.PodRequests(&corev1.Pod{Spec: *s}, resource.PodResourcesOptions{ExcludeOverhead: true}) {
 		if amount.IsZero() {
 			continue
 		}

@@ -89,7 +89,7 @@ type Template struct {
 }
 
 func shortTemplate(t *corev1.PodTemplate) *Template {
-	kept := &Template{ObjectMeta: keepMeta(&t.ObjectMeta), Like: shortForm(t.Namespace, &t.Template)}
+	kept := &Template{ObjectMeta: keepMeta(&t.ObjectMeta), Like: shortForm(t.Namespace, "", &t.Template)}
 	kept.Generation = t.Generation
 	return kept
 }

@@ -68,11 +68,11 @@ func KeepForm(o any) (any, error) {
 	switch d := o.(type) {
 	case *appsv1.Deployment:
 		kept := shortDeployment(d)
-		kept.Like = shortForm(d.Namespace, &d.Spec.Template)
+		kept.Like = shortForm(d.Namespace, "", &d.Spec.Template)
 		return kept, nil
 	case *appsv1.StatefulSet:
 		kept := shortStatefulSet(d)
-		kept.Like = shortForm(d.Namespace, &d.Spec.Template)
+		kept.Like = shortForm(d.Namespace, "", &d.Spec.Template)
 		return kept, nil
 	}
 	return o, nil

@@ -237,9 +237,24 @@ func (kept *Pod) IsPlaceholder() bool {
 	return kept.Labels[LabelPlaceholder] != "" && kept.Said.Priority < 0
 }
 
-// Requested fills in what a pod is given for what it only limits. In a template that has not been
-// done yet.
-func Requested(r *corev1.ResourceRequirements) {
+// Completed is the spec of a form as pods have it. The API server fills in requests that are only
+// limited, and the node's ports of pods in its network, but of pods alone.
+func Completed(form *corev1.PodSpec) *corev1.PodSpec {
+	s := form.DeepCopy()
+	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range containers {
+			requested(&containers[i].Resources)
+			for j := range containers[i].Ports {
+				if port := &containers[i].Ports[j]; s.HostNetwork && port.HostPort == 0 {
+					port.HostPort = port.ContainerPort
+				}
+			}
+		}
+	}
+	return s
+}
+
+func requested(r *corev1.ResourceRequirements) {
 	for name, amount := range r.Limits {
 		if _, said := r.Requests[name]; said {
 			continue
@@ -251,15 +266,10 @@ func Requested(r *corev1.ResourceRequirements) {
 	}
 }
 
-// shortForm is a pod of a form. Requests that are only limits are filled in, as for pods.
-func shortForm(namespace string, form *corev1.PodTemplateSpec) *Pod {
-	like := &corev1.Pod{ObjectMeta: *form.ObjectMeta.DeepCopy(), Spec: *form.Spec.DeepCopy()}
-	like.Namespace, like.Name = namespace, ""
-	for _, containers := range [][]corev1.Container{like.Spec.InitContainers, like.Spec.Containers} {
-		for i := range containers {
-			Requested(&containers[i].Resources)
-		}
-	}
+// shortForm is a pod of a form.
+func shortForm(namespace, name string, form *corev1.PodTemplateSpec) *Pod {
+	like := &corev1.Pod{ObjectMeta: *form.ObjectMeta.DeepCopy(), Spec: *Completed(&form.Spec)}
+	like.Namespace, like.Name = namespace, name
 	return ShortPod(like)
 }
 

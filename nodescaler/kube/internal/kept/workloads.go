@@ -130,9 +130,7 @@ type DaemonSet struct {
 }
 
 func shortDaemonSet(d *appsv1.DaemonSet) *DaemonSet {
-	like := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
-	like.Namespace, like.Name = d.Namespace, d.Name
-	return &DaemonSet{keepMeta(&d.ObjectMeta), ShortPod(like)}
+	return &DaemonSet{keepMeta(&d.ObjectMeta), shortForm(d.Namespace, d.Name, &d.Spec.Template)}
 }
 
 // RunsOn reports whether a pod of the DaemonSet runs on a node like this one.

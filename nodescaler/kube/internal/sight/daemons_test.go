@@ -92,6 +92,25 @@ spec: {template: {spec: {containers: [{name: c, resources: {requests: {memory: 3
 	}
 }
 
+// The API server fills in requests that are only limited, and ports of the node's network, in pods
+// and not in templates. The first machine has them all the same.
+func TestDaemonSetsTakeWhatTheAPIServerFillsIn(t *testing.T) {
+	port := &shown{}
+	port.holds(t, written.Object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
+spec: {template: {spec: {hostNetwork: true, containers: [
+  {name: a, ports: [{containerPort: 9100}], resources: {limits: {cpu: 300m, memory: 64Mi}, requests: {memory: 32Mi}}}]}}}`))
+	pool := &nodescaler.Pool{Daemons: port.look().Daemons(&nodescaler.Pool{Name: "workers"})}
+	want := nodescaler.Used{Requests: pricing.Resources{CPU: 300, Memory: 32 * pricing.MiB}, Pods: 1}
+	if d := cmp.Diff(want, taken(pool.Daemons)); d != "" {
+		t.Error(d)
+	}
+	port.holds(t, written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: exporter}
+spec: {containers: [{name: c, ports: [{containerPort: 80, hostPort: 9100}]}]}`))
+	if pod := port.look().Pods[0]; pool.Holds(&pod, pricing.Shape{CPU: 4000, Memory: pricing.GiB}) {
+		t.Error("a machine is ordered for a pod whose port the DaemonSet has")
+	}
+}
+
 // What was added to a DaemonSet's pods after its template counts, and a template that asks for more
 // than they do.
 func TestDaemonsTakeWhatTheirPodsAskFor(t *testing.T) {
