@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Amounts are how much there is, or is asked for, of resources that have a name and no field in
@@ -104,15 +105,66 @@ func first(a, b Amounts) int {
 	return cmp.Compare(a[0].Name, b[0].Name)
 }
 
+// Shared names a unit of a resource that all share who ask for it by this name, such as a volume: a
+// node attaches it once for all of its pods. Amounts of the name count those who have it.
+func Shared(resource, unit string) string { return resource + " " + unit }
+
+// Sharing is the resource that the amount of a name is a shared unit of, or the name itself.
+func Sharing(name string) (resource string, shared bool) {
+	resource, _, shared = strings.Cut(name, " ")
+	return resource, shared
+}
+
 // Lacks is the first resource that need asks for more of than there is in a, less what is used of
 // it, or "". What is not asked for may be overcommitted. It allocates nothing.
 func (a Amounts) Lacks(need, used Amounts) string {
 	for i := range need {
-		if n := need[i].N; n > 0 && n > a.Of(need[i].Name)-used.Of(need[i].Name) {
-			return need[i].Name
+		if need[i].N <= 0 {
+			continue
+		}
+		name, shared := Sharing(need[i].Name)
+		if shared && a.shares(used, need[i].Name) {
+			continue
+		}
+		if need.Of(name)+need.units(name, a, used) > a.left(name, used) {
+			return name
 		}
 	}
 	return ""
+}
+
+// Left is how much there is of a resource, less the units of it that are shared.
+func (a Amounts) Left(name string) int64 { return a.left(name, nil) }
+
+func (a Amounts) left(name string, used Amounts) int64 {
+	n := a.Of(name) - used.Of(name)
+	for i := range a {
+		if unitOf(a[i].Name, name) && a[i].N < used.Of(a[i].Name) {
+			n--
+		}
+	}
+	for i := range used {
+		if unitOf(used[i].Name, name) && used[i].N > 0 && a.Of(used[i].Name) == 0 {
+			n--
+		}
+	}
+	return n
+}
+
+// units is how many shared units of a resource are asked for that nothing there has yet.
+func (a Amounts) units(name string, there, used Amounts) (n int64) {
+	for i := range a {
+		if a[i].N > 0 && unitOf(a[i].Name, name) && !there.shares(used, a[i].Name) {
+			n++
+		}
+	}
+	return n
+}
+
+func (a Amounts) shares(used Amounts, unit string) bool { return a.Of(unit) < used.Of(unit) }
+
+func unitOf(unit, resource string) bool {
+	return len(unit) > len(resource) && unit[len(resource)] == ' ' && unit[:len(resource)] == resource
 }
 
 // Least is the lesser amount of each resource.
@@ -136,9 +188,12 @@ func (a Amounts) Most(b Amounts) Amounts {
 
 // Times is how often need fits into a, at most n times.
 func (a Amounts) Times(need Amounts, n int) int {
+	if a.Lacks(need, nil) != "" {
+		return 0
+	}
 	for i := range need {
-		if need[i].N > 0 {
-			n = int(min(int64(n), max(0, a.Of(need[i].Name))/need[i].N))
+		if name, shared := Sharing(need[i].Name); !shared && need[i].N > 0 {
+			n = int(min(int64(n), (a.left(name, nil)-need.units(name, a, nil))/need[i].N))
 		}
 	}
 	return n

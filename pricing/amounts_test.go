@@ -48,6 +48,52 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
+// What several share is taken once, and free again with the last of them.
+func TestSharedUnitsAreTakenOnce(t *testing.T) {
+	unit := func(names ...string) (a pricing.Amounts) {
+		for _, name := range names {
+			a = a.Plus(pricing.Amounts{{pricing.Shared("volumes", name), 1}})
+		}
+		return a
+	}
+	two := pricing.Amounts{{"volumes", 2}}
+	for _, c := range []struct {
+		name       string
+		need, used pricing.Amounts
+		lacks      bool
+		times      int // beside what is used
+	}{
+		{name: "the first", need: unit("a"), times: 9},
+		{name: "what is there", need: unit("a"), used: unit("a", "b"), times: 9},
+		{name: "another", need: unit("c"), used: unit("a", "b"), lacks: true},
+		{name: "what many have", need: unit("b"), used: unit("a", "a", "a", "a"), times: 9},
+		{name: "two of which one is there", need: unit("a", "b"), used: unit("a"), times: 9},
+		{name: "three", need: unit("a", "b", "c"), lacks: true},
+		{name: "a shared and one of its own", need: unit("a").Plus(pricing.Amounts{{"volumes", 1}}), times: 1},
+		{name: "the same, where it is there", need: unit("a").Plus(pricing.Amounts{{"volumes", 1}}), used: unit("a"), times: 1},
+		{name: "the same, where no other fits", need: unit("a").Plus(pricing.Amounts{{"volumes", 1}}), used: unit("a", "b"), lacks: true},
+		{name: "one of its own beside them", need: pricing.Amounts{{"volumes", 1}}, used: unit("a", "a"), times: 1},
+	} {
+		want := ""
+		if c.lacks {
+			want = "volumes"
+		}
+		free := two.Minus(c.used)
+		if got, also := two.Lacks(c.need, c.used), free.Lacks(c.need, nil); got != want || also != want {
+			t.Errorf("%s: lacks %q and %q, want %q", c.name, got, also, want)
+		}
+		if got := free.Times(c.need, 9); got != c.times {
+			t.Errorf("%s: %d times, want %d", c.name, got, c.times)
+		}
+		if n := testing.AllocsPerRun(10, func() { two.Lacks(c.need, c.used) }); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+	if free := two.Minus(unit("a", "a")).Plus(unit("a")); free.Left("volumes") != 1 || free.Plus(unit("a")).Left("volumes") != 2 {
+		t.Errorf("left: %v", free)
+	}
+}
+
 func TestAmountsAreAddedByName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) map[string]int64 {

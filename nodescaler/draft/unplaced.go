@@ -336,7 +336,7 @@ func largest(sets []*nodescaler.Pod) string {
 
 // without is that the pool's machines have too little of a resource besides CPU and memory.
 func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSize, nearest pricing.Shape) *obstacle {
-	asks := pricing.NamedAmount{Name: name, N: p.Extra.Of(name)}
+	asks := pricing.NamedAmount{Name: name, N: -pricing.Amounts{}.Minus(p.Extra).Left(name)}
 	has := pricing.NamedAmount{Name: name, N: max(pool.Empty(nearest).Extra.Of(name), 0)}
 	o := &obstacle{
 		stage: tooSmall, code: nodescaler.InsufficientResource,

@@ -350,8 +350,9 @@ func (t *grower) unpromised(p *nodescaler.Pod, why packing.Why) string {
 	}
 	var none []string
 	for _, x := range p.Extra {
-		if !slices.ContainsFunc(t.X.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(x.Name) }) {
-			none = append(none, x.Name)
+		name, _ := pricing.Sharing(x.Name)
+		if !slices.ContainsFunc(t.X.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(name) }) {
+			none = append(none, name)
 		}
 	}
 	if len(none) == 0 {

@@ -45,6 +45,9 @@ func TestMachinesForDevices(t *testing.T) {
 	}
 	few := pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 2}}
 	volume := func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: few[0].Name, N: 1}} }
+	shared := func(of string) func(*nodescaler.Pod) {
+		return func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: pricing.Shared(few[0].Name, of), N: 1}} }
+	}
 	takesTwo := func(w *sample.World) { w.Nodes[0].Extra = few }
 	broken := func(w *sample.World) { w.Nodes[0].Extra = nil }
 	for _, c := range []struct {
@@ -72,6 +75,12 @@ func TestMachinesForDevices(t *testing.T) {
 		{name: "more storage than that", w: sample.New().Change(disk).Pod("ns/a", "", 100, 100, storage(34<<30+1)),
 			say: "has more than 34.0 GiB ephemeral-storage"},
 		{name: "a node takes another volume", w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, volume).Pod("ns/a", "", 100, 100, volume)},
+		{name: "a node takes any number of pods with the volumes that it has", w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, shared("a")).
+			Pod("ns/also", "w-1", 100, 100, shared("b")).Pod("ns/too", "w-1", 100, 100, shared("b")).Pod("ns/x", "", 100, 100, shared("a")).Pod("ns/y", "", 100, 100, shared("b"))},
+		{name: "a node has other volumes", buys: 1, w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, shared("a")).
+			Pod("ns/also", "w-1", 100, 100, shared("b")).Pod("ns/x", "", 100, 100, shared("c"))},
+		{name: "machines take two volumes, which all pods share", buys: 1, w: sample.New().Change(func(w *sample.World) { w.Pools[0].Extra = few }).Pod("ns/a", "", 100, 100, shared("a")).
+			Pod("ns/b", "", 100, 100, shared("a")).Pod("ns/c", "", 100, 100, shared("a")).Pod("ns/d", "", 100, 100, shared("b"))},
 		{name: "machines take two volumes each", buys: 2, w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, volume).
 			Pod("ns/a", "", 100, 100, volume).Pod("ns/b", "", 100, 100, volume).Pod("ns/c", "", 100, 100, volume).Pod("ns/d", "", 100, 100, volume)},
 		{name: "how many volumes machines take is not known", buys: 1, w: sample.New().Node("w-1", "pve1").Change(takesTwo).

@@ -66,7 +66,7 @@ func (w *writer) bin(i int) {
 		return
 	}
 	n := &w.m.nodes[w.m.bins[i].node]
-	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.extras.besides(n.extra), pricing.Count(n.Slots, "pod slot"))
+	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.onlyResources(n.extra), pricing.Count(n.Slots, "pod slot"))
 	for _, l := range w.p.machines[i].load {
 		w.place(l, Placement{Bin: n.Name, Purchase: -1, Why: FitsExisting, Text: text})
 	}
@@ -203,7 +203,9 @@ func (w *writer) free(n *node) vector {
 func (w *writer) rest(n *node) []int64 {
 	left := slices.Clone(n.extra)
 	for i := range left {
-		if n.bin >= 0 {
+		if w.m.units[i] >= 0 {
+			left[i] = 1 // nothing is short of it
+		} else if n.bin >= 0 {
 			left[i] = w.m.remains(n.spec, w.p.machines[n.bin].load, i)
 		}
 	}
@@ -213,11 +215,22 @@ func (w *writer) rest(n *node) []int64 {
 // onlyAsked prints of what is left on a node that which the kind asks for.
 func (w *writer) onlyAsked(kd *kind, left []int64) (text string) {
 	for i, need := range kd.extra {
-		if need > 0 {
+		if need > 0 && w.m.units[i] < 0 {
 			text += " and " + pricing.NamedAmount{Name: w.m.extras[i], N: left[i]}.String()
 		}
 	}
 	return text
+}
+
+// onlyResources prints what a machine has free besides. Shared units are what is taken.
+func (w *writer) onlyResources(extra []int64) string {
+	free := slices.Clone(extra)
+	for i := range free {
+		if w.m.units[i] >= 0 {
+			free[i] = 0
+		}
+	}
+	return w.m.extras.besides(free)
 }
 
 // nearest is what has the least shortage, the first of equals.

@@ -18,12 +18,20 @@ func (m *model) gatherExtras() {
 	for i := range m.items {
 		for _, x := range m.items[i].Extra {
 			if x.N > 0 {
-				names[x.Name] = 0
+				resource, _ := pricing.Sharing(x.Name)
+				names[x.Name], names[resource] = 0, 0
 			}
 		}
 	}
 	if len(names) > 0 {
 		m.extras = enumerate(names)
+	}
+	m.units = make([]int, len(m.extras))
+	for i, name := range m.extras {
+		m.units[i] = -1
+		if resource, shared := pricing.Sharing(name); shared {
+			m.units[i] = slices.Index(m.extras, resource)
+		}
 	}
 }
 
@@ -32,52 +40,92 @@ type extraNames []string
 
 // asked is how much of each is asked for; nil if none is.
 func (names extraNames) asked(of pricing.Amounts) []int64 {
-	need := names.amounts(of)
-	if !slices.ContainsFunc(need, func(n int64) bool { return n > 0 }) {
+	if !slices.ContainsFunc(of, func(x pricing.NamedAmount) bool { return x.N > 0 }) {
 		return nil
+	}
+	need := make([]int64, len(names))
+	for i, name := range names {
+		need[i] = max(0, of.Of(name))
 	}
 	return need
 }
 
-// amounts is how much there is of each. What is negative counts as none.
+// amounts is how much there is of each, and 1 of a shared unit that is there. What is negative
+// counts as none.
 func (names extraNames) amounts(of pricing.Amounts) []int64 {
 	if names == nil {
 		return nil
 	}
 	all := make([]int64, len(names))
 	for i, name := range names {
-		all[i] = max(0, of.Of(name))
+		if _, shared := pricing.Sharing(name); !shared {
+			all[i] = max(0, of.Left(name))
+		} else if of.Of(name) < 0 {
+			all[i] = 1
+		}
 	}
 	return all
 }
 
 // has reports whether an empty machine of spec s has what an item of the kind asks for besides.
 func (m *model) has(s int, k *kind) bool {
-	for i, need := range k.extra {
-		if need > m.specs[s].extra[i] {
+	for i := range k.extra {
+		if m.takes(s, nil, k, i) > m.specs[s].extra[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// spare is for how many of n items of kind k a machine of spec s with the load has what they ask
-// for besides.
-func (m *model) spare(s int, load []lot, k, n int) int {
-	for i, need := range m.kinds[k].extra {
-		if need > 0 && n > 0 {
-			n = int(min(int64(n), max(0, m.remains(s, load, i)/need)))
+// takes is how much of one of the extras the first item of the kind takes of a machine of spec s
+// with the load. A shared unit takes one of its resource, where it is not there yet.
+func (m *model) takes(s int, load []lot, k *kind, i int) int64 {
+	if m.units[i] >= 0 {
+		return 0
+	}
+	n := k.extra[i]
+	for unit, of := range m.units {
+		if of == i && k.extra[unit] > 0 && m.remains(s, load, unit) == 0 {
+			n++
 		}
 	}
 	return n
 }
 
-// remains is how much a machine of spec s with the load has left of one of the extras.
+// spare is for how many of n items of kind k a machine of spec s with the load has what they ask
+// for besides.
+func (m *model) spare(s int, load []lot, k, n int) int {
+	kd := &m.kinds[k]
+	for i, each := range kd.extra {
+		first := m.takes(s, load, kd, i)
+		if n == 0 || first == 0 {
+			continue
+		}
+		switch left := m.remains(s, load, i) - first; {
+		case left < 0:
+			n = 0
+		case each > 0:
+			n = int(min(int64(n), 1+left/each))
+		}
+	}
+	return n
+}
+
+// remains is how much a machine of spec s with the load has left of one of the extras; of a shared
+// unit it is 1 where that is there.
 func (m *model) remains(s int, load []lot, i int) int64 {
 	free := m.specs[s].extra[i]
 	for _, l := range load {
-		if of := m.kinds[l.kind].extra; of != nil {
+		if of := m.kinds[l.kind].extra; of == nil {
+		} else if m.units[i] < 0 {
 			free -= int64(l.n) * of[i]
+		} else if l.n > 0 && of[i] > 0 {
+			return 1
+		}
+	}
+	for unit, of := range m.units {
+		if of == i && m.remains(s, load, unit) > m.specs[s].extra[unit] {
+			free--
 		}
 	}
 	return free
@@ -133,10 +181,10 @@ func (names extraNames) besides(extra []int64) (text string) {
 // missing is the first extra of which a kind asks for more than an empty machine of any of the
 // specs has.
 func (m *model) missing(kd *kind, offers []*offered) (i int, most int64) {
-	for i, need := range kd.extra {
-		most = 0
+	for i := range kd.extra {
+		most, need := int64(0), int64(0)
 		for _, o := range offers {
-			most = max(most, m.specs[o.spec].extra[i])
+			most, need = max(most, m.specs[o.spec].extra[i]), m.takes(o.spec, nil, kd, i)
 		}
 		if need > most {
 			return i, most

@@ -66,6 +66,7 @@ type model struct {
 	items   []Item // by name
 	classes []string
 	extras  extraNames
+	units   []int // of each of them the one that it is a shared unit of, or -1
 	// apart marks for each class those that share no machine with it; nil without such classes.
 	apart [][]bool
 	masks [][]bool // sets of classes that are refused

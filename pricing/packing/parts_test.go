@@ -73,7 +73,7 @@ func TestKnapsackNeverUnderestimates(t *testing.T) {
 			k.value = append(k.value, float64(values.IntN(50)))
 		}
 		for s := range m.specs {
-			best := dearestLoad(&k, s, 0, m.specs[s].room, m.specs[s].extra, nil)
+			best := dearestLoad(&k, s, 0, m.specs[s].room, nil)
 			for _, nodes := range []int{0, 3, 1000} {
 				k.solve(s, nodes)
 				if k.upper < best*(1-1e-9) || k.worth > best*(1+1e-9) {
@@ -93,27 +93,22 @@ func TestKnapsackNeverUnderestimates(t *testing.T) {
 	})
 }
 
-// dearestLoad tries every number of every kind from i on, beside items of the classes that are in
-// already.
-func dearestLoad(k *knapsack, s, i int, room vector, extra []int64, in []int) float64 {
+// dearestLoad tries every number of every kind from i on, beside the load.
+func dearestLoad(k *knapsack, s, i int, room vector, in []lot) float64 {
 	if i == len(k.m.kinds) {
 		return 0
 	}
 	best := 0.0
 	kd := &k.m.kinds[i]
 	for n := 0; n <= k.count[i]; n++ {
-		left := slices.Clone(extra)
-		for d, need := range kd.extra {
-			left[d] -= int64(n) * need
-		}
+		load := in
 		if n > 0 {
-			apart := k.m.apart[kd.class]
-			if !k.m.accepts(s, kd) || room.times(kd.need, n) < n || slices.ContainsFunc(left, func(n int64) bool { return n < 0 }) || slices.ContainsFunc(in, func(c int) bool { return apart != nil && apart[c] }) {
+			if !k.m.accepts(s, kd) || room.times(kd.need, n) < n || k.m.joins(s, in, i, n) < n {
 				break
 			}
-			in = append(slices.Clip(in), kd.class)
+			load = append(slices.Clip(in), lot{kind: i, n: n})
 		}
-		best = max(best, float64(n)*k.value[i]+dearestLoad(k, s, i+1, room.plus(kd.need, -n), left, in))
+		best = max(best, float64(n)*k.value[i]+dearestLoad(k, s, i+1, room.plus(kd.need, -n), load))
 	}
 	return best
 }

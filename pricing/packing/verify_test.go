@@ -1,6 +1,7 @@
 package packing
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -86,10 +87,11 @@ func (l *ledger) checkPurchases(t tester, r Result) {
 		if len(buy.Items) == 0 || len(buy.Items) > o.Slots || !slices.IsSorted(buy.Items) {
 			t.Fatalf("purchase %d holds %d items %q, with %d slots", i, len(buy.Items), buy.Items, o.Slots)
 		}
-		free, extra := o.Free, o.Extra
+		free, extra, lacks := o.Free, o.Extra, ""
 		var in []Item
 		for _, name := range buy.Items {
 			it := l.items[name]
+			lacks = cmp.Or(lacks, extra.Lacks(it.Extra, nil))
 			free, extra = free.Minus(it.Requests), extra.Minus(it.Extra)
 			if l.p.keepsOff(it, in) {
 				t.Fatalf("purchase %d holds %s of class %s beside %v, and %v are to be apart", i, name, it.Class, in, l.p.Apart)
@@ -99,7 +101,7 @@ func (l *ledger) checkPurchases(t tester, r Result) {
 				t.Fatalf("purchase %d refuses %s of class %s", i, name, it.Class)
 			}
 		}
-		if !(pricing.Resources{}).Within(free) || slices.ContainsFunc(extra, func(x pricing.NamedAmount) bool { return x.N < 0 }) {
+		if !(pricing.Resources{}).Within(free) || lacks != "" {
 			t.Fatalf("purchase %d of %s is overcommitted: %v", i, named(o), buy.Items)
 		}
 	}
@@ -285,7 +287,8 @@ func random(r *rand.Rand, b bounds) Problem {
 	return p
 }
 
-// besides has some items ask for disk and devices, and some machines have them.
+// besides has some items ask for disk and devices, some of which they share, and some machines have
+// them.
 func (p *Problem) besides(r *rand.Rand) {
 	draw := func(of int, most int64) pricing.Amounts {
 		all := map[string]int64{}
@@ -296,11 +299,17 @@ func (p *Problem) besides(r *rand.Rand) {
 		}
 		return pricing.AmountsOf(all)
 	}
+	shares := func() pricing.Amounts {
+		if r.IntN(3) > 0 {
+			return nil
+		}
+		return pricing.Amounts{{Name: pricing.Shared("gpu", []string{"a", "b"}[r.IntN(2)]), N: 1}}
+	}
 	for i := range p.Items {
-		p.Items[i].Extra = draw(3, 2)
+		p.Items[i].Extra = draw(3, 2).Plus(shares())
 	}
 	for i := range p.Bins {
-		p.Bins[i].Extra = draw(2, 5).Minus(draw(5, 2))
+		p.Bins[i].Extra = draw(2, 5).Minus(draw(5, 2)).Minus(shares())
 	}
 	for i := range p.Offers {
 		p.Offers[i].Extra = draw(2, 6)

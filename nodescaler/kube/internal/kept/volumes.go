@@ -277,6 +277,11 @@ func (c *Claim) Suits(v *Volume) bool {
 	return !slices.ContainsFunc(c.modes, func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(v.modes, m) })
 }
 
+// Many reports whether pods on several nodes may use the claim.
+func (c *Claim) Many() bool {
+	return slices.Contains(c.modes, corev1.ReadWriteMany) || slices.Contains(c.modes, corev1.ReadOnlyMany)
+}
+
 // Anew is a claim like it of which nothing has come yet.
 func (c *Claim) Anew() *Claim {
 	return &Claim{form: c.form, selector: c.selector}

@@ -26,8 +26,10 @@ type storage struct {
 	places map[string]*place // by class and what they require
 	// last is the highest number of a pod, by its StatefulSet.
 	last map[types.UID]int
-	// users are the pods on nodes that use a claim which is for one pod alone, by claim.
+	// users are the pods on nodes that use a claim which is for one pod alone, by claim; pods is how
+	// many use a claim.
 	users map[string]string
+	pods  map[string]int
 	// most is how many volumes of a driver a node takes, by node and driver. Drivers are those with
 	// a limit anywhere.
 	most    map[string]map[string]int64
@@ -40,7 +42,7 @@ func newStorage(volumes []*kept.Volume, claims []*kept.Claim, classes []*kept.Cl
 	s := &storage{
 		volumes: make(map[string]*kept.Volume, len(volumes)), classes: make(map[string]*kept.Class, len(classes)),
 		free: map[string][]*place{}, places: map[string]*place{}, last: map[types.UID]int{},
-		users: map[string]string{}, devices: devices, most: make(map[string]map[string]int64, len(limits)), drivers: map[string]bool{},
+		users: map[string]string{}, pods: map[string]int{}, devices: devices, most: make(map[string]map[string]int64, len(limits)), drivers: map[string]bool{},
 	}
 	known := make(map[string]*kept.Claim, len(claims))
 	for _, c := range claims {
@@ -90,12 +92,13 @@ func (s *storage) use(p *kept.Pod) {
 			s.last[owner.UID] = max(s.last[owner.UID], n)
 		}
 	}
-	if p.Said.Node == "" || p.Said.Finished() {
+	if p.Said.Finished() {
 		return
 	}
 	for i := range p.Claims {
 		key := p.Namespace + "/" + p.Claims[i].Claim
-		if c := s.claims[key]; c != nil && c.Alone && p.Claims[i].Template == nil {
+		s.pods[key]++
+		if c := s.claims[key]; c != nil && c.Alone && p.Claims[i].Template == nil && p.Said.Node != "" {
 			s.users[key] = p.Said.Name
 		}
 	}
@@ -228,18 +231,34 @@ func (s *storage) place(said *nodescaler.Pod, p *kept.Pod) {
 			if v := c.volume; v != nil && v.Local != "" && said.Pinned == "" && !said.Daemon {
 				said.Pinned = "local storage: " + v.Local
 			}
-			if driver := s.driver(c); s.drivers[driver] {
-				said.Extra = said.Extra.Plus(pricing.Amounts{{Name: kept.Text(nodescaler.AttachableVolumes + driver), N: 1}})
-			}
 		}
-		asked := s.asks(p, all)
-		said.Volumes, said.Selector = asked.Volumes, asked.Selector
-		if all, differs := s.copyOf(p); differs {
-			asked = s.asks(p, all)
-			asked.Extra, said.Another = said.Extra, &asked
+		asked, besides := s.asks(p, all), said.Extra
+		said.Volumes, said.Selector, said.Extra = asked.Volumes, asked.Selector, besides.Plus(s.attaches(p, all, false))
+		if others, differs := s.copyOf(p); differs {
+			asked = s.asks(p, others)
+			asked.Extra, said.Another = besides.Plus(s.attaches(p, all, true)), &asked
 		}
 	}
 	s.devices.place(said, p)
+}
+
+// attaches is how many volumes a pod with the claims attaches to its node, or another replica of its
+// workload does. What several pods use, or may, is attached once for all of them.
+func (s *storage) attaches(p *kept.Pod, all []*claimed, another bool) (n pricing.Amounts) {
+	for _, c := range all {
+		driver := s.driver(c)
+		if !s.drivers[driver] {
+			continue
+		}
+		name, key := nodescaler.AttachableVolumes+driver, p.Namespace+"/"+c.Claim
+		_, own := s.next(p, c.Claim)
+		own = own || c.Template != nil
+		if s.pods[key] > 1 && !(own && another) || !own && c.is != nil && c.is.Many() {
+			name = pricing.Shared(name, key)
+		}
+		n = n.Plus(pricing.Amounts{{Name: kept.Text(name), N: 1}})
+	}
+	return n
 }
 
 // asks is what the claims ask of a node.

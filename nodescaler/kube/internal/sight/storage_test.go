@@ -135,6 +135,63 @@ func TestClaimsDecideWherePodsGo(t *testing.T) {
 	}
 }
 
+// A node attaches a volume once for all pods on it, and so it counts once where they are planned.
+func TestAVolumeIsAttachedOnceToANode(t *testing.T) {
+	const few, shared = "attachable-volumes/few", "attachable-volumes/few shop/data"
+	used := func(name, on, claim, owner string) *corev1.Pod {
+		return written.Object[corev1.Pod](t, "{metadata: {name: "+name+", namespace: shop"+owner+"}, spec: "+strings.Replace(using(claim), "{", "{"+on, 1)+"}")
+	}
+	o := aStore(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		o.Pods = append(o.Pods, used(name, "nodeName: n-1, ", "data", ""))
+	}
+	o.Pods = append(o.Pods, used("e", "", "data", ""), used("f", "", "later", ""))
+	s := Read(o)
+	x := nodescaler.NewIndex(&s)
+	n := x.Node("n-1")
+	if n.Used.Extra.Of(shared) != 4 || n.Extra.Minus(n.Used.Extra).Left(few) != 2 {
+		t.Errorf("four pods with one volume take %v", n.Used.Extra)
+	}
+	n.Ready = true
+	if n.Extra = (pricing.Amounts{{Name: few, N: 1}}); nodescaler.Refusal(&s.Pods[4], n.Node, n.Used) != "" {
+		t.Error("a pod with the volume that a node has is refused")
+	}
+	if nodescaler.Refusal(&s.Pods[5], n.Node, n.Used) != nodescaler.InsufficientResource {
+		t.Error("a pod with another volume is accepted")
+	}
+	for _, c := range []struct {
+		name, claim, owner, more string
+		pod, another             pricing.Amounts
+	}{
+		{name: "of one pod", claim: "data", pod: pricing.Amounts{{Name: few, N: 1}}},
+		{name: "that many may use", claim: "many", pod: pricing.Amounts{{Name: few + " shop/many", N: 1}}},
+		{name: "that is the replica's own", claim: "data-web-0", owner: ", ownerReferences: [{kind: StatefulSet, name: web, uid: s, controller: true}]",
+			pod: pricing.Amounts{{Name: few, N: 1}}, another: pricing.Amounts{{Name: few, N: 1}}},
+		{name: "that is the replica's own, and another pod's", claim: "data-web-0", owner: ", ownerReferences: [{kind: StatefulSet, name: web, uid: s, controller: true}]", more: "data-web-0",
+			pod: pricing.Amounts{{Name: few + " shop/data-web-0", N: 1}}, another: pricing.Amounts{{Name: few, N: 1}}},
+	} {
+		o := aStore(t)
+		for _, name := range []string{"many", "data-web-0"} {
+			o.Claims = append(o.Claims, written.Object[corev1.PersistentVolumeClaim](t, `{metadata: {namespace: shop, name: `+name+`}, spec: {storageClassName: slow, accessModes: [ReadWriteMany]}}`))
+		}
+		o.Pods = []*corev1.Pod{used("web-0", "", c.claim, c.owner)}
+		if c.more != "" {
+			o.Pods = append(o.Pods, used("x", "", c.more, ""))
+		}
+		p := Read(o).Pods[0]
+		if d := cmp.Diff(c.pod, p.Extra); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+		var another pricing.Amounts
+		if p.Another != nil {
+			another = p.Another.Extra
+		}
+		if d := cmp.Diff(c.another, another); d != "" {
+			t.Errorf("%s, of another replica: %s", c.name, d)
+		}
+	}
+}
+
 // Who may not list claims, volumes or classes knows nothing of claims that are not bound.
 func TestOfClaimsThatWereNotReadNothingIsKnown(t *testing.T) {
 	for name, forget := range map[string]func(*Objects){
