@@ -22,10 +22,10 @@ import (
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
 	names.InterPodAffinity, names.PodTopologySpread, names.VolumeBinding, names.NodeVolumeLimits, names.VolumeRestrictions,
-	names.NodeUnschedulable, names.NodeName,
+	names.VolumeZone, names.NodeUnschedulable, names.NodeName,
 }
 
-const deciding = 9
+const deciding = 10
 
 // asked has each filter in a framework of its own, so that all of them answer: a framework stops at
 // the first that refuses.

@@ -29,6 +29,8 @@ func (c chance) claim() string {
 		return "of-zoned"
 	case 6, 7, 8:
 		return pick(c, "finds-2", "finds-4", "finds-labelled", "finds-once", "finds-or-made", "kept", "kept-small")
+	case 9:
+		return fmt.Sprint("labelled-", c.IntN(4))
 	default: // of which a node takes few
 		return fmt.Sprint("bound-", c.IntN(5))
 	}
@@ -90,6 +92,13 @@ func csiNode(name string, limit *storagev1.VolumeNodeResources) *storagev1.CSINo
 func (s *storage) claims(namespace string) {
 	for i, zone := range []string{"", "", "", "a", "b"} {
 		s.bound(namespace, fmt.Sprint("bound-", i), zone)
+	}
+	for i, labels := range []map[string]string{
+		{corev1.LabelTopologyZone: "a__b"}, {corev1.LabelFailureDomainBetaZone: "a"}, {corev1.LabelTopologyZone: "a", corev1.LabelTopologyRegion: "r"},
+		{corev1.LabelFailureDomainBetaZone: "b", corev1.LabelFailureDomainBetaRegion: "r"},
+	} {
+		s.bound(namespace, fmt.Sprint("labelled-", i), "")
+		s.Volumes[len(s.Volumes)-1].Labels = labels
 	}
 	s.bound(namespace, "alone", "").Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	deleted := s.bound(namespace, "deleted", "")

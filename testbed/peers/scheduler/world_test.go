@@ -49,6 +49,11 @@ func (c chance) node(name string) *corev1.Node {
 			n.Labels[l[0]] = pick(c, l[1:]...)
 		}
 	}
+	for _, l := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion} {
+		if c.one(3) {
+			n.Labels[l] = pick(c, "a", "b", "r", "s")
+		}
+	}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU:    pick(c, amount("8"), amount("16"), amount("32"), amount("7900500u")),

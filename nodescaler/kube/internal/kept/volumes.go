@@ -36,7 +36,8 @@ type Volume struct {
 	Claim    string // namespace/name
 	ClaimUID types.UID
 	Required nodescaler.Affinity
-	Driver   string // of the container storage interface
+	Zones    nodescaler.Affinity // what its labels require of nodes
+	Driver   string              // of the container storage interface
 	form
 	Free  bool   // it is available, and no claim's
 	Local string // why the volume goes with its node, if it does
@@ -59,6 +60,7 @@ func ShortVolume(v *corev1.PersistentVolume) *Volume {
 		kept.Required = affinity(v.Spec.NodeAffinity.Required)
 		kept.Homes, kept.More = homesOf(v.Spec.NodeAffinity.Required)
 	}
+	kept.Zones = zonesOf(v.Labels)
 	class, named := v.Annotations[corev1.BetaStorageClassAnnotation]
 	if !named {
 		class = v.Spec.StorageClassName
@@ -74,6 +76,43 @@ func ShortVolume(v *corev1.PersistentVolume) *Volume {
 		kept.Local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)
 	}
 	return kept
+}
+
+// zoneLabels are by the scheduler's filter VolumeZone. Where a node lacks the earlier of two labels
+// it goes by the present one.
+var zoneLabels = []struct{ key, present string }{
+	{corev1.LabelFailureDomainBetaZone, corev1.LabelTopologyZone}, {corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyRegion},
+	{corev1.LabelTopologyZone, ""}, {corev1.LabelTopologyRegion, ""},
+}
+
+// zonesOf reads what a volume's labels of zone and region require of nodes; nil is nothing. The
+// scheduler does not ask it of nodes that have none of these labels.
+func zonesOf(volume map[string]string) nodescaler.Affinity {
+	all, unlabelled := nodescaler.Affinity{nil}, nodescaler.Term{}
+	for _, l := range zoneLabels {
+		unlabelled = append(unlabelled, nodescaler.Requirement{Key: l.key, Operator: nodescaler.DoesNotExist})
+		var values []string
+		for value := range strings.SplitSeq(volume[l.key], "__") {
+			values = append(values, Text(strings.TrimSpace(value)))
+		}
+		if slices.Contains(values, "") { // there is no label, or one that the scheduler ignores
+			continue
+		}
+		slices.Sort(values)
+		in := func(key string) nodescaler.Requirement {
+			return nodescaler.Requirement{Key: key, Operator: nodescaler.In, Values: values}
+		}
+		for i, t := range all {
+			all[i] = append(slices.Clip(t), in(l.key))
+			if l.present != "" {
+				all = append(all, append(slices.Clip(t), unlabelled[len(unlabelled)-1], in(l.present)))
+			}
+		}
+	}
+	if len(all[0]) == 0 {
+		return nil
+	}
+	return append(all, unlabelled)
 }
 
 // home is where a volume lies: on the nodes whose label has one of the values.
@@ -164,8 +203,8 @@ func shortAttachment(a *storagev1.VolumeAttachment) *Attachment {
 	return kept
 }
 
-// What pods' claims ask of nodes is what the scheduler's filters VolumeBinding, VolumeRestrictions
-// and NodeVolumeLimits make of it. How much more a driver can store is not looked at.
+// What pods' claims ask of nodes is what the scheduler's filters VolumeBinding, VolumeZone,
+// VolumeRestrictions and NodeVolumeLimits make of it. How much more a driver can store is not looked at.
 
 // Class is what is kept of a StorageClass.
 type Class struct {

@@ -284,6 +284,9 @@ func (s *storage) requires(c *claimed) (all []nodescaler.Affinity) {
 		if c.volume != nil && c.volume.Required != nil {
 			all = append(all, c.volume.Required)
 		}
+		if c.volume != nil && c.volume.Zones != nil {
+			all = append(all, c.volume.Zones)
+		}
 		return all
 	}
 	k, some := s.classes[c.is.Class], c.at

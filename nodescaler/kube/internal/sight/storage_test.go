@@ -135,6 +135,47 @@ func TestClaimsDecideWherePodsGo(t *testing.T) {
 	}
 }
 
+// Volumes say by labels, too, which zone they are in.
+func TestVolumesStayInTheZonesOfTheirLabels(t *testing.T) {
+	const zone, region, betaZone, betaRegion = corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion
+	type of = map[string]string
+	for _, c := range []struct {
+		name         string
+		volume, node of
+		goes         bool
+	}{
+		{"no label", nil, of{zone: "a"}, true},
+		{"its zone", of{zone: "a"}, of{zone: "a"}, true},
+		{"another zone", of{zone: "a"}, of{zone: "b"}, false},
+		{"one of several zones", of{zone: "a__b"}, of{zone: "b"}, true},
+		{"none of several zones", of{zone: "a__ b"}, of{zone: "c"}, false},
+		{"a label that nothing is in", of{zone: "a____b"}, of{zone: "c"}, true},
+		{"its zone in another region", of{zone: "a", region: "r"}, of{zone: "a", region: "s"}, false},
+		{"its zone and region", of{zone: "a", region: "r"}, of{zone: "a", region: "r"}, true},
+		{"a node without labels", of{zone: "a", region: "r"}, of{"disk": "ssd"}, true},
+		{"a node with its region alone", of{zone: "a", region: "r"}, of{region: "r"}, false},
+		{"a node with another label alone", of{zone: "a"}, of{region: "r"}, false},
+		{"an earlier label, and the node's present one", of{betaZone: "a"}, of{zone: "a"}, true},
+		{"an earlier label, and another present one", of{betaZone: "a"}, of{zone: "b"}, false},
+		{"an earlier label, and the node's comes first", of{betaZone: "a"}, of{zone: "a", betaZone: "b"}, false},
+		{"a present label does not go by the node's earlier one", of{zone: "a"}, of{betaZone: "a"}, false},
+		{"both earlier labels, and one of each", of{betaZone: "a", betaRegion: "r"}, of{betaZone: "a", region: "r"}, true},
+		{"both earlier labels, and one that differs", of{betaZone: "a", betaRegion: "r"}, of{betaZone: "a", region: "s"}, false},
+	} {
+		o := aStore(t)
+		o.Pods = append(o.Pods, written.Object[corev1.Pod](t, "{metadata: {name: a, namespace: shop}, spec: "+using("data")+"}"))
+		for _, v := range o.Volumes {
+			v.Spec.NodeAffinity = nil
+			v.Labels = c.volume
+		}
+		o.Nodes[0].Labels = c.node
+		s := Read(o)
+		if got := nodescaler.Accepts(&s.Pods[0], &s.Nodes[0]) == ""; got != c.goes {
+			t.Errorf("%s: goes there: %t; requires %v", c.name, got, s.Pods[0].Volumes)
+		}
+	}
+}
+
 // A node attaches a volume once for all pods on it, and so it counts once where they are planned.
 func TestAVolumeIsAttachedOnceToANode(t *testing.T) {
 	const few, shared = "attachable-volumes/few", "attachable-volumes/few shop/data"
