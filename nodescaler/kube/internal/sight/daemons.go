@@ -3,6 +3,7 @@ package sight
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +55,7 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
-			if !d.RunsOn(p.Node()) {
+			if !d.RunsOn(p.Node()) && !everywhere(d, p, nodes) {
 				continue
 			}
 			like := d.Like.Said
@@ -74,6 +75,26 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 		})
 		return all
 	}
+}
+
+// everywhere reports whether the DaemonSet runs on every ready node of the pool, and so on the next
+// one. It may select a label that a node gets after it has joined, as by node feature discovery:
+// machine after machine would else be bought for a pod that has no room beside it. A host name is
+// the node's own.
+func everywhere(d *kept.DaemonSet, p *nodescaler.Pool, nodes []nodescaler.Node) (is bool) {
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Pool != p.Name || !n.Ready {
+			continue
+		}
+		next := &nodescaler.Node{Labels: maps.Clone(n.Labels), Taints: p.Taints}
+		delete(next.Labels, nodescaler.HostLabel)
+		if !d.RunsOn(next) {
+			return false
+		}
+		is = true
+	}
+	return is
 }
 
 // latestDaemons are the pods of DaemonSets that were created last, by the DaemonSet's UID.

@@ -155,6 +155,42 @@ spec: {nodeName: %[2]s, containers: [{name: c, resources: {requests: {cpu: 100m,
 	}
 }
 
+// A label that each node gets once it has joined, the next one will get, too.
+func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
+	const later, ready = `feature.node.kubernetes.io/gpu: "true"`, `status: {conditions: [{type: Ready, status: "True"}]}`
+	node := func(name, labels string) string {
+		return `{metadata: {name: ` + name + `, uid: n, labels: {kubernetes.io/hostname: ` + name + `, ` + labels + `}}, `
+	}
+	selects := func(label string) string { return `nodeSelector: {` + label + `}` }
+	for _, c := range []struct {
+		name, spec string
+		nodes      []string
+		runs       bool
+	}{
+		{name: "no node yet", spec: selects(later)},
+		{name: "one that has it", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}"}, runs: true},
+		{name: "one that is not ready has it not", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("w-2", "") + "}"}, runs: true},
+		{name: "one of two has it", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("w-2", "") + ready + "}"}},
+		{name: "one of another pool has it not", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("x-1", "") + ready + "}"}, runs: true},
+		{name: "a node's own name", spec: selects("kubernetes.io/hostname: w-1"), nodes: []string{node("w-1", later) + ready + "}"}},
+		{
+			name: "a node by its name", nodes: []string{node("w-1", later) + ready + "}"},
+			spec: `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [w-1]}]}]}}}`,
+		},
+	} {
+		port := &shown{machine: func(n *corev1.Node) (string, string) {
+			return n.Name, map[byte]string{'w': "workers", 'x': "others"}[n.Name[0]]
+		}}
+		port.holds(t, aDaemonSet(t, "agent", c.spec))
+		for _, n := range c.nodes {
+			port.holds(t, written.Object[corev1.Node](t, n))
+		}
+		if got := taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"})).Pods == 1; got != c.runs {
+			t.Errorf("%s: runs on the next one: %t", c.name, got)
+		}
+	}
+}
+
 // The place of a daemon's pod that waits for its node is taken, and is no place for other pods.
 func TestDaemonsThatWaitForTheirNodeTakeTheirPlace(t *testing.T) {
 	waits := `
