@@ -622,12 +622,18 @@ func TestFailedWritesAreSaid(t *testing.T) {
 	h.node("workers", "b")
 	h.cores = 1
 	h.broken["scale"] = errors.New("changed by another client")
-	h.begin().steps(2)
-	h.expect("able", "False FailedUpdateScale", said(web.Status.Conditions)["AbleToScale"])
+	h.cfg.Interval = 5 * time.Second // it decides at every other step
+	h.begin().steps(3)
+	for range 4 {
+		h.expect("able", "False FailedUpdateScale", said(web.Status.Conditions)["AbleToScale"])
+		h.expect("ready", "False FailedUpdateScale", said(web.Status.Conditions)["Ready"])
+		h.steps(1)
+	}
 	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "web FailedRescale: from 4 to 8 replicas: changed by another client"))
 	delete(h.broken, "scale")
-	h.steps(1)
+	h.steps(2)
 	h.expect("again", 8, h.replicas["shop/web"])
+	h.expect("able again", "True SucceededRescale", said(web.Status.Conditions)["AbleToScale"])
 	h.broken["status"] = errors.New("forbidden")
 	h.steps(1) // its statuses are written while the next one is made
 	if err := h.term.step(t.Context(), h.now); err == nil || !strings.Contains(err.Error(), "forbidden") {

@@ -206,9 +206,16 @@ func (w *workload) scale(c conditions, s *loop.Step, ws *loop.WorkloadStep, outc
 			}
 		}
 		c.set(kind, metav1.ConditionTrue, reason, "%s", text)
+	case failedUpdate(*c.list): // until the next decision: what was refused would be so still
 	case !isTrue(*c.list, kind):
 		c.set(kind, metav1.ConditionTrue, reasonSucceededGetScale, "the target's scale was read")
 	}
+}
+
+// failedUpdate reports whether the last replicas that were decided on could not be written.
+func failedUpdate(all []metav1.Condition) bool {
+	able := meta.FindStatusCondition(all, v1alpha1.ConditionAbleToScale)
+	return able != nil && able.Reason == reasonFailedUpdateScale
 }
 
 // measures states what the policy could measure at its last run.
