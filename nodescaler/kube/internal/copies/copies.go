@@ -57,6 +57,11 @@ func New(to *rest.Config, how Options) (*Copies, error) {
 	}
 	c := &Copies{how: how, watches: newWatches(how.StaleAfter)}
 	cfg := rest.CopyConfig(to)
+	server, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.watches.under = strings.TrimSuffix(server.Path, "/")
 	cfg.Timeout = 0 // a watch lasts; calls have deadlines of their own
 	if cfg.QPS == 0 {
 		// The API server's priority and fairness limits us. A limit of our own would keep an

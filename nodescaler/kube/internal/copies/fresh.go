@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ var ErrStale = errors.New("the picture of the cluster may be old")
 // watches follows the watches that a client has open, by path.
 type watches struct {
 	next  http.RoundTripper
+	under string        // the path that the API is served below; mostly none
 	after time.Duration // StaleAfter
 	gate  *gate
 
@@ -94,15 +96,18 @@ func (w *watches) at(path string) *watched {
 	return w.byPath[path]
 }
 
+// path is the path of a request in the API.
+func (w *watches) path(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, w.under) }
+
 // RoundTrip passes a request on, and looks after the answer if it is a watch.
 func (w *watches) RoundTrip(r *http.Request) (*http.Response, error) {
-	query := r.URL.Query()
+	path, query := w.path(r), r.URL.Query()
 	response, err := w.guarded(r)
 	if err != nil || response.StatusCode != http.StatusOK || query.Get("watch") == "" {
 		return response, err
 	}
-	w.opened(r.URL.Path, query.Get("sendInitialEvents") == "true")
-	response.Body = &watchBody{ReadCloser: response.Body, watches: w, path: r.URL.Path}
+	w.opened(path, query.Get("sendInitialEvents") == "true")
+	response.Body = &watchBody{ReadCloser: response.Body, watches: w, path: path}
 	return response, nil
 }
 
@@ -266,7 +271,7 @@ func (b *watchBody) end() { b.closed.Do(func() { b.watches.closed(b.path) }) }
 // guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a
 // server that has a fault of its own, those that follow wait.
 func (w *watches) guarded(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet || !w.follows(r.URL.Path) {
+	if r.Method != http.MethodGet || !w.follows(w.path(r)) {
 		return w.next.RoundTrip(r)
 	}
 	if err := w.gate.wait(r.Context()); err != nil {
@@ -300,7 +305,7 @@ func (w *watches) beginsAnew(r *http.Request) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.at(r.URL.Path)
+	a := w.at(w.path(r))
 	if a.ended.IsZero() || time.Since(a.ended) < w.interruption() {
 		return false
 	}
