@@ -58,16 +58,32 @@ func rollout(pods, updated int32) podscaler.Rollout {
 
 func shortDeployment(d *appsv1.Deployment) *Scaled {
 	kept := keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector)
-	kept.Rollout, kept.Failing = rollout(d.Status.Replicas, d.Status.UpdatedReplicas), failing(d.Status.Conditions)
+	if !d.Spec.Paused { // a rollout that is parked half way may be so for weeks
+		kept.Rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+	}
+	kept.Failing = failing(d.Status.Conditions)
 	return kept
 }
 
 func shortStatefulSet(d *appsv1.StatefulSet) *Scaled {
 	kept := keepScale(&d.ObjectMeta, "StatefulSet", d.Spec.Replicas, d.Spec.Selector)
 	if d.Status.UpdateRevision != d.Status.CurrentRevision && d.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
-		kept.Rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+		kept.Rollout = rollout(d.Status.Replicas-parked(d), d.Status.UpdatedReplicas)
 	}
 	return kept
+}
+
+// parked is how many pods of a StatefulSet keep their form: those below the partition.
+func parked(d *appsv1.StatefulSet) int32 {
+	how := d.Spec.UpdateStrategy.RollingUpdate
+	if how == nil || how.Partition == nil {
+		return 0
+	}
+	below := *how.Partition
+	if d.Spec.Ordinals != nil {
+		below -= d.Spec.Ordinals.Start
+	}
+	return min(max(below, 0), d.Status.Replicas)
 }
 
 func keepScale(m *metav1.ObjectMeta, kind string, replicas *int32, selector *metav1.LabelSelector) *Scaled {

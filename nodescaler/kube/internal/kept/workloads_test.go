@@ -22,6 +22,14 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 			Status: appsv1.StatefulSetStatus{Replicas: pods, UpdatedReplicas: updated, CurrentRevision: from, UpdateRevision: to},
 		}
 	}
+	from := func(partition, first, updated int32) any {
+		d := stateful(5, updated, "a", "b", appsv1.RollingUpdateStatefulSetStrategyType).(*appsv1.StatefulSet)
+		d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}
+		d.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: first}
+		return d
+	}
+	paused := deployment(4, 2).(*appsv1.Deployment)
+	paused.Spec.Paused = true
 	for _, c := range []struct {
 		name  string
 		of    any
@@ -36,6 +44,12 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 		{"a StatefulSet that counts no pod of its only form as updated", stateful(3, 0, "a", "a", appsv1.RollingUpdateStatefulSetStrategyType), false},
 		{"a StatefulSet in change", stateful(3, 1, "a", "b", appsv1.RollingUpdateStatefulSetStrategyType), true},
 		{"a StatefulSet with OnDelete", stateful(3, 1, "a", "b", appsv1.OnDeleteStatefulSetStrategyType), false},
+		{"a StatefulSet that is to change two of five", from(3, 0, 1), true},
+		{"and has", from(3, 0, 2), false},
+		{"a StatefulSet that is to change none", from(9, 0, 0), false},
+		{"a StatefulSet whose pods are counted from 2", from(5, 2, 1), true},
+		{"and has changed two", from(5, 2, 2), false},
+		{"a Deployment that is paused half way", paused, false},
 	} {
 		kept := must.Get(Keep(c.of))(t)
 		if got := kept.(*Scaled).Rollout; got.InProgress != c.under || c.under && got.Why == "" {
