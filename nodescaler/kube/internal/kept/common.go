@@ -46,7 +46,9 @@ func (c *common) key() string {
 		text(o.APIVersion, o.Kind, o.Name, string(o.UID))
 	}
 	for _, of := range c.containers {
-		text(of.Name)
+		if text(of.Name); of.Sidecar {
+			text("sidecar")
+		}
 		number(int64(of.Requests.CPU), int64(of.Requests.Memory), int64(of.Limits.CPU), int64(of.Limits.Memory))
 		number(of.OOMStarted.UnixNano(), of.OOMEnded.UnixNano(), int64(len(of.Restarts)))
 		for _, r := range of.Restarts {

@@ -35,6 +35,12 @@ func TestPodsOfOneTemplateShareWhatTheyHaveInCommon(t *testing.T) {
 		{"a byte more", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1073741825")
 		}, false},
+		{"its last container is a sidecar", func(p *corev1.Pod) {
+			last, always := len(p.Spec.Containers)-1, corev1.ContainerRestartPolicyAlways
+			sidecar := p.Spec.Containers[last]
+			sidecar.RestartPolicy = &always
+			p.Spec.Containers, p.Spec.InitContainers = p.Spec.Containers[:last], append(p.Spec.InitContainers, sidecar)
+		}, false},
 		{"killed for memory", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{Reason: reasonOOMKilled},
