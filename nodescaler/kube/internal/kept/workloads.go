@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -223,10 +224,9 @@ func rivalRef(r *unstructured.Unstructured) map[string]string {
 		return ref
 	}
 	ref, _, _ := unstructured.NestedStringMap(r.Object, "spec", "scaleTargetRef")
-	if ref["kind"] == "" { // as KEDA has it
-		ref = map[string]string{"apiVersion": "apps/v1", "kind": "Deployment", "name": ref["name"]}
+	return map[string]string{ // with KEDA's defaults
+		"apiVersion": cmp.Or(ref["apiVersion"], "apps/v1"), "kind": cmp.Or(ref["kind"], "Deployment"), "name": ref["name"],
 	}
-	return ref
 }
 
 // ControllerOf returns who controls something, in the same namespace.

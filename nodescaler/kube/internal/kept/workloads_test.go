@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -54,6 +56,29 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 		kept := must.Get(Keep(c.of))(t)
 		if got := kept.(*Scaled).Rollout; got.InProgress != c.under || c.under && got.Why == "" {
 			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+// KEDA's references have defaults of their own.
+func TestTargetsOfScaledObjects(t *testing.T) {
+	for _, c := range []struct {
+		ref               map[string]any
+		group, kind, name string
+	}{
+		{map[string]any{"name": "web"}, "apps", "Deployment", "web"},
+		{map[string]any{"kind": "StatefulSet", "name": "db"}, "apps", "StatefulSet", "db"},
+		{map[string]any{"apiVersion": "apps/v1", "name": "web"}, "apps", "Deployment", "web"},
+		{map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web"}, "argoproj.io", "Rollout", "web"},
+		{nil, "apps", "Deployment", ""},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ScaledObject", "spec": map[string]any{}}}
+		if o.SetNamespace("shop"); c.ref != nil {
+			o.Object["spec"] = map[string]any{"scaleTargetRef": c.ref}
+		}
+		want := Reference{schema.GroupKind{Group: c.group, Kind: c.kind}, "shop", c.name}
+		if got := must.Get(Keep(o))(t).(*Rival).Target; got != want {
+			t.Errorf("%v: %+v, want %+v", c.ref, got, want)
 		}
 	}
 }
