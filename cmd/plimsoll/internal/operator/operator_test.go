@@ -417,6 +417,25 @@ func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h.expect("its time", last, h.term.last)
 }
 
+// A step may take minutes, as where Proxmox VE or the API server hangs. What was remembered is as
+// true as before.
+func TestALongStepIsNoJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.web(active)
+		h.node("workers", "a")
+		h.begin().steps(2)
+		time.Sleep(10 * time.Minute)
+		h.now = h.now.Add(10 * time.Minute)
+		h.steps(1)
+		h.expect("jumped after a long step", time.Time{}, h.term.memory.Jumped)
+		time.Sleep(10 * time.Minute) // and the clock was put back by as much
+		set := h.now
+		h.steps(1)
+		h.expect("jumped after a long step and a clock that was set", set, h.term.memory.Jumped)
+	})
+}
+
 // Times of a process count on by themselves when its clock is set. Steps go by what the clock
 // shows, or no jump would be seen in them.
 func TestStepsGoByWhatTheClockShows(t *testing.T) {

@@ -31,6 +31,7 @@ type term struct {
 	prepared bool      // the signals were measured once
 	ticks    time.Time // a tick, by which others are reckoned
 	last     time.Time // of the last step
+	began    time.Time // the last step, by the monotonic clock
 	trouble  trouble
 	alerts   notify.Alerts
 	past     *histories
@@ -131,7 +132,7 @@ func (t *term) step(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	t.last = now
+	t.last, t.began = now, began
 	ports := t.ports()
 	o := ports.Observe(ctx, now)
 	if t.fleet == nil {

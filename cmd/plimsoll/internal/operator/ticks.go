@@ -27,12 +27,12 @@ func (t *term) onTime(now time.Time) time.Time {
 // nearTick is how far ahead of its tick a step may be and still go by it.
 const nearTick = 500 * time.Millisecond
 
-// jumped reports whether the clock was put forward or back since the last step. By windows and
-// cool-downs that such a clock measures, somebody's replicas would be taken too soon, or none given
-// for long.
+// jumped reports whether the clock was put forward or back since the last step, which it is if it
+// differs from the monotonic one: a step may take minutes. By windows and cool-downs that such a
+// clock measures, a workload's replicas would be taken too soon, or none added for long.
 func (t *term) jumped(now time.Time) bool {
 	gap := now.Sub(t.last)
-	return !t.last.IsZero() && (gap < -nearTick || gap > max(10*t.Interval, 2*time.Minute))
+	return !t.last.IsZero() && (gap < -nearTick || (gap-time.Since(t.began)).Abs() > max(10*t.Interval, 2*time.Minute))
 }
 
 // follow is the time of the step that follows the last: not before it, though that may have gone by
