@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -50,8 +51,12 @@ func New(now func() time.Time) *Server {
 	return &Server{now: now, last: map[string]decided{}, steps: make(chan struct{})}
 }
 
-// Append takes in a step. Workloads that are no part of it any more are forgotten.
+// Append takes in a step. Workloads that are no part of it any more are forgotten. A step that saw
+// nothing of the cluster says nothing of them.
 func (s *Server) Append(step *loop.Step) error {
+	if slices.ContainsFunc(step.Problems, func(r podscaler.Reason) bool { return r.Code == loop.CodeClusterUnknown }) {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := make(map[string]decided, len(step.Workloads))
