@@ -45,7 +45,7 @@ func (p *Ports) rescale(ctx context.Context, step *Step, not map[string]string) 
 		o := Outcome{Action: -1, Workload: ws.Decision.Workload}
 		if why, lost := not[ws.Workload]; lost {
 			o.Error = why
-		} else if err := p.scale(ctx, ws); err != nil {
+		} else if err := p.scale(ctx, step, ws); err != nil {
 			o.Error = err.Error()
 		}
 		step.Outcomes = append(step.Outcomes, o)
@@ -93,13 +93,14 @@ func refusal(err error) Refusal {
 }
 
 // scale writes the replicas of a decision. Before a workload shrinks, its pods are marked that are
-// to go first; that this fails is recorded, and holds nothing up.
-func (p *Ports) scale(ctx context.Context, ws *WorkloadStep) error {
-	var chosen error
+// to go first. A failure of that is a problem of the step, and holds nothing up.
+func (p *Ports) scale(ctx context.Context, step *Step, ws *WorkloadStep) error {
 	if c, can := p.Cluster.(Chooser); can && ws.Leaving != nil {
-		chosen = c.Choose(ctx, ws.Workload, ws.Leaving)
+		if err := c.Choose(ctx, ws.Workload, ws.Leaving); err != nil {
+			step.problem(CodePodsNotMarked, err.Error())
+		}
 	}
-	return errors.Join(chosen, p.Cluster.SetReplicas(ctx, ws.Workload, ws.Decision.To))
+	return p.Cluster.SetReplicas(ctx, ws.Workload, ws.Decision.To)
 }
 
 func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error {

@@ -118,7 +118,8 @@ func TestPodsAreMarkedBeforeTheyGo(t *testing.T) {
 			s := steps(t, r, 2)
 			expect(t, "names", c.chosen, len(h.chosen))
 			expect(t, "replicas", c.want, h.state.Replicas["shop/web"])
-			expect(t, "the failure is in the record", c.broken != nil, len(s.Outcomes) > 0 && s.Outcomes[0].Error != "")
+			expect(t, "the failure is in the record", c.broken != nil, slices.ContainsFunc(s.Problems, func(r nodescaler.Reason) bool { return r.Code == CodePodsNotMarked }))
+			expect(t, "rescales that failed", false, len(s.Outcomes) > 0 && s.Outcomes[0].Error != "")
 			expect(t, "the record names them", c.chosen > 0, s.Workloads[0].Leaving != nil)
 		})
 	}

@@ -26,6 +26,7 @@ const (
 	CodeOrderLost     = "OrderLost"     // an accepted order never showed up among the machines
 	CodeCostUnknown   = "CostUnknown"   // the ledger could not be kept
 	CodePolicyInvalid = "PolicyInvalid" // a workload's policy cannot be made
+	CodePodsNotMarked = "PodsNotMarked" // the pods that are to go first could not be marked
 )
 
 // Step is the record of one step: what was seen, what was decided and why, and what came of

@@ -93,7 +93,7 @@ var (
 	}
 	codes = []string{
 		loop.CodeClusterUnknown, loop.CodeMachinesUnknown, loop.CodeSignalsUnknown, loop.CodeLooking,
-		loop.CodeNoSuchWorkload, loop.CodePlanRefused, loop.CodeOrderLost, loop.CodeCostUnknown, CodeStatusNotWritten, CodeJournalNotWritten,
+		loop.CodeNoSuchWorkload, loop.CodePlanRefused, loop.CodeOrderLost, loop.CodeCostUnknown, loop.CodePodsNotMarked, CodeStatusNotWritten, CodeJournalNotWritten,
 	}
 )
 

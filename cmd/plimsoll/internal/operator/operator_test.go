@@ -634,6 +634,56 @@ func TestReplicasOfZeroAreOursOnlyIfTheStatusSaysSo(t *testing.T) {
 	}
 }
 
+// A write of 0 replicas that was not answered in time may have been carried out. Whoever leads next
+// has to know by the status that it was ours.
+func TestReplicasOfZeroThatWereTriedForAreOurs(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	h.node("workers", "a")
+	h.cfg.Interval = 5 * time.Second // it decides at every other step
+	h.begin().steps(1)
+	zero := func() string { return said(web.Status.Conditions)["ScaledToZero"] }
+	h.expect("at first", "False NotAtZero", zero())
+	web.Annotations = map[string]string{v1alpha1.AnnotationPausedReplicas: "0"}
+	h.broken["scale"] = context.DeadlineExceeded
+	h.steps(2)
+	h.expect("once it was tried", "True ScaledToZero", zero())
+	h.steps(1)
+	h.expect("until the next decision", "True ScaledToZero", zero())
+	was := *web
+	web.Annotations, h.cores = nil, 1
+	h.steps(2)
+	h.expect("once more are wanted", "False NotAtZero", zero())
+
+	*web = was
+	web.Annotations = nil
+	delete(h.broken, "scale")
+	h.replicas["shop/web"] = 0 // it was carried out
+	h.begin().steps(4)
+	h.expect("replicas under the next leader", true, h.replicas["shop/web"] > 0)
+}
+
+// Marks only choose among pods: that they fail is no failure of what is decided.
+func TestMarksThatFailHoldNothingUp(t *testing.T) {
+	h := newHouse(t)
+	h.cfg.Nodes.Policy = "joint"
+	h.pool("workers", active)
+	web := h.web(active)
+	h.node("workers", "a")
+	h.broken["choose"] = errors.New("denied by a webhook")
+	h.cores = 0.1
+	last := &lastStep{}
+	h.cfg.Journal = last
+	h.begin()
+	for n := 0; n < 10 && h.replicas["shop/web"] == 4; n++ {
+		h.steps(1)
+	}
+	h.expect("replicas", 1, h.replicas["shop/web"])
+	h.expect("able", "True SucceededRescale", said(web.Status.Conditions)["AbleToScale"])
+	h.expect("applied", true, web.Status.LastDecision != nil && web.Status.LastDecision.Applied)
+	h.expect("problems", true, slices.ContainsFunc(last.Problems, func(r nodescaler.Reason) bool { return r.Code == loop.CodePodsNotMarked }))
+}
+
 func TestFailedWritesAreSaid(t *testing.T) {
 	h := newHouse(t)
 	web := h.web(active)

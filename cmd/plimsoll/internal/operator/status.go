@@ -486,13 +486,14 @@ func (c conditions) capacity(coming, waiting int) {
 }
 
 // zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that
-// starts takes replicas of 0 for somebody's wish otherwise.
+// starts takes replicas of 0 for a person's wish otherwise. A write that failed may have been
+// carried out: it counts until the next decision.
 func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outcome) {
 	switch {
 	case ws == nil || !w.target.Known:
-	case outcome != nil && outcome.Error == "" && ws.Decision.To == 0:
-		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "replicas are 0 because nothing calls for any")
-	case ws.Replicas > 0:
+	case outcome != nil && ws.Decision.To == 0:
+		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "0 replicas were decided on here")
+	case ws.Replicas > 0 && (ws.Decision != nil || !failedUpdate(*c.list)):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonNotAtZero, "there are replicas")
 	}
 }
