@@ -18,7 +18,8 @@ const (
 	ConditionScaledToZero = "ScaledToZero" // WorkloadAutoscaler
 	// ConditionMetricsHealthy is True while every signal that the policy asks for can be measured.
 	ConditionMetricsHealthy = "MetricsHealthy" // WorkloadAutoscaler
-	// ConditionConflicted is True while another client scales the same thing.
+	// ConditionConflicted is True while another client scales the same thing, unless the object
+	// only recommends.
 	ConditionConflicted = "Conflicted" // WorkloadAutoscaler, VMPool
 	// ConditionPaused is True while the object is paused by its mode, an annotation or a schedule.
 	ConditionPaused = "Paused" // WorkloadAutoscaler, VMPool

@@ -231,13 +231,16 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 	slices.SortFunc(d.workloads, func(a, b *workload) int { return strings.Compare(a.name, b.name) })
 }
 
-// holdWorkload says why nothing is done to a workload, or nil.
+// holdWorkload says why nothing is done to a workload, or nil. Another client that scales the
+// target is no reason where nothing would be done without it.
 func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
+	fault := slices.IndexFunc(w.target.Findings, func(f kube.Finding) bool { return !conflicts(f) })
+	rival := slices.IndexFunc(w.target.Findings, conflicts)
 	switch {
 	case w.invalid != nil:
 		return because(v1alpha1.ReasonInvalidSpec, "%s", oneLine(w.invalid))
-	case len(w.target.Findings) > 0:
-		return because(w.target.Findings[0].Code, "%s", w.target.Findings[0].Text)
+	case fault >= 0:
+		return because(w.target.Findings[fault].Code, "%s", w.target.Findings[fault].Text)
 	case w.object.Spec.Mode == v1alpha1.ModePaused:
 		return because(v1alpha1.ReasonPaused, "mode Paused")
 	case w.pause.full():
@@ -246,6 +249,8 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
 	case !c.Active:
 		return because(v1alpha1.ReasonRecommending, "%s", lid)
+	case rival >= 0:
+		return because(w.target.Findings[rival].Code, "%s", w.target.Findings[rival].Text)
 	case d.blind != "" && w.words.Cost.Target > 0:
 		return because(v1alpha1.ReasonPricesUnknown, "%s", d.blind)
 	}

@@ -138,6 +138,32 @@ func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 	}
 }
 
+// Beside an autoscaler that has the target, one that writes nothing is no conflict: so KEDA is
+// shown what Plimsoll recommends.
+func TestRecommendingBesideAnotherAutoscalerIsNoConflict(t *testing.T) {
+	for spec, want := range map[string]string{
+		"  mode: Recommend\n": "True Recommending, False ForeignAutoscaler",
+		"  mode: Paused\n":    "True Paused, False ForeignAutoscaler",
+		active:                "False ForeignAutoscaler, True ForeignAutoscaler",
+	} {
+		h := newHouse(t)
+		h.node("workers", "a")
+		web := h.web(spec)
+		h.findings["shop/web"] = []kube.Finding{{Code: v1alpha1.ReasonForeignAutoscaler, Text: "Deployment web is scaled by ScaledObject web, too"}}
+		h.begin().steps(3)
+		is := said(web.Status.Conditions)
+		h.expect(strings.TrimSpace(spec), want, is["Ready"]+", "+is["Conflicted"])
+	}
+	h := newHouse(t)
+	h.node("workers", "a")
+	web := h.web(active)
+	h.cfg.Active = false
+	h.findings["shop/web"] = []kube.Finding{{Code: v1alpha1.ReasonForeignAutoscaler, Text: "Deployment web is scaled by ScaledObject web, too"}}
+	h.begin().steps(3)
+	is := said(web.Status.Conditions)
+	h.expect("where the process recommends", "True Recommending, False ForeignAutoscaler", is["Ready"]+", "+is["Conflicted"])
+}
+
 // Every bad input is a condition with a reason, and never a write; what is beside it goes on.
 func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
@@ -425,18 +427,25 @@ func (w *workload) unasked(c conditions) {
 // surroundings states what others do: who else scales it, who paused it, what machines are on their
 // way.
 func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
-	c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other autoscaler is known to scale the target")
-	for _, f := range w.target.Findings {
-		if f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites {
-			c.set(v1alpha1.ConditionConflicted, metav1.ConditionTrue, f.Code, "%s", f.Text)
-			break
-		}
+	switch i := slices.IndexFunc(w.target.Findings, conflicts); {
+	case i < 0:
+		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other autoscaler is known to scale the target")
+	case w.rests():
+		f := w.target.Findings[i]
+		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, f.Code, "%s: that is no conflict while nothing is written here", f.Text)
+	default:
+		c.set(v1alpha1.ConditionConflicted, metav1.ConditionTrue, w.target.Findings[i].Code, "%s", w.target.Findings[i].Text)
 	}
 	c.paused(w.pause, w.object.Spec.Mode == v1alpha1.ModePaused)
 	if ws != nil {
 		coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting] + ordered(s, func(*nodescaler.Action) bool { return true })
 		c.capacity(coming, ws.Pending)
 	}
+}
+
+// conflicts reports whether a finding is that another client scales the target.
+func conflicts(f kube.Finding) bool {
+	return f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites
 }
 
 // unplanned states for which of the workload's pods no machine is ordered, once there were any.
@@ -498,14 +507,18 @@ func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outco
 	}
 }
 
+// rests reports whether nothing is done because people want it so.
+func (w *workload) rests() bool {
+	return w.held != nil && (w.held.Code == v1alpha1.ReasonRecommending || w.held.Code == v1alpha1.ReasonPaused)
+}
+
 // ready states the most important of all.
 func (w *workload) ready(c conditions) {
 	kind := v1alpha1.ConditionReady
 	active := meta.FindStatusCondition(*c.list, v1alpha1.ConditionScalingActive)
 	able := meta.FindStatusCondition(*c.list, v1alpha1.ConditionAbleToScale)
-	obeyed := w.held == nil || w.held.Code == v1alpha1.ReasonRecommending || w.held.Code == v1alpha1.ReasonPaused
 	switch {
-	case !obeyed:
+	case w.held != nil && !w.rests():
 		c.set(kind, metav1.ConditionFalse, w.held.Code, "%s", w.held.Text)
 	case !w.target.Known:
 		c.set(kind, metav1.ConditionFalse, able.Reason, "%s", able.Message)
