@@ -43,7 +43,7 @@ func TestWhatObjectsSayIsDoneAndTold(t *testing.T) {
 	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "WorkloadAutoscaler web SuccessfulRescale: from 4 to 8 replicas; "))
 	want := map[string]string{
 		"Ready": "True Active", "AbleToScale": "True SucceededRescale", "ScalingActive": "True ValidMetricFound", "ScalingLimited": "False DesiredWithinRange",
-		"MetricsHealthy": "True AsMeasured", "Conflicted": "False NoConflict", "Paused": "False NotPaused", "CapacityPending": "False NothingPending", "ScaledToZero": "False NotAtZero",
+		"MetricsHealthy": "True AsMeasured", "Conflicted": "False NoConflict", "Paused": "False NotPaused", "CapacityPending": "False NoMachinesComing", "ScaledToZero": "False NotAtZero",
 	}
 	if d := cmp.Diff(want, said(st.Conditions)); d != "" {
 		t.Errorf("conditions (-want +got)\n%s", d)
@@ -123,7 +123,7 @@ func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 			for n := 0; n < 30 && len(h.done) == 0; n++ {
 				h.steps(1)
 			}
-			h.expect("whose machines are on their way", "False NoMachines, True MachinesComing",
+			h.expect("whose machines are on their way", "False NoMachinesComing, True MachinesComing",
 				said(h.pools["a"].Status.Conditions)["CapacityPending"]+", "+said(h.pools["b"].Status.Conditions)["CapacityPending"])
 			h.steps(30)
 			done := strings.Join(h.done, "\n")

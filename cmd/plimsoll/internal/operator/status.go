@@ -43,19 +43,18 @@ const (
 	reasonSlowBurn       = "SlowBurn"       // or within weeks
 	reasonWithinBudget   = "WithinBudget"   // neither
 	reasonNotMeasured    = "NotMeasured"    // that is not known
-	reasonNothingPending = "NothingPending" // everything has room
 	reasonNoneAdvised    = "NoneAdvised"    // no spares would have paid that are not kept
 	reasonAllPlaced      = "AllPlaced"      // no pod waits that no machine would help
 	reasonMachinesComing = "MachinesComing" // machines are on their way
-	reasonNoMachines     = "NoMachines"     // and none is
 	reasonScaledToZero   = "ScaledToZero"   // by a decision
 	reasonNotAtZero      = "NotAtZero"
+	reasonNoneComing     = "NoMachinesComing"
 	reasonPricesAgree    = "PricesAgree"
 	reasonAsRegistered   = "AsRegistered"  // a registry knows what is ready
 	reasonPolicyDecides  = "PolicyDecides" // and not the fallback
 	reasonServerToken    = "ServerToken"   // machines are given the token that servers join with
 	reasonNotAsked       = "NotAsked"      // the object asks for it no more
-	reasonPlannedFor     = "PlannedFor"    // machines are planned for all its pods
+	reasonPlannedFor     = "PlannedFor"    // all its pods count when machines are planned
 	reasonNoneHeld       = "NoneHeld"      // every machine may be taken down
 )
 
@@ -439,7 +438,7 @@ func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadSte
 	c.paused(w.pause, w.object.Spec.Mode == v1alpha1.ModePaused)
 	if ws != nil {
 		coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting] + ordered(s, func(*nodescaler.Action) bool { return true })
-		c.capacity(coming, ws.Pending)
+		c.capacity(coming, ws.Pending, "replicas are not ready")
 	}
 }
 
@@ -456,7 +455,7 @@ func (w *workload) unplanned(c conditions, ws *loop.WorkloadStep) {
 	case ws.Unplanned != nil:
 		c.set(kind, metav1.ConditionTrue, ws.Unplanned.Code, "%s", ws.Unplanned.Text)
 	case meta.FindStatusCondition(*c.list, kind) != nil:
-		c.set(kind, metav1.ConditionFalse, reasonPlannedFor, "machines are planned for all its pods")
+		c.set(kind, metav1.ConditionFalse, reasonPlannedFor, "all its pods count when machines are planned")
 	}
 }
 
@@ -482,15 +481,16 @@ func ordered(s *loop.Step, of func(*nodescaler.Action) bool) (n int) {
 	return n
 }
 
-// capacity states whether replicas or pods wait for machines that are on their way.
-func (c conditions) capacity(coming, waiting int) {
+// capacity states whether replicas or pods wait while machines are in flight. That none is has one
+// reason: replicas become ready one by one, and another reason is written at once.
+func (c conditions) capacity(coming, waiting int, what string) {
 	switch {
 	case waiting == 0:
-		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNothingPending, "nothing waits")
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoneComing, "nothing waits for a machine")
 	case coming == 0:
-		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoMachines, "%d wait, and no machine is on its way", waiting)
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoneComing, "%d %s, and no machine is in flight", waiting, what)
 	default:
-		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionTrue, reasonMachinesComing, "%d wait, and %d machines are on their way", waiting, coming)
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionTrue, reasonMachinesComing, "%d %s, and %d machines are in flight", waiting, what, coming)
 	}
 }
 

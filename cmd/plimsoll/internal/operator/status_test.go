@@ -86,3 +86,23 @@ func TestErrorBudgets(t *testing.T) {
 	h.steps(3)
 	h.expect("without an objective", "", burning())
 }
+
+// Replicas become ready one by one: that is no other verdict, which would be written at once.
+func TestCapacityThatWaitsForNoMachineIsOneVerdict(t *testing.T) {
+	st := &v1alpha1.WorkloadAutoscalerStatus{}
+	c := conditions{&st.Conditions, 1, t0}
+	for _, s := range []struct {
+		coming, waiting int
+		want, says      string
+	}{
+		{0, 0, "False NoMachinesComing", "nothing waits for a machine"},
+		{2, 0, "False NoMachinesComing", "nothing waits for a machine"},
+		{0, 3, "False NoMachinesComing", "3 replicas are not ready, and no machine is in flight"},
+		{2, 3, "True MachinesComing", "3 replicas are not ready, and 2 machines are in flight"},
+	} {
+		c.capacity(s.coming, s.waiting, "replicas are not ready")
+		if got := said(st.Conditions)["CapacityPending"]; got != s.want || st.Conditions[0].Message != s.says {
+			t.Errorf("%d wait for %d: %s %q, want %s %q", s.waiting, s.coming, got, st.Conditions[0].Message, s.want, s.says)
+		}
+	}
+}
