@@ -44,6 +44,9 @@ func NewScaler(w Workload, p Policy) *Scaler { return &Scaler{workload: w, polic
 // Workload is what the scaler decides for; it is not to be changed.
 func (s *Scaler) Workload() *Workload { return &s.workload }
 
+// Requests has its pods request this from now on; what the scaler remembers stays.
+func (s *Scaler) Requests(pod pricing.Resources) { s.workload.Pod = pod }
+
 // Due reports whether the run period has come round.
 func (s *Scaler) Due(now time.Time) bool {
 	last := s.memory.lastRun

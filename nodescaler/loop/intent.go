@@ -65,7 +65,7 @@ type Workload struct {
 }
 
 // PolicySpec makes a workload's policy. What a policy remembers lasts as long as workload and spec
-// are deeply equal to those of the step before.
+// are deeply equal to those of the step before, but for what pods request.
 type PolicySpec interface {
 	New() (podscaler.Policy, error)
 }
@@ -79,12 +79,11 @@ type made struct{ policy podscaler.Policy }
 
 func (m *made) New() (podscaler.Policy, error) { return m.policy, nil }
 
-// same reports whether the workload is wanted as another one. The memory that pods request does not
-// count: no policy goes by it, and it changes with each pod that is resized, or moved and so made
-// anew as its template says.
+// same reports whether the workload is wanted as it was. What pods request does not count: it is
+// measured, and sizing changes it and so does a webhook.
 func (w *Workload) same(o *Workload) bool {
 	is := o.Workload
-	is.Pod.Memory = w.Pod.Memory
+	is.Pod = w.Pod
 	return reflect.DeepEqual(w.Policy, o.Policy) && reflect.DeepEqual(w.Workload, is)
 }
 

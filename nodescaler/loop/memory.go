@@ -126,6 +126,7 @@ type accepted struct {
 }
 
 // keep brings the scalers up to date with the workloads: one whose workload is as it was stays.
+// What its pods request is what the newest do.
 func (m *Memory) keep(workloads []Workload) (faults []error) {
 	was := m.scalers
 	m.scalers = make(map[string]*scaler, len(workloads))
@@ -136,7 +137,7 @@ func (m *Memory) keep(workloads []Workload) (faults []error) {
 		}
 		s := was[w.Name]
 		if s != nil && w.Pod == (pricing.Resources{}) {
-			w.Pod = s.of.Pod // there is no pod to ask
+			w.Pod = s.Workload().Pod // there is no pod to ask
 		}
 		if s == nil || !s.of.same(&w) {
 			policy, err := w.Policy.New()
@@ -146,6 +147,7 @@ func (m *Memory) keep(workloads []Workload) (faults []error) {
 			}
 			s = &scaler{Scaler: podscaler.NewScaler(w.Workload, policy), of: w}
 		}
+		s.Requests(w.Pod)
 		m.scalers[w.Name] = s
 	}
 	return faults

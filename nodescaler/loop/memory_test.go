@@ -50,8 +50,8 @@ func TestWhoseTurnItIs(t *testing.T) {
 	}
 }
 
-// A scaler remembers what it did as long as its workload is as it was. Where there is no pod,
-// what pods request is what they did.
+// A scaler remembers what it did as long as its workload is as it was, but for what its pods
+// request: that is what the newest do. Where there is no pod, it is what they did.
 func TestAScalerStaysWithItsWorkload(t *testing.T) {
 	request := func(cpu pricing.MilliCPU) func(*Workload) {
 		return func(w *Workload) { w.Pod.CPU = cpu }
@@ -60,10 +60,14 @@ func TestAScalerStaysWithItsWorkload(t *testing.T) {
 		name   string
 		change func(*Workload)
 		stays  bool
+		asks   pricing.Resources // 600m, unless it is said
 	}{
 		{name: "nothing changes", change: func(*Workload) {}, stays: true},
-		{name: "its pods request more", change: request(900)},
-		{name: "its pods request more memory", change: func(w *Workload) { w.Pod.Memory = pricing.GiB }, stays: true},
+		{name: "its pods request more", change: request(900), stays: true, asks: pricing.Resources{CPU: 900}},
+		{
+			name: "its pods request memory alone", change: func(w *Workload) { w.Pod = pricing.Resources{Memory: pricing.GiB} }, stays: true,
+			asks: pricing.Resources{Memory: pricing.GiB},
+		},
 		{name: "there is no pod", change: request(0), stays: true},
 		{name: "its bounds change", change: func(w *Workload) { w.Max = 7 }},
 		{name: "there is no pod and its bounds change", change: func(w *Workload) { w.Max, w.Pod.CPU = 7, 0 }},
@@ -75,6 +79,10 @@ func TestAScalerStaysWithItsWorkload(t *testing.T) {
 		c.change(&w)
 		m.keep([]Workload{w})
 		expect(t, c.name+": it stays", c.stays, m.scalers[w.Name] == was)
+		if c.asks == (pricing.Resources{}) {
+			c.asks.CPU = 600
+		}
+		expect(t, c.name+": its policy sees", c.asks, m.scalers[w.Name].Workload().Pod)
 	}
 }
 

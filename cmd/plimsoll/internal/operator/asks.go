@@ -8,10 +8,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// What a workload's pods ask for is part of it, and with another one its policy begins anew,
-// without what it learned. So it is what new pods ask for, as each was when it was first seen. A
-// pod that is resized in place, or is made again elsewhere by the same template, changes nothing,
-// and neither does a moment without any pod.
+// What a workload's pods ask for is what new pods do, as each was when it was first seen: targets
+// in percent of it would else change with each pod that is resized in place. A pod that is made
+// again elsewhere by the same template changes nothing, and neither does a moment without any pod.
 
 // asks are what new pods ask for, by workload.
 type asks map[string]ask

@@ -644,6 +644,7 @@ func TestDiscsOfAutoscalersPoolsAreCollected(t *testing.T) {
 func TestReplicasOfZeroAreOursOnlyIfTheStatusSaysSo(t *testing.T) {
 	for _, ours := range []bool{false, true} {
 		h := newHouse(t)
+		h.node("workers", "a")
 		web := h.web(active)
 		web.Spec.MinReplicas = new(int32(2))
 		h.replicas["shop/web"] = 0
