@@ -71,8 +71,10 @@ func (m *meter) run(ctx context.Context) {
 		case time.Since(*asked) > usageIdle:
 			m.last.Store(nil) // the next look waits for what is new
 		default:
-			pods := len(m.read(ctx))
-			pause = min(max(time.Duration(pods)*time.Second/usagePods, usageFastest), usageSlowest)
+			all, err := m.read(ctx)
+			if pause = min(max(time.Duration(len(all))*time.Second/usagePods, usageFastest), usageSlowest); err != nil {
+				pause = max(pause, usageRest)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -92,16 +94,17 @@ func (m *meter) samples(ctx context.Context) map[string]podscaler.Sample {
 	if last := m.last.Load(); last != nil && (m.reading.Load() || time.Until(last.until) > 0) {
 		return last.is
 	}
-	return m.read(ctx)
+	all, _ := m.read(ctx)
+	return all
 }
 
 // read reads it, unless that is done while it waits for its turn.
-func (m *meter) read(ctx context.Context) map[string]podscaler.Sample {
+func (m *meter) read(ctx context.Context) (map[string]podscaler.Sample, error) {
 	before := m.last.Load()
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
 	if last := m.last.Load(); last != nil && last != before {
-		return last.is
+		return last.is, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, copies.Patience)
 	defer cancel()
@@ -118,7 +121,7 @@ func (m *meter) read(ctx context.Context) map[string]podscaler.Sample {
 		m.unmeasured.Store(&now)
 	}
 	m.last.Store(&used{samples, now.Add(age)})
-	return samples
+	return samples, err
 }
 
 // logAgain is how often the log repeats that a value is still unknown.

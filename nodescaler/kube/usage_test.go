@@ -105,6 +105,33 @@ func TestUsageCountsForAMoment(t *testing.T) {
 	})
 }
 
+// A cluster may never have a metrics server: it is asked for it now and then.
+func TestUsageThatCannotBeReadIsNotAskedForEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		m := newMeter(missing{&asked}, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		go m.run(ctx)
+		for range 60 {
+			m.samples(ctx)
+			time.Sleep(time.Second)
+		}
+		if n, most := asked.Load(), int64(time.Minute/usageRest)+2; n > most {
+			t.Errorf("asked %d times in a minute, want at most %d", n, most)
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}
+
+// missing counts how often it is asked, and answers that it is not there.
+type missing struct{ asked *atomic.Int64 }
+
+func (m missing) Pods(context.Context) (map[string]podscaler.Sample, error) {
+	m.asked.Add(1)
+	return nil, errors.New("the server could not find the requested resource")
+}
+
 // hanging gives no answer.
 type hanging struct{}
 
