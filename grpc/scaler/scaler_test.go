@@ -112,8 +112,8 @@ func TestKEDAFollowsWhatIsRecommended(t *testing.T) {
 			t.Errorf("%d recommended, and KEDA has %d", want, k.replicas)
 		}
 	}
-	// A step in which it is not the workload's turn changes nothing, nor does one that saw nothing of
-	// the cluster; one without it forgets it.
+	// A step in which it is not the workload's turn changes nothing, nor does one that saw nothing
+	// of the cluster; one without it forgets it.
 	_ = s.Append(&loop.Step{Time: now, Workloads: []loop.WorkloadStep{{Workload: "shop/web"}}})
 	_ = s.Append(&loop.Step{Time: now, Problems: []podscaler.Reason{podscaler.Because(loop.CodeClusterUnknown, "no answer in time")}})
 	if err := k.poll(t); err != nil || k.replicas != 1 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -151,11 +152,26 @@ func (c *Copies) Run(ctx context.Context) error {
 // Fresh returns nil, or an error that wraps errStale and names what may be stale.
 func (c *Copies) Fresh() error {
 	for i := range c.held {
-		if _, ok := c.held[i].synced(); !ok {
+		if _, ok := c.held[i].synced(); ok {
+			continue
+		}
+		switch missing := c.Missing(Kind(i)); {
+		case missing == "":
 			return fmt.Errorf("%w: %s have not been read yet", ErrStale, Kinds[i].Resource)
+		case !Kinds[i].rival:
+			return fmt.Errorf("%w: %s have not been read: %s", ErrStale, Kinds[i].Resource, missing)
 		}
 	}
 	return c.watches.fresh()
+}
+
+// Missing says which right is missing to read a kind of which there are no copies, or nothing.
+func (c *Copies) Missing(i Kind) string {
+	k := &Kinds[i]
+	if _, ok := c.held[i].synced(); ok || !c.watches.denied(k.path()) {
+		return ""
+	}
+	return "the right to list and watch " + schema.GroupResource{Group: k.Group, Resource: k.Resource}.String() + " is missing"
 }
 
 // Hold adds to the copies of a kind what was read, where it is not watched.
@@ -190,12 +206,13 @@ func (h *held) synced() (string, bool) {
 	if informer == nil {
 		return "", h.absent.Load()
 	}
-	return (*informer).LastSyncResourceVersion(), (*informer).HasSynced()
+	return (*informer).LastSyncResourceVersion(), (*informer).HasSynced() || h.absent.Load()
 }
 
 // start makes the cache hold copies of a kind.
 func (c *Copies) start(ctx context.Context, i Kind) error {
 	k := &Kinds[i]
+	c.watches.heed(k.path())
 	got, err := c.cache.GetInformer(ctx, k.ask(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.Resource, err)
@@ -214,21 +231,28 @@ func (c *Copies) start(ctx context.Context, i Kind) error {
 	return nil
 }
 
-// startAdded starts a kind that not every cluster has, once this one has it.
+// startAdded starts a kind that not every cluster has, once this one has it. A foreign one may go
+// again before it is read.
 func (c *Copies) startAdded(ctx context.Context, i Kind) error {
 	k := &Kinds[i]
 	every := time.Second // until it is known whether it is there, then less often
-	for {
+	for started := false; ; {
 		asking, cancel := context.WithTimeout(ctx, Patience)
 		list, err := c.Served.List(asking, k.gvk().GroupVersion().String())
 		cancel()
 		there := err == nil && !c.superseded(ctx, i) && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.Resource })
-		if there {
-			return c.start(ctx, i)
-		}
 		if err == nil {
-			c.held[i].absent.Store(true)
+			c.held[i].absent.Store(!there)
 			every = kindsAge / 2
+		}
+		if there && !started {
+			started = true
+			if err := c.start(ctx, i); err != nil || !k.Foreign {
+				return err
+			}
+		}
+		if _, ok := c.held[i].synced(); there && ok {
+			return nil
 		}
 		select {
 		case <-ctx.Done():

@@ -62,6 +62,7 @@ type watched struct {
 	listing bool
 	version string
 	synced  func() (version string, ok bool)
+	denied  bool // the last list or watch was forbidden
 }
 
 func newWatches(after time.Duration) *watches {
@@ -80,6 +81,28 @@ func (w *watches) follow(path string, synced func() (string, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at(path).synced = synced
+}
+
+// heed has it be noted whether what is at a path may be read.
+func (w *watches) heed(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at(path)
+}
+
+func (w *watches) denied(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.byPath[path] != nil && w.byPath[path].denied
+}
+
+// note takes in with which status a read was answered.
+func (w *watches) note(path string, status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.byPath[path]; a != nil && (status == http.StatusOK || status == http.StatusForbidden) {
+		a.denied = status == http.StatusForbidden
+	}
 }
 
 func (w *watches) follows(path string) bool {
@@ -103,6 +126,9 @@ func (w *watches) path(r *http.Request) string { return strings.TrimPrefix(r.URL
 func (w *watches) RoundTrip(r *http.Request) (*http.Response, error) {
 	path, query := w.path(r), r.URL.Query()
 	response, err := w.guarded(r)
+	if err == nil && r.Method == http.MethodGet {
+		w.note(path, response.StatusCode)
+	}
 	if err != nil || response.StatusCode != http.StatusOK || query.Get("watch") == "" {
 		return response, err
 	}

@@ -85,6 +85,9 @@ type watchedKind struct {
 	// Foreign kinds may be removed from a cluster while we watch them. A broken watch of them makes
 	// no copy stale.
 	Foreign bool
+	// rival kinds are other autoscalers. Where they may not be listed, what they could have is
+	// held, and the rest goes on.
+	rival bool
 	// ForBuffers are the kinds that are watched where CapacityBuffers are served, and not at all
 	// elsewhere.
 	ForBuffers bool
@@ -138,11 +141,11 @@ var Kinds = [NumberOfKinds]watchedKind{
 	},
 	ScaledObjects: {
 		Group: "keda.sh", version: "v1alpha1", Kind: "ScaledObject", Resource: "scaledobjects",
-		object: &unstructured.Unstructured{}, added: true, Foreign: true,
+		object: &unstructured.Unstructured{}, added: true, Foreign: true, rival: true,
 	},
 	Verticals: {
 		Group: "autoscaling.k8s.io", version: "v1", Kind: kept.KindVertical, Resource: "verticalpodautoscalers",
-		object: &unstructured.Unstructured{}, added: true, Foreign: true,
+		object: &unstructured.Unstructured{}, added: true, Foreign: true, rival: true,
 	},
 	Autoscalers: ours(v1alpha1.KindWorkloadAutoscaler, "workloadautoscalers", false, &v1alpha1.WorkloadAutoscaler{}),
 	VMPools:     ours(v1alpha1.KindVMPool, "vmpools", true, &v1alpha1.VMPool{}),

@@ -175,6 +175,7 @@ func (all *Resolver) rivals(targets []Target) {
 			others[r.Target] = append(others[r.Target], r.Kind+" "+r.Name)
 		}
 	}
+	missing := all.copies.Missing(copies.ScaledObjects)
 	ours := map[kept.Reference][]string{}
 	for i := range targets {
 		ours[targets[i].Ref] = append(ours[targets[i].Ref], targets[i].Workload)
@@ -190,6 +191,8 @@ func (all *Resolver) rivals(targets []Target) {
 		}
 		if len(names) > 0 {
 			t.fault(v1alpha1.ReasonForeignAutoscaler, "%s %s is scaled by %s, too", t.Kind, t.Name, strings.Join(names, " and "))
+		} else if missing != "" {
+			t.fault(FindingTargetUnknown, "it is not known whether a ScaledObject scales %s %s: %s", t.Kind, t.Name, missing)
 		}
 	}
 }
@@ -202,8 +205,12 @@ func (all *Resolver) sizers(targets []Target) {
 			by[r.Target] = r.Name
 		}
 	}
+	missing := all.copies.Missing(copies.Verticals)
 	for i := range targets {
 		t := &targets[i]
+		if missing != "" {
+			t.Sized = &Finding{FindingForeignSizer, fmt.Sprintf("it is not known whether a %s sizes the pods of %s %s: %s", kept.KindVertical, t.Kind, t.Name, missing)}
+		}
 		if name := by[t.Ref]; name != "" {
 			t.Sized = &Finding{FindingForeignSizer, fmt.Sprintf("the pods of %s %s are sized by %s %s", t.Kind, t.Name, kept.KindVertical, name)}
 		}
