@@ -43,6 +43,7 @@ var cronWords = map[string]string{
 // star, a value or a range, with a step or without, or a list of these. Months and days of the week
 // may be named, and 7 is Sunday, as is 0. A day need only be in one of the two day fields if
 // neither has a star, and a star with a step above 1 counts as a list, as in Kubernetes and KEDA.
+// 1/2 is Monday, Wednesday and Friday.
 // @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually are read, too.
 func ParseCron(s string) (Cron, error) {
 	c := Cron{text: s}
@@ -119,6 +120,8 @@ func (f *cronField) span(s string, stepped bool) (low, high int, err error) {
 		if high, err = f.value(to); err != nil {
 			return 0, 0, err
 		}
+	case stepped && f.high == 7:
+		high = max(low, 6) // 7 is another name of Sunday, and not the day after Saturday
 	case stepped:
 		high = f.high
 	default:

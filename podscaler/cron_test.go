@@ -58,6 +58,13 @@ func TestASteppedStarIsADayFieldLikeAnyOther(t *testing.T) {
 		{"5,* * 1", []int{2}},
 		{"*/2,* * 1", []int{2}},
 		{"*/2,2 * */3", []int{1, 2, 3, 4, 5, 7}},
+		{"* * 1/2", []int{2, 4, 6}},
+		{"* * 1/3", []int{2, 5}},
+		{"* * mon/6", []int{2}},
+		{"* * 0/3", []int{1, 4, 7}},
+		{"* * 7/2", []int{1}},
+		{"* * */7", []int{1}},
+		{"* * 1-7/3", []int{1, 2, 5}},
 	} {
 		w := workload(func(w *podscaler.Workload) {
 			w.Schedules = []podscaler.Schedule{{Name: "day", Start: cron(t, "0 8 "+c.days), End: cron(t, "0 18 * * *"), Zone: zone(t, "UTC"), Min: new(7)}}

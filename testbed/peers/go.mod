@@ -5,9 +5,11 @@ go 1.26.6
 require (
 	github.com/plimsoll/plimsoll v0.0.0
 	github.com/prometheus/prometheus v0.315.0
+	github.com/robfig/cron/v3 v3.0.1
 	k8s.io/autoscaler/vertical-pod-autoscaler v1.8.1
 	k8s.io/kube-scheduler v0.0.0
 	k8s.io/metrics v0.37.2
+	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/karpenter v1.14.1
 )
@@ -71,7 +73,6 @@ require (
 	google.golang.org/grpc v1.85.0 // indirect
 	k8s.io/controller-manager v0.37.2 // indirect
 	k8s.io/kubelet v0.37.2 // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )
 
 require (
@@ -118,7 +119,6 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
-	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/samber/lo v1.53.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
