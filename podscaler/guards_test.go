@@ -187,6 +187,26 @@ func TestAnIdleWorkloadFallsBack(t *testing.T) {
 	}
 }
 
+// A pause that fixes the replicas asks nothing what calls for the workload, so the time until it is
+// idle begins anew.
+func TestAWorkloadIsNotIdleForThePauseThatFixedIt(t *testing.T) {
+	w := workload(func(w *podscaler.Workload) { w.Min, w.Idle = 2, &podscaler.Idle{After: 10 * time.Minute} })
+	s := podscaler.NewScaler(w, &sleeper{})
+	for _, st := range []struct {
+		minute int
+		paused bool
+		to     int
+	}{{0, false, 2}, {9, false, 2}, {10, true, 2}, {60, true, 2}, {61, false, 2}, {70, false, 2}, {71, false, 0}} {
+		v := &podscaler.View{Now: after(60 * st.minute), Workload: s.Workload(), Replicas: 2}
+		if st.paused {
+			v.Pause.Replicas = new(2)
+		}
+		if d := s.Decide(v); d.To != st.to {
+			t.Errorf("after %d minutes: went to %d, should be %d: %v", st.minute, d.To, st.to, d.Reasons)
+		}
+	}
+}
+
 func pods(ready, unready int) []podscaler.Pod {
 	all := make([]podscaler.Pod, ready+unready)
 	for i := range all {

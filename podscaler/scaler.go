@@ -119,6 +119,7 @@ func (s *Scaler) unasked(v *View, b bounds, fixed *int, d *Decision) bool {
 	switch {
 	case fixed != nil:
 		d.To = max(0, *fixed)
+		s.memory.called(v.Now, true) // what calls is not asked meanwhile
 		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
 	case v.Replicas == 0 && !s.memory.scaledToZero:
 		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
