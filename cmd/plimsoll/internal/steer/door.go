@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -93,11 +92,7 @@ func (d *actionsDoor) Do(ctx context.Context, token string, text []byte) (any, e
 
 // annotate pauses or resumes.
 func (d *actionsDoor) annotate(ctx context.Context, client dynamic.Interface, a *action, user string, length time.Duration) (any, error) {
-	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": a.annotations(user, length, d.now())}})
-	if err != nil {
-		return nil, err
-	}
-	after, err := at(client, a.Kind, a.Namespace).Patch(ctx, a.Name, types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
+	after, err := annotate(ctx, at(client, a.Kind, a.Namespace), a.Name, a.annotations(user, length, d.now()))
 	if err != nil {
 		return nil, err
 	}

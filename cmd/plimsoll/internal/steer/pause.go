@@ -3,11 +3,9 @@ package steer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -96,25 +93,6 @@ func resumed(pool bool, now time.Time) map[string]*string {
 	}
 	if pool {
 		said[v1alpha1.AnnotationResumed] = new(now.UTC().Format(time.RFC3339))
-	}
-	return said
-}
-
-// sinceBraked returns the annotations with a pool resumed after the brake held it, though the clock
-// here may be slow. The condition's time is cut to a second.
-func sinceBraked(said map[string]*string, o *unstructured.Unstructured) map[string]*string {
-	at := said[v1alpha1.AnnotationResumed]
-	if at == nil {
-		return said
-	}
-	said = maps.Clone(said) // other pools were braked at other times
-	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range all {
-		c, _ := c.(map[string]any)
-		since, _ := c["lastTransitionTime"].(string)
-		if braked, err := time.Parse(time.RFC3339, since); c["type"] == v1alpha1.ConditionBraked && c["status"] == string(metav1.ConditionTrue) && err == nil {
-			said[v1alpha1.AnnotationResumed] = new(max(*at, braked.Add(time.Second).UTC().Format(time.RFC3339)))
-		}
 	}
 	return said
 }
@@ -231,11 +209,7 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 			return err
 		}
 		for _, o := range meant {
-			change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": sinceBraked(said, &o)}})
-			if err != nil {
-				return err
-			}
-			after, err := at(client, o.GetKind(), o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
+			after, err := annotate(ctx, at(client, o.GetKind(), o.GetNamespace()), o.GetName(), said)
 			if err != nil {
 				return answered(err)
 			}
@@ -247,6 +221,15 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 		return err
 	}
 	return ask.format.Print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
+}
+
+// annotate writes what pauses or resumes an object.
+func annotate(ctx context.Context, of dynamic.ResourceInterface, name string, said map[string]*string) (*unstructured.Unstructured, error) {
+	key := ""
+	if said[v1alpha1.AnnotationResumed] != nil {
+		key = v1alpha1.AnnotationResumed
+	}
+	return patch(ctx, of, name, "plimsoll-pause", key, map[string]any{"metadata": map[string]any{"annotations": said}})
 }
 
 func at(client dynamic.Interface, kind, namespace string) dynamic.ResourceInterface {

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -96,11 +95,11 @@ func roll(ctx context.Context, env *cli.Env, client dynamic.Interface, name stri
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(to)
-	if err != nil {
-		return nil, err
+	key := ""
+	if _, resumes := to["metadata"]; resumes {
+		key = v1alpha1.AnnotationRolloutResumed
 	}
-	after, err := resource.Patch(ctx, name, types.MergePatchType, text, metav1.PatchOptions{FieldManager: "plimsoll-rollout"})
+	after, err := patch(ctx, resource, name, "plimsoll-rollout", key, to)
 	if err != nil {
 		return nil, answered(err)
 	}
