@@ -1,6 +1,7 @@
 package nodescaler
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -53,8 +54,12 @@ type Ailment struct {
 	For    Duration `json:"for" strict:"required"`
 }
 
-// Ready is the condition of a node that is not heard, or says that it is not ready.
-const Ready = "Ready"
+// Ready is the condition of a node that is not heard, or says that it is not ready;
+// networkUnavailable that of one whose network is not set up.
+const (
+	Ready              = "Ready"
+	networkUnavailable = "NetworkUnavailable"
+)
 
 // NodeCondition is a condition of a node that says more than that all is well.
 type NodeCondition struct {
@@ -62,12 +67,27 @@ type NodeCondition struct {
 	Since        time.Time
 }
 
+// registers is how long after its Node a kubelet may say its first conditions.
+const registers = time.Minute
+
+// comesUp reports whether a condition of this type only says that the node does not work yet: it is
+// starting, or has not been without the condition since it joined. What keeps it from working keeps
+// its replacement from it, too.
+func (n *Node) comesUp(condition string, now time.Time) bool {
+	if n.Ready || condition != Ready && condition != networkUnavailable {
+		return false
+	}
+	return n.Starting(now, NodeStartup) || slices.ContainsFunc(n.Conditions, func(c NodeCondition) bool {
+		return (c.Type == Ready || c.Type == networkUnavailable) && c.Since.Sub(n.Joined) <= registers
+	})
+}
+
 // Ails is why the node is broken, or nil.
 func (r *Repair) Ails(n *Node, now time.Time) *Reason {
 	for i := range r.Conditions {
 		a := &r.Conditions[i]
-		if a.Type == Ready && n.Starting(now, NodeStartup) {
-			continue // it comes up last
+		if n.comesUp(a.Type, now) {
+			continue
 		}
 		for _, c := range n.Conditions {
 			if c.Type == a.Type && c.Status == a.Status && now.Sub(c.Since) >= time.Duration(a.For) {

@@ -189,6 +189,20 @@ func TestMachinesAreReplaced(t *testing.T) {
 			w.Machines[0].Held = &nodescaler.Reason{Code: "Held", Text: "by ann"}
 		}}, reasons: []string{nodescaler.MachineHeld}},
 		{name: "not while it starts", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Nodes[0].Joined = w.Now.Add(-14 * time.Minute) }}},
+		{name: "not if it never was ready", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Nodes[0].Conditions[0].Since = w.Nodes[0].Joined.Add(time.Minute)
+		}}},
+		{name: "not while its network is set up", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.Conditions[0].Type, w.Pools[0].Disruption.Repair.Conditions[0].Status = "NetworkUnavailable", "True"
+			w.Nodes[0].Conditions = []nodescaler.NodeCondition{{Type: "NetworkUnavailable", Status: "True", Since: w.Nodes[0].Joined.Add(-time.Second)}}
+		}}},
+		{name: "though its network was set up once", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) {
+			w.Pools[0].Disruption.Repair.Conditions[0].Type, w.Pools[0].Disruption.Repair.Conditions[0].Status = "NetworkUnavailable", "True"
+			w.Nodes[0].Conditions = []nodescaler.NodeCondition{{Type: "NetworkUnavailable", Status: "True", Since: w.Now.Add(-15 * time.Minute)}}
+		}}, want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineUnhealthy}},
+		{name: "one that never was ready counts", world: full(2).Node("w-3", "pve3", sample.NotReady), change: []func(*sample.World){silent("w-1", "w-2", "w-3"), func(w *sample.World) {
+			w.Nodes[1].Conditions[0].Since, w.Nodes[2].Conditions[0].Since = w.Nodes[1].Joined, w.Nodes[2].Joined
+		}}, reasons: []string{nodescaler.RepairHalted}},
 		{name: "not if too many are silent", world: full(3), change: []func(*sample.World){silent("w-1", "w-2")}, reasons: []string{nodescaler.RepairHalted}},
 		{name: "a pool at its minimum is filled first", world: full(1), change: []func(*sample.World){silent("w-1"), func(w *sample.World) { w.Pools[0].Min = 1 }},
 			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.ReplacementAwaited}},
