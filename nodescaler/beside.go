@@ -110,6 +110,9 @@ func (p *Preference) String() string {
 // HostLabel is the label that has another value on each node.
 const HostLabel = "kubernetes.io/hostname"
 
+// ZoneLabel is the label of a node's zone, for which Proxmox' cloud controllers take its host.
+const ZoneLabel = "topology.kubernetes.io/zone"
+
 // apart reports whether the rule is that no pod with the mark is in the pod's domain.
 func (t *Topology) apart() bool { return t.Skew == 0 && !t.Together }
 

@@ -168,6 +168,26 @@ func (x *Index) seeAllocatable() {
 	}
 }
 
+// seeZones finds the pools whose nodes have their hosts as zones, as a cloud controller writes them:
+// by the node that joined last, since the next machine becomes one like it.
+func (x *Index) seeZones() {
+	newest := map[string]*NodeLoad{}
+	for i := range x.loads {
+		n := &x.loads[i]
+		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[ZoneLabel] == "" {
+			continue
+		}
+		if was := newest[n.VM.Pool]; was == nil || was.Joined.Before(n.Joined) {
+			newest[n.VM.Pool] = n
+		}
+	}
+	for pool, n := range newest {
+		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" && n.Labels[ZoneLabel] == n.VM.Host {
+			p.HostIsZone = true
+		}
+	}
+}
+
 // promiseVolumes assumes that new machines attach any number of volumes of the drivers that nodes
 // have limits on, until a node of the pool shows its limit.
 func (x *Index) promiseVolumes() {

@@ -75,7 +75,7 @@ func TestOtherNodesLimitsAreNoPoolsOwn(t *testing.T) {
 		Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{shape}}},
 		Nodes: []Node{{Name: "control", Ready: true, Extra: attachable(1)}},
 	})
-	if p := (&Pod{Extra: attachable(20)}); !x.Pool("w").Holds(p, shape) || Refusal(p, x.Node("control").Node, Used{}) != InsufficientResource {
+	if p := (&Pod{Extra: attachable(20)}); !x.Pool("w").Holds(p, shape, "") || Refusal(p, x.Node("control").Node, Used{}) != InsufficientResource {
 		t.Errorf("a new machine has %v, the node %v", x.Pool("w").Extras(shape), x.Node("control").Extra)
 	}
 }

@@ -84,6 +84,7 @@ func NewIndex(s *Snapshot) *Index {
 	x.indexPools()
 	x.seeExtras()
 	x.seeAllocatable()
+	x.seeZones()
 	x.indexHosts()
 	x.indexPods()
 	return x
@@ -435,14 +436,36 @@ func (r *Room) holds(p *Pod) bool {
 	return lacks(p, r.Free, r.Extra, nil, r.Slots) == "" && r.Crowd.Clash(p) == nil
 }
 
-// Node is a node that the pool's next machine becomes, as far as pods choose by it: it has no name
-// yet.
-func (p *Pool) Node() *Node { return &Node{Labels: p.Labels, Taints: p.Taints} }
+// NodeOn is the node that the pool's next machine on the host becomes, as far as pods choose by it:
+// it has no name yet. Of an unknown host it has no label.
+func (p *Pool) NodeOn(host string) *Node {
+	n := &Node{Labels: p.Labels, Taints: p.Taints}
+	if p.HostIsZone && host != "" {
+		n.Labels = map[string]string{ZoneLabel: host}
+		maps.Copy(n.Labels, p.Labels)
+	}
+	return n
+}
 
-// Holds reports whether a new machine of the shape holds the pod.
-func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
+// Holds reports whether a new machine of the shape on the host holds the pod.
+func (p *Pool) Holds(pod *Pod, s pricing.Shape, host string) bool {
 	room := p.Empty(s)
-	return Accepts(pod, p.Node()) == "" && room.holds(pod)
+	return Accepts(pod, p.NodeOn(host)) == "" && room.holds(pod)
+}
+
+// HostsApart are the hosts between which the pool's pods may have to choose: those that may carry its
+// machines, where these are labelled by their host. Otherwise it is the empty name, for any host.
+func (x *Index) HostsApart(p *Pool) []string {
+	var hosts []string
+	for i := range x.Hosts {
+		if p.HostIsZone && p.allows(x.Hosts[i].Name) {
+			hosts = append(hosts, x.Hosts[i].Name)
+		}
+	}
+	if len(hosts) == 0 {
+		return []string{""}
+	}
+	return hosts
 }
 
 // Shut says why the pool makes no machines now; nil if it does.
@@ -458,8 +481,10 @@ func (p *Pool) Held(k Kind) *Reason {
 
 // Takes reports whether the host may carry new machines of the pool, regardless of room.
 func (p *Pool) Takes(h *Host) bool {
-	return p.Wakes(h) && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name))
+	return p.Wakes(h) && p.allows(h.Name)
 }
+
+func (p *Pool) allows(host string) bool { return len(p.Hosts) == 0 || slices.Contains(p.Hosts, host) }
 
 // Makes reports whether a machine of the shape may be made on the host, regardless of room.
 func (p *Pool) Makes(s pricing.Shape, h *Host) bool { return p.Takes(h) && p.refuses(s, h.Name) == nil }

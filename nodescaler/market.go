@@ -20,6 +20,7 @@ type market struct {
 // stall is where machines of one shape are had.
 type stall struct {
 	pool  *PoolSize
+	only  string // the host that its machines are on; empty is any
 	shape pricing.Shape
 	empty bin
 	rates []pricing.Rate // of each host
@@ -46,11 +47,13 @@ func newMarket(x *Index) market {
 			m.room[p.Name] += kept[p.Name] // one that is kept can be woken
 		}
 		for _, shape := range p.Shapes {
-			st := stall{pool: p, shape: shape, empty: *p.bin(shape), rates: make([]pricing.Rate, len(x.Hosts))}
+			rates := make([]pricing.Rate, len(x.Hosts))
 			for h := range x.Hosts {
-				st.rates[h] = x.Rate(shape, x.Hosts[h].Name)
+				rates[h] = x.Rate(shape, x.Hosts[h].Name)
 			}
-			m.stalls = append(m.stalls, st)
+			for _, host := range x.HostsApart(p.Pool) {
+				m.stalls = append(m.stalls, stall{pool: p, only: host, shape: shape, empty: *p.bin(shape, host), rates: rates})
+			}
 		}
 	}
 	m.look()
@@ -68,7 +71,7 @@ func (m *market) look() {
 		opening := m.paid.opening(host.Name)
 		for i := range m.stalls {
 			st := &m.stalls[i]
-			if !st.shape.Resources().Within(m.free[h]) || !st.pool.Makes(st.shape, host.Host) {
+			if st.only != "" && st.only != host.Name || !st.shape.Resources().Within(m.free[h]) || !st.pool.Makes(st.shape, host.Host) {
 				continue
 			}
 			if total, within := m.paid.with(st.rates[h], opening); !within {

@@ -33,7 +33,7 @@ func fair(t *rapid.T) *nodescaler.Snapshot {
 		})
 	}
 	for p := range 1 + upTo(1, "pools") {
-		pool := nodescaler.Pool{Name: fmt.Sprintf("pool%d", p), Max: upTo(4, "max")}
+		pool := nodescaler.Pool{Name: fmt.Sprintf("pool%d", p), Max: upTo(4, "max"), HostIsZone: rapid.Bool().Draw(t, "its hosts are zones")}
 		for i := range 1 + upTo(2, "shapes") {
 			size := 1 + upTo(3, "size")
 			pool.Shapes = append(pool.Shapes, pricing.Shape{Name: fmt.Sprintf("shape%d", i), CPU: pricing.MilliCPU(1000 * size), Memory: 2 * pricing.GB})
@@ -54,13 +54,13 @@ func fair(t *rapid.T) *nodescaler.Snapshot {
 }
 
 // cheapest looks at every machine that may be bought, and works out what all would cost with it.
-func cheapest(s *nodescaler.Snapshot, p pricing.Resources) (rate pricing.Rate, holds int) {
+func cheapest(s *nodescaler.Snapshot, p pricing.Resources, zone string) (rate pricing.Rate, holds int) {
 	x := nodescaler.NewIndex(s)
 	for _, pool := range x.Pools {
 		for _, shape := range pool.Shapes {
 			fit := min(int(shape.CPU/p.CPU), int(shape.Memory/p.Memory))
 			for _, h := range x.Hosts {
-				if slices.Contains(pool.Refused, nodescaler.RefusedOrder{Shape: shape, Host: h.Name}) {
+				if slices.Contains(pool.Refused, nodescaler.RefusedOrder{Shape: shape, Host: h.Name}) || zone != "" && (h.Name != zone || !pool.HostIsZone) {
 					continue
 				}
 				var all []pricing.Placed
@@ -86,8 +86,12 @@ func TestTheNextMachineIsTheCheapestOfAll(t *testing.T) {
 		s := fair(t)
 		a := web(0, 0)
 		a.Like.Requests.CPU = pricing.MilliCPU(rapid.SampledFrom([]int{500, 1500, 3500}).Draw(t, "cpu"))
+		zone := rapid.SampledFrom([]string{"", "pve0", "pve1"}).Draw(t, "zone")
+		if zone != "" {
+			a.Like.Selector = map[string]string{nodescaler.ZoneLabel: zone}
+		}
 		got := nodescaler.Share(nodescaler.NewIndex(s), []nodescaler.Ask{a})[0]
-		if rate, holds := cheapest(s, a.Like.Requests); got.Next != rate || got.PerMachine != holds {
+		if rate, holds := cheapest(s, a.Like.Requests, zone); got.Next != rate || got.PerMachine != holds {
 			t.Fatalf("the next machine is at %s for %d, want %s for %d (%s)", got.Next, got.PerMachine, rate, holds, got.Why.Text)
 		}
 	})

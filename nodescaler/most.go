@@ -22,7 +22,7 @@ func (x *Index) Most(p *Pod) int {
 	for _, list := range [][]*Machine{x.Machines, x.Spares} {
 		for _, m := range list {
 			if pool := x.Pool(m.Pool); pool != nil && (m.Kept() || x.arrives(m)) {
-				n += pool.bin(m.Shape).most(p)
+				n += pool.bin(m.Shape, m.Host).most(p)
 			}
 		}
 	}
@@ -35,12 +35,13 @@ func (x *Index) Most(p *Pod) int {
 // mostNew is how many such pods the machines hold at most that the pool may still make.
 func (x *Index) mostNew(pool *PoolSize, p *Pod) (most int) {
 	for _, s := range pool.Shapes {
-		each, machines := pool.bin(s).most(p), 0
-		if each == 0 {
-			continue
-		}
+		each, machines := 0, 0
 		for h := range x.Hosts {
-			if pool.Makes(s, x.Hosts[h].Host) && machines < pool.Places() {
+			if !pool.Makes(s, x.Hosts[h].Host) || machines >= pool.Places() {
+				continue
+			}
+			if holds := pool.bin(s, x.Hosts[h].Name).most(p); holds > 0 {
+				each = holds
 				machines += (&bin{room: x.Hosts[h].Free, slots: pool.Places()}).count(&Pod{Requests: s.Resources()})
 			}
 		}

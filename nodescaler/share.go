@@ -103,7 +103,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	}
 	for _, m := range x.Machines {
 		if p := x.Pool(m.Pool); p != nil && x.arrives(m) {
-			s.bins = append(s.bins, p.bin(m.Shape))
+			s.bins = append(s.bins, p.bin(m.Shape, m.Host))
 		}
 	}
 	return s
@@ -122,10 +122,10 @@ func (x *Index) arrives(m *Machine) bool {
 		(n == nil || !n.Ready && !n.Cordoned && (m.Waking() || n.Starting(x.Now, NodeStartup)))
 }
 
-// bin is what a machine of the shape will be.
-func (p *PoolSize) bin(shape pricing.Shape) *bin {
+// bin is what a machine of the shape on the host will be.
+func (p *PoolSize) bin(shape pricing.Shape, host string) *bin {
 	r := p.Empty(shape)
-	return &bin{p.Node(), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
+	return &bin{p.NodeOn(host), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out
@@ -332,7 +332,7 @@ func (s *sharing) buy() {
 			continue
 		}
 		s.market.take(&o)
-		s.auction([]*bin{o.pool.bin(o.shape)})
+		s.auction([]*bin{o.pool.bin(o.shape, s.x.Hosts[o.host].Name)})
 		wanting = slices.DeleteFunc(wanting, func(l *lot) bool { return !l.wants() })
 	}
 }

@@ -159,7 +159,8 @@ type VMPoolSpec struct {
 	// The region of the nodes; provider ids of scheme proxmox hold it.
 	// +optional
 	Region NodeLabelValue `json:"region,omitempty"`
-	// The zone of the nodes. Default: the host where only one may carry the pool.
+	// The zone of the nodes. Default: the host where only one may carry the pool, or where
+	// join.topologyLabels is set.
 	// +optional
 	Zone NodeLabelValue `json:"zone,omitempty"`
 	// What of a machine is not there for pods: the system and the kubelet. DaemonSets are counted

@@ -180,18 +180,21 @@ func together(all []obstacle) string {
 // at is what keeps the pod from the pool's machines, or nil: the first thing that one would have
 // to change.
 func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
-	if o := refused(p, pool); o != nil {
-		return o
-	}
-	if s.Repelled != nil && s.Repelled(p, pool.Node()) {
-		return &obstacle{
-			stage: refusing, code: nodescaler.PodsApart, is: "its zone, or another domain, has a pod that is to be apart from this one",
-			help: "a pool in another zone, or a looser anti-affinity of one of the two",
+	var on []string
+	var no *obstacle
+	for _, host := range s.X.HostsApart(pool.Pool) {
+		if o := s.refused(p, pool.NodeOn(host)); o == nil {
+			on = append(on, host)
+		} else if no == nil || no.stage < o.stage {
+			no = o
 		}
+	}
+	if len(on) == 0 {
+		return no
 	}
 	var fits []pricing.Shape
 	for _, shape := range pool.Shapes {
-		if pool.Holds(p, shape) {
+		if pool.Holds(p, shape, on[0]) {
 			fits = append(fits, shape)
 		}
 	}
@@ -211,7 +214,7 @@ func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 			help: fmt.Sprintf("a max of pool %s above %d", pool.Name, pool.Max),
 		}
 	}
-	return s.hosts(pool, fits)
+	return s.hosts(pool, fits, on)
 }
 
 // Suits reports whether a machine of the pool would hold the pod, if one were made.
@@ -220,15 +223,20 @@ func (d *Draft) Suits(p *nodescaler.Pod, pool *nodescaler.PoolSize) bool {
 	return o == nil || o.stage >= closed
 }
 
-// refused is why the pool's machines do not take a pod of this kind, or nil. Labels come before
-// taints: the machines that have what a pod selects are those that are meant for it.
-func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
-	n := pool.Node()
+// refused is why a new node does not take a pod of this kind, or nil. Labels come before taints: the
+// machines that have what a pod selects are those that are meant for it.
+func (s *search) refused(p *nodescaler.Pod, n *nodescaler.Node) *obstacle {
 	code := nodescaler.Accepts(p, n)
+	if code == "" && s.Repelled != nil && s.Repelled(p, n) {
+		return &obstacle{
+			stage: refusing, code: nodescaler.PodsApart, is: "its zone, or another domain, has a pod that is to be apart from this one",
+			help: "a pool in another zone, or a looser anti-affinity of one of the two",
+		}
+	}
 	if code == "" {
 		return nil
 	}
-	if key, want, mismatch := mislabelled(p, pool); mismatch {
+	if key, want, mismatch := mislabelled(p, n); mismatch {
 		label := key + "=" + want
 		o := &obstacle{stage: otherLabels, code: nodescaler.SelectorMismatch, is: "no label " + label, help: "the label " + label + " on a pool, or another nodeSelector of the pod"}
 		if slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Key == key }) {
@@ -250,8 +258,8 @@ func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 			}
 		}
 	}
-	for i, t := range pool.Taints {
-		if !nodescaler.Tolerates(p, pool.Taints[i:i+1]) {
+	for i, t := range n.Taints {
+		if !nodescaler.Tolerates(p, n.Taints[i:i+1]) {
 			text := taintText(t)
 			return &obstacle{stage: tainted, code: nodescaler.TaintNotTolerated, is: "taint " + text + " is not tolerated", help: "a toleration of " + text + " in the pod"}
 		}
@@ -259,10 +267,10 @@ func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	return &obstacle{stage: refusing, code: code, is: nodescaler.Mismatch(p, n), help: "other labels of the pool, or another rule in the pod"}
 }
 
-// mislabelled is the first label that the pod selects and the pool's machines lack.
-func mislabelled(p *nodescaler.Pod, pool *nodescaler.PoolSize) (key, value string, is bool) {
+// mislabelled is the first label that the pod selects and the node lacks.
+func mislabelled(p *nodescaler.Pod, n *nodescaler.Node) (key, value string, is bool) {
 	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
-		if got, ok := pool.Labels[key]; !ok || got != p.Selector[key] {
+		if got, ok := n.Labels[key]; !ok || got != p.Selector[key] {
 			return key, p.Selector[key], true
 		}
 	}
@@ -315,7 +323,7 @@ func (d *Draft) DaemonsShare(p *nodescaler.Pod, why packing.Why) string {
 		without := *pool.Pool
 		without.Daemons = nodescaler.Daemons{}
 		for _, s := range pool.Shapes {
-			if without.Holds(p, s) {
+			if slices.ContainsFunc(d.X.HostsApart(&without), func(host string) bool { return without.Holds(p, s, host) }) {
 				takes := without.Capacity(s).Minus(pool.Capacity(s))
 				return fmt.Sprintf("; DaemonSets and static pods take %s of each %s of pool %s, which would hold it without them%s",
 					nodescaler.Amount(takes), s.Name, pool.Name, largest(pool.Daemons.Sets))
@@ -355,13 +363,17 @@ func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSi
 	return o
 }
 
-// hosts is why none of the shapes can be made on any host now, or nil.
-func (s *search) hosts(pool *nodescaler.PoolSize, shapes []pricing.Shape) *obstacle {
+// hosts is why none of the shapes can be made now, on one of the hosts or on any where they have no
+// name; or nil.
+func (s *search) hosts(pool *nodescaler.PoolSize, shapes []pricing.Shape, on []string) *obstacle {
 	var roomy, made *packing.Offer
 	taken := false
 	for _, shape := range shapes {
 		for i := range s.X.Hosts {
 			h := &s.X.Hosts[i]
+			if on[0] != "" && !slices.Contains(on, h.Name) {
+				continue
+			}
 			taken = taken || pool.Takes(h.Host)
 			if !pool.Makes(shape, h.Host) {
 				continue

@@ -19,7 +19,7 @@ func TestWhichLabelsAPoolLacks(t *testing.T) {
 		{nil, "disk=ssd"}, {map[string]string{"disk": "hdd"}, "disk=ssd"}, {map[string]string{"disk": "ssd"}, ""}, {map[string]string{"disk": "hdd", "zone": "a"}, "disk=ssd"},
 	} {
 		p := &nodescaler.Pod{Selector: map[string]string{"disk": "ssd"}}
-		key, value, is := mislabelled(p, &nodescaler.PoolSize{Pool: &nodescaler.Pool{Labels: c.labels}})
+		key, value, is := mislabelled(p, &nodescaler.Node{Labels: c.labels})
 		if is != (c.want != "") || is && key+"="+value != c.want {
 			t.Errorf("%v: %s=%s, %t", c.labels, key, value, is)
 		}

@@ -46,14 +46,16 @@ type Memory struct {
 }
 
 // shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
-// pool says. Without it, a machine would be ordered anew for a pod that fits on none of them each
-// time that the last one has gone.
+// pool says, and whether their zones were their hosts. Without it, a machine would be ordered anew
+// for a pod that fits on none of them each time that the last one has gone, or none for one that
+// asks for a zone.
 type shown map[string]shownBy
 
 // shownBy is what nodes of one revision of their pool left to pods.
 type shownBy struct {
-	revision string
-	by       map[pricing.Shape]pricing.Resources
+	revision   string
+	by         map[pricing.Shape]pricing.Resources
+	hostIsZone bool
 }
 
 // onto returns the pools with what nodes of their revisions have shown.
@@ -64,7 +66,7 @@ func (s shown) onto(pools []nodescaler.Pool, revisions map[string]string) []node
 	pools = slices.Clone(pools) // they are the owner's
 	for i := range pools {
 		if was := s[pools[i].Name]; was.revision == revisions[pools[i].Name] {
-			pools[i].Allocatable = was.by
+			pools[i].Allocatable, pools[i].HostIsZone = was.by, pools[i].HostIsZone || was.hostIsZone
 		}
 	}
 	return pools
@@ -75,13 +77,13 @@ func (s *shown) see(x *nodescaler.Index, revisions map[string]string) {
 	*s = nil
 	for i := range x.Pools {
 		p := &x.Pools[i]
-		if len(p.Allocatable) == 0 {
+		if len(p.Allocatable) == 0 && !p.HostIsZone {
 			continue
 		}
 		if *s == nil {
 			*s = shown{}
 		}
-		(*s)[p.Name] = shownBy{revisions[p.Name], p.Allocatable}
+		(*s)[p.Name] = shownBy{revisions[p.Name], p.Allocatable, p.HostIsZone}
 	}
 }
 

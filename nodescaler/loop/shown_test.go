@@ -13,11 +13,15 @@ import (
 func TestWhatNodesShowedIsRememberedWhenTheyAreGone(t *testing.T) {
 	h := newHouse()
 	var most []pricing.Resources
-	r := h.runner(replicas(1), nodesByIndex(func(x *nodescaler.Index) { most = append(most, x.Pool("worker").Capacity(small)) }))
+	hostIsZone := false
+	r := h.runner(replicas(1), nodesByIndex(func(x *nodescaler.Index) {
+		most = append(most, x.Pool("worker").Capacity(small))
+		hostIsZone = x.Pool("worker").HostIsZone
+	}))
 	said := r.Pools[0].Capacity(small)
 	real := said.Minus(pricing.Resources{Memory: 100 * pricing.MiB})
 	h.machines.Machines = []nodescaler.Machine{{Name: "worker-1", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Joined}}
-	h.state.Nodes = []nodescaler.Node{{Name: "worker-1", Machine: "worker-1", Pool: "worker", Ready: true, Allocatable: real}}
+	h.state.Nodes = []nodescaler.Node{{Name: "worker-1", Machine: "worker-1", Pool: "worker", Ready: true, Allocatable: real, Labels: map[string]string{nodescaler.ZoneLabel: "pve1"}}}
 	steps(t, r, 2) // the first only looks
 	h.machines.Machines, h.state.Nodes = nil, nil
 	steps(t, r, 2)
@@ -26,12 +30,15 @@ func TestWhatNodesShowedIsRememberedWhenTheyAreGone(t *testing.T) {
 			t.Errorf("step %d: a machine is taken to leave %v to pods, its node left %v", i, got, real)
 		}
 	}
+	if !hostIsZone || r.Pools[0].HostIsZone {
+		t.Error("that its zone was its host is not remembered, or changes the owner's pool")
+	}
 	if len(most) != 3 || r.Pools[0].Capacity(small) != said {
 		t.Errorf("%d steps; the owner's pool is changed: %v", len(most), r.Pools[0])
 	}
 	h.machines.Revisions = map[string]string{"worker": "r2"}
 	steps(t, r, 1)
-	if got := most[len(most)-1]; got != said {
+	if got := most[len(most)-1]; got != said || hostIsZone {
 		t.Errorf("a machine of another revision is taken to leave %v to pods", got)
 	}
 	kept := r.Memory.Jump(time.Time{})

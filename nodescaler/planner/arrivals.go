@@ -19,6 +19,7 @@ type arrivals struct {
 // dueMachine is a machine that is not there yet, and what it was planned to carry.
 type dueMachine struct {
 	name, pool string
+	host       string
 	shape      pricing.Shape
 	rate       pricing.Rate
 	used       nodescaler.Used
@@ -30,7 +31,7 @@ type dueMachine struct {
 func (t *arrivals) due() []dueMachine {
 	all := make([]dueMachine, 0, len(t.coming)+len(t.more))
 	for _, m := range t.coming {
-		d := dueMachine{name: m.Name, pool: m.Pool, shape: m.Shape, rate: t.X.Rate(m.Shape, m.Host), used: t.filled[m.Name]}
+		d := dueMachine{name: m.Name, pool: m.Pool, host: m.Host, shape: m.Shape, rate: t.X.Rate(m.Shape, m.Host), used: t.filled[m.Name]}
 		if n := t.X.NodeOf(m.Name); n != nil { // what does not wait for the rest of it may be on it
 			for _, p := range n.Held() {
 				d.used, d.crowd = d.used.With(p), d.crowd.With(p)
@@ -68,7 +69,7 @@ func (t *arrivals) boughtFor(o *packing.Offer, b *bundle) {
 	if name == "" {
 		name = nodescaler.MachineName(a.Pool, a.Order)
 	}
-	t.more = append(t.more, dueMachine{name: name, pool: o.Pool, shape: o.Shape, rate: o.Rate})
+	t.more = append(t.more, dueMachine{name: name, pool: o.Pool, host: a.Host, shape: o.Shape, rate: o.Rate})
 	for _, p := range b.pods {
 		t.fill(name, p)
 	}

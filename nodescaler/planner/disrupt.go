@@ -221,7 +221,7 @@ func (t *disrupter) refill(c *ending) {
 	}
 	if len(may) > 0 {
 		o := draft.Least(may, func(o packing.Offer) int64 { return int64(o.Rate) })
-		if o.Host = t.grower.spread(o, nil); t.grower.mayBuy(o) && t.Affords(o.Shape, o.Host) {
+		if o.Host = t.grower.spread(o, nil, nil); t.grower.mayBuy(o) && t.Affords(o.Shape, o.Host) {
 			t.roller.ordered[pool]++
 			t.Buy(pool, o.Shape, o.Host, draft.Because(nodescaler.ReplacementOrdered, "it replaces %s, without which pool %s has fewer than its minimum", c.Name, pool), c.why)
 			t.await(c, "a machine that is ordered for it is ready")

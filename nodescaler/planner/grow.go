@@ -178,7 +178,7 @@ func (t *grower) offers() []packing.Offer {
 
 // offering are the hosts that machines of a shape are on offer on: those that would be made
 // there. Where none would be but a spare waits, they are all that take the pool's: it is
-// looked for wherever it is.
+// looked for wherever it is. Where pods choose by the host, it is offered where it is.
 func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 	var made, taken []string
 	for i := range t.X.Hosts {
@@ -186,11 +186,11 @@ func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 		if p.Takes(h) {
 			taken = append(taken, h.Name)
 		}
-		if t.makes(p.Name) && p.Makes(s, h) {
+		if t.makes(p.Name) && p.Makes(s, h) || p.HostIsZone && t.spares.standsBy(p.Name, s, h.Name) {
 			made = append(made, h.Name)
 		}
 	}
-	if len(made) == 0 && t.spares.standsBy(p.Name, s) {
+	if len(made) == 0 && t.spares.standsBy(p.Name, s, "") {
 		return taken
 	}
 	return made
@@ -227,21 +227,26 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
-				Refuses: t.places.refusals(classes, p.Node(), room.Crowd, m.crowd, t.places.crowds[m.name]),
+				Refuses: t.places.refusals(classes, p.NodeOn(m.host), room.Crowd, m.crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
-	// by pool, of machines without daemons that others clash with: all its shapes are alike
-	refused := map[string]packing.Refusals{}
+	// of machines without daemons that others clash with: all shapes of a pool are alike
+	type kind struct{ pool, host string }
+	refused := map[kind]packing.Refusals{}
 	for i := range offers {
 		p := t.X.Pool(offers[i].Pool)
 		crowd := p.Empty(offers[i].Shape).Crowd
-		known, is := refused[p.Name]
+		of := kind{pool: p.Name}
+		if p.HostIsZone {
+			of.host = offers[i].Host
+		}
+		known, is := refused[of]
 		if !is || len(crowd) > 0 {
-			known = t.places.refusals(classes, p.Node(), crowd)
+			known = t.places.refusals(classes, p.NodeOn(offers[i].Host), crowd)
 		}
 		if len(crowd) == 0 {
-			refused[p.Name] = known
+			refused[of] = known
 		}
 		offers[i].Refuses = known
 	}
@@ -268,15 +273,16 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 			continue
 		}
 		capacity := t.X.Pool(o.Pool).Capacity(o.Shape)
-		if t.spares.wakes(o, p.Items, len(b.asked) > 0) {
+		if t.spares.wakes(o, p.Items, b) {
 			b.ordered(o.Rate, capacity)
 			t.arrivals.boughtFor(&o, b)
 			continue
 		}
 		rather := t.likings.prefer(&o, b, planned, left)
-		o.Host = t.spread(o, planned)
+		o.Host = t.spread(o, planned, func(host string) bool { return t.likings.suffices(&o, host, b) })
+		t.likings.notice(t.X.Pool(o.Pool).NodeOn(o.Host), b.pods)
 		if !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
-			if t.spares.makeWay(o) {
+			if t.spares.makeWay(o, b.pods) {
 				continue
 			}
 			b.short(nodescaler.HeadroomShort, "no %s is ordered on %s now: its pool, the host or the cost limit has no room for it", o.Shape.Name, o.Host)
@@ -379,8 +385,8 @@ func (t *grower) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			return
 		}
 		o := draft.Least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
-		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
-			if !t.spares.makeWay(o) && t.Room[p.Name] < 1 {
+		if o.Host = t.spread(o, nil, nil); !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
+			if !t.spares.makeWay(o, nil) && t.Room[p.Name] < 1 {
 				t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
 			}
 			return

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -57,17 +58,18 @@ func (t *market) carries(o packing.Offer) bool {
 // that losing one host loses as little as may be. To the packing all are alike, and it would
 // fill them by name. Room that later purchases are planned for is left to them. A host that has
 // a price of its own and carries nothing is woken only if all the others are full.
-func (t *market) spread(o packing.Offer, planned map[string]pricing.Resources) string {
+func (t *market) spread(o packing.Offer, planned map[string]pricing.Resources, may func(host string) bool) string {
 	left := maps.Clone(t.Free)
 	for host, r := range planned {
 		left[host] = left[host].Minus(r)
 	}
-	return t.hostFor(o, left, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
+	return t.hostFor(o, left, may, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
 }
 
-// hostFor is the host that comes first of those with room on which the offer costs the same. A
-// host that has a price of its own and carries nothing comes after all others.
-func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
+// hostFor is the host that comes first of those with room on which the offer costs the same, and
+// that may be chosen: any without such a rule. A host that has a price of its own and carries
+// nothing comes after all others.
+func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, may func(host string) bool, order func(a, b string) int) string {
 	best, p := o.Host, t.X.Pool(o.Pool)
 	wakes := t.asleep(t.X.Host(best))
 	for i := range t.X.Hosts {
@@ -75,11 +77,22 @@ func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, ord
 		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
-		if p.Makes(o.Shape, h.Host) && t.X.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) {
+		if p.Makes(o.Shape, h.Host) && t.X.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) && (may == nil || may(h.Name)) {
 			best, wakes = h.Name, false
 		}
 	}
 	return best
+}
+
+// takesAll reports whether a new machine of the pool on the host takes the pods, its room aside.
+func (t *market) takesAll(p *nodescaler.PoolSize, host string, pods []*nodescaler.Pod) bool {
+	if !p.HostIsZone {
+		return true // as on the host that it is offered on
+	}
+	n := p.NodeOn(host)
+	return !slices.ContainsFunc(pods, func(pod *nodescaler.Pod) bool {
+		return nodescaler.Accepts(pod, n) != "" || t.places.domains.Repelled(pod, n)
+	})
 }
 
 // asleep reports whether a host has a price of its own and carries nothing.

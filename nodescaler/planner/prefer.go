@@ -26,46 +26,68 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 	if !slices.ContainsFunc(b.pods, func(p *nodescaler.Pod) bool { return len(p.Prefers)+len(p.Noted) > 0 }) {
 		return nil
 	}
-	was, most := o.Pool, t.liking(o.Pool, b)
+	was, most := *o, t.liking(t.node(o), b)
 	var dearer *packing.Offer
-	from := t.X.Pool(was)
+	from := t.X.Pool(was.Pool)
 	// its minimum would have it order one all the same
-	owed := t.rules.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min
+	owed := t.rules.EnforceNodeGroupMinSize && t.live(from)+left[was.Pool] < from.Min
 	for i := range t.X.Pools {
 		p := &t.X.Pools[i]
-		likes := t.liking(p.Name, b)
-		if likes <= most || t.Room[p.Name] <= left[p.Name] || !t.makes(p.Name) {
+		if t.Room[p.Name] <= left[p.Name] || !t.makes(p.Name) {
 			continue
 		}
-		switch other := t.cheapest(p, b, planned); {
-		case other == nil:
-		case other.Rate <= o.Rate && !owed:
-			*o, most = *other, likes
-		case dearer == nil || other.Rate < dearer.Rate:
-			dearer = other
+		for _, host := range t.X.HostsApart(p.Pool) {
+			likes := t.liking(p.NodeOn(host), b)
+			if likes <= most {
+				continue
+			}
+			switch other := t.cheapest(p, host, b, planned); {
+			case other == nil:
+			case other.Rate <= o.Rate && (!owed || p == from):
+				*o, most = *other, likes
+			case dearer == nil || other.Rate < dearer.Rate:
+				dearer = other
+			}
 		}
 	}
-	if o.Pool != was {
-		why = append(why, draft.Because(nodescaler.PreferencesMet, "pool %s rather than %s for no more: %s", o.Pool, was, t.wish(o.Pool, was, b)))
+	if is := t.called(o); is != t.called(&was) {
+		why = append(why, draft.Because(nodescaler.PreferencesMet, "pool %s rather than %s for no more: %s", is, t.called(&was), t.wish(o, &was, b)))
 	}
-	if dearer != nil && t.liking(dearer.Pool, b) > most {
+	if dearer != nil && t.liking(t.node(dearer), b) > most {
 		why = append(why, draft.Because(nodescaler.PreferenceGivenUp, "%s, and %s of pool %s would cost %s/h in place of %s/h",
-			t.wish(dearer.Pool, o.Pool, b), dearer.Shape.Name, dearer.Pool, dearer.Rate, o.Rate))
+			t.wish(dearer, o, b), dearer.Shape.Name, t.called(dearer), dearer.Rate, o.Rate))
 	}
-	t.notice(t.X.Pool(o.Pool).Node(), b.pods)
 	return why
 }
 
-// cheapest is the pool's cheapest machine that holds the pods, on a host that runs already, or nil.
-func (t *preferring) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
+// node is what an offered machine becomes.
+func (t *preferring) node(o *packing.Offer) *nodescaler.Node { return t.X.Pool(o.Pool).NodeOn(o.Host) }
+
+// called names the pool of an offer, and the host where pods choose by it.
+func (t *preferring) called(o *packing.Offer) string {
+	if t.X.Pool(o.Pool).HostIsZone {
+		return o.Pool + " on " + o.Host
+	}
+	return o.Pool
+}
+
+// suffices reports whether another host of the same pool is no worse to the pods of a machine.
+func (t *preferring) suffices(o *packing.Offer, host string, b *bundle) bool {
+	p := t.X.Pool(o.Pool)
+	return t.takesAll(p, host, b.pods) && (!p.HostIsZone || t.liking(p.NodeOn(host), b) >= t.liking(t.node(o), b))
+}
+
+// cheapest is the pool's cheapest machine that holds the pods, on the host, or with an empty name on
+// any, that runs already; or nil.
+func (t *preferring) cheapest(p *nodescaler.PoolSize, host string, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
 	for _, s := range p.Shapes {
-		if !t.suits(p, s, b) {
+		if !t.suits(p, s, host, b) {
 			continue
 		}
 		for i := range t.X.Hosts {
 			h := &t.X.Hosts[i]
 			rate := t.X.Rate(s, h.Name)
-			if (best == nil || rate < best.Rate) && p.Makes(s, h.Host) && !t.asleep(h) && s.Resources().Within(t.Free[h.Name].Minus(planned[h.Name])) {
+			if (host == "" || host == h.Name) && (best == nil || rate < best.Rate) && p.Makes(s, h.Host) && !t.asleep(h) && s.Resources().Within(t.Free[h.Name].Minus(planned[h.Name])) {
 				best = &packing.Offer{Pool: p.Name, Shape: s, Host: h.Name, Rate: rate}
 			}
 		}
@@ -75,8 +97,8 @@ func (t *preferring) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[str
 
 // suits reports whether a new machine holds all of the pods, which share a node as far as they
 // are concerned.
-func (t *preferring) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) bool {
-	room, n := p.Empty(s), p.Node()
+func (t *preferring) suits(p *nodescaler.PoolSize, s pricing.Shape, host string, b *bundle) bool {
+	room, n := p.Empty(s), p.NodeOn(host)
 	if !b.used.Requests.Within(room.Free) || room.Extra.Lacks(b.used.Extra, nil) != "" || b.used.Pods > room.Slots {
 		return false
 	}
@@ -88,9 +110,8 @@ func (t *preferring) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) b
 	return true
 }
 
-// liking is how much the pods like the pool's nodes.
-func (t *preferring) liking(pool string, b *bundle) (sum int) {
-	n := t.X.Pool(pool).Node()
+// liking is how much the pods like a node.
+func (t *preferring) liking(n *nodescaler.Node, b *bundle) (sum int) {
 	for _, p := range b.pods {
 		for i := range p.Prefers {
 			sum += t.likes(&p.Prefers[i], n)
@@ -129,9 +150,9 @@ func (t *preferring) likes(w *nodescaler.Preference, n *nodescaler.Node) int {
 	return -there * w.Weight
 }
 
-// wish names what speaks most for one pool against another.
-func (t *preferring) wish(pool, other string, b *bundle) (text string) {
-	most, is, than := 0, t.X.Pool(pool).Node(), t.X.Pool(other).Node()
+// wish names what speaks most for one offer against another.
+func (t *preferring) wish(o, other *packing.Offer, b *bundle) (text string) {
+	most, is, than := 0, t.node(o), t.node(other)
 	for _, p := range b.pods {
 		for i := range p.Prefers {
 			if w := &p.Prefers[i]; t.likes(w, is)-t.likes(w, than) > most {

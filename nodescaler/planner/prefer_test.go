@@ -57,7 +57,7 @@ func TestWhichMachinesSuitPods(t *testing.T) {
 		w := sample.New()
 		w.Pools[0].Extra, w.Pools[0].PodSlots = gpus(2), 3
 		s := scanOf(w)
-		if got := s.grower.likings.suits(s.X.Pool("w"), sample.Small, &bundle{used: c.used}); got != c.want {
+		if got := s.grower.likings.suits(s.X.Pool("w"), sample.Small, "pve1", &bundle{used: c.used}); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}

@@ -658,7 +658,7 @@ func TestWhatASpareMakesWayFor(t *testing.T) {
 	} {
 		s := scanOf(c.world.Disked())
 		o := packing.Offer{Pool: "w", Shape: c.world.Pools[0].Shapes[0], Host: "pve1"}
-		if !s.spares.makeWay(o) || !strings.Contains(sample.Reasons(s.Plan), c.want) {
+		if !s.spares.makeWay(o, nil) || !strings.Contains(sample.Reasons(s.Plan), c.want) {
 			t.Errorf("%s: %s", c.name, sample.Reasons(s.Plan))
 		}
 	}

@@ -200,11 +200,11 @@ func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
 // not enough, none goes. What is returned must not be ordered anew meanwhile, so it is noted
 // that something is wanted. They make way for one machine a scan: what that one takes is not
 // known to the next. It reports whether any goes.
-func (t *spares) makeWay(o packing.Offer) bool {
+func (t *spares) makeWay(o packing.Offer, pods []*nodescaler.Pod) bool {
 	if t.keep == nil || t.first || t.cleared {
 		return false
 	}
-	woken := t.foremost(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape && t.stirs(m) })
+	woken := t.foremost(func(m *nodescaler.Machine) bool { return t.standsIn(m, o, pods) && t.stirs(m) })
 	if woken == nil && !t.carries(o) {
 		return false
 	}

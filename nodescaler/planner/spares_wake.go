@@ -46,11 +46,11 @@ func (t *waking) limits() map[string]int {
 	return limits
 }
 
-// standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made:
-// it has been.
-func (t *waking) standsBy(pool string, s pricing.Shape) bool {
+// standsBy reports whether there is a spare to be woken, on the host or on any without a name, of a
+// pool whose machines fail to be made: it has been.
+func (t *waking) standsBy(pool string, s pricing.Shape, host string) bool {
 	return t.keep != nil && slices.ContainsFunc(t.X.Spares, func(m *nodescaler.Machine) bool {
-		return m.Pool == pool && m.Shape == s && t.wakeable(m)
+		return m.Pool == pool && m.Shape == s && (host == "" || m.Host == host) && t.wakeable(m)
 	})
 }
 
@@ -95,18 +95,23 @@ func (t *waking) goes(m *nodescaler.Machine) bool {
 
 // wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node
 // soonest.
-func (t *waking) wakes(o packing.Offer, items []string, waited bool) bool {
+func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	if t.keep == nil {
 		return false
 	}
-	m := t.nextSpare(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape })
+	m := t.nextSpare(func(m *nodescaler.Machine) bool { return t.standsIn(m, o, b.pods) })
 	if m == nil {
 		return false
 	}
 	t.rouse(m, draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
 		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), t.keep.sooner().Round(time.Second)))
-	t.waitedFor(m.Order, waited)
+	t.waitedFor(m.Order, len(b.asked) > 0)
 	return true
+}
+
+// standsIn reports whether a spare is as good to the pods as a machine that is on offer.
+func (t *waking) standsIn(m *nodescaler.Machine, o packing.Offer, pods []*nodescaler.Pod) bool {
+	return m.Pool == o.Pool && m.Shape == o.Shape && t.takesAll(t.X.Pool(o.Pool), m.Host, pods)
 }
 
 // wakesAny wakes a spare of the pool that lacks machines.

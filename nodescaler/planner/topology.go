@@ -167,7 +167,7 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
 		pool := y.X.Pool(o.Pool)
-		return y.Room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
+		return y.Room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape, o.Host)
 	})
 }
 
@@ -308,8 +308,8 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 
 // look finds the domains that can take the pod.
 func (y *topology) look(p *nodescaler.Pod, r *rule) {
-	note := func(labels map[string]string, is where) {
-		switch domain := labels[r.Key]; {
+	note := func(n *nodescaler.Node, is where) {
+		switch domain := n.Labels[r.Key]; {
 		case domain == "":
 			r.unlabelled = true
 		case r.open[domain] == 0 || is < r.open[domain]:
@@ -317,16 +317,17 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 		}
 	}
 	for _, n := range y.places.roomy(p) {
-		note(n.Labels, onNode)
+		note(n.Node, onNode)
 	}
 	for _, m := range y.due {
-		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
-			note(pool.Labels, onNode)
+		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape, m.host) && !y.places.domains.Repelled(p, pool.NodeOn(m.host)) {
+			note(pool.NodeOn(m.host), onNode)
 		}
 	}
 	for i := range y.offers {
-		if pool := y.X.Pool(y.offers[i].Pool); y.Room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
-			note(pool.Labels, onOffer)
+		o := &y.offers[i]
+		if pool := y.X.Pool(o.Pool); y.Room[pool.Name] > 0 && pool.Holds(p, o.Shape, o.Host) && !y.places.domains.Repelled(p, pool.NodeOn(o.Host)) {
+			note(pool.NodeOn(o.Host), onOffer)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -110,52 +109,61 @@ func TestJointWithSparesComesToRest(t *testing.T) {
 // However pods are to be spread over nodes and zones: once the load is steady they all run, and no
 // machine is there for nothing.
 func TestPodsThatAreSpreadAllRun(t *testing.T) {
-	const zone = "topology.kubernetes.io/zone"
-	for _, name := range []string{"unneeded", "joint"} {
-		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life.Life{World: *sample.New(), Wanted: map[string]int{}, Marks: map[string]life.Marks{}}
+	for _, c := range []struct {
+		name  string
+		world func(*rapid.T) (of *sample.World, zones int)
+	}{
+		{"a pool for each zone", func(t *rapid.T) (*sample.World, int) {
 			zones := rapid.IntRange(1, 3).Draw(t, "zones")
-			pool := l.Pools[0]
-			l.Pools = nil
-			for i := range zones {
-				pool.Name, pool.Max, pool.Labels = fmt.Sprintf("w%d", i), 30, map[string]string{zone: fmt.Sprintf("z%d", i)}
-				l.Pools = append(l.Pools, pool)
-			}
-			for i := range l.Hosts {
-				l.Hosts[i].Room = sample.Small.Resources().Times(30)
-			}
-			mosts := map[string]int{}
-			for _, size := range []string{"300", "700", "1100"} {
-				app, most := "ns/app"+size, 6
-				m := life.Marks{Has: []string{app}}
-				switch rapid.IntRange(0, 5).Draw(t, app) {
-				case 0:
-					m.Topology = []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: app, Skew: rapid.IntRange(1, 3).Draw(t, "skew")}}
-				case 1:
-					m.Topology = []nodescaler.Topology{{Key: zone, Mark: app, Skew: rapid.IntRange(1, 2).Draw(t, "skew"), MinDomains: rapid.IntRange(0, zones).Draw(t, "least")}}
-				case 2:
-					m.Topology, most = []nodescaler.Topology{{Key: zone, Mark: app}}, zones
-				case 3:
-					m.Topology = []nodescaler.Topology{{Key: zone, Mark: app, Skew: 1}, {Key: nodescaler.HostLabel, Mark: app, Skew: 2}}
-				}
-				l.Marks[app], mosts[app] = m, most
-			}
-			p := build(t, Spec{Policy: name})
-			for range rapid.IntRange(1, 3).Draw(t, "changes") {
-				for _, app := range slices.Sorted(maps.Keys(mosts)) {
-					l.Wanted[app] = rapid.IntRange(0, mosts[app]).Draw(t, app)
-				}
-				l.Live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
-			}
-			l.Live(t, p, 60*time.Minute)
-			if w := l.Waiting(); len(w) > 0 {
-				t.Fatalf("after an hour %v wait: %+v", w, l.Marks)
-			}
-			for _, n := range l.Nodes {
-				if !slices.ContainsFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == n.Name && !p.Daemon }) {
-					t.Fatalf("after an hour %s is empty: %+v", n.Name, l.Marks)
-				}
-			}
-		}))
+			return sample.Zoned([]string{"z0", "z1", "z2"}[:zones]...), zones
+		}},
+		{"hosts are zones", func(*rapid.T) (*sample.World, int) { return sample.ZonedByHost(), 3 }},
+	} {
+		for _, name := range []string{"unneeded", "joint"} {
+			t.Run(c.name+", "+name, rapid.MakeCheck(func(t *rapid.T) { allRunInTheEnd(t, name, c.world) }))
+		}
+	}
+}
+
+func allRunInTheEnd(t *rapid.T, name string, world func(*rapid.T) (*sample.World, int)) {
+	w, zones := world(t)
+	l := &life.Life{World: *w, Wanted: map[string]int{}, Marks: map[string]life.Marks{}}
+	for i := range l.Pools {
+		l.Pools[i].Max = 30
+	}
+	for i := range l.Hosts {
+		l.Hosts[i].Room = sample.Small.Resources().Times(30)
+	}
+	mosts := map[string]int{}
+	for _, size := range []string{"300", "700", "1100"} {
+		app, most := "ns/app"+size, 6
+		m := life.Marks{Has: []string{app}}
+		switch rapid.IntRange(0, 5).Draw(t, app) {
+		case 0:
+			m.Topology = []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: app, Skew: rapid.IntRange(1, 3).Draw(t, "skew")}}
+		case 1:
+			m.Topology = []nodescaler.Topology{{Key: sample.Zone, Mark: app, Skew: rapid.IntRange(1, 2).Draw(t, "skew"), MinDomains: rapid.IntRange(0, zones).Draw(t, "least")}}
+		case 2:
+			m.Topology, most = []nodescaler.Topology{{Key: sample.Zone, Mark: app}}, zones
+		case 3:
+			m.Topology = []nodescaler.Topology{{Key: sample.Zone, Mark: app, Skew: 1}, {Key: nodescaler.HostLabel, Mark: app, Skew: 2}}
+		}
+		l.Marks[app], mosts[app] = m, most
+	}
+	p := build(t, Spec{Policy: name})
+	for range rapid.IntRange(1, 3).Draw(t, "changes") {
+		for _, app := range slices.Sorted(maps.Keys(mosts)) {
+			l.Wanted[app] = rapid.IntRange(0, mosts[app]).Draw(t, app)
+		}
+		l.Live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+	}
+	l.Live(t, p, 60*time.Minute)
+	if w := l.Waiting(); len(w) > 0 {
+		t.Fatalf("after an hour %v wait: %+v", w, l.Marks)
+	}
+	for _, n := range l.Nodes {
+		if !slices.ContainsFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == n.Name && !p.Daemon }) {
+			t.Fatalf("after an hour %s is empty: %+v", n.Name, l.Marks)
+		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Zone is the label that says which zone a node is in.
-const Zone = "topology.kubernetes.io/zone"
+const Zone = nodescaler.ZoneLabel
 
 // What all worlds are made of.
 var (
@@ -57,6 +57,18 @@ func Zoned(zones ...string) *World {
 		pool.Name, pool.Labels = "w-"+z, map[string]string{Zone: z}
 		w.Pools = append(w.Pools, pool)
 	}
+	return w
+}
+
+// ZonedByHost has one pool, whose nodes have their host as their zone.
+func ZonedByHost() *World {
+	return New().Change(func(w *World) { w.Pools[0].HostIsZone = true })
+}
+
+// OnHost labels the last node with the host that it is on.
+func (w *World) OnHost() *World {
+	n := &w.Nodes[len(w.Nodes)-1]
+	n.Labels = map[string]string{Zone: w.Machines[len(w.Machines)-1].Host, nodescaler.HostLabel: n.Name}
 	return w
 }
 

@@ -264,11 +264,18 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	if diff := cmp.Diff(want, p.Words()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	p.Join.TopologyLabels = true
+	if !p.Words().HostIsZone {
+		t.Error("nodes that are labelled with their host are not said to be")
+	}
 	p.Shapes = append(p.Shapes, pricing.Shape{Name: "large", CPU: 8000, Memory: 8 * pricing.GiB})
 	p.Placement.Hosts = []string{"pve2"}
 	got := p.Words().Labels
 	if _, promised := got["node.kubernetes.io/instance-type"]; promised || got["topology.kubernetes.io/zone"] != "pve2" {
 		t.Errorf("got %v, want no instance-type of two shapes, and the only host as zone", got)
+	}
+	if p.Words().HostIsZone {
+		t.Error("a pool of one zone offers machines in several")
 	}
 }
 

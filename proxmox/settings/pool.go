@@ -53,7 +53,7 @@ type Pool struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []Taint           `json:"taints,omitempty"`
 	Region string            `json:"region,omitempty"`
-	// Empty is the host, where only one may carry the pool.
+	// Empty is the host, where only one may carry the pool, or where nodes are labelled with it.
 	Zone     string            `json:"zone,omitempty"`
 	Reserved pricing.Resources `json:"reserved,omitzero"`
 	PodSlots int               `json:"podSlots,omitempty" strict:"nonzero"` // 0 is Kubernetes' 110
@@ -219,7 +219,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
 		Min: c.Min, Max: c.Max, Hosts: c.Hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
-		Disruption: c.Disruption,
+		HostIsZone: c.Zone == "" && c.Join.TopologyLabels, Disruption: c.Disruption,
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))

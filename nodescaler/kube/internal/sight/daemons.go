@@ -55,7 +55,7 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
-			if !d.RunsOn(p.Node()) && !everywhere(d, p, nodes) {
+			if !d.RunsOn(p.NodeOn("")) && !everywhere(d, p, nodes) {
 				continue
 			}
 			like := d.Like.Said
