@@ -2,8 +2,10 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
@@ -26,7 +28,13 @@ type disrupter struct {
 	kept    draft.Findings
 	closed  map[string]func()             // reopens a candidate's node
 	repairs map[string]*nodescaler.Reason // why none is repaired, by pool
+	vain    int                           // candidates that this scan found no replacement for
 }
+
+// vainMost is for how many candidates a scan looks for a replacement in vain. On full hosts each of
+// a fleet that drifted would have its pods packed at every scan. The others have their turn at the
+// next scans.
+const vainMost = 16
 
 // run drains candidates, or orders what replaces them, and reports whether it ordered anything.
 func (t *disrupter) run() bool {
@@ -36,7 +44,14 @@ func (t *disrupter) run() bool {
 	t.replacing = map[string]end{}
 	t.lookAtReplacements(was)
 	t.noteBroken()
+	many := len(list) > vainMost
 	slices.SortStableFunc(list, func(a, b ending) int {
+		tried := func(e ending) time.Time {
+			if many {
+				return t.vainly[e.Name]
+			}
+			return time.Time{}
+		}
 		begun := func(e ending) int {
 			_, is := was[e.Name]
 			return slices.Index([]bool{true, false}, is)
@@ -44,8 +59,16 @@ func (t *disrupter) run() bool {
 		return cmp.Or(
 			begun(a)-begun(b),
 			slices.Index(nodescaler.Causes, a.cause)-slices.Index(nodescaler.Causes, b.cause),
+			tried(a).Compare(tried(b)),
 			cmp.Compare(a.cost, b.cost), a.VM.Created.Compare(b.VM.Created))
 	})
+	vainly := since{}
+	for _, c := range list {
+		if at, was := t.vainly[c.Name]; was {
+			vainly[c.Name] = at
+		}
+	}
+	t.vainly = vainly
 	for _, c := range list { // their pods are to go where they can stay
 		t.closed[c.Name] = t.places.close(c.Node)
 	}
@@ -235,6 +258,10 @@ func (t *disrupter) refill(c *ending) {
 // way. While none can be made, other candidates take the pods in, so that one machine goes and
 // leaves its place to another.
 func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
+	if t.vain >= vainMost {
+		t.block(c, nodescaler.ReplacementBlocked, fmt.Sprintf("this step found no replacement for %d others, and it has its turn later", t.vain))
+		return
+	}
 	moving := t.drainer.toMove(c.NodeLoad)
 	wants := make([]want, len(moving))
 	for i, p := range moving {
@@ -281,6 +308,7 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	t.hold(r, c.end())
 	t.grower.settle(wants, r, nil)
 	if t.Bought == bought {
+		t.inVain(c)
 		t.block(c, nodescaler.ReplacementBlocked, "no machine can be ordered for its pods now")
 		return
 	}
@@ -311,7 +339,14 @@ func (t *disrupter) crowdOut(c *ending, why string) {
 		t.drain(c, to)
 		return
 	}
+	t.inVain(c)
 	t.block(c, nodescaler.ReplacementBlocked, why)
+}
+
+// inVain notes that no replacement was found for a candidate.
+func (t *disrupter) inVain(c *ending) {
+	t.vain++
+	t.vainly[c.Name] = t.X.Now
 }
 
 // block says what keeps a candidate, whose pool's budgets may be spent on others.

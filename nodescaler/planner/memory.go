@@ -86,6 +86,8 @@ type departures struct {
 	calm      map[string]calm
 	sought    seek
 	circuits  map[end]*circuit
+	// vainly is when no replacement was found for nodes that are to go.
+	vainly since
 }
 
 // end is why machines of a pool go.
