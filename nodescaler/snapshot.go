@@ -268,8 +268,10 @@ type Pod struct {
 	// Prefers are its preferences, and Noted the marks by which others prefer its node or avoid it.
 	Prefers []Preference `json:",omitempty"`
 	Noted   []string     `json:",omitempty"`
-	// Daemon pods come with every node, and leave with it; they hold no node back.
-	Daemon bool
+	// Daemon pods come with every node, and leave with it; they hold no node back. Foreign ones are
+	// daemons by their own word alone, so quotas count them.
+	Daemon  bool
+	Foreign bool `json:",omitempty"`
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string

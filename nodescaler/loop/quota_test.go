@@ -115,6 +115,7 @@ func TestDecisionsKeepToQuotas(t *testing.T) {
 		{name: "others end", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Terminating = true }, to: 5},
 		{name: "others have ended", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Phase = podscaler.Failed }, to: 5},
 		{name: "others are daemons", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Daemon = true }, to: 5},
+		{name: "others are daemons by their own word", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Daemon, p.Foreign = true, true }, to: 3, reported: true},
 		{name: "there are more already", want: 5, quota: 1, to: 2, reported: true},
 		{name: "shrinking", want: 1, quota: 1, others: 7, to: 1},
 	} {

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/resource"
@@ -27,6 +28,7 @@ const (
 	annotationDoNotEvict   = "plimsoll.dev/do-not-evict"
 	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
 	AnnotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationDaemon       = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 	annotationSafeToLose   = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 )
 
@@ -69,7 +71,7 @@ func ShortPod(p *corev1.Pod) *Pod {
 			Name: p.Namespace + "/" + p.Name, Phase: podscaler.Phase(p.Status.Phase), Terminating: p.DeletionTimestamp != nil,
 		},
 		Node: Text(p.Spec.NodeName), Created: p.CreationTimestamp.Time, Selector: same(p.Spec.NodeSelector),
-		Daemon: isDaemon(p), Pinned: pinned(p),
+		Daemon: isDaemon(p), Foreign: isForeign(p), Pinned: pinned(p),
 	}
 	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
 		kept.Said.Nominated = Text(name)
@@ -185,7 +187,22 @@ func (kept *Pod) constraints(p *corev1.Pod) {
 // write that into a pod: see keepers.
 func isDaemon(p *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
-	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+	return owner != nil && (owner.Kind == kindDaemonSet || owner.Kind == "Node") || isForeign(p)
+}
+
+// kindDaemonSet is the kind of controllers that make a pod for each node, in any group.
+const kindDaemonSet = "DaemonSet"
+
+// isForeign reports whether the pod is a daemon as cluster-autoscaler has it, and not by a DaemonSet
+// of Kubernetes: by one of another group, such as OpenKruise's, or once it has a node by an
+// annotation.
+func isForeign(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner != nil && owner.Kind == kindDaemonSet {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		return group != appsv1.GroupName
+	}
+	return p.Spec.NodeName != "" && p.Annotations[annotationDaemon] == "true" && (owner == nil || owner.Kind != "Node")
 }
 
 // pinned says why the pod must not be evicted, or "". What an annotation forbids is forbidden; what

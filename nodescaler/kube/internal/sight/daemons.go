@@ -28,8 +28,11 @@ func newKeepers(sets []*kept.DaemonSet, nodes map[string]types.UID) *keepers {
 }
 
 // has reports whether the controller that a pod names exists. A DaemonSet makes each of its pods
-// for one node, and a node's own pods are on it.
+// for one node, and a node's own pods are on it. Foreign controllers are not seen.
 func (k *keepers) has(p *kept.Pod) bool {
+	if p.Said.Foreign {
+		return p.Said.Node != "" || p.Meant != ""
+	}
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner.Kind == "Node" {
 		uid, there := k.nodes[owner.Name]
@@ -101,7 +104,7 @@ func everywhere(d *kept.DaemonSet, p *nodescaler.Pool, nodes []nodescaler.Node) 
 func latestDaemons(seen []*kept.Pod, keep *keepers) map[types.UID]*kept.Pod {
 	latest := map[types.UID]*kept.Pod{}
 	for _, p := range seen {
-		if owner := metav1.GetControllerOfNoCopy(p); p.Said.Daemon && owner.Kind == "DaemonSet" && keep.has(p) {
+		if owner := metav1.GetControllerOfNoCopy(p); p.Said.Daemon && !p.Said.Foreign && owner.Kind == "DaemonSet" && keep.has(p) {
 			if is := latest[owner.UID]; is == nil || is.Said.Created.Before(p.Said.Created) {
 				latest[owner.UID] = p
 			}
@@ -110,12 +113,13 @@ func latestDaemons(seen []*kept.Pod, keep *keepers) map[types.UID]*kept.Pod {
 	return latest
 }
 
-// staticPods sums what the kubelet runs by itself on every ready node of a pool, and so on the next
-// one. The node with the least counts: a pod that it lacks does not run on every node.
+// staticPods sums what the kubelet runs by itself on every ready node of a pool, and foreign daemons,
+// and so on the next one. The node with the least counts: a pod that it lacks does not run on every
+// node.
 func staticPods(seen []*kept.Pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {
-		if p.Said.Daemon && metav1.GetControllerOfNoCopy(p).Kind == "Node" && keep.has(p) {
+		if p.Said.Daemon && (p.Said.Foreign || metav1.GetControllerOfNoCopy(p).Kind == "Node") && p.Said.Node != "" && !p.Said.Finished() && keep.has(p) {
 			on[p.Said.Node] = on[p.Said.Node].With(&p.Said)
 		}
 	}

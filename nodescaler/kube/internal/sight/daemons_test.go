@@ -106,7 +106,7 @@ spec: {template: {spec: {hostNetwork: true, containers: [
 	}
 	port.holds(t, written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: exporter}
 spec: {containers: [{name: c, ports: [{containerPort: 80, hostPort: 9100}]}]}`))
-	if pod := port.look().Pods[0]; pool.Holds(&pod, pricing.Shape{CPU: 4000, Memory: pricing.GiB}) {
+	if pod := port.look().Pods[0]; pool.Holds(&pod, pricing.Shape{CPU: 4000, Memory: pricing.GiB}, "") {
 		t.Error("a machine is ordered for a pod whose port the DaemonSet has")
 	}
 }
@@ -131,8 +131,16 @@ spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m
 	}
 }
 
-// What the kubelet runs by itself on all ready nodes of a pool, it runs on the next one.
+// What the kubelet runs by itself on all ready nodes of a pool, it runs on the next one; and so does a
+// controller whose DaemonSets are not seen.
 func TestStaticPodsTakeTheirShareOfNewNodes(t *testing.T) {
+	for _, owner := range []string{"apiVersion: v1, kind: Node, name: %[2]s, uid: n", "apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: agent%[1]d, uid: a"} {
+		staticPodsTakeTheirShare(t, owner)
+	}
+}
+
+func staticPodsTakeTheirShare(t *testing.T, owner string) {
+	t.Helper()
 	port := &shown{}
 	port.machine = func(n *corev1.Node) (string, string) { return n.Name, "workers" }
 	for _, n := range []struct {
@@ -141,7 +149,7 @@ func TestStaticPodsTakeTheirShareOfNewNodes(t *testing.T) {
 	}{{"w-1", "True", 2}, {"w-2", "True", 1}, {"w-3", "False", 0}} {
 		port.holds(t, written.Object[corev1.Node](t, fmt.Sprintf(`{metadata: {name: %s, uid: n}, status: {conditions: [{type: Ready, status: %q}]}}`, n.name, n.ready)))
 		for i := range n.static {
-			port.holds(t, written.Object[corev1.Pod](t, fmt.Sprintf(`metadata: {namespace: kube-system, name: proxy%d-%s, ownerReferences: [{apiVersion: v1, kind: Node, name: %[2]s, uid: n, controller: true}]}
+			port.holds(t, written.Object[corev1.Pod](t, fmt.Sprintf(`metadata: {namespace: kube-system, name: proxy%[1]d-%[2]s, ownerReferences: [{`+owner+`, controller: true}]}
 spec: {nodeName: %[2]s, containers: [{name: c, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}`, i, n.name)))
 		}
 	}
@@ -229,6 +237,13 @@ func TestPodsOfNoDaemonSetAreNotDaemons(t *testing.T) {
 		{"a DaemonSet's", owned(agent, onNode), ""},
 		{"one that waits for its node", daemonPod("agent", "w-1", ""), ""},
 		{"a static one", owned("apiVersion: v1, kind: Node, name: w-1, uid: n1, controller: true", onNode), ""},
+		{"of another group's DaemonSet", owned("apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: agent, uid: a1, controller: true", onNode), ""},
+		{"one that waits for its node", strings.Replace(daemonPod("agent", "w-1", ""), "apps/v1", "apps.kruise.io/v1alpha1", 1), ""},
+		{"for no node, of another group's", owned("apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: agent, uid: a1, controller: true", ""), "DaemonSet agent with UID a1"},
+		{"of the core group", owned("apiVersion: v1, kind: DaemonSet, name: agent, uid: a1, controller: true", onNode), ""},
+		{"by an annotation", "metadata: {namespace: shop, name: x, annotations: {cluster-autoscaler.kubernetes.io/daemonset-pod: 'true'}}\nspec: {containers: [{name: c}], nodeName: w-1}", ""},
+		{"by an annotation, of a StatefulSet", "metadata: {namespace: shop, name: x, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: s, uid: s, controller: true}], annotations: {cluster-autoscaler.kubernetes.io/daemonset-pod: 'true'}}\nspec: {containers: [{name: c}], nodeName: w-1}", ""},
+		{"by an annotation, without a node", "metadata: {namespace: shop, name: x, annotations: {cluster-autoscaler.kubernetes.io/daemonset-pod: 'true'}}", "bare"},
 		{"of no such DaemonSet", owned("apiVersion: apps/v1, kind: DaemonSet, name: other, uid: other, controller: true", onNode), "DaemonSet other with UID other"},
 		{"of one that had the name", owned("apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: before, controller: true", onNode), "DaemonSet agent with UID before"},
 		{"of another name", owned("apiVersion: apps/v1, kind: DaemonSet, name: other, uid: agent, controller: true", onNode), "DaemonSet other with UID agent"},
