@@ -168,8 +168,8 @@ func (x *Index) seeAllocatable() {
 	}
 }
 
-// seeZones finds the pools whose nodes have their hosts as zones, as a cloud controller writes them:
-// by the node that joined last, since the next machine becomes one like it.
+// seeZones finds the pools whose nodes have their hosts as zones, as a cloud controller writes
+// them: by the node that joined last, since the next machine becomes one like it.
 func (x *Index) seeZones() {
 	newest := map[string]*NodeLoad{}
 	for i := range x.loads {

@@ -453,8 +453,9 @@ func (p *Pool) Holds(pod *Pod, s pricing.Shape, host string) bool {
 	return Accepts(pod, p.NodeOn(host)) == "" && room.holds(pod)
 }
 
-// HostsApart are the hosts between which the pool's pods may have to choose: those that may carry its
-// machines, where these are labelled by their host. Otherwise it is the empty name, for any host.
+// HostsApart are the hosts between which the pool's pods may have to choose: those that may carry
+// its machines, where these are labelled by their host. Otherwise it is the empty name, for any
+// host.
 func (x *Index) HostsApart(p *Pool) []string {
 	var hosts []string
 	for i := range x.Hosts {

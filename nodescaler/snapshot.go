@@ -77,8 +77,8 @@ type Pool struct {
 	// Labels are all that the pool's nodes will carry, including the well-known ones, so that
 	// selectors can be matched before a node exists.
 	Labels map[string]string
-	// HostIsZone is set where each node will carry the host of its machine as its zone. NewIndex sets
-	// it for pools whose nodes show that.
+	// HostIsZone is set where each node will carry the host of its machine as its zone. NewIndex
+	// sets it for pools whose nodes show that.
 	HostIsZone bool `json:",omitempty"`
 	Taints     []Taint
 	// Disruption is what may end machines that work.

@@ -223,8 +223,8 @@ func (d *Draft) Suits(p *nodescaler.Pod, pool *nodescaler.PoolSize) bool {
 	return o == nil || o.stage >= closed
 }
 
-// refused is why a new node does not take a pod of this kind, or nil. Labels come before taints: the
-// machines that have what a pod selects are those that are meant for it.
+// refused is why a new node does not take a pod of this kind, or nil. Labels come before taints:
+// the machines that have what a pod selects are those that are meant for it.
 func (s *search) refused(p *nodescaler.Pod, n *nodescaler.Node) *obstacle {
 	code := nodescaler.Accepts(p, n)
 	if code == "" && s.Repelled != nil && s.Repelled(p, n) {

@@ -77,8 +77,8 @@ func (t *preferring) suffices(o *packing.Offer, host string, b *bundle) bool {
 	return t.takesAll(p, host, b.pods) && (!p.HostIsZone || t.liking(p.NodeOn(host), b) >= t.liking(t.node(o), b))
 }
 
-// cheapest is the pool's cheapest machine that holds the pods, on the host, or with an empty name on
-// any, that runs already; or nil.
+// cheapest is the pool's cheapest machine that holds the pods, on the host, or with an empty name
+// on any, that runs already; or nil.
 func (t *preferring) cheapest(p *nodescaler.PoolSize, host string, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
 	for _, s := range p.Shapes {
 		if !t.suits(p, s, host, b) {

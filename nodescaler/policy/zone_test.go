@@ -105,7 +105,8 @@ func TestSparesAreWokenWhereTheHostIsTheZone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := withSpares(t, 2)
-			sample.Decide(t, p, sample.Copy(&sample.ZonedByHost().Snapshot)) // the first scan returns nothing
+			// the first scan returns nothing
+			sample.Decide(t, p, sample.Copy(&sample.ZonedByHost().Snapshot))
 			sample.Expect(t, sample.Decide(t, p, c.world.At(1)), c.want)
 		})
 	}

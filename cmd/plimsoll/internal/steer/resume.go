@@ -55,7 +55,8 @@ func resumes(o *unstructured.Unstructured, manager, key string) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// heldSince is since when an object has been held by what the annotation resumes; zero if it is not.
+// heldSince is since when an object has been held by what the annotation resumes; zero if it is
+// not.
 func heldSince(o *unstructured.Unstructured, key string) time.Time {
 	since := ""
 	if key == v1alpha1.AnnotationRolloutResumed {

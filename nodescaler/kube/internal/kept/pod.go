@@ -193,9 +193,9 @@ func isDaemon(p *corev1.Pod) bool {
 // kindDaemonSet is the kind of controllers that make a pod for each node, in any group.
 const kindDaemonSet = "DaemonSet"
 
-// isForeign reports whether the pod is a daemon as cluster-autoscaler has it, and not by a DaemonSet
-// of Kubernetes: by one of another group, such as OpenKruise's, or once it has a node by an
-// annotation.
+// isForeign reports whether the pod is a daemon as cluster-autoscaler has it, and not by a
+// DaemonSet of Kubernetes: by one of another group, such as OpenKruise's, or once it has a node by
+// an annotation.
 func isForeign(p *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner != nil && owner.Kind == kindDaemonSet {

@@ -113,9 +113,9 @@ func latestDaemons(seen []*kept.Pod, keep *keepers) map[types.UID]*kept.Pod {
 	return latest
 }
 
-// staticPods sums what the kubelet runs by itself on every ready node of a pool, and foreign daemons,
-// and so on the next one. The node with the least counts: a pod that it lacks does not run on every
-// node.
+// staticPods sums what the kubelet runs by itself on every ready node of a pool, and foreign
+// daemons, and so on the next one. The node with the least counts: a pod that it lacks does not run
+// on every node.
 func staticPods(seen []*kept.Pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {

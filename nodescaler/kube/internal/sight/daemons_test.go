@@ -131,8 +131,8 @@ spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m
 	}
 }
 
-// What the kubelet runs by itself on all ready nodes of a pool, it runs on the next one; and so does a
-// controller whose DaemonSets are not seen.
+// What the kubelet runs by itself on all ready nodes of a pool, it runs on the next one; and so
+// does a controller whose DaemonSets are not seen.
 func TestStaticPodsTakeTheirShareOfNewNodes(t *testing.T) {
 	for _, owner := range []string{"apiVersion: v1, kind: Node, name: %[2]s, uid: n", "apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: agent%[1]d, uid: a"} {
 		staticPodsTakeTheirShare(t, owner)
