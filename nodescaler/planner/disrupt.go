@@ -269,7 +269,7 @@ func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
 		t.places.domains.Put(p, c.Node, -1)
 	}
 	offers := t.roller.offers(c, t.grower.all)
-	narrowed := t.narrow(wants, offers, t.grower.arrivals.due())
+	narrowed := t.grower.narrow(wants, offers)
 	r := t.grower.solve(t.grower.problem(narrowed, offers))
 	for _, p := range moving {
 		t.places.domains.Put(p, c.Node, 1)

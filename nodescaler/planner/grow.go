@@ -36,7 +36,7 @@ func (t *grower) grow() bool {
 	t.fills = t.fills || len(t.X.Headroom) > 0 // it has what pods on machines that are coming leave
 	if len(wants) > 0 {
 		t.NoteRefused()
-		wants = t.narrow(wants, offers, t.arrivals.due())
+		wants = t.narrow(wants, offers)
 		t.serve(wants, offers)
 	}
 	t.wants = wants

@@ -80,7 +80,7 @@ func (t *grower) roomFor() (together []want, alone map[string][]want) {
 // keepFor places headroom, and orders machines for the rest.
 func (t *grower) keepFor(wants []want, alone *bill, offers []packing.Offer) {
 	slices.SortFunc(wants, func(a, b want) int { return strings.Compare(a.item, b.item) })
-	wants = t.narrow(wants, offers, t.arrivals.due())
+	wants = t.narrow(wants, offers)
 	r := t.solve(t.problem(wants, offers))
 	if alone != nil { // what is kept already counts before anything more is ordered
 		for i := range r.Placements {

@@ -254,7 +254,7 @@ func (t *swapper) solve(set []costly, offers []packing.Offer) ([]want, packing.R
 		}
 	}
 	slices.SortFunc(wants, func(a, b want) int { return cmp.Compare(a.item, b.item) })
-	narrowed := t.narrow(wants, offers, t.grower.arrivals.due())
+	narrowed := t.grower.narrow(wants, offers)
 	r := t.grower.solve(t.grower.problem(narrowed, offers))
 	placed := len(narrowed) == len(wants) && !slices.ContainsFunc(r.Placements, func(p packing.Placement) bool { return p.Bin == "" && p.Purchase < 0 })
 	return narrowed, r, placed

@@ -23,6 +23,8 @@ import (
 type topology struct {
 	*turn
 	offers []packing.Offer
+	limits map[string]int // machines of each pool that may be wanted
+	had    func(*packing.Offer) bool
 	due    []dueMachine
 	given  map[given]int
 	rules  map[string]*rule
@@ -42,7 +44,7 @@ type rule struct {
 	// has is how many pods with the mark each domain has that there is.
 	has map[string]int
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a
-	// machine that may be ordered.
+	// machine that may be ordered, now or once there is room or money for it.
 	open map[string]where
 	// unlabelled is whether a node without the label can take a pod, or a machine that may be
 	// ordered.
@@ -55,17 +57,18 @@ type where int
 const (
 	onNode where = iota + 1
 	onOffer
+	onceFree
 )
 
 // narrow gives the wants that have topology rules their domains, and leaves out those that no
 // domain may take.
-func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []want {
+func (t *grower) narrow(wants []want, offers []packing.Offer) []want {
 	if !slices.ContainsFunc(wants, func(w want) bool { return len(w.pod.Topology) > 0 }) {
 		return wants
 	}
 	y := &topology{
-		turn: t, offers: offers, due: due, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
-		asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
+		turn: t.turn, offers: offers, limits: t.spares.limits(), had: t.had, due: t.arrivals.due(), given: map[given]int{}, rules: map[string]*rule{},
+		copies: map[string]*nodescaler.Pod{}, asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
 	}
 	for _, w := range wants {
 		for _, r := range w.pod.Topology {
@@ -167,7 +170,7 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
 		pool := y.X.Pool(o.Pool)
-		return y.Room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape, o.Host)
+		return y.limits[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape, o.Host)
 	})
 }
 
@@ -326,10 +329,28 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 	}
 	for i := range y.offers {
 		o := &y.offers[i]
-		if pool := y.X.Pool(o.Pool); y.Room[pool.Name] > 0 && pool.Holds(p, o.Shape, o.Host) && !y.places.domains.Repelled(p, pool.NodeOn(o.Host)) {
-			note(pool.NodeOn(o.Host), onOffer)
+		if pool := y.X.Pool(o.Pool); y.limits[pool.Name] > 0 && pool.Holds(p, o.Shape, o.Host) && !y.places.domains.Repelled(p, pool.NodeOn(o.Host)) {
+			is := onOffer
+			if !y.had(o) {
+				is = onceFree
+			}
+			note(pool.NodeOn(o.Host), is)
 		}
 	}
+}
+
+// had reports whether a machine can be had now: the host has room for it, and the cost limit allows
+// it, or a spare in its place.
+func (t *grower) had(o *packing.Offer) bool {
+	if !o.Shape.Resources().Within(t.Free[o.Host]) {
+		return false
+	}
+	host := ""
+	if t.X.Pool(o.Pool).HostIsZone {
+		host = o.Host
+	}
+	_, within := t.Paid.With(o.Shape, o.Host)
+	return within || t.spares.standsBy(o.Pool, o.Shape, host)
 }
 
 // deal puts the pod into a group of which no node takes two. A node that holds some already takes

@@ -51,6 +51,10 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 		{"nor one whose host is full", full().Spare("w-2", "pve2").Pod("b", "", 600, 100).Change(crowd), nil},
 		{"one in the making is let be a machine", full().Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true }).Pod("b", "", 600, 100), []string{"Wake w-2"}},
 		{"in a pool that is full of spares", full().Spare("w-2", "pve1").Pod("b", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
+		{
+			"in the zone of a pool that is full of spares", sample.Zoned("a").Spare("w-2", "pve1").In("a").Waiting(1, sample.SpreadBy(sample.Zone, 0)).
+				Change(func(w *sample.World) { w.Pools[0].Max = 1 }), []string{"Wake w-2"},
+		},
 		{"to make up the pool's minimum", full().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 2 }), []string{"Wake w-2"}},
 		{"but not while one is being woken that will do", full().Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Woken = sample.Noon }).Spare("w-3", "pve2").Pod("b", "", 600, 100), nil},
 	} {

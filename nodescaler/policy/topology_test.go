@@ -130,6 +130,52 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 	}
 }
 
+// A domain is opened by a machine that can be had now: another one is passed over for it, though it
+// comes first by name.
+func TestPodsGoWhereAMachineCanBeHad(t *testing.T) {
+	running := func(p *nodescaler.Pod) {
+		sample.SpreadBy(sample.Zone, 1)(p)
+		p.Phase = podscaler.Running
+	}
+	world := func(change ...func(*sample.World)) *sample.World {
+		w := sample.Zoned("a", "b").Change(func(w *sample.World) {
+			w.Pools[0].Hosts, w.Pools[1].Hosts = []string{"pve1"}, []string{"pve2"}
+		})
+		for _, c := range change {
+			c(w)
+		}
+		return w
+	}
+	full := func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources() }
+	nodes := func(w *sample.World) {
+		w.Node("n1", "pve1").In("a").Pod("x", "n1", 1750, 100, running).Node("n2", "pve2").In("b").Pod("y", "n2", 1750, 100, running)
+	}
+	other := func(w *sample.World) { w.Machine("other", "pve1", nodescaler.Joined) }
+	dear := func(w *sample.World) {
+		w.Pools[0].Shapes, w.Hosts[0].Room = []pricing.Shape{sample.Large}, sample.Large.Resources()
+		w.Limit = w.Prices.Rate(sample.Small, "pve2", sample.Noon)
+	}
+	for _, c := range []struct {
+		name    string
+		world   *sample.World
+		want    []string
+		reasons []string
+	}{
+		{name: "spread, and a host is full", world: world(full, nodes).Waiting(1, sample.SpreadBy(sample.Zone, 1)), want: []string{"Buy w-b small pve2"}},
+		{name: "apart, and a host is full", world: world(full, other).Waiting(1, sample.SpreadBy(sample.Zone, 0)), want: []string{"Buy w-b small pve2"}},
+		{name: "together, and a host is full", world: world(full, other).Waiting(2, joins(sample.Zone, "app=web", "app=web")), want: []string{"Buy w-b small pve2"}},
+		{name: "a zone is beyond the limit", world: world(dear).Waiting(1, sample.SpreadBy(sample.Zone, 1)), want: []string{"Buy w-b small pve2"}},
+		{
+			name: "both hosts are full", world: world(full, nodes, func(w *sample.World) { w.Hosts[1].Room = sample.Small.Resources() }).Waiting(1, sample.SpreadBy(sample.Zone, 1)),
+			reasons: []string{"NoRoom"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sample.Expect(t, sample.Decide(t, withUnneeded(t, nil), &c.world.Snapshot), c.want, c.reasons...)
+		})
+	}
+}
+
 // joins is for pods that go where others with the mark are, and have it themselves if they are some
 // of those.
 func joins(key, mark string, own ...string) func(*nodescaler.Pod) {
