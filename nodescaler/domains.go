@@ -40,7 +40,8 @@ type tallied struct {
 	by string
 }
 
-// NewDomains counts the pods on the index's nodes.
+// NewDomains counts the pods on the index's nodes. To the scheduler those of spares are domains as
+// well, without pods, while a rule does not read taints.
 func NewDomains(x *Index) *Domains {
 	if !x.ruled && !slices.ContainsFunc(x.Snapshot.Future, func(f Future) bool { return len(f.Like.Topology) > 0 }) {
 		return nil
@@ -55,13 +56,13 @@ func NewDomains(x *Index) *Domains {
 	for i := range x.Snapshot.Future {
 		d.name(&x.Snapshot.Future[i].Like)
 	}
-	for i := range x.Nodes {
-		n := &x.Nodes[i]
+	for i := range x.loads {
+		n := &x.loads[i]
 		d.nodes = append(d.nodes, n.Node)
 		for _, p := range n.Crowd {
 			d.Put(p, n.Node, 1)
 		}
-		if n.Draining { // it goes, and those that leave it need not wait for that
+		if n.Draining && i < len(x.Nodes) { // it goes, and those that leave it need not wait for that
 			d.Close(n.Node)
 		}
 	}

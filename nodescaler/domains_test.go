@@ -137,6 +137,26 @@ func (s *slowDomains) allows(p *Pod, n *Node, r *Topology) bool {
 	return after-least <= r.Skew
 }
 
+// The node of a spare, or of one that wakes, has no pods and keeps others from having more than the
+// skew. Where only nodes count whose taints are tolerated, it does not.
+func TestNodesOfSparesAreDomains(t *testing.T) {
+	for _, phase := range []Phase{Spare, Booting} {
+		for _, tolerated := range []bool{false, true} {
+			rule := []Topology{{Key: HostLabel, Mark: "app=a", Skew: 1, Tolerated: tolerated}}
+			s := &Snapshot{Nodes: []Node{{Name: "n1", Ready: true}, {Name: "n2", Machine: "n2", Cordoned: true, Draining: true}}}
+			s.Machines = []Machine{{Name: "n2", Phase: phase, Keep: phase == Booting}}
+			s.Pods = []Pod{
+				{Pod: podscaler.Pod{Name: "p1"}, Node: "n1", Has: []string{"app=a"}, Topology: rule},
+				{Pod: podscaler.Pod{Name: "p2"}, Unschedulable: true, Has: []string{"app=a"}, Topology: rule},
+			}
+			x := NewIndex(s)
+			if got := NewDomains(x).Refuses(x.Pending[0], x.Nodes[0].Node); got == tolerated {
+				t.Errorf("%s, tolerated alone %t: refused %t", phase, tolerated, got)
+			}
+		}
+	}
+}
+
 // However pods are moved and nodes closed, what was counted on the way is what counting anew finds.
 func TestDomainsCountAsPodsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

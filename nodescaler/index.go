@@ -294,6 +294,9 @@ func (x *Index) among(first int, name string) *NodeLoad {
 	return nil
 }
 
+// AllNodes are Nodes, and behind them those of spares and of machines that wake.
+func (x *Index) AllNodes() []NodeLoad { return x.loads }
+
 func (x *Index) anyNode(name string) *NodeLoad { return x.among(len(x.loads), name) }
 
 // NodeOf returns the node that the machine of that name became, or nil: one that names it by

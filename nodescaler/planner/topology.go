@@ -400,8 +400,8 @@ func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 		holds[n.Name] = y.places.holds(n.Name, p, y.asked[*t])
 	}
 	least, domains := -1, 0
-	for i := range y.X.Nodes {
-		if n := &y.X.Nodes[i]; t.Counts(p, n.Node) {
+	for i, all := 0, y.X.AllNodes(); i < len(all); i++ {
+		if n := &all[i]; t.Counts(p, n.Node) {
 			domains++
 			if will := marked(n.Crowd, t) + holds[n.Name]; least < 0 || will < least {
 				least = will

@@ -55,6 +55,10 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 			"in the zone of a pool that is full of spares", sample.Zoned("a").Spare("w-2", "pve1").In("a").Waiting(1, sample.SpreadBy(sample.Zone, 0)).
 				Change(func(w *sample.World) { w.Pools[0].Max = 1 }), []string{"Wake w-2"},
 		},
+		{
+			"whose node counts as one without pods", full().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pods = w.Pods[:0] }).
+				Pod("x", "w-1", 100, 100, sample.SpreadBy(nodescaler.HostLabel, 1)).Waiting(1, sample.SpreadBy(nodescaler.HostLabel, 1)), []string{"Wake w-2"},
+		},
 		{"to make up the pool's minimum", full().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 2 }), []string{"Wake w-2"}},
 		{"but not while one is being woken that will do", full().Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Woken = sample.Noon }).Spare("w-3", "pve2").Pod("b", "", 600, 100), nil},
 	} {

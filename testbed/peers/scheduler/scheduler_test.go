@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -121,6 +122,44 @@ func (w *world) answers() (all [][]string) {
 		all = append(all, ours)
 	}
 	return all
+}
+
+// The Node of a machine that is stopped, or drained, is a domain without pods to the scheduler unless
+// the pod's rule reads taints.
+func TestNodesThatTakeNoPodsAreDomains(t *testing.T) {
+	for _, policy := range []*corev1.NodeInclusionPolicy{nil, new(corev1.NodeInclusionPolicyIgnore), new(corev1.NodeInclusionPolicyHonor)} {
+		s, w := newAsked(t), world{}
+		for _, name := range []string{"n1", "n2"} {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: amount("9")}
+			w.nodes = append(w.nodes, n)
+		}
+		stopped := w.nodes[1]
+		stopped.Status.Conditions[0].Status = corev1.ConditionUnknown
+		stopped.Spec.Unschedulable, stopped.Spec.Taints = true, []corev1.Taint{
+			{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
+		}
+		for _, node := range []string{"n1", ""} {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p" + node, Namespace: "shop", Labels: map[string]string{"app": "a"}}}
+			p.Spec.NodeName = node
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}, NodeTaintsPolicy: policy}}
+			w.placed = append(w.placed, p)
+		}
+		w.placed, w.pending = w.placed[:1], w.placed[1:]
+		s.now.SharedLister = cache.NewSnapshot(w.placed, w.nodes)
+		theirs := slices.Contains(s.refusing(t, w.pending[0], w.nodes[:1])[0], names.PodTopologySpread)
+		o := stored
+		o.Nodes, o.Pods = w.nodes, slices.Concat(w.placed, w.pending)
+		state := kube.Read(&o.Objects)
+		state.Machines = []nodescaler.Machine{{Name: "n2", Phase: nodescaler.Spare}}
+		x := nodescaler.NewIndex(&state)
+		p := &state.Pods[slices.IndexFunc(state.Pods, func(p nodescaler.Pod) bool { return p.Node == "" })]
+		if ours := nodescaler.NewDomains(x).Refuses(p, x.Node("n1").Node); ours != theirs || len(x.Nodes) != 1 {
+			t.Errorf("taints policy %v: we refuse %t, the scheduler %t, among %d nodes", policy, ours, theirs, len(x.Nodes))
+		}
+	}
 }
 
 // answer is the code of what refuses the pod, or "".
