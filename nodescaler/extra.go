@@ -27,7 +27,7 @@ var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundl
 
 // AttachableVolumes begins the name of an amount: how many volumes of a storage driver, whose name
 // follows, a node can attach. Once one node has a limit every node has the amount; without a limit
-// of its own it is Boundless.
+// of its own it is Boundless. What several pods use they ask for as a pricing.Shared unit.
 const AttachableVolumes = "attachable-volumes/"
 
 // DeviceClass begins the name of an amount: how many devices of a DeviceClass, whose name follows.

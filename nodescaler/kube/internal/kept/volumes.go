@@ -204,7 +204,8 @@ func shortAttachment(a *storagev1.VolumeAttachment) *Attachment {
 }
 
 // What pods' claims ask of nodes is what the scheduler's filters VolumeBinding, VolumeZone,
-// VolumeRestrictions and NodeVolumeLimits make of it. How much more a driver can store is not looked at.
+// VolumeRestrictions and NodeVolumeLimits make of it. How much more a driver can store is not
+// looked at.
 
 // Class is what is kept of a StorageClass.
 type Class struct {

@@ -26,8 +26,8 @@ type storage struct {
 	places map[string]*place // by class and what they require
 	// last is the highest number of a pod, by its StatefulSet.
 	last map[types.UID]int
-	// users are the pods on nodes that use a claim which is for one pod alone, by claim; pods is how
-	// many use a claim.
+	// users are the pods on nodes that use a claim which is for one pod alone, by claim, and pods
+	// how many use one.
 	users map[string]string
 	pods  map[string]int
 	// most is how many volumes of a driver a node takes, by node and driver. Drivers are those with
@@ -242,8 +242,8 @@ func (s *storage) place(said *nodescaler.Pod, p *kept.Pod) {
 	s.devices.place(said, p)
 }
 
-// attaches is how many volumes a pod with the claims attaches to its node, or another replica of its
-// workload does. What several pods use, or may, is attached once for all of them.
+// attaches is how many volumes a pod with the claims attaches to its node, or another replica of
+// its workload does. What several pods use, or may, is attached once for all of them.
 func (s *storage) attaches(p *kept.Pod, all []*claimed, another bool) (n pricing.Amounts) {
 	for _, c := range all {
 		driver := s.driver(c)
