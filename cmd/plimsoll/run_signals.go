@@ -2,20 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/connect"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // seenCluster is the cluster, and remembers whose pods it was last seen to have: theirs are the
@@ -126,11 +130,29 @@ func prometheusCredentials(ctx context.Context, client typedv1.SecretsGetter, na
 	if err != nil {
 		return signals.Credentials{}, fmt.Errorf("secret %s: %w", name, err)
 	}
-	text := func(key string) string { return string(secret.Data[key]) }
-	return signals.Credentials{
-		Token: text("token"), Username: text("username"), Password: text("password"),
-		CA: secret.Data["ca.crt"], Cert: secret.Data["tls.crt"], Key: secret.Data["tls.key"],
-	}, nil
+	c, err := credentialsOf(secret.Data)
+	if err != nil {
+		return signals.Credentials{}, fmt.Errorf("secret %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// credentialsOf reads a Secret's data. What was made of a file often ends with a line break, with
+// which no header can be sent.
+func credentialsOf(data map[string][]byte) (signals.Credentials, error) {
+	var faults []error
+	line := func(key string) string {
+		text := connect.Trimmed(data[key])
+		if lines := len(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })); lines > 1 {
+			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be one line, and has %d", lines)))
+		}
+		return text
+	}
+	c := signals.Credentials{
+		Token: line("token"), Username: line("username"), Password: line("password"),
+		CA: data["ca.crt"], Cert: data["tls.crt"], Key: data["tls.key"],
+	}
+	return c, errors.Join(faults...)
 }
 
 // nodePrices is what the price book in force asks for each node that is one of our machines, an
