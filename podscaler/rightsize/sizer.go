@@ -262,8 +262,8 @@ func (s *Sizer) counts(pod, container string, killed time.Time) bool {
 	return !resized && killed.After(s.since) && killed.After(s.killed[[2]string{pod, container}])
 }
 
-// aheadFor is how far a node's clock may be ahead. Use of a later time would weigh more than all that
-// was learnt, and keep what is measured until then from counting.
+// aheadFor is how far a node's clock may be ahead. Use of a later time would weigh more than all
+// that was learnt, and keep what is measured until then from counting.
 const aheadFor = time.Minute
 
 func (s *Sizer) learn(now time.Time, pod string, c *Container, uses []podscaler.ContainerUse) {

@@ -276,8 +276,8 @@ func TestARefusedPodHasItsTurnAgain(t *testing.T) {
 	}
 }
 
-// A pod whose node has no room for its resize keeps the others from theirs for five minutes, and not
-// for good.
+// A pod whose node has no room for its resize keeps the others from theirs for five minutes, and
+// not for good.
 func TestAPodThatWaitsForRoomKeepsTheOthersWaitingForAWhile(t *testing.T) {
 	for _, mode := range []Mode{InPlace, Auto} {
 		w := &Wants{Mode: mode, Replicas: 3}
@@ -305,8 +305,8 @@ func TestAPodThatWaitsForRoomKeepsTheOthersWaitingForAWhile(t *testing.T) {
 	}
 }
 
-// A node's clock is ahead. What it says counts once the time has come: before, it would make all that
-// was learnt worth nothing, and be the last that counts for long.
+// A node's clock is ahead. What it says counts once the time has come: before, it would make all
+// that was learnt worth nothing, and be the last that counts for long.
 func TestUseOfTheFutureDoesNotCount(t *testing.T) {
 	ahead := func(by time.Duration, minutes int) *Usage {
 		s := NewSizer(&Wants{}, t0)

@@ -311,7 +311,8 @@ func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
 		case s.has(signal):
 		case math.IsNaN(v):
 			m.silent = append(m.silent, finding{code: CodeMetricsUnknown, why: "the histogram counts no request", signals: []string{signal}})
-		case signal == good && edge <= 0: // no gap: it will not be known for as long as edges and target stay
+		case signal == good && edge <= 0:
+			// No gap, which would not end before edges or target are changed.
 			m.reading(good, podscaler.Reading{Why: text})
 		default:
 			m.reading(signal, podscaler.Known(v))

@@ -100,9 +100,8 @@ type scraped struct {
 // counter is the last value of a series. One that fell was begun anew. Those of one histogram share
 // a family: if one of them fell, the others may be above their old values by chance.
 //
-// The start time of a process that a page may have is not asked: it may be that of an exporter, or
-// of an application whose page a sidecar merges with its own, and all that was ever counted would
-// count as new.
+// The start time that a page may have says nothing of them. It may be that of an exporter, or of an
+// application whose page a sidecar merges with its own. All that was ever counted would be new.
 type counter struct {
 	value  float64
 	family string

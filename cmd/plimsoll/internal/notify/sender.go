@@ -194,7 +194,8 @@ func (s *Sender) post(ctx context.Context, r *Receiver, n *Notice) error {
 	case code == http.StatusTooManyRequests || code >= 500:
 		return fmt.Errorf("answered with %s", answer.Status)
 	}
-	if to, err := answer.Location(); err == nil && answer.StatusCode < 400 { // the rest of it may be secret
+	if to, err := answer.Location(); err == nil && answer.StatusCode < 400 {
+		// The rest of the location may be secret.
 		return refusal{answer.Status + " to " + to.Host + ": give the address there"}
 	}
 	return refusal{answer.Status}
