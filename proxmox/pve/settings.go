@@ -97,8 +97,8 @@ func tags(p *settings.Pool, owner string) string {
 	return strings.Join(append([]string{settings.OwnerTag(owner)}, p.Tags...), ";")
 }
 
-// net0 is the first interface: the template's model with the address that the clone was given, on
-// the pool's bridge.
+// net0 is the first interface: the template's model and options with the address that the clone was
+// given, on the pool's bridge.
 func net0(p *settings.Pool, c *pveapi.VMConfig) string {
 	model, mac := nic(c)
 	value := model
@@ -111,6 +111,12 @@ func net0(p *settings.Pool, c *pveapi.VMConfig) string {
 	}
 	if p.VLAN != 0 {
 		value += ",tag=" + itoa(p.VLAN)
+	}
+	_, named := pveapi.Properties(c.Net["net0"])
+	for _, key := range []string{"mtu", "queues", "rate", "trunks"} {
+		if named[key] != "" {
+			value += "," + key + "=" + named[key]
+		}
 	}
 	return value
 }

@@ -72,6 +72,10 @@ func TestSettings(t *testing.T) {
 			c.Net["net0"] = "model=e1000,macaddr=BC:24:11:00:00:02,bridge=vmbr9"
 		},
 			with("net0", "e1000=BC:24:11:00:00:02,bridge=vmbr0"), nil},
+		{"the template's own options", func(p *settings.Pool, c *pveapi.VMConfig) {
+			p.VLAN = 42
+			c.Net["net0"] = "virtio=BC:24:11:00:00:01,bridge=vmbr9,link_down=1,mtu=1,queues=4,rate=12.5,tag=7,trunks=5;6"
+		}, with("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0,tag=42,mtu=1,queues=4,rate=12.5,trunks=5;6"), nil},
 		{"a template without interface", func(_ *settings.Pool, c *pveapi.VMConfig) { c.Net = nil }, with("net0", "virtio,bridge=vmbr0"), nil},
 		{"tags", func(p *settings.Pool, _ *pveapi.VMConfig) { p.Tags = []string{"k8s", "web"} }, with("tags", "plimsoll_home;k8s;web"), nil},
 		{"hardware", func(p *settings.Pool, _ *pveapi.VMConfig) {
