@@ -150,10 +150,32 @@ func written(config map[string]any) (string, error) {
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
-	if err := e.Encode(config); err != nil {
+	if err := e.Encode(decimal(config)); err != nil {
 		return "", err
 	}
 	return b.String(), e.Close()
+}
+
+// decimal is a value with its numbers in digits: encoded as they are, large and small ones have
+// exponents, which the program refuses.
+func decimal(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		all := map[string]any{}
+		for key, each := range v {
+			all[key] = decimal(each)
+		}
+		return all
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = decimal(v[i])
+		}
+		return all
+	case float64:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: strconv.FormatFloat(v, 'f', -1, 64)}
+	}
+	return value
 }
 
 // Autoscaler is upstream's cluster-autoscaler, with what differs between clusters.

@@ -346,10 +346,11 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 // The pod reads what was written: no other YAML takes a name for true, or writes a number so that
 // it is refused.
 func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
-	file := "{owner: on, endpoints: [https://a:8006], tokenFile: n, insecure: true, limit: {amount: 4000000, per: 1h}}"
+	file := "{owner: on, endpoints: [https://a:8006], tokenFile: n, insecure: true, limit: {amount: 1500000.5, per: 1h}," +
+		" quotas: [{namespace: a, maxHourlyCost: 0.000001}, {namespace: b, maxHourlyCost: 4000000}]}"
 	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
 	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
-	for _, line := range []string{`    owner: "?on"?`, `    tokenFile: "?n"?`, `      amount: 4000000`} {
+	for _, line := range []string{`    owner: "?on"?`, `    tokenFile: "?n"?`, `      amount: 1500000\.5`, `    - maxHourlyCost: 0\.000001`, `    - maxHourlyCost: 4000000`} {
 		if code != cli.ExitDone || !regexp.MustCompile("(?m)^"+line+"$").MatchString(stdout) {
 			t.Errorf("exit %d, without %s: %s", code, line, stderr)
 		}
