@@ -12,6 +12,7 @@ cd "$work/root"
 # What makes one machine another. It is made at the first boot.
 rm -f etc/ssh/ssh_host_* etc/hostname var/lib/systemd/random-seed var/lib/dbus/machine-id etc/resolv.conf
 : > etc/machine-id
+rm -f etc/apt/apt.conf.d/99mmdebstrap # the builder's proxy
 ln -s ../run/systemd/resolve/stub-resolv.conf etc/resolv.conf
 mv boot/grub/boot.img boot/grub/core.img "$work"
 cd "$work"

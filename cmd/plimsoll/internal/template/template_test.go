@@ -54,9 +54,10 @@ if [ "$1" = --unshare-helper ]; then shift; exec "$@"; fi
 if [ -e "` + folder + `/fail" ]; then echo "E: no such package" >&2; exit 7; fi
 work=$(mktemp -d); mkdir -p "$work/boot/grub" "$work/etc"
 printf boot > "$work/boot/grub/boot.img"; printf core > "$work/boot/grub/core.img"; echo host > "$work/etc/hostname"
+mkdir -p "$work/etc/apt/apt.conf.d"; echo proxy > "$work/etc/apt/apt.conf.d/99mmdebstrap"
 for a in "$@"; do case $a in "--customize-hook=tar-in "*) set -- ${a#--customize-hook=tar-in }; tar -C "$work" -xf "$1";; esac; done
 tar -C "$work" -cf - .; rm -rf "$work"; echo built >> "` + folder + `/built"`,
-		"mke2fs": `for a in "$@"; do case $prev in -d) test ! -e "$a/etc/hostname" && test -L "$a/etc/resolv.conf" && grep -q plimsoll-root "$a/etc/fstab" || exit 9;; esac; prev=$a; done`,
+		"mke2fs": `for a in "$@"; do case $prev in -d) test ! -e "$a/etc/hostname" && test ! -e "$a/etc/apt/apt.conf.d/99mmdebstrap" && test -L "$a/etc/resolv.conf" && grep -q plimsoll-root "$a/etc/fstab" || exit 9;; esac; prev=$a; done`,
 		// The image is the disk's beginning, which tests look at.
 		"qemu-img":  `head -c 1024 "$8" > "$9"`,
 		"newuidmap": "", "apt-get": "",
