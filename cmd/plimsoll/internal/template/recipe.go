@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -186,13 +187,28 @@ const bootloader = `chroot "$1" grub-mkimage -O i386-pc -o /boot/grub/core.img -
 //go:embed assemble.sh
 var assemble string
 
-// arguments are those of mmdebstrap, which writes a tar of the system. Packages come through proxy.
+// keyFile is a file in the options of a line of sources.list, whose packages are signed by it.
+var keyFile = regexp.MustCompile(`[=,](/[\w./+-]+)`)
+
+// keyHooks copy the keys of further sources to where apt on the machines looks for them.
+func (r *Recipe) keyHooks() (hooks []string) {
+	for _, line := range r.Sources {
+		options, _, _ := strings.Cut(line, "]")
+		for _, found := range keyFile.FindAllStringSubmatch(options, -1) {
+			folder := path.Dir(found[1])
+			hooks = append(hooks, `--customize-hook=mkdir -p "$1`+folder+`"`, "--customize-hook=copy-in "+found[1]+" "+folder)
+		}
+	}
+	return hooks
+}
+
+// arguments are those of mmdebstrap, which writes a tar of the system. Packages come through proxy,
+// but for those of https sources.
 func (r *Recipe) arguments(proxy, overlay, into string) []string {
 	args := []string{
 		"--variant=minbase", "--format=tar", "--include=" + strings.Join(r.Packages(), ","),
-		`--aptopt=Acquire::http::Proxy "` + proxy + `"`, `--aptopt=Acquire::http::Timeout "3600"`, `--aptopt=Acquire::Retries "3"`,
+		`--aptopt=Acquire::http::Proxy "` + proxy + `"`, `--aptopt=Acquire::https::Proxy "DIRECT"`, `--aptopt=Acquire::http::Timeout "3600"`, `--aptopt=Acquire::Retries "3"`,
 		"--customize-hook=mkdir -p \"$1/boot/grub\"", "--customize-hook=" + bootloader, "--customize-hook=tar-in " + overlay + " /",
-		r.Suite, into,
 	}
-	return append(args, r.sourceLines()...)
+	return slices.Concat(args, r.keyHooks(), []string{r.Suite, into}, r.sourceLines())
 }

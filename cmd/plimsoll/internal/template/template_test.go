@@ -148,6 +148,33 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
+// Packages of https sources pass by the proxy, which keeps none of them, and the keys that they are
+// signed with are on the image.
+func TestFurtherSourcesAreReached(t *testing.T) {
+	r := recipe()
+	r.Sources = []string{
+		"deb [arch=amd64 signed-by=/usr/share/keyrings/kubernetes.gpg,/etc/apt/keyrings/more.asc] https://pkgs.k8s.io/core:/stable:/v1.34/deb/ /",
+		"deb [trusted=yes] file:///srv/packages ./",
+	}
+	args := r.arguments("http://127.0.0.1:1", "overlay.tar", "-")
+	if !slices.Contains(args, `--aptopt=Acquire::https::Proxy "DIRECT"`) {
+		t.Errorf("https sources are asked through the proxy: %q", args)
+	}
+	want := []string{
+		`mkdir -p "$1/usr/share/keyrings"`, "copy-in /usr/share/keyrings/kubernetes.gpg /usr/share/keyrings",
+		`mkdir -p "$1/etc/apt/keyrings"`, "copy-in /etc/apt/keyrings/more.asc /etc/apt/keyrings",
+	}
+	var hooks []string
+	for _, a := range args {
+		if hook, is := strings.CutPrefix(a, "--customize-hook="); is {
+			hooks = append(hooks, hook)
+		}
+	}
+	if got := hooks[len(hooks)-len(want):]; !slices.Equal(got, want) || !slices.Equal(args[len(args)-2:], r.Sources) {
+		t.Errorf("hooks %q, want %q, in %q", hooks, want, args)
+	}
+}
+
 // breaking is a mirror that breaks off every answer after some bytes, as lines do.
 type breaking struct {
 	file   []byte
