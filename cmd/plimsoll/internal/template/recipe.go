@@ -102,6 +102,9 @@ var packages = []string{
 // Packages are what is installed, with what that depends on.
 func (r *Recipe) Packages() []string {
 	all := slices.Clone(packages)
+	if r.Suite == "bookworm" {
+		all[0] = "linux-image-amd64" // its cloud kernel does not see the discs of machines of type q35
+	}
 	if r.Kind == Kubeadm {
 		all = append(all, "containerd", "runc") // RKE2 and k3s bring their own
 	}

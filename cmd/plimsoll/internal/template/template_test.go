@@ -175,6 +175,18 @@ func TestFurtherSourcesAreReached(t *testing.T) {
 	}
 }
 
+// What is on a disc of a machine of type q35 is seen only by a kernel that has AHCI.
+func TestEverySuiteSeesTheFirstBootDisc(t *testing.T) {
+	for suite, want := range map[string]string{"bookworm": "linux-image-amd64", "trixie": "linux-image-cloud-amd64"} {
+		r := recipe()
+		r.Suite = suite
+		got := slices.DeleteFunc(r.Packages(), func(p string) bool { return !strings.HasPrefix(p, "linux-image") })
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: kernels %v, want %s", suite, got, want)
+		}
+	}
+}
+
 // breaking is a mirror that breaks off every answer after some bytes, as lines do.
 type breaking struct {
 	file   []byte
