@@ -189,7 +189,7 @@ func (p *Proposal) template(ask func(Question) (string, error)) error {
 	if store.Shared || len(p.Hosts) == 1 {
 		return nil
 	}
-	for _, t := range p.Templates {
+	for _, t := range p.nearest() {
 		taken := slices.ContainsFunc(p.ByHost, func(o Template) bool { return o.Host == t.Host })
 		if t.Name == p.Template.Name && !taken && !p.storage(t.Storage).Shared {
 			p.ByHost = append(p.ByHost, t)
@@ -198,7 +198,18 @@ func (p *Proposal) template(ask func(Question) (string, error)) error {
 	if len(p.ByHost) < 2 {
 		p.ByHost, p.Pinned = nil, p.Template.Host
 	}
+	slices.SortFunc(p.ByHost, func(a, b Template) int { return cmp.Compare(a.Host, b.Host) })
 	return nil
+}
+
+// nearest are the templates by their VMIDs: the chosen one, those above it, and those below it,
+// which may be older.
+func (p *Proposal) nearest() []Template {
+	away := func(t Template) int { return max(t.VMID-p.Template.VMID, p.Template.VMID-t.VMID) }
+	return slices.SortedFunc(slices.Values(p.Templates), func(a, b Template) int {
+		older := cmp.Compare(rank(a.VMID >= p.Template.VMID), rank(b.VMID >= p.Template.VMID))
+		return cmp.Or(older, away(a)-away(b))
+	})
 }
 
 func (p *Proposal) storage(name string) Storage {

@@ -63,6 +63,29 @@ func TestChoicesFollowWhatThereIs(t *testing.T) {
 	}
 }
 
+// Of several generations of one name, every host clones that of the chosen template.
+func TestTheChosenTemplateIsCloned(t *testing.T) {
+	for chosen, want := range map[string]string{
+		"9000": "byHost: {pve1: 9000, pve2: 9001}",
+		"9010": "byHost: {pve1: 9010, pve2: 9011}", "9011": "byHost: {pve1: 9010, pve2: 9011}",
+	} {
+		p := seen(func(s *Seen) {
+			for i, host := range []string{"pve1", "pve2"} {
+				s.Templates = append(s.Templates, Template{VMID: 9010 + i, Name: "k8s", Host: host, Storage: "lvm", Bridge: "vmbr0"})
+			}
+		})
+		err := p.Propose(func(q Question) (string, error) {
+			if q.Key == "template" {
+				return chosen, nil
+			}
+			return first(q)
+		})
+		if text := must.Get(p.Files())(t)[1].Text; err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("--template %s: %v, want %s in\n%s", chosen, err, want, text)
+		}
+	}
+}
+
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	for want, change := range map[string]func(*Seen){
 		"there is no template":                  func(s *Seen) { s.Templates = nil },
