@@ -206,24 +206,8 @@ func (v *installation) file(env *cli.Env) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := kube.ByNothing // the rights that the manifests give
-	if v.nodes == byAutoscaler {
-		given = kube.ByCapacityBuffer
-	}
-	if s.Namespace != "" && s.Namespace != installedIn {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("namespace", fmt.Sprintf("must be %s or omitted here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)))
-	}
-	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)))
-	}
-	if h := s.handOff(); h.Used() && h.By != given {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)))
-	}
-	if err := s.checkNamed(); err != nil {
+	if err := v.check(s); err != nil {
 		return nil, cli.Misconfigured(v.config, err)
-	}
-	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.Expander != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
-		return nil, cli.Misconfigured(v.config, pricing.NewFault("provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"))
 	}
 	data, err := env.ReadFile(v.config)
 	if err != nil {
@@ -235,6 +219,35 @@ func (v *installation) file(env *cli.Env) (map[string]any, error) {
 		return nil, cli.Misconfigured(v.config, err)
 	}
 	return file, nil
+}
+
+// check is what is wrong with a file where these manifests install it.
+func (v *installation) check(s *siteFile) error {
+	given := kube.ByNothing // the rights that the manifests give
+	if v.nodes == byAutoscaler {
+		given = kube.ByCapacityBuffer
+	}
+	if s.Namespace != "" && s.Namespace != installedIn {
+		return pricing.NewFault("namespace", fmt.Sprintf("must be %s or omitted here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace))
+	}
+	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
+		return pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File))
+	}
+	if h := s.handOff(); h.Used() && h.By != given {
+		return pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By))
+	}
+	for _, lacking := range []struct {
+		key, what string
+		there     bool
+	}{{"capacityBuffers", "rights", s.CapacityBuffers}, {"kedaScaler", "Service", s.KEDAScaler != ""}, {"admission", "webhook and certificate", s.Admission != nil}} {
+		if lacking.there {
+			return pricing.NewFault(lacking.key, fmt.Sprintf("must be omitted here, for these manifests have no %s for it (the chart does), was there", lacking.what))
+		}
+	}
+	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.Expander != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
+		return pricing.NewFault("provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more")
+	}
+	return s.checkNamed()
 }
 
 // checkNamed wants the files that the configuration names to be where the keys of a secret lie.
