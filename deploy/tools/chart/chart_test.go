@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
@@ -44,6 +45,7 @@ var installations = map[string]string{
 	"places":   `{mode: Active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
 	"admits":   `{mode: Active, components: [podscaler], admission: {enabled: true, tlsSecret: admission, caBundle: Y2E=}}`,
 	"two":      `{mode: Active, replicas: 2, ` + site + `}`,
+	"keda":     `{components: [podscaler], config: {kedaScaler: "0.0.0.0:8088"}}`,
 	"measured": `{components: [podscaler], prometheus: {url: "http://prometheus:9090"}}`,
 	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,
 	"everything": `
@@ -337,6 +339,19 @@ func TestWhatIsRendered(t *testing.T) {
 	}
 }
 
+// A pod that serves waits for the lead before it is ready, so the old one must not wait for it. All
+// modes have one strategy: server-side apply leaves the fields that the API server filled in, with
+// which another type is refused.
+func TestARolloutDoesNotWaitForTheLead(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		none, one := intstr.FromInt32(0), intstr.FromInt32(1)
+		want := appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &none, MaxUnavailable: &one}}
+		if diff := cmp.Diff(want, only[*appsv1.Deployment](t, r).Spec.Strategy); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
 // What a site adds to the pod is there, beside what the program needs.
 func TestPodTakesWhatASiteAdds(t *testing.T) {
 	r := render(t, `{components: [podscaler], extraArgs: [--help], extraEnv: [{name: A, value: b}],
@@ -445,6 +460,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`proxmox: {existingSecret: pve}`, `config.owner: must be set, for nodescaler and provider make machines`},
 		{`{proxmox: {existingSecret: pve}, config: {owner: home, endpoints: []}}`, `config.endpoints: must be set, for nodescaler and provider make machines`},
 		{`{components: [provider], replicas: 2, ` + site + `}`, `replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2`},
+		{`{components: [podscaler], replicas: 2, config: {kedaScaler: ":8088"}}`, `replicas: must be 1 with config.kedaScaler: one that does not lead cannot answer KEDA, was 2`},
 		{`{components: [provider], ` + site + `}`, `provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt`},
 		{`{components: [provider], provider: {tlsSecret: a}, proxmox: {existingSecret: pve}, config: {owner: home, endpoints: [x], provider: {plaintext: anywhere}}}`, `provider.tlsSecret: must be omitted beside config.provider.tls and config.provider.plaintext, was "a"`},
 		{`joinSecrets: [a, a]`, `'/joinSecrets': items at 0 and 1 are equal`},

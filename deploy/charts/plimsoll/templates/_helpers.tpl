@@ -267,6 +267,9 @@ projected:
 {{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
 {{- end }}
+{{- if and $c.kedaScaler (gt (int .Values.replicas) 1) }}
+{{- fail "replicas: must be 1 with config.kedaScaler: one that does not lead cannot answer KEDA, was 2" }}
+{{- end }}
 {{- if and (has "provider" .Values.components) (eq (int .Values.provider.port) (int .Values.metrics.port)) }}
 {{- fail (printf "provider.port: must be another than metrics.port, was %d" (int .Values.provider.port)) }}
 {{- end }}
