@@ -373,6 +373,29 @@ extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]}`)
 	}
 }
 
+// What tests the release reaches what the Deployment's pod reaches: it runs in the same places, knows
+// the same names and sees the same files, but for the journal.
+func TestTheTestOfAReleaseIsWhereItsPodIs(t *testing.T) {
+	r := render(t, `{`+site+`, nodeSelector: {disk: ssd}, affinity: {podAntiAffinity: {}}, tolerations: [{key: a, operator: Exists}],
+hostAliases: [{ip: 10.0.0.11, hostnames: [pve1.example]}], dnsConfig: {searches: [example]},
+extraVolumes: [{name: ca, emptyDir: {}}], extraVolumeMounts: [{name: ca, mountPath: /ca}]}`)
+	for _, r := range []*rendered{r, render(t, `{`+site+`}`)} {
+		test, works := only[*corev1.Pod](t, r).Spec, only[*appsv1.Deployment](t, r).Spec.Template.Spec
+		works.Volumes = slices.DeleteFunc(works.Volumes, func(v corev1.Volume) bool { return v.Name == "journal" })
+		mounts := slices.DeleteFunc(works.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "journal" })
+		for what, diff := range map[string]string{
+			"host aliases": cmp.Diff(works.HostAliases, test.HostAliases), "DNS": cmp.Diff(works.DNSConfig, test.DNSConfig),
+			"node selector": cmp.Diff(works.NodeSelector, test.NodeSelector), "affinity": cmp.Diff(works.Affinity, test.Affinity),
+			"tolerations": cmp.Diff(works.Tolerations, test.Tolerations), "volumes": cmp.Diff(works.Volumes, test.Volumes),
+			"mounts": cmp.Diff(mounts, test.Containers[0].VolumeMounts),
+		} {
+			if diff != "" {
+				t.Errorf("%s, -deployment +test:\n%s", what, diff)
+			}
+		}
+	}
+}
+
 // Unless values say otherwise, Prometheus alone is let in for metrics, and cluster-autoscaler, as
 // its printed manifests have it, for the provider and the expander. The kubelet's probes come from
 // the node, which no policy keeps out.

@@ -151,6 +151,39 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- toYaml (ternary $all (omit $all "tokenFile") (ne $all.tokenFile "")) }}
 {{- end }}
 
+{{- /* Where pods run, and the names that they know: the Deployment's, and the one that tests the release. */ -}}
+{{- define "plimsoll.placement" -}}
+{{- range $key := list "hostAliases" "dnsConfig" "nodeSelector" "tolerations" }}
+{{- with index $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+affinity:
+  {{- if .Values.affinity }}
+  {{- toYaml .Values.affinity | nindent 2 }}
+  {{- else }}
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms:
+        - matchExpressions: # not on a machine that it may delete under its own feet
+            - {key: plimsoll.dev/pool, operator: DoesNotExist}
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        preference:
+          matchExpressions:
+            - {key: node-role.kubernetes.io/control-plane, operator: Exists}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "plimsoll.selector" . | nindent 14 }}
+  {{- end }}
+{{- end }}
+
 {{- define "plimsoll.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
