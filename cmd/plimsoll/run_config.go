@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -108,6 +109,7 @@ func (s *siteFile) check(pools []string) []error {
 		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
 	}
 	faults = append(faults, checkState(s.State, s.beside(s.State))...)
+	faults = append(faults, s.checkAddresses()...)
 	p := &s.Provider
 	for _, at := range []struct{ key, is string }{{"listen", p.Listen}, {"expander", p.Expander}} {
 		path, unix := strings.CutPrefix(at.is, "unix:")
@@ -138,6 +140,42 @@ func (s *siteFile) check(pools []string) []error {
 		}
 	}
 	return faults
+}
+
+// Where is served what must be, unless the file names another address.
+const pagesAt, providerAt = "127.0.0.1:8080", "127.0.0.1:8086"
+
+// checkAddresses refuses an address that another listener takes.
+func (s *siteFile) checkAddresses() (faults []error) {
+	if s.parts == nil || s.examining {
+		return nil
+	}
+	type listener struct{ key, address string }
+	all := []listener{{"metrics", cmp.Or(s.Metrics, pagesAt)}, {"dashboard", s.Dashboard}, {"kedaScaler", s.KEDAScaler}}
+	if s.Admission != nil {
+		all = append(all, listener{"admission.listen", s.Admission.Listen})
+	}
+	if slices.Contains(s.parts, partProvider) {
+		all = append(all, listener{"provider.listen", cmp.Or(s.Provider.Listen, providerAt)}, listener{"provider.expander", s.Provider.Expander})
+	}
+	for i, l := range all {
+		other := slices.IndexFunc(all[:i], func(o listener) bool { return overlap(o.address, l.address) })
+		if other >= 0 {
+			faults = append(faults, pricing.NewFault(l.key, fmt.Sprintf("must not take the address of %s, %s, was %q", all[other].key, all[other].address, l.address)))
+		}
+	}
+	return faults
+}
+
+// overlap reports whether no two can listen on these addresses.
+func overlap(a, b string) bool {
+	hostA, portA, isA := cli.SplitAddress(a)
+	hostB, portB, isB := cli.SplitAddress(b)
+	if !isA || !isB {
+		return a != "" && a == b // unix:PATH
+	}
+	everywhere := func(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
+	return portA == portB && portA != 0 && (hostA == hostB || everywhere(hostA) || everywhere(hostB))
 }
 
 // checkState refuses what was meant to be kubernetes: a folder of that name would be made, and
@@ -179,10 +217,10 @@ func readRunning(env *cli.Env, file string, parts []string) (*running, error) {
 		}
 	}
 	if site.Metrics == "" {
-		site.Metrics = "127.0.0.1:8080"
+		site.Metrics = pagesAt
 	}
 	if site.Provider.Listen == "" {
-		site.Provider.Listen = "127.0.0.1:8086"
+		site.Provider.Listen = providerAt
 	}
 	return &running{site}, nil
 }

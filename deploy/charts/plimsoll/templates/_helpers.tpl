@@ -292,24 +292,32 @@ projected:
 {{- if and $a.enabled (not (or $a.caBundle $a.annotations)) }}
 {{- fail "admission.caBundle: must be the authority that signed the certificate, in base64, unless annotations have it injected" }}
 {{- end }}
-{{- range $other := list .Values.metrics.port .Values.provider.port .Values.provider.expanderPort }}
-{{- if and $a.enabled (eq (int $a.port) (int $other)) }}
-{{- fail (printf "admission.port: must be another than metrics.port, provider.port and provider.expanderPort, was %d" (int $other)) }}
+{{- if regexMatch "^(localhost|127[.]|\\[::1\\])" ($c.kedaScaler | default "") }}
+{{- fail (printf "config.kedaScaler: must have no loopback address, which KEDA does not reach: 0.0.0.0:8088, was %q" $c.kedaScaler) }}
 {{- end }}
+{{- $ports := list (list "metrics.port" .Values.metrics.port) }}
+{{- if has "provider" .Values.components }}
+{{- $ports = concat $ports (list (list "provider.port" .Values.provider.port) (list "provider.expanderPort" .Values.provider.expanderPort)) }}
+{{- end }}
+{{- if $a.enabled }}
+{{- $ports = append $ports (list "admission.port" $a.port) }}
+{{- end }}
+{{- range list "kedaScaler" "dashboard" }}
+{{- $ports = append $ports (list (printf "config.%s" .) (index $c . | default "")) }}
+{{- end }}
+{{- $taken := dict }}
+{{- range $one := $ports }}
+{{- $port := regexFind "[0-9]+$" (last $one | toString) }}
+{{- if and $port (ne $port "0") (hasKey $taken $port) }}
+{{- fail (printf "%s: must not take the port of %s, was %v" (first $one) (get $taken $port) (last $one)) }}
+{{- end }}
+{{- $_ := set $taken $port (first $one) }}
 {{- end }}
 {{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
 {{- end }}
 {{- if and $c.kedaScaler (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with config.kedaScaler: one that does not lead cannot answer KEDA, was 2" }}
-{{- end }}
-{{- if and (has "provider" .Values.components) (eq (int .Values.provider.port) (int .Values.metrics.port)) }}
-{{- fail (printf "provider.port: must be another than metrics.port, was %d" (int .Values.provider.port)) }}
-{{- end }}
-{{- range $other := list .Values.metrics.port .Values.provider.port }}
-{{- if and (has "provider" $.Values.components) (eq (int $.Values.provider.expanderPort) (int $other)) }}
-{{- fail (printf "provider.expanderPort: must be another than metrics.port and provider.port, was %d" (int $other)) }}
-{{- end }}
 {{- end }}
 {{- if and (has "provider" .Values.components) .Values.provider.tlsSecret (not .Values.provider.clients) }}
 {{- fail "provider.clients: must name whose certificates may order and destroy machines, such as [cluster-autoscaler], was empty" }}
