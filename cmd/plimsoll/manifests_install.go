@@ -141,6 +141,8 @@ var imageTag = regexp.MustCompile(`:[^:/@]+$`)
 const (
 	installedIn = "plimsoll"
 	journalsIn  = "/var/lib/plimsoll/"
+	// Beyond it the pod is evicted.
+	journalsHold = 512 * pricing.MiB
 )
 
 // sayLeft says what of the file gives way to the manifests' values.
@@ -232,6 +234,12 @@ func (v *installation) check(s *siteFile) error {
 	}
 	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
 		return pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File))
+	}
+	if r := s.Recording; r != nil && !strings.HasPrefix(path.Clean(r.Folder), journalsIn) {
+		return pricing.NewFault("recording.folder", fmt.Sprintf("must be a folder in %s here, for nothing else in the pod can be written to, was %q", journalsIn, r.Folder))
+	}
+	if n := s.keeps(); n >= journalsHold {
+		return pricing.NewFault("journal", fmt.Sprintf("must take less than %s here with recording.limit, or the pod is evicted (the chart has journal.sizeLimit), was %s", journalsHold, n))
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
 		return pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By))

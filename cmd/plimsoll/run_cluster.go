@@ -393,16 +393,34 @@ func (s *siteFile) Optional(key string) bool {
 	return false
 }
 
+// What is kept of journal and recording, unless the file says how much.
+const (
+	usualRotateSize = 64 * pricing.MiB
+	usualKeep       = 3
+	usualLimit      = 5 * pricing.GiB
+)
+
+// keeps is what journal and recording take of a disk at most.
+func (c *clusterSettings) keeps() (all pricing.Bytes) {
+	if j := c.Journal; j != nil && j.File != standardOutput {
+		all = cmp.Or(j.RotateSize, usualRotateSize) * pricing.Bytes(cmp.Or(j.Keep, usualKeep)+1)
+	}
+	if r := c.Recording; r != nil {
+		all += cmp.Or(r.Limit, usualLimit)
+	}
+	return all
+}
+
 // complete fills in what was omitted for what runs in a cluster.
 func (c *clusterSettings) complete(env *cli.Env) error {
 	c.Mode, c.Interval = cmp.Or(c.Mode, runRecommend), cmp.Or(c.Interval, 10*time.Second)
 	c.LogLevel = cmp.Or(c.LogLevel, "info")
 	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
 	if c.Journal != nil {
-		c.Journal.RotateSize, c.Journal.Keep = cmp.Or(c.Journal.RotateSize, 64*pricing.MiB), cmp.Or(c.Journal.Keep, 3)
+		c.Journal.RotateSize, c.Journal.Keep = cmp.Or(c.Journal.RotateSize, usualRotateSize), cmp.Or(c.Journal.Keep, usualKeep)
 	}
 	if c.Recording != nil {
-		c.Recording.Limit = cmp.Or(c.Recording.Limit, 5*pricing.GiB)
+		c.Recording.Limit = cmp.Or(c.Recording.Limit, usualLimit)
 	}
 	if c.Namespace != "" {
 		return nil

@@ -55,7 +55,7 @@ replicas: 2
 journal: {sizeLimit: 1Gi}
 image: {repository: registry.example/plimsoll, digest: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
 imagePullSecrets: [{name: pull}]
-config: {owner: home, endpoints: ["https://pve1.example:8006"], journal: {file: /var/lib/plimsoll/journal.ndjson}, lease: autoscaler}
+config: {owner: home, endpoints: ["https://pve1.example:8006"], journal: {file: /var/lib/plimsoll/journal.ndjson}, recording: {folder: /var/lib/plimsoll/recording, limit: 512MiB}, lease: autoscaler}
 proxmox: {existingSecret: pve}
 rbac: {scaleTargets: {apps: [deployments], argoproj.io: [rollouts]}, secrets: {shop: [prometheus]}}
 serviceAccount: {annotations: {a: b}}
@@ -514,6 +514,11 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be omitted, for provider.port says it`},
 		{`{components: [podscaler], config: {journal: {file: journal.ndjson}}}`, `config.journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
 		{`{components: [podscaler], config: {journal: {file: /var/lib/plimsoll/../j}}}`, `config.journal.file: must be -`},
+		{`{components: [podscaler], config: {recording: {folder: recording, limit: 1MiB}}}`, `config.recording.folder: must be a folder in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "recording"`},
+		{`{components: [podscaler], config: {recording: {folder: /var/lib/plimsoll/recording}}}`, `journal.sizeLimit: must be above 5120Mi, what config.journal and config.recording.limit take, or the pod is evicted, was 512Mi`},
+		{`{components: [podscaler], config: {recording: {folder: /var/lib/plimsoll/recording, limit: 1.5GB}}}`, `journal.sizeLimit: must be above 1431Mi`},
+		{`{components: [podscaler], config: {journal: {file: /var/lib/plimsoll/j, rotateSize: 128MiB}}}`, `journal.sizeLimit: must be above 512Mi`},
+		{`{components: [podscaler], config: {journal: {file: /var/lib/plimsoll/j, keep: 2}, recording: {folder: /var/lib/plimsoll/r, limit: 320Mi}}}`, `journal.sizeLimit: must be above 512Mi`},
 		{`{components: [podscaler], config: {prometheus: {url: "http://p"}}}`, `config.prometheus: must be omitted, for prometheus says it`},
 		{`prometheus: {url: "prometheus:9090"}`, `'/prometheus/url': 'prometheus:9090' does not match pattern`},
 		{`prometheus: {uri: "http://p"}`, `'/prometheus': additional properties 'uri' not allowed`},

@@ -243,6 +243,13 @@ projected:
     {{- end }}
 {{- end }}
 
+{{- /* A size in bytes, with 0 for what is none: the program says what is wrong with that. */ -}}
+{{- define "plimsoll.bytes" -}}
+{{- $unit := regexFind "[A-Za-z]*$" . | trimSuffix "B" }}
+{{- $size := dict "" 1 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- mulf (regexFind "^[0-9.]+" .) (get $size $unit | default 0) | toJson }}
+{{- end }}
+
 {{- /* What the schema cannot say. */ -}}
 {{- define "plimsoll.check" -}}
 {{- $c := .Values.config }}
@@ -344,6 +351,20 @@ projected:
 {{- $journal := dig "journal" "file" "-" $c }}
 {{- if and (ne $journal "-") (not (regexMatch "^/var/lib/plimsoll/[^/]+$" $journal)) }}
 {{- fail (printf "config.journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was %q" $journal) }}
+{{- end }}
+{{- $needs := 0.0 }}
+{{- if ne $journal "-" }}
+{{- $needs = mulf (include "plimsoll.bytes" (dig "journal" "rotateSize" "64MiB" $c | toString)) (add1 (dig "journal" "keep" 3 $c)) }}
+{{- end }}
+{{- if $c.recording }}
+{{- $folder := dig "recording" "folder" "" $c }}
+{{- if not (regexMatch "^/var/lib/plimsoll/[^/]+$" $folder) }}
+{{- fail (printf "config.recording.folder: must be a folder in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was %q" $folder) }}
+{{- end }}
+{{- $needs = addf $needs (include "plimsoll.bytes" (dig "recording" "limit" "5GiB" $c | toString)) }}
+{{- end }}
+{{- if and $needs (ge $needs (include "plimsoll.bytes" .Values.journal.sizeLimit | float64)) }}
+{{- fail (printf "journal.sizeLimit: must be above %.0fMi, what config.journal and config.recording.limit take, or the pod is evicted, was %s" (divf $needs 1048576 | ceil) .Values.journal.sizeLimit) }}
 {{- end }}
 {{- $seen := list }}
 {{- range .Values.extraEnv }}
