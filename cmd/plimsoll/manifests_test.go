@@ -160,6 +160,14 @@ func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 	}
 }
 
+// Servers of RKE2 and k3s may be tainted so that only what is critical runs there.
+func TestAutoscalerRunsOnServersForCriticalAddons(t *testing.T) {
+	stdout, _, _ := inProcess(t, nil, "manifests", "cluster-autoscaler")
+	if !strings.Contains(stdout, "        - key: CriticalAddonsOnly\n          operator: Exists\n") {
+		t.Errorf("the taint is not tolerated in\n%s", stdout)
+	}
+}
+
 func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
 		{"--namespace", "a.b", `must be a name of at most 63 lower-case letters, digits and '-', was "a.b"`},

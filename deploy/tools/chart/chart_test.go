@@ -299,11 +299,17 @@ func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 	if spec.PriorityClassName != "system-cluster-critical" {
 		t.Errorf("priority %s", spec.PriorityClassName)
 	}
-	tolerated := slices.ContainsFunc(spec.Tolerations, func(o corev1.Toleration) bool {
-		return o.Key == "node-role.kubernetes.io/control-plane" && o.Operator == corev1.TolerationOpExists && o.Effect == corev1.TaintEffectNoSchedule
-	})
-	if !tolerated {
-		t.Errorf("the control plane is not tolerated: %v", spec.Tolerations)
+	for _, taint := range []corev1.Taint{ // of control planes, as kubeadm, RKE2 and Rancher's documents have them
+		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute},
+		{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoExecute},
+	} {
+		tolerated := slices.ContainsFunc(spec.Tolerations, func(o corev1.Toleration) bool {
+			return o.Key == taint.Key && o.Operator == corev1.TolerationOpExists && (o.Effect == "" || o.Effect == taint.Effect)
+		})
+		if !tolerated {
+			t.Errorf("%s is not tolerated: %v", taint.ToString(), spec.Tolerations)
+		}
 	}
 }
 
