@@ -15,12 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/deploy/tools/internal/helm"
 )
@@ -460,6 +462,40 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 	}
 	if n := len(all[*networkingv1.NetworkPolicy](render(t, `{components: [podscaler], networkPolicy: {enabled: false}}`))); n != 0 {
 		t.Errorf("%d policies, though it is off", n)
+	}
+}
+
+// Two releases in a namespace have a lease each, and each may lead by its own alone.
+func TestEveryReleaseHasItsOwnLease(t *testing.T) {
+	for values, want := range map[string]string{
+		"{" + site + "}": "plimsoll",
+		"{fullnameOverride: second, " + site + "}":   "second",
+		"{nameOverride: plimsoll-two, " + site + "}": "plimsoll-plimsoll-two",
+		installations["everything"]:                  "autoscaler",
+	} {
+		r := render(t, values, withMonitoring...)
+		var config struct{ Lease string }
+		for _, m := range all[*corev1.ConfigMap](r) {
+			if text, is := m.Data["config.yaml"]; is {
+				if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := config.Lease
+		if got == "" {
+			got = "plimsoll"
+		}
+		if got != want {
+			t.Errorf("%s: lease %s, want %s", values, got, want)
+		}
+		for _, role := range all[*rbacv1.Role](r) {
+			for _, rule := range role.Rules {
+				if name := strings.TrimSuffix(strings.Join(rule.ResourceNames, ","), "-intents"); name != "" && role.Namespace == "plimsoll" && name != want {
+					t.Errorf("%s: rights for %s, want %s", values, name, want)
+				}
+			}
+		}
 	}
 }
 

@@ -80,6 +80,11 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- end }}
 {{- end }}
 
+{{- /* The lease that a release leads by: each has its own. */ -}}
+{{- define "plimsoll.lease" -}}
+{{- .Values.config.lease | default (include "plimsoll.fullname" .) }}
+{{- end }}
+
 {{- define "plimsoll.makesMachines" -}}
 {{- if or (has "nodescaler" .Values.components) (has "provider" .Values.components) }}true{{ end }}
 {{- end }}
@@ -104,6 +109,9 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- /* The configuration file: the values, and what follows from how the pod is made. */ -}}
 {{- define "plimsoll.config" -}}
 {{- $ours := dict "mode" (title .Values.mode) "metrics" (printf ":%d" (int .Values.metrics.port)) }}
+{{- if ne (include "plimsoll.lease" .) "plimsoll" }}
+{{- $_ := set $ours "lease" (include "plimsoll.lease" .) }}
+{{- end }}
 {{- if include "plimsoll.makesMachines" . }}
 {{- $_ := set $ours "state" "kubernetes" }}
 {{- else }}
