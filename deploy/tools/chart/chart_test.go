@@ -301,7 +301,8 @@ func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 	if spec.PriorityClassName != "system-cluster-critical" {
 		t.Errorf("priority %s", spec.PriorityClassName)
 	}
-	for _, taint := range []corev1.Taint{ // of control planes, as kubeadm, RKE2 and Rancher's documents have them
+	// Of control planes, as kubeadm, RKE2 and Rancher's documents have them.
+	for _, taint := range []corev1.Taint{
 		{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
 		{Key: "node-role.kubernetes.io/etcd", Effect: corev1.TaintEffectNoExecute},
 		{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoExecute},
@@ -381,8 +382,8 @@ extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}]}`)
 	}
 }
 
-// What tests the release reaches what the Deployment's pod reaches: it runs in the same places, knows
-// the same names and sees the same files, but for the journal.
+// What tests the release reaches what the Deployment's pod reaches: it runs in the same places,
+// knows the same names and sees the same files, but for the journal.
 func TestTheTestOfAReleaseIsWhereItsPodIs(t *testing.T) {
 	r := render(t, `{`+site+`, nodeSelector: {disk: ssd}, affinity: {podAntiAffinity: {}}, tolerations: [{key: a, operator: Exists}],
 hostAliases: [{ip: 10.0.0.11, hostnames: [pve1.example]}], dnsConfig: {searches: [example]},

@@ -103,7 +103,7 @@ var packages = []string{
 func (r *Recipe) Packages() []string {
 	all := slices.Clone(packages)
 	if r.Suite == "bookworm" {
-		all[0] = "linux-image-amd64" // its cloud kernel does not see the discs of machines of type q35
+		all[0] = "linux-image-amd64" // its cloud kernel does not see discs of q35 machines
 	}
 	if r.Kind == Kubeadm {
 		all = append(all, "containerd", "runc") // RKE2 and k3s bring their own
