@@ -4,6 +4,7 @@ package v1alpha1
 
 // Forecaster says what a load will be.
 // AR expects a weighted sum of the last values, by least squares.
+// DailyLSTM expects what a small recurrent network has learnt to follow the last values, their differences and the time of day.
 // Ensemble weighs several forecasters by how they have done of late.
 // HTM expects what came after the same situation in the same context.
 // HoltWinters expects a level, a trend that dies away, and a season.
@@ -16,5 +17,5 @@ package v1alpha1
 // Seasonal expects what there was a season ago.
 // Theta expects the mean of a straight line and one that bends twice as much.
 //
-// +kubebuilder:validation:Enum=AR;Ensemble;HTM;HoltWinters;LSTM;Last;QLearning;Race;Ridge;SARSA;Seasonal;Theta
+// +kubebuilder:validation:Enum=AR;DailyLSTM;Ensemble;HTM;HoltWinters;LSTM;Last;QLearning;Race;Ridge;SARSA;Seasonal;Theta
 type Forecaster string

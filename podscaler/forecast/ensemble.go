@@ -130,6 +130,13 @@ func NewEnsemble(members []Entrant, c EnsembleSettings) (*Ensemble, error) {
 	return e, nil
 }
 
+// SetClock passes the time of day on.
+func (e *Ensemble) SetClock(period int) {
+	for i := range e.members {
+		SetClock(e.members[i].Model, period)
+	}
+}
+
 // Observe takes the next period's value, and judges by it what the members forecast for it.
 func (e *Ensemble) Observe(v float64) {
 	limit := e.limit(v)

@@ -24,6 +24,20 @@ type Trainer interface {
 // Sized is a Model that knows the bytes of memory it holds.
 type Sized interface{ Size() int }
 
+// Clocked is a Model that reads the time of day, or passes it on. Where it is not said which period
+// of the day the next value is of, the first was that from midnight.
+type Clocked interface {
+	Model
+	SetClock(period int)
+}
+
+// SetClock says which period of the day the next value of m is of, if m wants to know.
+func SetClock(m Model, period int) {
+	if c, ok := m.(Clocked); ok {
+		c.SetClock(period)
+	}
+}
+
 // Train hands m a history, oldest first: at once if m is a Trainer, else value by value.
 func Train(m Model, history []float64) {
 	if t, ok := m.(Trainer); ok {

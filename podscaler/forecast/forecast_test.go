@@ -18,7 +18,7 @@ func TestForecastersAreFoundByEitherName(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("names are %v, should be sorted", names)
 	}
-	for _, name := range []string{"last", "Seasonal", "AR", "ar", "HoltWinters", "theta", "Ridge", "QLearning", "SARSA", "HTM", "LSTM", "Ensemble", "race"} {
+	for _, name := range []string{"last", "Seasonal", "AR", "ar", "HoltWinters", "theta", "Ridge", "QLearning", "SARSA", "HTM", "LSTM", "DailyLSTM", "dailylstm", "Ensemble", "race"} {
 		if _, err := forecast.New(forecast.Spec{Type: name}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -38,7 +38,7 @@ func TestSeasonAndSeedAreThoseOfTheSpecWhereItHasThem(t *testing.T) {
 		Type:     "LSTM",
 		Seasonal: &forecast.Seasonal{Season: 24}, HoltWinters: &forecast.HoltWinters{Season: 24}, Theta: &forecast.Theta{Season: 24},
 		Ridge: &forecast.Ridge{Season: 60}, Ensemble: members,
-		LSTM: &forecast.LSTM{Seed: 7, Units: 3}, HTM: &forecast.HTM{Seed: 5},
+		LSTM: &forecast.LSTM{Seed: 7, Units: 3}, HTM: &forecast.HTM{Seed: 5}, DailyLSTM: &forecast.LSTM{Seed: 5, Season: 24},
 		QLearning: &forecast.QLearning{Seed: 5}, SARSA: &forecast.SARSA{Seed: 5},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -68,6 +68,8 @@ func TestEveryFaultOfSettingsIsNamed(t *testing.T) {
 		`{"type": "HTM", "htm": {"horizons": [5, 5]}}`:                                                                           "htm.horizons: must be at most 16, ascending, from 1 to 10080 periods, was [5 5]",
 		`{"type": "LSTM", "lstm": {"units": -1, "lookback": 1, "level": 0.5, "rounds": -2}}`:                                     "lstm.units: must be from 1 to 256, was -1\nlstm.lookback: must be from 2 to 256 periods, was 1\nlstm.level: must be from 1 to 1048576 periods, was 0.5\nlstm.rounds: must be from 1 to 1000, was -2",
 		`{"type": "LSTM", "lstm": {"lookback": 64, "history": 511, "retrain": 100, "batch": 2000, "rate": 1}}`:                   "lstm.batch: must be from 1 to 1024 windows, was 2000\nlstm.rate: must be above 0 and at most 0.1, was 1\nlstm.history: must be from 8 look-backs to 1048576 periods, was 511\nlstm.retrain: must be from 8 look-backs to 1048576 periods, was 100",
+		`{"type": "LSTM", "lstm": {"season": 1440}}`:                                                                             "lstm.season: must be omitted for LSTM, which does not read the time of day; DailyLSTM does, was 1440",
+		`{"type": "DailyLSTM", "dailyLSTM": {"level": 16, "season": 1}}`:                                                         "dailyLSTM.level: must be omitted for DailyLSTM, which sees loads beside those of all its history, was 16\ndailyLSTM.season: must be from 2 to 1048576 periods, was 1",
 		`{"type": "Race", "race": {"threshold": 3, "window": -5}}`:                                                               "race.window: must be from 1 to 10080 periods, was -5\nrace.threshold: must be above 0 and at most 2, was 3",
 		`{"type": "Race", "race": {"entrants": [{"type": "Last"}, {"type": "AR", "ar": {"lags": -1}}]}}`:                         "race.entrants[1]: ar.lags: must be from 1 to 256, was -1",
 		`{"type": "Ensemble", "ensemble": {"members": [{"type": "Last"}, {"type": "Last"}]}}`:                                    `ensemble.members[1]: must have a name of its own, was "Last"`,

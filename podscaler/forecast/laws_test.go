@@ -32,6 +32,7 @@ func of(name string, season int) forecast.Spec {
 		SARSA:       &forecast.SARSA{Warmup: 2 * season, Episodes: 5, Seed: uint64(season)},
 		HTM:         &forecast.HTM{Columns: 64, Cells: 4, Active: 4, History: season, Season: season, Horizons: []int{1, 5}},
 		LSTM:        &forecast.LSTM{Units: 3, Lookback: 4, Rounds: 2, History: 64, Retrain: 32},
+		DailyLSTM:   &forecast.LSTM{Units: 3, Lookback: 4, Rounds: 2, History: 64, Retrain: 32, Season: season},
 	}
 	switch strings.ToLower(name) {
 	case "ensemble":

@@ -34,6 +34,7 @@ type LSTM struct {
 	Lookback int `json:"lookback,omitempty" yaml:"lookback,omitempty"`
 	// Level is over how many periods the level is a mean; 16, unless set. By a level over
 	// very many it sees the values as they are, and is lost outside the range of its history.
+	// DailyLSTM has none.
 	Level float64 `json:"level,omitempty" yaml:"level,omitempty"`
 	// Rounds is how often it goes through the history at most; 20, unless set. It stops when
 	// the last fifth, which it does not learn from, is foretold no better for six rounds.
@@ -51,17 +52,22 @@ type LSTM struct {
 	Retrain int `json:"retrain,omitempty" yaml:"retrain,omitempty"`
 	// Seed is that of its first weights and of the order in which it learns; 1, unless set.
 	Seed uint64 `json:"seed,omitempty" yaml:"seed,omitempty"`
+	// Season is how many periods a day has; 1440, unless set. DailyLSTM alone reads it.
+	Season int `json:"season,omitempty" yaml:"season,omitempty"`
 }
 
 func init() {
 	register("LSTM", "expects what a small recurrent network has learnt to follow the last values.",
-		func(s Spec) (Model, error) { return newLSTM(settings(s.LSTM)) })
+		func(s Spec) (Model, error) {
+			c := settings(s.LSTM)
+			c.Level = cmp.Or(c.Level, 16)
+			return newLSTM("lstm", c, reader{})
+		})
 }
 
 func (c *LSTM) complete() {
 	c.Units = cmp.Or(c.Units, 20)
 	c.Lookback = cmp.Or(c.Lookback, 16)
-	c.Level = cmp.Or(c.Level, 16)
 	c.Rounds = cmp.Or(c.Rounds, 20)
 	c.Batch = cmp.Or(c.Batch, 8)
 	c.Rate = cmp.Or(c.Rate, 0.005)
@@ -74,16 +80,23 @@ func (c *LSTM) complete() {
 // learn from and some to say what they are worth.
 const lookbacks = 8
 
-func (c *LSTM) check() error {
+// check finds what is wrong with settings that are in the block that is named.
+func (c *LSTM) check(block string, daily bool) error {
 	var f faults
-	f.unless(c.Units >= 1 && c.Units <= 256, "lstm.units", "must be from 1 to 256", c.Units)
-	f.unless(c.Lookback >= 2 && c.Lookback <= 256, "lstm.lookback", "must be from 2 to 256 periods", c.Lookback)
-	f.unless(c.Level >= 1 && c.Level <= maxPeriods, "lstm.level", "must be from 1 to 1048576 periods", c.Level)
-	f.unless(c.Rounds >= 1 && c.Rounds <= 1000, "lstm.rounds", "must be from 1 to 1000", c.Rounds)
-	f.unless(c.Batch >= 1 && c.Batch <= 1024, "lstm.batch", "must be from 1 to 1024 windows", c.Batch)
-	f.unless(c.Rate > 0 && c.Rate <= 0.1, "lstm.rate", "must be above 0 and at most 0.1", c.Rate)
-	f.unless(c.History >= lookbacks*c.Lookback && c.History <= maxPeriods, "lstm.history", "must be from 8 look-backs to 1048576 periods", c.History)
-	f.unless(c.Retrain >= lookbacks*c.Lookback && c.Retrain <= maxPeriods, "lstm.retrain", "must be from 8 look-backs to 1048576 periods", c.Retrain)
+	f.unless(c.Units >= 1 && c.Units <= 256, block+".units", "must be from 1 to 256", c.Units)
+	f.unless(c.Lookback >= 2 && c.Lookback <= 256, block+".lookback", "must be from 2 to 256 periods", c.Lookback)
+	if daily {
+		f.unless(c.Level == 0, block+".level", "must be omitted for DailyLSTM, which sees loads beside those of all its history", c.Level)
+		f.unless(c.Season >= 2 && c.Season <= maxPeriods, block+".season", "must be from 2 to 1048576 periods", c.Season)
+	} else {
+		f.unless(c.Level >= 1 && c.Level <= maxPeriods, block+".level", "must be from 1 to 1048576 periods", c.Level)
+		f.unless(c.Season == 0, block+".season", "must be omitted for LSTM, which does not read the time of day; DailyLSTM does", c.Season)
+	}
+	f.unless(c.Rounds >= 1 && c.Rounds <= 1000, block+".rounds", "must be from 1 to 1000", c.Rounds)
+	f.unless(c.Batch >= 1 && c.Batch <= 1024, block+".batch", "must be from 1 to 1024 windows", c.Batch)
+	f.unless(c.Rate > 0 && c.Rate <= 0.1, block+".rate", "must be above 0 and at most 0.1", c.Rate)
+	f.unless(c.History >= lookbacks*c.Lookback && c.History <= maxPeriods, block+".history", "must be from 8 look-backs to 1048576 periods", c.History)
+	f.unless(c.Retrain >= lookbacks*c.Lookback && c.Retrain <= maxPeriods, block+".retrain", "must be from 8 look-backs to 1048576 periods", c.Retrain)
 	return f.err()
 }
 
@@ -94,8 +107,11 @@ type lstmModel struct {
 	net    lstm.Network
 	known  bool        // the network has been taught
 	level  level       // that the values are seen from
-	window ring        // what the network reads: by how far values missed the level, NaN for a gap
+	reader reader      // of what the network reads
+	window ring        // that is made from: by how far values missed the level, NaN for a gap
 	now    lstm.Moment // of the network after it has read that
+	last   float64     // the last miss that it read
+	clock  int         // the period of the day of the next value
 	top    float64     // the largest value that is remembered
 
 	past     ring // values to learn from, NaN for a gap
@@ -103,15 +119,16 @@ type lstmModel struct {
 	teaching *training
 }
 
-func newLSTM(c LSTM) (Model, error) {
+// newLSTM makes one of settings that are in the block that is named.
+func newLSTM(block string, c LSTM, by reader) (Model, error) {
 	c.complete()
-	if err := c.check(); err != nil {
+	if err := c.check(block, by.season != 0); err != nil {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	return &lstmModel{
-		c: c, random: random, net: lstm.NewNetwork(c.Units, random), level: level{memory: c.Level},
-		window: newRing(c.Lookback), now: lstm.NewMoment(c.Units), past: newRing(c.History),
+		c: c, random: random, net: lstm.NewNetwork(by.inputs(), c.Units, random), level: newLevel(nil, c.Level),
+		reader: by, window: newRing(c.Lookback), now: lstm.NewMoment(by.inputs(), c.Units), past: newRing(c.History),
 	}, nil
 }
 
@@ -130,6 +147,7 @@ func (m *lstmModel) see(v float64) {
 	}
 	m.past.push(v)
 	m.window.push(m.level.take(v))
+	m.clock = m.reader.period(m.clock + 1)
 }
 
 // learn does a batch of what is to be learnt, if it is time.
@@ -173,7 +191,7 @@ func (m *lstmModel) teach(history []float64) {
 		}
 	}
 	if values+1 >= lookbacks*m.c.Lookback {
-		m.teaching = newTraining(&m.c, series, l, m.net, m.random)
+		m.teaching = newTraining(&m.c, lesson{series, l, m.reader, m.clock - len(history)}, m.net, m.random)
 	}
 }
 
@@ -196,8 +214,12 @@ func (m *lstmModel) read() {
 		return
 	}
 	m.now.Clear()
+	var room [mostInputs]float64
+	in := room[:m.reader.inputs()]
+	m.last = math.NaN()
 	for i := m.c.Lookback - 1; i >= 0; i-- {
-		m.net.Read(orNone(m.window.back(i)), &m.now, &m.now)
+		m.last = m.reader.read(in, m.window.back(i), m.last, m.clock-1-i)
+		m.net.Read(in, &m.now, &m.now)
 	}
 }
 
@@ -206,20 +228,23 @@ func (m *lstmModel) Predict(h int) (float64, bool) {
 	if !m.known || !m.level.known() {
 		return 0, false
 	}
-	l, ahead := m.level, m.now
+	l, ahead, last := m.level, m.now, m.last
+	var room [mostInputs]float64
+	in := room[:m.reader.inputs()]
 	f := min(l.expect(m.net.Expects(&ahead)), steepest*m.top)
 	for k := range min(h, m.c.Lookback) - 1 {
 		if k == 0 {
 			ahead = ahead.Clone()
 		}
-		m.net.Read(orNone(l.take(f)), &ahead, &ahead)
+		last = m.reader.read(in, l.take(f), last, m.clock+k)
+		m.net.Read(in, &ahead, &ahead)
 		f = min(l.expect(m.net.Expects(&ahead)), steepest*m.top)
 	}
 	return count(f)
 }
 
 func (m *lstmModel) Size() int {
-	bytes := (len(m.net.Params)+60)*wordBytes + m.now.Size() + m.window.size() + m.past.size()
+	bytes := (len(m.net.Params)+65)*wordBytes + m.now.Size() + m.window.size() + m.past.size()
 	if m.teaching != nil {
 		bytes += m.teaching.size()
 	}

@@ -5,6 +5,9 @@ import "math"
 // level is what an LSTM sees values from: a mean of the last ones, and the unit in which they
 // miss it, which is a share of it. So what was learnt at a small load holds for a large one of the
 // same shape.
+//
+// One without a memory is the mean of all its history, and stays where it is: values are seen in
+// standard deviations of the history, as their Z-scores.
 type level struct {
 	memory float64 // periods
 	least  float64 // no share is taken of less, for any value would be a surprise to a level near 0
@@ -21,6 +24,9 @@ const furthest = 8
 
 // newLevel settles the unit by a history. A history that never moved has no unit.
 func newLevel(history []float64, memory float64) level {
+	if memory == 0 {
+		return standard(history)
+	}
 	l := level{memory: memory}
 	sum, n := 0.0, 0.0
 	for _, v := range history {
@@ -42,12 +48,38 @@ func newLevel(history []float64, memory float64) level {
 	return l
 }
 
+// standard is a level that stays at the mean of a history.
+func standard(history []float64) (l level) {
+	sum, n := 0.0, 0.0
+	for _, v := range history {
+		if !gap(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	l.e = sum / max(n, 1)
+	squares := 0.0
+	for _, v := range history {
+		if !gap(v) {
+			squares += (v - l.e) * (v - l.e)
+		}
+	}
+	// Of values that are all the same, what is left is the error of their mean.
+	if unit := math.Sqrt(squares / max(n, 1)); unit > 1e-9*l.e && unit >= 1/Most {
+		l.unit, l.values = unit, 1
+	}
+	return l
+}
+
 // pass lets a period pass and returns by what share of it its value missed the level before. It
 // is not ok for a gap, nor for a first value: that is the level, as it is after a long silence.
 func (l *level) pass(v float64) (share float64, ok bool) {
 	if gap(v) {
 		l.age = min(l.age+1, stale)
 		return 0, false
+	}
+	if l.memory == 0 {
+		l.age = 0
+		return v - l.e, true
 	}
 	if !l.known() {
 		l.e, l.values, l.age = v, 1, 0
@@ -78,7 +110,12 @@ func (l *level) expect(units float64) float64 {
 }
 
 // whole is what shares are of.
-func (l *level) whole() float64 { return max(l.e, l.least) }
+func (l *level) whole() float64 {
+	if l.memory == 0 {
+		return 1
+	}
+	return max(l.e, l.least)
+}
 
 func (l *level) known() bool { return l.values > 0 && l.age < stale }
 

@@ -15,9 +15,8 @@ import (
 // the series is the proof: it is not learnt from, and the network that foretells it best is the
 // outcome, be it the one that was there before.
 type training struct {
+	lesson
 	c      *LSTM
-	level  level     // that the series is seen from
-	series []float64 // NaN for what is not known
 	random *rand.Rand
 
 	net, best lstm.Network
@@ -37,6 +36,14 @@ type training struct {
 	dLoss    []float64
 }
 
+// lesson is what a network is taught.
+type lesson struct {
+	series []float64 // NaN for what is not known
+	level  level     // that it is seen from
+	reader reader
+	clock  int // the period of the day that it begins in
+}
+
 const (
 	// patience is how many rounds may bring nothing.
 	patience = 6
@@ -47,14 +54,15 @@ const (
 	steepestStep = 1
 )
 
-func newTraining(c *LSTM, series []float64, l level, from lstm.Network, random *rand.Rand) *training {
+func newTraining(c *LSTM, of lesson, from lstm.Network, random *rand.Rand) *training {
+	inputs := of.reader.inputs()
 	t := &training{
-		c: c, level: l, series: series, random: random,
+		lesson: of, c: c, random: random,
 		net: from.Clone(), best: from.Clone(), least: math.Inf(1),
 		gradient: make([]float64, len(from.Params)), adam: lstm.NewAdam(len(from.Params)),
-		room: lstm.NewPassage(c.Units, c.Lookback), window: make([]float64, c.Lookback), dLoss: make([]float64, c.Lookback),
+		room: lstm.NewPassage(inputs, c.Units, c.Lookback), window: make([]float64, inputs*c.Lookback), dLoss: make([]float64, c.Lookback),
 	}
-	for i := t.cut() - c.Lookback/2; i+c.Lookback < len(series); i += t.stride() {
+	for i := t.cut() - c.Lookback/2; i+c.Lookback < len(of.series); i += t.stride() {
 		t.proof = append(t.proof, i)
 	}
 	return t
@@ -130,8 +138,9 @@ func (t *training) rate() float64 {
 
 // judge reads the window at a place and counts what the network expected in its second half.
 func (t *training) judge(at int) {
-	for i := range t.window {
-		t.window[i] = orNone(t.series[at+i])
+	k, last := t.reader.inputs(), math.NaN()
+	for i := range t.c.Lookback {
+		last = t.reader.read(t.window[i*k:(i+1)*k], t.series[at+i], last, t.clock+at+i)
 	}
 	t.net.Through(t.window, t.room)
 	clear(t.dLoss)
@@ -148,6 +157,6 @@ func (t *training) judge(at int) {
 }
 
 func (t *training) size() int {
-	words := 3*len(t.net.Params) + len(t.series) + cap(t.windows) + cap(t.proof) + 2*len(t.window) + 40
+	words := 3*len(t.net.Params) + len(t.series) + cap(t.windows) + cap(t.proof) + len(t.window) + len(t.dLoss) + 40
 	return words*wordBytes + t.adam.Size() + t.room.Size()
 }

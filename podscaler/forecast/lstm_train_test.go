@@ -11,6 +11,12 @@ import (
 // What a training steps down is the gradient of what it judges by, misses that are cut and gaps
 // that are omitted included.
 func TestATrainingStepsDownTheLossThatItJudgesBy(t *testing.T) {
+	for _, by := range []reader{{}, {season: 24}} {
+		checkTraining(t, by)
+	}
+}
+
+func checkTraining(t *testing.T, by reader) {
 	c := LSTM{Units: 3, Lookback: 8}
 	c.complete()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -19,11 +25,11 @@ func TestATrainingStepsDownTheLossThatItJudgesBy(t *testing.T) {
 		series[i] = 3 * r.NormFloat64()
 	}
 	series[5], series[6] = math.NaN(), 20
-	n := lstm.NewNetwork(c.Units, r)
+	n := lstm.NewNetwork(by.inputs(), c.Units, r)
 	for i, head := 0, n.Head(n.Params); i < len(head); i++ {
 		head[i] = r.NormFloat64()
 	}
-	tr := newTraining(&c, series, level{}, n, r)
+	tr := newTraining(&c, lesson{series: series, reader: by, clock: 20}, n, r)
 	loss := func() float64 {
 		tr.loss, tr.judged = 0, 0
 		tr.judge(0)
@@ -43,7 +49,7 @@ func TestATrainingStepsDownTheLossThatItJudgesBy(t *testing.T) {
 		slope := (up - loss()) / (2 * step)
 		tr.net.Params[i] = param
 		if math.Abs(slope-gradient[i]) > 1e-6*(1+math.Abs(slope)) {
-			t.Errorf("parameter %d: the gradient is %v, small changes make %v", i, gradient[i], slope)
+			t.Errorf("%d inputs, parameter %d: the gradient is %v, small changes make %v", by.inputs(), i, gradient[i], slope)
 		}
 	}
 }
@@ -57,7 +63,7 @@ func TestTheBestOnTheProofIsTheOutcome(t *testing.T) {
 	for i := range series {
 		series[i] = r.NormFloat64() // noise: all that is learnt of it is wrong
 	}
-	tr := newTraining(&c, series, level{}, lstm.NewNetwork(c.Units, r), r)
+	tr := newTraining(&c, lesson{series: series}, lstm.NewNetwork(1, c.Units, r), r)
 	proof := func(n lstm.Network) float64 {
 		tr.net, tr.loss, tr.judged = n, 0, 0
 		for _, at := range tr.proof {

@@ -142,6 +142,13 @@ func nothing(n int) []float64 {
 	return none
 }
 
+// SetClock passes the time of day on.
+func (r *Race) SetClock(period int) {
+	for i := range r.entrants {
+		SetClock(r.entrants[i].Model, period)
+	}
+}
+
 // RelativeDifference is a term of Eq. 15: the difference of forecast and value over their mean,
 // between 0 and 2. Where both are 0 the forecast was right, and differs by 0.
 func RelativeDifference(forecast, value float64) float64 {

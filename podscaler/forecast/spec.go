@@ -17,6 +17,7 @@ type Spec struct {
 	SARSA       *SARSA            `json:"sarsa,omitempty" yaml:"sarsa,omitempty"`
 	HTM         *HTM              `json:"htm,omitempty" yaml:"htm,omitempty"`
 	LSTM        *LSTM             `json:"lstm,omitempty" yaml:"lstm,omitempty"`
+	DailyLSTM   *LSTM             `json:"dailyLSTM,omitempty" yaml:"dailyLSTM,omitempty"`
 	Ensemble    *EnsembleSettings `json:"ensemble,omitempty" yaml:"ensemble,omitempty"`
 	Race        *RaceSettings     `json:"race,omitempty" yaml:"race,omitempty"`
 }
@@ -28,6 +29,7 @@ func (s Spec) WithSeason(season int) Spec {
 	s.HoltWinters = with(s.HoltWinters, func(c *HoltWinters) { c.Season = cmp.Or(c.Season, season) })
 	s.Theta = with(s.Theta, func(c *Theta) { c.Season = cmp.Or(c.Season, season) })
 	s.Ridge = with(s.Ridge, func(c *Ridge) { c.Season = cmp.Or(c.Season, season) })
+	s.DailyLSTM = with(s.DailyLSTM, func(c *LSTM) { c.Season = cmp.Or(c.Season, season) })
 	s.Ensemble = with(s.Ensemble, func(c *EnsembleSettings) {
 		if len(c.Members) == 0 {
 			c.Season = cmp.Or(c.Season, season)
@@ -40,6 +42,7 @@ func (s Spec) WithSeason(season int) Spec {
 // a member or an entrant of another has its seed in its own spec.
 func (s Spec) WithSeed(seed uint64) Spec {
 	s.LSTM = with(s.LSTM, func(c *LSTM) { c.Seed = cmp.Or(c.Seed, seed) })
+	s.DailyLSTM = with(s.DailyLSTM, func(c *LSTM) { c.Seed = cmp.Or(c.Seed, seed) })
 	s.HTM = with(s.HTM, func(c *HTM) { c.Seed = cmp.Or(c.Seed, seed) })
 	s.QLearning = with(s.QLearning, func(c *QLearning) { c.Seed = cmp.Or(c.Seed, seed) })
 	s.SARSA = with(s.SARSA, func(c *SARSA) { c.Seed = cmp.Or(c.Seed, seed) })

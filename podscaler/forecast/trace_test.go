@@ -120,6 +120,7 @@ func usual(name string) forecast.Spec {
 	s := forecast.Spec{Type: name}
 	if race.On {
 		s.LSTM = &forecast.LSTM{Rounds: 2}
+		s.DailyLSTM = s.LSTM
 		s.HTM = &forecast.HTM{Columns: 64, Cells: 4, Active: 4, Horizons: []int{1}}
 	}
 	return s

@@ -287,6 +287,7 @@ func (p *predictive) observe(v *podscaler.View) (arrivals float64, measured bool
 	if lost {
 		p.forget()
 	}
+	p.foresight.clock(p.series.since(len(ended)), p.series.length)
 	for i, value := range ended {
 		p.foresight.observe(value)
 		if math.IsNaN(value) {

@@ -68,6 +68,11 @@ func horizons(h int, fixed bool) []int {
 	return slices.DeleteFunc(all, func(i int) bool { return fixed && i > h })
 }
 
+// clock says when the period of the next value begins. A day begins at midnight UTC.
+func (o *foresight) clock(start time.Time, length time.Duration) {
+	forecast.SetClock(o.model, int(start.Sub(start.Truncate(24*time.Hour))/length))
+}
+
 // observe takes a period's value.
 func (o *foresight) observe(value float64) {
 	o.by.Observe(value)

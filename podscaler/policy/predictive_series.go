@@ -51,6 +51,9 @@ func (s *series) look(now time.Time, r *reading) (ended []float64, lost bool) {
 	return ended, lost
 }
 
+// since is when so many periods before the one under way began.
+func (s *series) since(periods int) time.Time { return s.start.Add(-time.Duration(periods) * s.length) }
+
 // value is the mean from start to end. Readings overlap where each is over a longer time than lies
 // between two: of those the one that has most of the period counts, and before it those that end
 // where the one after them begins.
@@ -142,6 +145,7 @@ func (p *predictive) relive(h *podscaler.History) {
 		values = append(values, ended...)
 		at = at.Add(h.Step)
 	}
+	p.foresight.clock(p.series.since(len(values)), p.series.length)
 	p.foresight.relive(values)
 	for _, value := range values {
 		if !math.IsNaN(value) {

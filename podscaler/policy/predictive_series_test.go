@@ -11,6 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -154,5 +156,49 @@ func TestTheHorizonReachesAsFarAsPodsTake(t *testing.T) {
 		if got := p.ahead(c.since, c.lead); got != c.want {
 			t.Errorf("%+v: %d periods", c, got)
 		}
+	}
+}
+
+// clocked is a forecaster that keeps the time of day of the first value that it sees.
+type clocked struct{ clock, first int }
+
+func (c *clocked) SetClock(period int) { c.clock = period }
+
+func (c *clocked) Observe(float64) {
+	if c.first < 0 {
+		c.first = c.clock
+	}
+}
+
+func (c *clocked) Predict(int) (float64, bool) { return 1, true }
+
+// withClock is a policy whose forecaster is that.
+func withClock(t *testing.T, c *clocked) *predictive {
+	t.Helper()
+	p := must.Get(newPredictive(Predictive{}))(t).(*predictive)
+	p.foresight.model, p.foresight.by = c, must.Get(forecast.NewCalibrated(c, forecast.Calibration{}))(t)
+	return p
+}
+
+// The first value is of the minute in which the first look was, a history's of that of its first
+// reading.
+func TestForecastersKnowTheMinuteOfDay(t *testing.T) {
+	seen, relived := &clocked{first: -1}, &clocked{first: -1}
+	p, w := withClock(t, seen), podscaler.Workload{}
+	for i := range 5 {
+		p.observe(&podscaler.View{
+			Now: noon.Add(time.Duration(i)*time.Minute + 20*time.Second), Workload: &w,
+			Window: podscaler.Window{Arrivals: podscaler.Known(1), Over: time.Minute},
+		})
+	}
+	withClock(t, relived).relive(&podscaler.History{
+		End: noon, Step: time.Minute, Over: time.Minute, Arrivals: []float64{-1, -1, 1, 1, 1, 1},
+	})
+	if seen.first != 720 || seen.clock != 723 {
+		t.Errorf("values were of the minutes %d to %d, should be of 720 to 723", seen.first, seen.clock)
+	}
+	// The first reading ends at 11:57.
+	if relived.first != 717 {
+		t.Errorf("the history begins in the minute %d, should be in 717", relived.first)
 	}
 }

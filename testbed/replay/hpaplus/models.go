@@ -99,16 +99,45 @@ func (j *job) forecasters(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		forward, err := j.walkForward(name, t.Counts[:train])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		began := j.now()
 		forecast.Train(m, t.Counts[:train])
 		if took := j.now() - began; j.clock != nil {
 			j.times = append(j.times, Timing{Trace: j.source.Name, Trial: j.trial, Row: name, Seconds: took})
 		}
-		if err := j.judge(name, m, t.Counts[:train], t.Counts[train:]); err != nil {
+		if err := j.judge(name, m, t.Counts[:train], t.Counts[train:], forward); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// walkForward is the mean R² of a forecaster that is trained on more and more of the days that are
+// learnt from, each time anew, and judged on the day after. Of a single day it is unknown.
+func (j *job) walkForward(name string, days []float64) (float64, error) {
+	sum, folds := 0.0, 0
+	for cut := minutesADay; cut < len(days); cut += minutesADay {
+		m, err := forecast.New(forecast.Spec{Type: name}.WithSeed(j.Seed))
+		if err != nil {
+			return 0, err
+		}
+		forecast.Train(m, days[:cut])
+		test, square, last := days[cut:cut+minutesADay], 0.0, days[cut-1]
+		for _, v := range test {
+			said, ok := m.Predict(1)
+			if !ok {
+				said = last
+			}
+			square += (v - said) * (v - said)
+			m.Observe(v)
+			last = v
+		}
+		sum, folds = sum+1-square/float64(len(test))/variance(test), folds+1
+	}
+	return sum / float64(folds), nil
 }
 
 func (j *job) now() float64 {
@@ -120,7 +149,7 @@ func (j *job) now() float64 {
 
 // judge walks a trained forecaster through the test days. Where it does not know, the last value
 // counts as its forecast.
-func (j *job) judge(name string, m forecast.Model, train, test []float64) error {
+func (j *job) judge(name string, m forecast.Model, train, test []float64, forward float64) error {
 	d, err := forecast.NewCalibrated(m, forecast.Calibration{})
 	if err != nil {
 		return err
@@ -148,7 +177,8 @@ func (j *job) judge(name string, m forecast.Model, train, test []float64) error 
 	}
 	j.add(name, usual, n, map[string]float64{
 		"r2": 1 - square/n/variance(test), "rmse": math.Sqrt(square / n / variance(train)),
-		"covered": 100 * float64(covered) / float64(known), "kilobytes": kb,
+		"r2Forward": forward,
+		"covered":   100 * float64(covered) / float64(known), "kilobytes": kb,
 	})
 	return nil
 }

@@ -131,6 +131,7 @@ var Measures = []Measure{
 	{"lostRatio", "lost, ratio", "lost at the other's pod-minutes, in parts of its loss", "", 2, []string{Equal}},
 	{"podsAtLoss", "pod-min at its loss, Δ %", "pod-minutes at the other's loss, against its own", "%", 1, []string{Equal}},
 	{"r2", "R²", "R² a minute ahead", "", 3, []string{Forecasters}},
+	{"r2Forward", "R² forward", "R² a minute ahead, walking forward through the training days", "", 3, []string{Forecasters}},
 	{"rmse", "RMSE", "RMSE, in standard deviations of the training days", "", 3, []string{Forecasters}},
 	{"covered", "covered %", "minutes within the 95 % quantile", "%", 1, []string{Forecasters}},
 	{"kilobytes", "memory kB", "memory", "kB", 1, []string{Forecasters}},

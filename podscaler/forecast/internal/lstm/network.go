@@ -7,13 +7,15 @@ import (
 )
 
 // Network is one layer of LSTM units after Hochreiter and Schmidhuber, with forget gates, that
-// reads one number a period, and a weighted sum of their outputs, which is what it expects next.
+// reads one number a period, or a few, and a weighted sum of their outputs, which is what it
+// expects next.
 //
 // All parameters are one slice, so that a gradient is a slice of the same shape and whoever
 // descends it need not know what is what. A unit has four rows, one for each gate, beside each
-// other; a row weighs what the unit sees: 1, the number read, and all units' last outputs. The
+// other; a row weighs what the unit sees: 1, the numbers read, and all units' last outputs. The
 // sum's weights come last, the constant first.
 type Network struct {
+	inputs int
 	units  int
 	Params []float64
 }
@@ -28,14 +30,14 @@ const (
 )
 
 // seen is how many numbers a unit sees.
-func seen(units int) int { return 2 + units }
+func seen(inputs, units int) int { return 1 + inputs + units }
 
 // NewNetwork draws weights that neither drown nor saturate a unit, with gates that forget little
 // at first. It expects 0 of everything until it is taught.
-func NewNetwork(units int, r *rand.Rand) Network {
-	n := Network{units: units, Params: make([]float64, units*gates*seen(units)+1+units)}
+func NewNetwork(inputs, units int, r *rand.Rand) Network {
+	n := Network{inputs: inputs, units: units, Params: make([]float64, units*gates*seen(inputs, units)+1+units)}
 	width := 1 / math.Sqrt(float64(units))
-	rows := n.Params[:units*gates*seen(units)]
+	rows := n.Params[:units*gates*seen(inputs, units)]
 	for i := range rows {
 		rows[i] = width * (2*r.Float64() - 1)
 	}
@@ -47,12 +49,12 @@ func NewNetwork(units int, r *rand.Rand) Network {
 
 // Clone copies a network.
 func (n *Network) Clone() Network {
-	return Network{units: n.units, Params: slices.Clone(n.Params)}
+	return Network{inputs: n.inputs, units: n.units, Params: slices.Clone(n.Params)}
 }
 
 // rows returns the row of a gate of a unit in Params or a gradient.
 func (n *Network) rows(Params []float64, unit, gate int) []float64 {
-	k := seen(n.units)
+	k := seen(n.inputs, n.units)
 	return Params[(unit*gates+gate)*k : (unit*gates+gate+1)*k]
 }
 
@@ -62,7 +64,7 @@ func (n *Network) Head(Params []float64) []float64 { return Params[len(Params)-1
 // Moment is what the units hold and show after a period, and how it came about.
 type Moment struct {
 	all   []float64 // that the others are parts of
-	seen  []float64 // 1, the number read, what the units showed before
+	seen  []float64 // 1, the numbers read, what the units showed before
 	gates []float64 // by unit
 	cell  []float64
 	tanh  []float64 // of the cell
@@ -70,16 +72,16 @@ type Moment struct {
 }
 
 // NewMoment is before anything was read.
-func NewMoment(units int) Moment {
-	return partsOf(make([]float64, seen(units)+(gates+3)*units), units)
+func NewMoment(inputs, units int) Moment {
+	return partsOf(make([]float64, seen(inputs, units)+(gates+3)*units), inputs, units)
 }
 
-func partsOf(all []float64, units int) Moment {
+func partsOf(all []float64, inputs, units int) Moment {
 	m := Moment{all: all}
 	for _, part := range []struct {
 		of     *[]float64
 		length int
-	}{{&m.seen, seen(units)}, {&m.gates, gates * units}, {&m.cell, units}, {&m.tanh, units}, {&m.shown, units}} {
+	}{{&m.seen, seen(inputs, units)}, {&m.gates, gates * units}, {&m.cell, units}, {&m.tanh, units}, {&m.shown, units}} {
 		*part.of, all = all[:part.length:part.length], all[part.length:]
 	}
 	return m
@@ -92,15 +94,18 @@ func (m *Moment) Clear() { clear(m.all) }
 func (m *Moment) Size() int { return len(m.all) * wordBytes }
 
 // Clone copies a moment.
-func (m *Moment) Clone() Moment { return partsOf(slices.Clone(m.all), len(m.cell)) }
+func (m *Moment) Clone() Moment {
+	return partsOf(slices.Clone(m.all), len(m.seen)-1-len(m.cell), len(m.cell))
+}
 
-// Read takes a number in after the moment before, which may be to itself. It adds up a unit's four
+// Read takes numbers in after the moment before, which may be to itself. It adds up a unit's four
 // gates at once, for a sum has to wait for its last addition, and four need not wait for each
 // other.
-func (n *Network) Read(v float64, before, to *Moment) {
+func (n *Network) Read(v []float64, before, to *Moment) {
 	see := to.seen
-	see[0], see[1] = 1, v
-	copy(see[2:], before.shown)
+	see[0] = 1
+	copy(see[1:], v)
+	copy(see[1+len(v):], before.shown)
 	k := len(see)
 	for u := range n.units {
 		w := n.Params[u*gates*k : (u+1)*gates*k]
@@ -133,30 +138,30 @@ func (n *Network) Expects(m *Moment) float64 {
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // Passage is the room for a window that is read through and learnt from: a moment for each
-// number, and on the way back what the loss changes by with cells, outputs and what units see.
+// period, and on the way back what the loss changes by with cells, outputs and what units see.
 type Passage struct {
 	Moments              []Moment // the first is before anything was read
 	dCell, dShown, dSeen []float64
 }
 
 // NewPassage has room for windows of a length.
-func NewPassage(units, length int) *Passage {
-	p := &Passage{dCell: make([]float64, units), dShown: make([]float64, units), dSeen: make([]float64, seen(units))}
+func NewPassage(inputs, units, length int) *Passage {
+	p := &Passage{dCell: make([]float64, units), dShown: make([]float64, units), dSeen: make([]float64, seen(inputs, units))}
 	for range length + 1 {
-		p.Moments = append(p.Moments, NewMoment(units))
+		p.Moments = append(p.Moments, NewMoment(inputs, units))
 	}
 	return p
 }
 
-// Through reads a window from nothing.
+// Through reads a window from nothing, whose periods are behind each other.
 func (n *Network) Through(window []float64, p *Passage) {
-	for i, v := range window {
-		n.Read(v, &p.Moments[i], &p.Moments[i+1])
+	for i := range len(window) / n.inputs {
+		n.Read(window[i*n.inputs:(i+1)*n.inputs], &p.Moments[i], &p.Moments[i+1])
 	}
 }
 
 // Back goes back through a window that was read and adds to the gradient what the loss changes by
-// with each parameter. dLoss is what the loss changes by with what was expected after each number.
+// with each parameter. dLoss is what the loss changes by with what was expected after each period.
 func (n *Network) Back(dLoss []float64, p *Passage, gradient []float64) {
 	clear(p.dCell)
 	clear(p.dShown)
@@ -174,7 +179,7 @@ func (n *Network) Back(dLoss []float64, p *Passage, gradient []float64) {
 		for u := range n.units {
 			n.backUnit(u, m, p.Moments[i].cell[u], p, gradient)
 		}
-		copy(p.dShown, p.dSeen[2:])
+		copy(p.dShown, p.dSeen[1+n.inputs:])
 	}
 }
 
