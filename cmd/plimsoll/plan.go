@@ -35,7 +35,8 @@ list nodes and pods. It does not call Proxmox VE.
 
 Replicas follow from the WorkloadAutoscalers, in any mode. Machines are bought from the VMPools or, if there are none,
 from the pools of --config and --pools. Machines are returned if their pods fit on the others. The plan assumes that
-everything has been as it is now for long, so that no stabilization window holds anything back.`
+everything has been as it is now for long, so that no stabilization window holds anything back. Forecasts learn from the
+days past, where Prometheus has them, as those of plimsoll run do when it starts.`
 
 func newPlanCommand(env *cli.Env) *cobra.Command {
 	var ask planQuestion
@@ -433,6 +434,11 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 		a.Notes = append(a.Notes, "there are no pools, so that it is not known which machines could be bought: give --config with a site's")
 	default:
 		a.Notes = append(a.Notes, "Proxmox VE was not asked: whether its hosts have room is not known")
+	}
+	for _, w := range out.Workloads {
+		if w.Unlearnt != "" {
+			a.Notes = append(a.Notes, w.Name+" is forecast without the load before now: "+w.Unlearnt)
+		}
 	}
 	if len(seen.Autoscalers) == 0 {
 		a.Notes = append(a.Notes, "there is no WorkloadAutoscaler: replicas stay as they are (plimsoll convert makes them of other autoscalers)")

@@ -45,6 +45,8 @@ type Foreseen struct {
 	Step    *loop.WorkloadStep
 	Refused *nodescaler.Reason
 	Pause   string
+	// Unlearnt is why its policy has no load before now; empty if it has, or needs none.
+	Unlearnt string
 }
 
 // settled is how long everything is taken to have been as it is: longer than any window or
@@ -53,8 +55,8 @@ const settled = 25 * time.Hour
 
 // Foresee says what would be done in a cluster as it was seen, if everything were to stay so: what
 // only waits for time to pass is taken to have passed. It writes nothing and asks nothing but the
-// signals. Machines are those that are behind the nodes; hosts have room for all that the pools
-// allow.
+// signals, for the load before now, too. Machines are those that are behind the nodes; hosts have
+// room for all that the pools allow.
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true
 	d := c.lay(objects{autoscalers: p.Autoscalers, pools: p.Picture.Pools, books: p.PriceBooks, targets: p.Targets, requests: new(asks).see(p.State.Pods, p.Autoscalers)}, now)
@@ -83,16 +85,23 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	}
 	out.Pools = in.Pools
 	o := loop.Observation{Cluster: p.State, Machines: loop.MachineState{Hosts: roomy(in.Pools), Machines: aged(p.Machines, now)}}
-	ports := loop.Ports{Signals: asMeasured{t.Signals}, Uses: c.Containers}
+	ports := loop.Ports{Signals: asMeasured{t.Signals}, Uses: c.Containers, Histories: t.past}
 	// The first step looks, the second is the policies' first, and what they say at the third they
-	// say knowing how it has been for long.
+	// say knowing how it has been for long, and what those learnt that lacked the load before.
 	for _, at := range []time.Duration{-settled - time.Hour, -settled, 0} {
 		o.Time = now.Add(at)
 		ports.Measure(ctx, &o, &in, &t.memory)
+		if at == -settled { // for the third: at an earlier time it would be of the future
+			t.past.read(ctx, t, now)
+			t.beside.Wait()
+		}
 		s := loop.Decide(&o, &in, &t.memory)
 		out.Step = &s
 	}
 	d.foreseen(out)
+	for i := range out.Workloads {
+		out.Workloads[i].Unlearnt = t.past.said(out.Workloads[i].Name)
+	}
 	return out, nil
 }
 

@@ -80,6 +80,16 @@ func (h *histories) read(ctx context.Context, t *term, now time.Time) {
 	})
 }
 
+// said is why a workload's policy has no history that it asked for.
+func (h *histories) said(workload string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if one := h.of[workload]; one != nil {
+		return one.said
+	}
+	return ""
+}
+
 // got takes in a history, or why it could not be had. What a policy of the same settings has learnt
 // from it the workload's own takes over.
 func (h *histories) got(name string, one *history, now time.Time, found *podscaler.History, err error) {

@@ -18,9 +18,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/recording"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // archive is a Prometheus that has scraped a counter of requests since the beginning.
@@ -204,6 +206,39 @@ func TestAForecastOutlivesItsLeader(t *testing.T) {
 	}
 	if !strings.Contains(next.log.String(), "has learnt from the load before its start") {
 		t.Errorf("that it knows the days past is not logged: %s", next.log)
+	}
+}
+
+// A plan is made by the forecast of a leader that has seen all the time. Where the days past cannot
+// be read, it is made without one, and says why.
+func TestAPlanKnowsTheDaysPast(t *testing.T) {
+	a := &archive{}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	whole := leaderOf(t, a, server.URL, t0.Add(7*time.Second))
+	whole.until(a, t0.Add(60*time.Hour+7*time.Second))
+	want := whole.forecast()
+
+	plan := func() Foreseen {
+		// A leader's own signals have measured before; those of a plan are new.
+		l := leaderOf(t, a, server.URL, whole.now)
+		l.replicas["shop/web"] = whole.replicas["shop/web"]
+		state := must.Get(l.Observe(t.Context()))(t)
+		targets := must.Get(l.Targets(t.Context()))(t)
+		autoscalers := must.Get(l.Autoscalers())(t)
+		seen := &Seen{Picture: &kube.Picture{State: state, Autoscalers: autoscalers, Targets: targets}, Machines: l.machines}
+		return must.Get(l.cfg.Foresee(t.Context(), seen, l.now))(t).Workloads[0]
+	}
+	w := plan()
+	if got := w.Step.Decision.Forecast; !want.Known() || !got.Known() || math.Abs(got.Load-want.Load) > 0.02*want.Load {
+		t.Errorf("the plan foresees %+v, should %+v as one that has seen all the time", got, want)
+	}
+	if w.Unlearnt != "" {
+		t.Errorf("it says why there is no history, of which there is one: %s", w.Unlearnt)
+	}
+	a.broken = true
+	if w = plan(); w.Step.Decision.Forecast.Known() || !strings.Contains(w.Unlearnt, "404 Not Found: no ranges here") {
+		t.Errorf("without the days past it foresees %+v, and says why: %q", w.Step.Decision.Forecast, w.Unlearnt)
 	}
 }
 
