@@ -301,7 +301,7 @@ func (g *Ground) toOthers(h *Host) promise {
 			}
 			p, takes := g.promised[v.Host], pricing.Resources{CPU: pricing.MilliCPU(v.CPUs) * pricing.Core, Memory: v.Memory}
 			p.all = p.all.Plus(takes)
-			if v.Running {
+			if !v.Stopped {
 				p.running = p.running.Plus(takes)
 			}
 			g.promised[v.Host] = p

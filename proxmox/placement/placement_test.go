@@ -97,8 +97,12 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 		}, "pve1", CodeNoMemory, "pve1 has 2.0 GiB of memory left to promise, small takes 4.0 GiB"},
 		{"stopped strangers do not count", func(g *Ground, p *Pool) {
 			p.IgnoreStopped = true
-			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: 62 * pricing.GiB, CPUs: 1}
+			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: 62 * pricing.GiB, CPUs: 1, Stopped: true}
 		}, "pve1", "", ""},
+		{"those that may run do", func(g *Ground, p *Pool) {
+			p.IgnoreStopped = true
+			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: 62 * pricing.GiB, CPUs: 1}
+		}, "pve1", CodeNoMemory, "pve1 has 2.0 GiB of memory left to promise, small takes 4.0 GiB"},
 		{"templates take nothing", func(g *Ground, _ *Pool) {
 			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: 62 * pricing.GiB, Template: true}
 		}, "pve1", "", ""},

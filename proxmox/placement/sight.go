@@ -25,6 +25,7 @@ type Guest struct {
 	Host      string
 	Name      string // empty while it is cloned, and for some seconds after
 	Running   bool
+	Stopped   bool // and its host, which is online, says so; neither is unknown
 	Template  bool
 	Container bool
 	Lock      string

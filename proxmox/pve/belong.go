@@ -119,7 +119,7 @@ func (ow *ownership) closed(m *tracked) bool { return ow.shut[m.Pool] != nil && 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
 func (ow *ownership) unstarted(m *tracked) bool {
 	g := ow.view.guest(m.VMID)
-	return ow.side(m) == sideOwn && !m.Adopted && !m.Ran() && !m.admitted && (g == nil || !g.Running && ow.view.seen.Online(g.Host))
+	return ow.side(m) == sideOwn && !m.Adopted && !m.Ran() && !m.admitted && (g == nil || g.Stopped)
 }
 
 // overdue reports whether a machine that runs should be a node by now.

@@ -186,7 +186,7 @@ func belonging(guests ...placement.Guest) *Fleet {
 }
 
 func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
-	listed := placement.Guest{VMID: 101, Name: "web-1", Host: "on"}
+	listed := placement.Guest{VMID: 101, Name: "web-1", Host: "on", Stopped: true}
 	whole := intents.Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: intents.StepStarted}
 	for _, c := range []struct {
 		name  string
@@ -204,6 +204,8 @@ func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
 		{"of another name", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name = "web-2" }, false},
 		{"without a name, as an offline host lists it", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "", "off" }, true},
 		{"without a name on an online host", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name = "" }, false},
+		{"without a name, as a host lists it that reports nothing", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Stopped = "", false }, true},
+		{"without a name while it is cloned", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Stopped, g.Lock = "", false, "clone" }, false},
 		{"of another name on an offline host", func(*intents.Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "web-2", "off" }, false},
 	} {
 		i, g := whole, listed
@@ -232,8 +234,9 @@ func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
 		want bool
 	}{
 		{"not listed", func(*tracked) {}, nil, true},
-		{"stopped", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on"}}, true},
+		{"stopped", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on", Stopped: true}}, true},
 		{"running", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on", Running: true}}, false},
+		{"not known to be stopped", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on"}}, false},
 		{"stopped, as a host that is offline has it", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "off"}}, false},
 		{"found", func(m *tracked) { m.Adopted = true }, nil, false},
 		{"another cluster's", func(m *tracked) { m.Cluster = awayCluster }, nil, false},

@@ -226,7 +226,7 @@ func (w clearing) doExplain(ctx context.Context) {
 	}
 	if w.p.Guest.Agent && w.seen != nil && w.seen.Running {
 		hints = append(hints, w.agentSays(ctx))
-	} else if w.seen != nil && !w.seen.Running {
+	} else if w.seen != nil && w.seen.Stopped {
 		hints = append(hints, "the machine is not running")
 	}
 	if len(hints) == 0 {

@@ -132,6 +132,9 @@ func (lo *lookout) readCluster(ctx context.Context) (*placement.Sight, error) {
 		s.Hosts = append(s.Hosts, h)
 	}
 	slices.SortFunc(s.Hosts, func(a, b placement.Host) int { return cmp.Compare(a.Name, b.Name) })
+	for _, g := range s.Guests { // what is listed of a host that is offline is what was last known
+		g.Stopped = g.Stopped && s.Online(g.Host)
+	}
 	return s, nil
 }
 
@@ -146,7 +149,7 @@ func value[T any](v *T) T {
 // SeenGuest is a listed machine as placement takes it.
 func SeenGuest(r *pveapi.Resource) *placement.Guest {
 	return &placement.Guest{
-		VMID: r.VMID, Host: r.Node, Name: r.Name, Running: r.Status == "running", Template: value(r.Template),
+		VMID: r.VMID, Host: r.Node, Name: r.Name, Running: r.Status == "running", Stopped: r.Status == "stopped", Template: value(r.Template),
 		Container: r.Type == "lxc", Lock: r.Lock, Pool: r.Pool, Tags: r.Tags,
 		CPUs: int(value(r.MaxCPU)), Memory: pricing.Bytes(value(r.MaxMem)),
 	}
@@ -564,15 +567,18 @@ func (v *view) guest(id int) *placement.Guest {
 	return v.seen.Guests[id]
 }
 
-// weight is what the machine with a VMID counts for its cluster. What a host that is offline has
-// may run: its cluster is not to lose a pool by that.
+// weight is what the machine with a VMID counts for its cluster. What is not known to be stopped may
+// run, as on a host that is offline: its cluster is not to lose a pool by that.
 func (v *view) weight(vmid int, created time.Time) entry {
 	g := v.guest(vmid)
-	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
+	return entry{vmid: vmid, created: created, runs: g != nil && !g.Stopped}
 }
 
-// nameless reports whether the name of a guest is not known because its host is offline.
-func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
+// nameless reports whether the name of a guest is not known because its host is offline or reports
+// nothing, and not because it is being made.
+func (v *view) nameless(g *placement.Guest) bool {
+	return g.Unnamed() && (!v.seen.Online(g.Host) || !g.Running && !g.Stopped && g.Lock == "")
+}
 
 func (lo *lookout) unread() map[string]nodescaler.Reason {
 	unread := map[string]nodescaler.Reason{}
@@ -622,7 +628,7 @@ const maxAge = 2 * time.Minute
 func (v *view) stopped(m *tracked) bool {
 	g := v.seen.Guests[m.VMID]
 	late := v.seen.At.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.Before(intents.StepStarted)
+	return g != nil && g.Stopped && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.Before(intents.StepStarted)
 }
 
 // A host may be online, as the others see it, and answer nothing that is asked of itself, with a

@@ -124,7 +124,7 @@ func (m *tracked) nextSpare(s *scene) move {
 	switch {
 	case s.guest == nil:
 		return m.nextUnlisted(s)
-	case m.Step == intents.StepJoined && (m.tries == 0 || !s.guest.Running):
+	case m.Step == intents.StepJoined && (m.tries == 0 || s.guest.Stopped):
 		return moveTidy // the disc holds the join token, and may lie about for long otherwise
 	case s.guest.Running:
 		return moveStash

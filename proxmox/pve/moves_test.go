@@ -15,7 +15,7 @@ import (
 func TestNextMove(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ago := now.Add(-time.Hour)
-	vm := &placement.Guest{VMID: 1001, Host: "pve1", Name: "web-1"}
+	vm := &placement.Guest{VMID: 1001, Host: "pve1", Name: "web-1", Stopped: true}
 	at := func(s intents.Step) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Step = s } }
 	listed := func(_ *tracked, s *scene) { s.guest = vm }
 	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &pveapi.VMConfig{}, now }
@@ -38,7 +38,8 @@ func TestNextMove(t *testing.T) {
 	disc := func(_ *tracked, s *scene) { s.disc = true }
 	hasDisc := func(m *tracked, s *scene) { m.Disc, s.storing = "local:iso/x.iso", true }
 	slot := func(_ *tracked, s *scene) { s.slot = true }
-	runs := func(_ *tracked, s *scene) { g := *vm; g.Running = true; s.guest = &g }
+	runs := func(_ *tracked, s *scene) { g := *vm; g.Running, g.Stopped = true, false; s.guest = &g }
+	unknown := func(_ *tracked, s *scene) { g := *vm; g.Stopped = false; s.guest = &g }
 	stashed := func(m *tracked, _ *scene) { m.Stashed = ago }
 	woken := func(m *tracked, _ *scene) { m.Woken = ago }
 	reboot := func(r intents.Reboot) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Reboot = r } }
@@ -121,6 +122,8 @@ func TestNextMove(t *testing.T) {
 		{"it is to be started, and not proved", changes{at(intents.StepTidied), listed, reboot(intents.RebootStart)}, moveVerify},
 		{"it is proved", changes{at(intents.StepTidied), listed, proved, reboot(intents.RebootStart)}, moveRestart},
 		{"it runs again, which is yet to be noted", changes{at(intents.StepTidied), runs, reboot(intents.RebootStart)}, moveWait},
+		{"it is to be started, and may run", changes{at(intents.StepTidied), unknown, proved, reboot(intents.RebootStart)}, moveWait},
+		{"it is to be stopped, and may be", changes{at(intents.StepTidied), unknown, reboot(intents.RebootStop)}, moveWait},
 		{"it is not listed", changes{at(intents.StepTidied), reboot(intents.RebootStart)}, moveProbe},
 		{"it is returned meanwhile", changes{at(intents.StepTidied), runs, returned, reboot(intents.RebootStop)}, moveLeave},
 

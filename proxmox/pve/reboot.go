@@ -51,7 +51,7 @@ func (m *tracked) nextReboot(s *scene) move {
 		return m.nextUnlisted(s)
 	case m.Reboot == intents.RebootStop && s.guest.Running:
 		return moveStash
-	case m.Reboot == intents.RebootStop || s.guest.Running:
+	case m.Reboot == intents.RebootStop || !s.guest.Stopped:
 		return moveWait // the next look settles that
 	case m.conf == nil || s.now.Sub(m.proved) > proofLasts:
 		return moveVerify
@@ -79,7 +79,7 @@ func (w making) doRestart(ctx context.Context) {
 func (st *settler) settleReboot(m *tracked, g *placement.Guest) {
 	switch {
 	case m.Task != nil || !st.view.seen.At.After(m.Rebooted):
-	case m.Reboot == intents.RebootStop && !g.Running:
+	case m.Reboot == intents.RebootStop && g.Stopped:
 		m.Reboot, m.Exit, m.Since = intents.RebootStart, intents.ExitNone, st.cfg.Now()
 		m.conf, m.tries, m.problem = nil, 0, nodescaler.Reason{}
 	case m.Reboot == intents.RebootStart && g.Running:

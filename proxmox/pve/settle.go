@@ -231,7 +231,7 @@ func (st *settler) settleSilent(m *tracked) {
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could
 // not be started.
 func (st *settler) settleSpare(m *tracked, g *placement.Guest) {
-	m.off = !g.Running && m.Task == nil && m.Step == intents.StepTidied
+	m.off = g.Stopped && m.Task == nil && m.Step == intents.StepTidied
 	if m.off {
 		m.Exit = intents.ExitNone // started by hand, it is shut down again, and not cut off
 	}

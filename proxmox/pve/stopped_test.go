@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/intents"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
@@ -93,5 +94,49 @@ func TestMaximumHoldsWhileClonesHaveNoName(t *testing.T) {
 				t.Fatalf("seed %d: %d machines run, want 3 at most", seed, len(running))
 			}
 		}
+	}
+}
+
+// A host that is online and reports nothing lists its machines without a state: they may run.
+func TestMachinesOfAHostThatReportsNothingAreNotStopped(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve2")[0]
+	w.inject("freeze resources on=pve2 for=20m")
+	w.run(10 * time.Minute)
+	m, v := w.machine(name), w.there(name)
+	if g := w.fleet.view.guest(v.ID); g.Running || g.Stopped || m.Problem != "" {
+		t.Errorf("it is listed as %+v, with the problem %q", g, m.Problem)
+	}
+	if !w.fleet.view.weight(v.ID, w.sim.Now()).runs {
+		t.Error("it weighs as if it were stopped")
+	}
+	must.Do(t, w.fleet.Stash(t.Context(), name))
+	w.run(5 * time.Minute)
+	if w.fleet.roster.named(name).off || !w.runs(name) {
+		t.Error("it is taken for a spare that is stopped")
+	}
+}
+
+// What a host says is believed as long as the host is online.
+func TestGuestsRunAreStoppedOrUnknown(t *testing.T) {
+	for status, want := range map[string][2]bool{"running": {true, false}, "stopped": {false, true}, "unknown": {}, "": {}} {
+		if g := SeenGuest(&pveapi.Resource{Status: status}); g.Running != want[0] || g.Stopped != want[1] {
+			t.Errorf("%q: runs %v, stopped %v", status, g.Running, g.Stopped)
+		}
+	}
+	w := newWorld(t, plan{hosts: 3, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve3")[0]
+	v := w.there(name)
+	must.Get(w.root().Stop(t.Context(), v.Host, v.ID, false))(t)
+	w.run(time.Minute)
+	if !w.fleet.view.guest(v.ID).Stopped {
+		t.Error("it is not known to be stopped")
+	}
+	w.inject("host pve3 down")
+	w.run(time.Minute)
+	if g := w.fleet.view.guest(v.ID); g.Stopped {
+		t.Errorf("its host is offline, and it is known to be stopped: %+v", g)
 	}
 }

@@ -213,8 +213,8 @@ func (c *Client) Status(ctx context.Context, node string, vmid int) (VMStatus, e
 	if err != nil {
 		return VMStatus{}, err
 	}
-	if f.text("status") == "" {
-		return VMStatus{}, &Error{Method: http.MethodGet, Path: path, Message: "the status is not there", class: Garbled}
+	if s := f.text("status"); s != "running" && s != "stopped" {
+		return VMStatus{}, &Error{Method: http.MethodGet, Path: path, Message: fmt.Sprintf("the status must be running or stopped, was %q", s), class: Garbled}
 	}
 	return VMStatus{
 		Status: f.text("status"), QMPStatus: f.text("qmpstatus"), Lock: f.text("lock"), Name: f.text("name"),
