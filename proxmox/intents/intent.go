@@ -123,11 +123,13 @@ type Sparing struct {
 	Stashed  time.Time `json:"stashed,omitzero"`
 	Woken    time.Time `json:"woken,omitzero"`
 	Rejoined time.Time `json:"rejoined,omitzero"`
-	// Misses counts the times in a row that it could not be started again.
+	// Misses counts the times in a row that it could not be started again, and how often it was
+	// started that had stopped by itself: the last time when it was Rebooted.
 	Misses int `json:"misses,omitempty"`
 }
 
-// Rebooting is how a machine is stopped and started again, whose node is unhealthy.
+// Rebooting is how a machine is stopped and started again, whose node is unhealthy, or started that
+// has stopped by itself.
 type Rebooting struct {
 	// Reboot is what is to be done; Rebooted is when that was last asked for, zero is never.
 	Reboot   Reboot    `json:"reboot,omitempty"`

@@ -567,8 +567,8 @@ func (v *view) guest(id int) *placement.Guest {
 	return v.seen.Guests[id]
 }
 
-// weight is what the machine with a VMID counts for its cluster. What is not known to be stopped may
-// run, as on a host that is offline: its cluster is not to lose a pool by that.
+// weight is what the machine with a VMID counts for its cluster. What is not known to be stopped
+// may run, as on a host that is offline: its cluster is not to lose a pool by that.
 func (v *view) weight(vmid int, created time.Time) entry {
 	g := v.guest(vmid)
 	return entry{vmid: vmid, created: created, runs: g != nil && !g.Stopped}

@@ -32,6 +32,8 @@ func (w making) makingFailed(err error) {
 	case again || !w.m.Returned.IsZero():
 	case w.m.waking():
 		w.putBack(reason(failedFor(err), "it could not be started: %v", err))
+	case w.m.tries >= maxTries && w.m.rebooting():
+		w.m.Reboot = intents.RebootNone // it is tried again as one that has stopped by itself
 	case w.m.tries >= maxTries:
 		w.records.fail(w.m, reason(failedFor(err), "%v", err), "")
 	}

@@ -34,6 +34,7 @@ const (
 	moveRecall    move = "recall"    // ask for a task that is not listed
 	moveCancel    move = "cancel"    // end a task that takes too long, of a machine that is to go
 	moveStash     move = "stash"     // prove that it is ours, and shut it down, to be kept or not
+	moveRevive    move = "revive"    // see whether it is to be started that has stopped by itself
 	moveRestart   move = "restart"   // start it again
 	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
 	moveConfirm   move = "confirm"   // ask whether it is gone
@@ -57,6 +58,7 @@ type scene struct {
 	tasksListed bool             // the tasks of that host were listed
 	running     bool             // the task is among them, and runs
 	disc        bool             // it needs a first-boot disc
+	down        bool             // it has stopped by itself, some time ago
 	blamed      bool             // its failure still counts
 	unknown     bool             // its pool is not known, and may be again
 	cooldown    time.Duration
@@ -112,6 +114,8 @@ func (m *tracked) next(s *scene) move {
 		return m.nextSpare(s)
 	case m.rebooting():
 		return m.nextReboot(s)
+	case s.down && s.guest != nil && s.guest.Stopped:
+		return moveRevive
 	}
 	return m.nextIn(s)
 }
@@ -268,7 +272,7 @@ func (ag *agenda) scene(m *tracked) *scene {
 	s.seen = v.seen.At
 	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
 	s.deserted, s.hostSilent = ag.deserted(m), ag.hostSilent(m)
-	s.storing = v.seen.Online(m.DiscHost)
+	s.storing, s.down = v.seen.Online(m.DiscHost), p != nil && ag.revives(m, p)
 	if m.Task != nil {
 		s.reached, s.tasksListed = v.seen.Online(m.Task.Host), v.tasksFrom[m.Task.Host]
 		s.running = v.tasks[pveapi.UPID(m.Task.UPID)].Running

@@ -40,6 +40,7 @@ func TestNextMove(t *testing.T) {
 	slot := func(_ *tracked, s *scene) { s.slot = true }
 	runs := func(_ *tracked, s *scene) { g := *vm; g.Running, g.Stopped = true, false; s.guest = &g }
 	unknown := func(_ *tracked, s *scene) { g := *vm; g.Stopped = false; s.guest = &g }
+	down := func(_ *tracked, s *scene) { s.down = true }
 	stashed := func(m *tracked, _ *scene) { m.Stashed = ago }
 	woken := func(m *tracked, _ *scene) { m.Woken = ago }
 	reboot := func(r intents.Reboot) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Reboot = r } }
@@ -126,6 +127,17 @@ func TestNextMove(t *testing.T) {
 		{"it is to be stopped, and may be", changes{at(intents.StepTidied), unknown, reboot(intents.RebootStop)}, moveWait},
 		{"it is not listed", changes{at(intents.StepTidied), reboot(intents.RebootStart)}, moveProbe},
 		{"it is returned meanwhile", changes{at(intents.StepTidied), runs, returned, reboot(intents.RebootStop)}, moveLeave},
+
+		// Stopped by itself.
+		{"it has stopped", changes{at(intents.StepTidied), listed, down}, moveRevive},
+		{"its disc is there still", changes{at(intents.StepJoined), listed, hasDisc, down}, moveRevive},
+		{"it may run", changes{at(intents.StepTidied), unknown, down}, moveWait},
+		{"its host is offline", changes{at(intents.StepTidied), listed, down, offline}, moveWait},
+		{"it is in quarantine", changes{at(intents.StepTidied), listed, down, held}, moveWait},
+		{"it is a spare", changes{at(intents.StepTidied), listed, down, stashed}, moveWait},
+		{"it is returned", changes{at(intents.StepTidied), listed, down, returned}, moveLeave},
+		{"it has failed", changes{at(intents.StepTidied), listed, down, failed}, moveWait},
+		{"it is being started", changes{at(intents.StepTidied), listed, down, proved, reboot(intents.RebootStart)}, moveRestart},
 
 		// On its way out.
 		{"returned while its clone may have been asked for", changes{at(intents.StepClaimed), returned}, moveFind},

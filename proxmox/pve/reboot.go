@@ -1,8 +1,10 @@
 package pve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -10,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A reboot is a shutdown, or a stop where the guest does not obey, and a start. What is meant is
@@ -92,4 +95,108 @@ func (rs *records) rebooted(m *tracked) {
 	m.Reboot, m.Exit, m.Since, m.Silent = intents.RebootNone, intents.ExitNone, rs.clock(), false
 	m.conf, m.tries, m.problem = nil, 0, nodescaler.Reason{}
 	rs.say(m, reason(pvecode.Rebooted, "it runs again, %s after that was asked for", m.Since.Sub(m.Rebooted).Round(time.Second)), "")
+}
+
+// A machine that should run and does not, as after a power cut of its host, is started as the
+// second half of a reboot is. One that stops itself again and again has failed, and is replaced.
+
+const (
+	// startAfter is how long a machine must be stopped before it is started the first time, and
+	// before it is taken to be broken. Each further start waits four times as long.
+	startAfter = time.Minute
+	// startsWithin is the time in which starts are counted, of which there are maxMisses at most.
+	startsWithin = 24 * time.Hour
+)
+
+// starts is how often a machine was started within the day that had stopped by itself.
+func (m *tracked) starts(now time.Time) int {
+	if now.Sub(m.Rebooted) >= startsWithin {
+		return 0
+	}
+	return m.Misses
+}
+
+// settleDown notes since when a machine is stopped that should run.
+func (st *settler) settleDown(m *tracked) {
+	down := st.view.stopped(m) && !m.rebooting() && m.Task == nil
+	switch {
+	case !down:
+		m.down = time.Time{}
+	case m.down.IsZero():
+		m.down = st.view.seen.At
+	}
+	if !down && m.problem.Code == pvecode.Stopped {
+		m.problem = nodescaler.Reason{}
+	}
+}
+
+// revives reports whether a machine was stopped by itself for so long that it is to be started.
+func (ag *agenda) revives(m *tracked, p *settings.Pool) bool {
+	h, now := ag.view.seen.Host(m.Host), ag.cfg.Now()
+	wait := startAfter
+	if n := m.starts(now); n < maxMisses {
+		wait <<= 2 * n
+	}
+	return !m.down.IsZero() && now.Sub(m.down) >= wait && !m.Step.Before(intents.StepJoined) && ag.holds.heldBy(m) == nil &&
+		h != nil && !h.Maintenance && !slices.Contains(p.Placement.Maintenance, m.Host)
+}
+
+// doRevive proves that a machine is ours and stopped, and has it started.
+func (w leaving) doRevive(ctx context.Context) {
+	c, status, v, wrong, ok := w.prove(ctx)
+	if !ok {
+		return
+	}
+	sight, err := w.sight(ctx)
+	w.done(func() {
+		m, n := w.m, w.m.starts(w.now)
+		kept, advice := w.keptStopped(c, status, sight, err)
+		switch {
+		case changed(&w.i, &m.Intent): // meanwhile
+		case v == stranger || v == doubtful:
+			w.doubt(wrong)
+		case v != provedReady:
+			w.records.retry(m, reason(pvecode.Retry, "%s", list(wrong)), "")
+		case status.Status == "running":
+			w.records.pause(m, lookGap) // the list does not show it yet
+		case kept != "":
+			w.records.noteProblem(m, reason(pvecode.Stopped, "VM %d does not run, and is not started: %s", m.VMID, kept), advice)
+			w.records.pause(m, longPause)
+		case n >= maxMisses:
+			w.records.fail(m, reason(pvecode.Stopped, "VM %d does not run, and was started %d times within a day", m.VMID, n), "look at its console, and at the log of its host")
+		default:
+			m.Reboot, m.Rebooted, m.Exit, m.Misses = intents.RebootStart, w.cfg.Now(), intents.ExitNone, n+1
+			m.tries, m.problem, m.down = 0, nodescaler.Reason{}, time.Time{}
+			w.know(c)
+			w.records.say(m, reason(pvecode.Stopped, "VM %d does not run, and should: it is started, for time %d of %d within a day", m.VMID, n+1, maxMisses),
+				"to keep it stopped, cordon its node")
+		}
+	})
+}
+
+// keptStopped says who keeps a machine from being started: a person, or high availability, which
+// starts what it manages itself.
+func (w leaving) keptStopped(c *pveapi.VMConfig, status pveapi.VMStatus, sight *nodescaler.Sight, err error) (why, advice string) {
+	lock := cmp.Or(c.Lock, status.Lock)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its node cannot be read: %v", err), ""
+	case lock != "":
+		return "it is locked (" + lock + ")", "if no task works on it any more: qm unlock " + itoa(w.i.VMID)
+	case status.HAManaged:
+		return "it is under high availability", "if that should start it: ha-manager set vm:" + itoa(w.i.VMID) + " --state started"
+	case c.Protection:
+		return "it is protected", "if it may run: qm start " + itoa(w.i.VMID)
+	case sight == nil || w.cfg.LastLook == nil:
+		return "", ""
+	}
+	for _, n := range sight.Nodes {
+		switch {
+		case n.Ready:
+			return "node " + n.Name + " is ready", ""
+		case !n.Open:
+			return "node " + n.Name + " is cordoned", "if it may run: kubectl uncordon " + n.Name
+		}
+	}
+	return "", ""
 }

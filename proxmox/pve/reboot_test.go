@@ -2,12 +2,15 @@ package pve
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -104,7 +107,7 @@ func TestRebootLeavesAReadyNodeWithPodsAlone(t *testing.T) {
 }
 
 func TestAMachineThatDoesNotStartAgainHasFailed(t *testing.T) {
-	w, names := seeing(t, 1)
+	w, names := honest(t, 1)
 	w.inject(`fail start for=1h text="start failed: unable to read tail"`)
 	w.reboot(names[0])
 	w.until("it has failed", 30*time.Minute, func() bool { return w.phase(names[0]) == nodescaler.Failed })
@@ -140,5 +143,152 @@ func TestOnlyNodesAreRebooted(t *testing.T) {
 	w.begin()
 	if err := w.fleet.Reboot(t.Context(), name); err == nil || !strings.Contains(err.Error(), watching.Text) {
 		t.Errorf("a fleet that only looks reboots: %v", err)
+	}
+}
+
+// honest is a world of machines whose nodes are ready, and open, while they run.
+func honest(t *testing.T, n int) (*world, []string) {
+	t.Helper()
+	w, names := seeing(t, n)
+	w.honest, w.open = true, map[string]bool{}
+	for _, name := range names {
+		w.open[name] = true
+	}
+	return w, names
+}
+
+// sets writes a key of a machine's configuration, as a person does.
+func (w *world) sets(v *pvesim.VMState, key, value string) {
+	w.t.Helper()
+	must.Do(w.t, w.root().SetConfig(w.t.Context(), v.Host, v.ID, map[string]string{key: value}, nil, ""))
+}
+
+// halt stops a machine as a person does, or its guest.
+func (w *world) halt(name string) {
+	w.t.Helper()
+	v := w.there(name)
+	must.Get(w.root().Stop(w.t.Context(), v.Host, v.ID, false))(w.t)
+}
+
+// After a power cut machines run again once their hosts do, also under a process that remembers
+// nothing. Spares stay stopped.
+func TestMachinesRunAgainAfterAPowerCut(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		w, names := honest(t, 3)
+		must.Do(t, w.fleet.Stash(t.Context(), names[2]))
+		w.run(5 * time.Minute)
+		starts := w.calls("POST", "/status/start")
+		for i := range w.hosts {
+			w.inject("host pve" + itoa(i+1) + " down for=20m")
+		}
+		w.run(15 * time.Minute)
+		if forgets {
+			w.begin()
+		}
+		w.run(15 * time.Minute)
+		if !w.runs(names[0]) || !w.runs(names[1]) || w.runs(names[2]) {
+			t.Errorf("they run: %t, %t, and the spare %t\n%s", w.runs(names[0]), w.runs(names[1]), w.runs(names[2]), w.story())
+		}
+		for _, name := range names[:2] {
+			if m := w.machine(name); m.Phase != nodescaler.Joined || m.Problem != "" || m.Rebooting {
+				t.Errorf("%s is %s: %s", name, m.Phase, m.Problem)
+			}
+		}
+		if n := w.calls("POST", "/status/start") - starts; n != 2 || w.calls("POST", "/status/stop") != 0 {
+			t.Errorf("%d starts, want 2", n)
+		}
+	}
+}
+
+// A machine that stops itself again and again is started a few times, ever later, and has failed
+// then. On the next day it is started anew.
+func TestMachinesThatStopThemselvesAreStartedAFewTimes(t *testing.T) {
+	w, names := honest(t, 1)
+	name := names[0]
+	var waited []time.Duration
+	for n := range maxMisses {
+		w.halt(name)
+		at := w.sim.Now()
+		w.until("it runs again", time.Hour, func() bool { return w.count(pvecode.Rebooted) > n })
+		waited = append(waited, w.sim.Now().Sub(at).Truncate(time.Minute))
+	}
+	if !slices.Equal(waited, []time.Duration{time.Minute, 4 * time.Minute, 16 * time.Minute}) {
+		t.Errorf("it was started after %s", waited)
+	}
+	w.halt(name)
+	w.until("it has failed", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
+	w.mustSay(w.machine(name).Problem, "Stopped: VM 1", "started 3 times within a day")
+
+	w, names = honest(t, 1)
+	for range 4 {
+		w.halt(names[0])
+		w.run(3 * time.Minute)
+		w.sim.Advance(startsWithin)
+		w.run(time.Minute)
+	}
+	if m := w.machine(names[0]); m.Phase != nodescaler.Joined || !w.runs(names[0]) {
+		t.Errorf("once a day it stops, and is %s: %s", m.Phase, m.Problem)
+	}
+}
+
+// A person who wants a machine to stay stopped cordons its node, or protects or locks the machine.
+// High availability starts itself what it manages. A ready node says that it runs somewhere.
+func TestMachinesThatAreKeptStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep, free func(*world, *pvesim.VMState)
+		says       string
+	}{
+		"cordoned": {
+			func(w *world, v *pvesim.VMState) { w.open[v.Config["name"]] = false },
+			func(w *world, v *pvesim.VMState) { w.open[v.Config["name"]] = true }, "is cordoned",
+		},
+		"protected": {
+			func(w *world, v *pvesim.VMState) { w.sets(v, "protection", "1") },
+			func(w *world, v *pvesim.VMState) { w.sets(v, "protection", "0") }, "it is protected",
+		},
+		"locked": {
+			func(w *world, v *pvesim.VMState) { w.inject("lock vm=" + itoa(v.ID) + " as=backup for=20m") },
+			func(*world, *pvesim.VMState) {}, "it is locked (backup)",
+		},
+		"managed": {
+			func(w *world, v *pvesim.VMState) {
+				must.Do(t, w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "stopped"}))
+			},
+			func(w *world, v *pvesim.VMState) {
+				must.Do(t, w.asRoot(http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil))
+			}, "under high availability",
+		},
+		"a ready node": {
+			func(w *world, _ *pvesim.VMState) { w.honest = false },
+			func(w *world, _ *pvesim.VMState) { w.honest = true }, "is ready",
+		},
+		"maintenance": {
+			func(w *world, v *pvesim.VMState) { w.inject("host " + v.Host + " maintenance for=20m") },
+			func(*world, *pvesim.VMState) {}, "does not run",
+		},
+		"an API server that is away": {
+			func(w *world, _ *pvesim.VMState) { w.blind = true },
+			func(w *world, _ *pvesim.VMState) { w.blind = false }, "cannot be read",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, names := honest(t, 1)
+			v := w.there(names[0])
+			w.halt(names[0])
+			w.sim.Advance(10 * time.Second)
+			c.keep(w, v)
+			w.run(15 * time.Minute)
+			if m := w.machine(names[0]); w.runs(names[0]) || m.Phase != nodescaler.Joined {
+				t.Errorf("it runs: %t, and is %s", w.runs(names[0]), m.Phase)
+			} else {
+				w.mustSay(m.Problem, "Stopped: ", c.says)
+			}
+			c.free(w, v)
+			w.until("it runs", 15*time.Minute, func() bool { return w.runs(names[0]) })
+			w.run(time.Minute)
+			if m := w.machine(names[0]); m.Problem != "" {
+				t.Errorf("it runs, and says %q", m.Problem)
+			}
+		})
 	}
 }

@@ -50,6 +50,7 @@ type tracked struct {
 	hung    bool              // its task takes longer than it may
 	mile    milestone         // on its way to a ready node
 	off     bool              // it is a spare, and was seen to be stopped
+	down    time.Time         // since when it is stopped, and should run
 	unready bool              // it became a node under this process, which has not been ready since
 	// admitted says that it was counted before its first start, and that the pool's maximum holds
 	// with it.
@@ -204,7 +205,7 @@ func (m *tracked) times() []*time.Time {
 	i := &m.Intent
 	all := []*time.Time{
 		&i.Created, &i.Since, &i.Asked, &i.Returned, &i.Undrained, &i.Frozen, &i.Resumed, &i.FailedAt, &i.Joined, &i.Stashed,
-		&i.Woken, &i.Rejoined, &i.Rebooted, &i.Gone, &m.since, &m.proved, &m.doubted, &m.heard, &m.mile.at,
+		&i.Woken, &i.Rejoined, &i.Rebooted, &i.Gone, &m.since, &m.proved, &m.doubted, &m.heard, &m.mile.at, &m.down,
 	}
 	if i.Task != nil {
 		all = append(all, &i.Task.At)

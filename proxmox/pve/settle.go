@@ -93,6 +93,7 @@ func (st *settler) settleGuest(m *tracked, g *placement.Guest) {
 	} else if m.rebooting() {
 		st.settleReboot(m, g)
 	}
+	st.settleDown(m)
 	st.settleHome(m, g)
 	if m.Step.Before(intents.StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == intents.TaskClone {
 		return

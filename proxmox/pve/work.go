@@ -205,6 +205,8 @@ func (w *work) do(ctx context.Context, mv move) {
 		making{w}.doSize(ctx)
 	case moveStart:
 		making{w}.doStart(ctx)
+	case moveRevive:
+		leaving{w}.doRevive(ctx)
 	case moveRestart:
 		making{w}.doRestart(ctx)
 	case moveTidy:
