@@ -37,7 +37,7 @@ func (w leaving) doLeave(ctx context.Context) {
 		w.destroy(ctx)
 		return
 	}
-	w.halt(ctx)
+	w.halt(ctx, status.HAManaged)
 }
 
 // prove reads all that must be known of a machine before it is stopped.
@@ -118,11 +118,20 @@ func (w leaving) locked(by string) {
 	w.records.retry(m, why, "if no task works on it any more: qm unlock "+itoa(m.VMID))
 }
 
-// halt lets a guest shut down that was a node, and stops all others and those that did not go.
-func (w leaving) halt(ctx context.Context) {
+// haStops is how long high availability may take to hear of a shutdown, and to end it.
+const haStops = 2 * time.Minute
+
+// halt lets a guest shut down that was a node, and stops all others and those that did not go. With
+// high availability the task of a shutdown ends before the shutdown begins, and a stop right after
+// it would leave the guest no time.
+func (w leaving) halt(ctx context.Context, managed bool) {
 	was := w.i.Exit
+	if managed && was == intents.ExitShutdown && w.watch.since(w.i.Since) < time.Duration(w.p.ShutdownGrace)+haStops {
+		w.done(func() { w.records.pause(w.m, lookGap) })
+		return
+	}
 	if !w.i.Joined.IsZero() && was == intents.ExitNone && w.i.Failed == nil {
-		if !w.before(func() { w.m.Exit = intents.ExitShutdown }) {
+		if !w.before(func() { w.m.Exit, w.m.Since = intents.ExitShutdown, w.now }) {
 			return
 		}
 		upid, err := w.client.Shutdown(ctx, w.host, w.i.VMID, time.Duration(w.p.ShutdownGrace), false)
@@ -133,7 +142,7 @@ func (w leaving) halt(ctx context.Context) {
 		return
 	}
 	// A shutdown that hangs would keep the stop waiting for its lock.
-	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == intents.ExitShutdown)
+	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == intents.ExitShutdown && !managed)
 	w.done(func() { w.askedOut(upid, intents.TaskStop, err) })
 }
 
@@ -397,7 +406,7 @@ func (w leaving) doStash(ctx context.Context) {
 		return
 	}
 	if w.lastLook(ctx, c, status) {
-		w.halt(ctx)
+		w.halt(ctx, status.HAManaged)
 	}
 }
 

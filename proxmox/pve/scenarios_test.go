@@ -609,6 +609,26 @@ func underHA(t *testing.T) {
 	}
 }
 
+// A guest under high availability has as long to shut down as any other, and is cut off then.
+func TestHighAvailabilityLetsAGuestShutDown(t *testing.T) {
+	w, names := honest(t, 1)
+	w.cfg.HA, w.pool().ShutdownGrace = settings.HAPurge, nodescaler.Duration(3*time.Minute)
+	w.begin()
+	w.run(time.Second)
+	v := w.there(names[0])
+	must.Do(t, w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}))
+	w.inject("fail boot")
+	must.Do(t, w.asRoot(http.MethodPost, fmt.Sprintf("/nodes/%s/qemu/%d/status/reset", v.Host, v.ID), nil)) // it obeys no more
+	w.sim.Advance(30 * time.Second)
+	at := w.sim.Now()
+	w.giveBack(names[0])
+	w.until("it is stopped", 10*time.Minute, func() bool { return !w.runs(names[0]) })
+	if took := w.sim.Now().Sub(at); took < 3*time.Minute || took > 4*time.Minute || w.calls("POST", "/status/stop") != 0 {
+		t.Errorf("a guest that does not obey was stopped after %s, by %d stops\n%s", took, w.calls("POST", "/status/stop"), w.story())
+	}
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
 func storageFull(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 7, disk: 100 * gib}).served()
 	w.pool().Clone, w.pool().Storage = placement.Full, "local-lvm"

@@ -48,6 +48,38 @@ func TestHighAvailabilityFollowsLater(t *testing.T) {
 	}
 }
 
+// A managed machine has as long to shut down as the last call says that the manager has heard by its
+// next round: a stop right after a shutdown leaves it no time.
+func TestHighAvailabilityShutsDownWithinTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		calls []string
+		after time.Duration
+		want  string
+	}{
+		{"a shutdown has its time", []string{"shutdown timeout=300"}, 2 * time.Minute, "running"},
+		{"and no more", []string{"shutdown timeout=60"}, 2 * time.Minute, "stopped"},
+		{"the usual time is a minute", []string{"shutdown"}, 40 * time.Second, "running"},
+		{"a stop leaves none", []string{"stop"}, 40 * time.Second, "stopped"},
+		{"nor after a shutdown", []string{"shutdown timeout=300", "stop"}, 40 * time.Second, "stopped"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t, nil)
+			l.must("POST /cluster/ha/resources sid=201")
+			l.Advance(time.Minute)
+			l.inject("fail boot")
+			l.ended("POST /nodes/pve1/qemu/201/status/reset") // it obeys no more
+			for _, call := range c.calls {
+				l.ended("POST /nodes/pve1/qemu/201/status/" + call)
+			}
+			l.Advance(c.after)
+			if got := l.state(201); got != c.want {
+				t.Errorf("it is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestAManagedMachineThatDiesIsStartedAgain(t *testing.T) {
 	l := newLab(t, nil)
 	l.must("POST /cluster/ha/resources sid=201")

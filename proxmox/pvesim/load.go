@@ -167,7 +167,7 @@ func (c *Cluster) restoreHA(s *savedHA) error {
 		if h == nil {
 			wrong = append(wrong, faults.WrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
 		}
-		a.Services[sid] = &world.Service{Host: h, State: of.State, Goal: c.Node(of.Goal), Fails: of.Fails}
+		a.Services[sid] = &world.Service{Host: h, State: of.State, Goal: c.Node(of.Goal), Fails: of.Fails, Limit: of.Limit}
 	}
 	return errors.Join(wrong...)
 }

@@ -113,6 +113,7 @@ type savedHA struct {
 type savedService struct {
 	Host, State, Goal string
 	Fails             int
+	Limit             time.Duration
 }
 
 type savedFault struct {
@@ -249,7 +250,7 @@ func saveHA(a *world.HA) savedHA {
 		s.Master = a.Master.Name
 	}
 	for sid, of := range a.Services {
-		to := savedService{Host: of.Host.Name, State: of.State, Fails: of.Fails}
+		to := savedService{Host: of.Host.Name, State: of.State, Fails: of.Fails, Limit: of.Limit}
 		switch {
 		case of.State == "migrate":
 			to.State = "started"

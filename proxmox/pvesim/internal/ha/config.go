@@ -170,7 +170,7 @@ func moveHAResource(k *call) (any, error) {
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
-	k.World.HA.Request(m.ID, "", k.In["node"])
+	k.World.HA.Request(m.ID, world.Wish{Target: k.In["node"]})
 	return map[string]any{"sid": sid, "requested-node": k.In["node"]}, nil
 }
 

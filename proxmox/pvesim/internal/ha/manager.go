@@ -141,7 +141,7 @@ func (a manager) hear() {
 				s.Goal = a.World.Node(w.Target)
 			}
 		default:
-			r["state"] = w.State
+			r["state"], s.Limit = w.State, w.Limit
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (a manager) decide(sid string, s *world.Service) {
 		s.State = "started"
 	case s.State == "request_stop":
 		if !m.Running() {
-			s.State = "stopped"
+			s.State, s.Limit = "stopped", 0
 		}
 	case s.State == "started" && !wantsStarted(r), s.State == "stopped" && wantsStarted(r):
 		s.State = requested(r)
@@ -267,12 +267,12 @@ func (a manager) act(sid string, s *world.Service) {
 
 // task has a host do something to a virtual machine in high availability's own name.
 func (a manager) task(m *world.Guest, kind string) *world.Task {
-	id := m.ID
+	id, limit := m.ID, a.Services[world.SIDOf(m.ID)].Limit
 	return a.World.Work(m.Host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *world.Errand) error {
 		if kind == "qmstart" {
 			return machines.Start(j, id)
 		}
-		return machines.ShutDown(j, id)
+		return machines.ShutDown(j, id, limit)
 	})
 }
 

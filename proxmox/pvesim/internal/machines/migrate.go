@@ -171,7 +171,7 @@ func postMigrate(k *call) (any, error) {
 	if k.World.HA.Manages(n.id) {
 		return k.task("hamigrate", k.In["vmid"], func(j *job) error {
 			j.Print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
-			j.World.HA.Request(n.id, "", n.target.Name)
+			j.World.HA.Request(n.id, world.Wish{Target: n.target.Name})
 			return j.Pause(haTakes)
 		}), nil
 	}

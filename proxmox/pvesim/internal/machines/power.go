@@ -22,7 +22,7 @@ const (
 )
 
 // ofHA hands a wish over to high availability, if that manages the machine.
-func (k *call) ofHA(kind, what, state string) (string, bool) {
+func (k *call) ofHA(kind, what string, w world.Wish) (string, bool) {
 	id := k.id()
 	if !k.World.HA.Manages(id) {
 		return "", false
@@ -32,7 +32,7 @@ func (k *call) ofHA(kind, what, state string) (string, bool) {
 		if err := j.Quorate(); err != nil {
 			return err
 		}
-		j.World.HA.Request(id, state, "")
+		j.World.HA.Request(id, w)
 		return j.Pause(haTakes)
 	}), true
 }
@@ -46,7 +46,7 @@ func postStart(k *call) (any, error) {
 	if err := k.job().Quorate(); err != nil {
 		return nil, err
 	}
-	if upid, is := k.ofHA("hastart", "start", "started"); is {
+	if upid, is := k.ofHA("hastart", "start", world.Wish{State: "started"}); is {
 		return upid, nil
 	}
 	id, skiplock := k.id(), k.In.Is("skiplock")
@@ -139,7 +139,7 @@ func postStop(k *call) (any, error) {
 	if overrule && k.World.HA.Manages(k.id()) {
 		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
-	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+	if upid, is := k.ofHA("hastop", "stop", world.Wish{State: "stopped", Limit: -1}); is {
 		return upid, nil
 	}
 	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), force: true, limit: k.limit()}
@@ -177,7 +177,7 @@ func postShutdown(k *call) (any, error) {
 		}
 		s.ask = false
 	}
-	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+	if upid, is := k.ofHA("hastop", "stop", world.Wish{State: "stopped", Limit: max(0, k.limit())}); is {
 		return upid, nil
 	}
 	return k.task("qmshutdown", k.In["vmid"], func(j *job) error { return s.powerOff(j) }), nil
@@ -198,9 +198,14 @@ func (k *call) limit() time.Duration { return time.Duration(k.In.Int("timeout", 
 // Start starts a virtual machine in high availability's name, and shutDown ends it.
 func Start(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
 
-// ShutDown has a guest shut down, and stops it if it does not obey.
-func ShutDown(j *world.Errand, id int) error {
-	return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(&job{j})
+// ShutDown has a guest shut down, and stops it if it does not obey in time, or at once if the limit
+// is below 0.
+func ShutDown(j *world.Errand, id int, limit time.Duration) error {
+	s := stopping{id: id, ask: limit >= 0, force: true, limit: limit}
+	if limit == 0 {
+		s.limit = -1
+	}
+	return s.powerOff(&job{j})
 }
 
 func (s stopping) powerOff(j *job) error {

@@ -35,10 +35,14 @@ type Service struct {
 	State string
 	Goal  *Node // of a migration
 	Fails int
+	Limit time.Duration // that it has to shut down; 0 is the usual one, and less is none
 }
 
 // Wish is something that the manager is asked, and takes note of in its next round.
-type Wish struct{ SID, State, Target string }
+type Wish struct {
+	SID, State, Target string
+	Limit              time.Duration // as a service's
+}
 
 func newHA(c *World) *HA {
 	return &HA{
@@ -88,13 +92,15 @@ func (a *HA) State(id int) string {
 }
 
 // Request asks for a virtual machine to be started, which is noted at once, or to be stopped or
-// moved, which the manager hears of in its next round.
-func (a *HA) Request(id int, state, target string) {
-	if state == "started" {
-		a.Resources[SIDOf(id)]["state"] = state
+// moved, which the manager hears of in its next round. The last to ask for a stop says how long it
+// may take.
+func (a *HA) Request(id int, w Wish) {
+	w.SID = SIDOf(id)
+	if w.State == "started" {
+		a.Resources[w.SID]["state"] = w.State
 		return
 	}
-	a.Wishes = append(a.Wishes, Wish{SIDOf(id), state, target})
+	a.Wishes = append(a.Wishes, w)
 }
 
 // Add has a virtual machine managed from now on, and remove no longer.
