@@ -192,7 +192,14 @@ func (st *settler) settleLeft(m *tracked) {
 // settleTask reports a task that takes too long. It is not given up: what it does to the machine
 // may be done yet, and nothing else is done to it while the task may run.
 func (st *settler) settleTask(m *tracked) {
-	if m.Task == nil || m.hung || !st.view.seen.Online(m.Task.Host) {
+	if m.Task == nil || m.hung {
+		return
+	}
+	if m.Task.Kind == intents.TaskErase && m.Gone.IsZero() && st.watch.since(m.Task.At) > taskLimit {
+		st.leaveDisc(m)
+		return
+	}
+	if !st.view.seen.Online(m.Task.Host) {
 		return
 	}
 	limit := taskLimit
@@ -205,6 +212,18 @@ func (st *settler) settleTask(m *tracked) {
 		m.hung = true
 		st.records.say(m, m.hanging(false), m.unhang())
 	}
+}
+
+// leaveDisc lets a machine go on whose first-boot disc is not removed in time. It needs neither the
+// disc nor the task, which does nothing to it. The disc is asked to be removed again when the
+// machine is gone.
+func (st *settler) leaveDisc(m *tracked) {
+	st.records.say(m, m.hanging(false), m.unhang())
+	m.Last, m.Task, m.rest = m.Task.UPID, nil, time.Time{}
+	if m.Step == intents.StepJoined {
+		st.records.ahead(m, intents.StepTidied)
+	}
+	st.records.noteProblem(m, reason(pvecode.DiscKept, "%s could not be removed within %s", m.Disc, taskLimit), "remove "+m.Disc+" by hand: it holds the join token")
 }
 
 // pardon has what failed before its pool's last success count no more. That is written down: the

@@ -136,6 +136,60 @@ func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 	w.until("it is gone", time.Minute, func() bool { return w.phase(names[0]) == "" })
 }
 
+// A disc that is not removed keeps no machine: it is rebooted, kept as a spare, or goes, and says
+// that the disc is there.
+func TestDiscThatIsNeverRemovedKeepsNoMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		do  func(w *world, name string) error
+		end func(w *world, name string) bool
+	}{
+		"returned": {
+			func(w *world, name string) error { return w.fleet.Delete(t.Context(), name) },
+			func(w *world, name string) bool { return w.there(name) == nil },
+		},
+		"a spare": {
+			func(w *world, name string) error { return w.fleet.Stash(t.Context(), name) },
+			func(w *world, name string) bool { return !w.runs(name) && w.fleet.roster.named(name).off },
+		},
+		"rebooted": {
+			func(w *world, name string) error { return w.fleet.Reboot(t.Context(), name) },
+			func(w *world, name string) bool { return w.rebooted(name) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 2, seed: 5}).begin()
+			w.run(time.Second)
+			w.inject("slow remove by=1000h")
+			name := w.mustOrder("pve2")
+			w.until("the machine has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+			w.run(time.Minute)
+			must.Do(t, c.do(w, name))
+			w.until("it is done", 25*time.Minute, func() bool { return c.end(w, name) })
+			w.mustSay(w.event(pvecode.TaskHangs).String(), "its task erase on pve2 has not ended", "pvesh delete")
+			w.mustSay(w.event(pvecode.DiscKept).String(), "local:iso/plimsoll-", "remove local:iso/plimsoll-", "it holds the join token")
+		})
+	}
+}
+
+// A machine is used, and rests, while its disc is there. Once the storage works, the disc goes with
+// the machine.
+func TestDiscThatIsNeverRemovedGoesWithItsMachine(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 5}).begin()
+	w.run(time.Second)
+	w.inject("slow remove by=1000h times=1")
+	name := w.mustOrder("pve2")
+	w.run(30 * time.Minute)
+	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.HasPrefix(m.Problem, pvecode.DiscKept) || w.fleet.Pause() != idleGap {
+		t.Errorf("it is %s (%s), and looked at again in %s", m.Phase, m.Problem, w.fleet.Pause())
+	}
+	must.Do(t, w.fleet.Delete(t.Context(), name))
+	w.until("it is gone", 10*time.Minute, func() bool { return w.phase(name) == "" })
+	w.run(5 * time.Minute)
+	if discs := w.discs(); len(discs) != 0 {
+		t.Errorf("left is %v", discs)
+	}
+}
+
 // among makes a round of work while a question is asked.
 type among struct {
 	w    *world
