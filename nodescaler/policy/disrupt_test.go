@@ -200,6 +200,10 @@ func TestMachinesAreReplaced(t *testing.T) {
 			w.Pools[0].Disruption.Repair.Conditions[0].Type, w.Pools[0].Disruption.Repair.Conditions[0].Status = "NetworkUnavailable", "True"
 			w.Nodes[0].Conditions = []nodescaler.NodeCondition{{Type: "NetworkUnavailable", Status: "True", Since: w.Now.Add(-15 * time.Minute)}}
 		}}, want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineUnhealthy}},
+		{name: "though it never was ready, by another condition", world: full(1), change: []func(*sample.World){broken("w-1"), func(w *sample.World) {
+			n := &w.Nodes[0]
+			n.Ready, n.Conditions = false, append(n.Conditions, nodescaler.NodeCondition{Type: nodescaler.Ready, Status: "False", Since: n.Joined})
+		}}, want: []string{"Cordon w-1"}, reasons: []string{nodescaler.MachineUnhealthy}},
 		{name: "one that never was ready counts", world: full(2).Node("w-3", "pve3", sample.NotReady), change: []func(*sample.World){silent("w-1", "w-2", "w-3"), func(w *sample.World) {
 			w.Nodes[1].Conditions[0].Since, w.Nodes[2].Conditions[0].Since = w.Nodes[1].Joined, w.Nodes[2].Joined
 		}}, reasons: []string{nodescaler.RepairHalted}},
