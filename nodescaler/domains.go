@@ -62,7 +62,7 @@ func NewDomains(x *Index) *Domains {
 		for _, p := range n.Crowd {
 			d.Put(p, n.Node, 1)
 		}
-		if n.Draining && i < len(x.Nodes) { // it goes, and those that leave it need not wait for that
+		if n.Draining && i < len(x.Nodes) { // it goes: those that leave it need not wait for that
 			d.Close(n.Node)
 		}
 	}

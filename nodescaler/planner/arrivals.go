@@ -48,11 +48,14 @@ func (t *arrivals) due() []dueMachine {
 
 // fill puts a pod onto a machine that is not there yet.
 func (t *arrivals) fill(machine string, p *nodescaler.Pod) {
-	if t.Tenants != nil || t.fills {
+	if t.counts() {
 		t.filled[machine] = t.filled[machine].With(p)
 		t.places.crowds[machine] = t.places.crowds[machine].With(p)
 	}
 }
+
+// counts reports whether what the plan puts on machines that are not there yet is counted.
+func (t *turn) counts() bool { return t.Tenants != nil || t.fills }
 
 // boughtFor notes for which pods and namespaces the plan's last action adds a machine, whose room
 // is left to others.

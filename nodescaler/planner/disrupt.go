@@ -306,7 +306,7 @@ func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	}
 	before, bought := len(t.Plan.Actions), t.Bought
 	t.hold(r, c.end())
-	t.grower.settle(wants, r, nil)
+	t.grower.settle(wants, r, nil, nil)
 	if t.Bought == bought {
 		t.inVain(c)
 		t.block(c, nodescaler.ReplacementBlocked, "no machine can be ordered for its pods now")

@@ -33,7 +33,9 @@ func (t *grower) grow() bool {
 	t.posed, t.posing = t.posing, nil
 	offers := t.offers()
 	t.all = offers
-	t.fills = t.fills || len(t.X.Headroom) > 0 // it has what pods on machines that are coming leave
+	// Headroom, and pods that are packed anew at the limit, have what others leave of machines that
+	// are coming.
+	t.fills = t.fills || len(t.X.Headroom) > 0 || t.X.Limit > 0
 	if len(wants) > 0 {
 		t.NoteRefused()
 		wants = t.narrow(wants, offers)
@@ -87,7 +89,7 @@ func (t *grower) remind() {
 // serve plans for what is wanted.
 func (t *grower) serve(wants []want, offers []packing.Offer) {
 	if t.Tenants == nil {
-		t.settle(wants, t.solve(t.problem(wants, offers)), nil)
+		t.settle(wants, t.solve(t.problem(wants, offers)), nil, offers)
 		return
 	}
 	apart := maps.Clone(t.At)
@@ -100,7 +102,7 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		r := t.solve(t.problem(together, offers))
 		beyond := t.beyond(together, r)
 		if len(beyond) == 0 {
-			t.settle(together, r, nil)
+			t.settle(together, r, nil, offers)
 			break
 		}
 		maps.Copy(apart, beyond)
@@ -113,7 +115,7 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 		r := t.solve(t.problem(own, offers))
 		b := &bill{tenant: t.Tenants.Of(namespace)}
 		b.add(t.arrivals.charges(own, r)[namespace])
-		t.settle(own, r, b)
+		t.settle(own, r, b, offers)
 	}
 }
 
@@ -255,10 +257,12 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 }
 
 // settle turns the packing into orders, and takes what it puts on nodes out of their room. Those
-// for one namespace alone end where its quota does.
-func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
+// for one namespace alone end where its quota does. Pods whose machine is refused are packed anew
+// with the other offers.
+func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []packing.Offer) {
 	bundles, waiting := t.place(wants, r)
 	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, draft.Findings{}
+	var refused []refusal
 	for _, p := range r.Purchases {
 		left[p.Offer.Pool]++
 		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
@@ -268,10 +272,12 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		o, b := p.Offer, &bundles[at]
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
 		left[o.Pool]--
-		if !alone.allows(t.Draft, &o, b) {
-			b.short(nodescaler.NamespaceQuota, "its namespace is at its quota")
+		take, why := alone.allows(t.Draft, &o, b)
+		if why != nil {
+			refused = append(refused, refusal{at, o, why})
 			continue
 		}
+		alone.add(take)
 		capacity := t.X.Pool(o.Pool).Capacity(o.Shape)
 		if t.spares.wakes(o, p.Items, b) {
 			b.ordered(o.Rate, capacity)
@@ -285,16 +291,14 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 			if t.spares.makeWay(o, b.pods) {
 				continue
 			}
-			b.short(nodescaler.HeadroomShort, "no %s is ordered on %s now: its pool, the host or the cost limit has no room for it", o.Shape.Name, o.Host)
-			for _, pod := range b.asked {
-				t.Strand([]*nodescaler.Pod{pod}, "", nil)
-			}
+			alone.forgo(take)
+			refused = append(refused, refusal{at, o, nil})
 			if t.makes(o.Pool) && t.Room[o.Pool] < 1 {
 				pool := t.X.Pool(o.Pool)
 				full.Add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
 					o.Shape.Name, draft.Some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
 			}
-			continue // a smaller one may still be
+			continue
 		}
 		t.Buy(o.Pool, o.Shape, o.Host,
 			draft.Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), draft.Some("pod", p.Items)),
@@ -308,6 +312,65 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		b.ordered(o.Rate, capacity)
 	}
 	t.Conclude(full, "machine")
+	t.retry(wants, r, refused, alone, offers)
+}
+
+// refusal is a purchase that is not made: for a quota, or for what else there is no room.
+type refusal struct {
+	at    int
+	offer packing.Offer
+	quota *nodescaler.Reason
+}
+
+// retry packs pods anew whose machines were refused, without what was refused and what is too dear
+// by now. It notes those that are left.
+func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone *bill, offers []packing.Offer) {
+	if len(refused) == 0 {
+		return
+	}
+	var again []want
+	var why []*refusal
+	for i := range r.Placements {
+		at := func(f refusal) bool { return f.at == r.Placements[i].Purchase }
+		if k := slices.IndexFunc(refused, at); k >= 0 {
+			again, why = append(again, wants[i]), append(why, &refused[k])
+		}
+	}
+	offers = slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
+		is := func(f refusal) bool { return f.offer.Pool == o.Pool && f.offer.Shape == o.Shape }
+		return slices.ContainsFunc(refused, is) || !t.had(&o)
+	})
+	var served []want
+	var second packing.Result
+	if len(offers) > 0 && t.counts() && !t.spares.cleared {
+		second = t.solve(t.problem(again, offers))
+	}
+	placements := second.Placements
+	second.Placements = nil
+	for i := range again {
+		if len(placements) > 0 && (placements[i].Bin != "" || placements[i].Purchase >= 0) {
+			served, second.Placements = append(served, again[i]), append(second.Placements, placements[i])
+			continue
+		}
+		t.forgo(&again[i], why[i], alone)
+	}
+	if len(served) > 0 {
+		t.settle(served, second, alone, offers)
+	}
+}
+
+// forgo notes that no machine is ordered for a want.
+func (t *grower) forgo(w *want, why *refusal, alone *bill) {
+	var b bundle
+	b.add(w)
+	if why.quota != nil {
+		alone.hold(t.Draft, &b, why.quota)
+		return
+	}
+	b.short(nodescaler.HeadroomShort, "no %s is ordered on %s now: its pool, the host or the cost limit has no room for it", why.offer.Shape.Name, why.offer.Host)
+	for _, pod := range b.asked {
+		t.Strand([]*nodescaler.Pod{pod}, "", nil)
+	}
 }
 
 // place puts the pods where the packing has them. It returns what each purchase is for, and for how

@@ -89,7 +89,7 @@ func (t *grower) keepFor(wants []want, alone *bill, offers []packing.Offer) {
 			}
 		}
 	}
-	t.settle(wants, r, alone)
+	t.settle(wants, r, alone, offers)
 	t.wants = append(t.wants, wants...)
 }
 

@@ -59,23 +59,33 @@ func (b *bill) order(bundles []bundle) []int {
 	return all
 }
 
-func (b *bill) add(take nodescaler.Take) { b.takes = plus(b.takes, take) }
+// add counts what the namespace takes, and forgo no more.
+func (b *bill) add(take nodescaler.Take) {
+	if b != nil {
+		b.takes = plus(b.takes, take)
+	}
+}
 
-// allows reports whether the namespace may have a machine for these pods, and holds them if not.
-func (b *bill) allows(d *draft.Draft, o *packing.Offer, of *bundle) bool {
-	if b == nil {
-		return true
+func (b *bill) forgo(take nodescaler.Take) {
+	b.add(nodescaler.Take{Rate: -take.Rate, Replicas: -take.Replicas, Orders: -take.Orders})
+}
+
+// allows returns what the namespace takes of a machine for these pods, or why it may not.
+func (b *bill) allows(d *draft.Draft, o *packing.Offer, of *bundle) (take nodescaler.Take, why *nodescaler.Reason) {
+	if b != nil {
+		take = charge(d, o, of)[b.tenant.Namespace]
+		why = b.tenant.Beyond(plus(b.takes, take))
 	}
-	take := charge(d, o, of)[b.tenant.Namespace]
-	if why := b.tenant.Beyond(plus(b.takes, take)); why != nil {
-		for _, p := range of.pods {
-			d.HoldBack(b.tenant.Namespace, p, 1, why)
-		}
-		for _, p := range of.asked {
-			d.Park(p, draft.QuotaHelp(p), *why)
-		}
-		return false
+	return take, why
+}
+
+// hold holds the pods for the namespace's quota.
+func (b *bill) hold(d *draft.Draft, of *bundle, why *nodescaler.Reason) {
+	of.short(nodescaler.NamespaceQuota, "its namespace is at its quota")
+	for _, p := range of.pods {
+		d.HoldBack(b.tenant.Namespace, p, 1, why)
 	}
-	b.add(take)
-	return true
+	for _, p := range of.asked {
+		d.Park(p, draft.QuotaHelp(p), *why)
+	}
 }

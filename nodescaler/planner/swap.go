@@ -364,7 +364,7 @@ func (t *swapper) order(o *offered) {
 	}
 	before := len(t.Plan.Actions)
 	t.fills = true
-	t.grower.settle(o.wants, o.r, nil)
+	t.grower.settle(o.wants, o.r, nil, nil)
 	for i := before; i < len(t.Plan.Actions); i++ {
 		if a := &t.Plan.Actions[i]; a.Kind.Grows() {
 			a.For = nil // no namespace asked for it, and no quota counts it

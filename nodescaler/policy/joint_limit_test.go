@@ -47,6 +47,31 @@ func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
 	}
 }
 
+// The cheapest machines for all pods may be beyond the limit. Smaller ones are ordered then that are
+// not.
+func TestAtTheLimitSmallerMachinesAreOrdered(t *testing.T) {
+	world := func() *sample.World {
+		return sample.New().Change(func(w *sample.World) {
+			w.Pools[0].Shapes = []pricing.Shape{sample.Small, sample.Large}
+			for i := range w.Hosts {
+				w.Hosts[i].Room = sample.Large.Resources()
+			}
+			for i := range 8 {
+				w.Pod(fmt.Sprint(i), "", 950, 100, belongs("ns/web"))
+			}
+		})
+	}
+	large := world()
+	sample.Expect(t, sample.Decide(t, withUnneeded(t, nil), &large.Snapshot), []string{"Buy w large pve1"})
+	limited := world()
+	limited.Limit = rate * 5 / 2
+	plan := sample.Decide(t, withUnneeded(t, nil), &limited.Snapshot)
+	sample.Expect(t, plan, []string{"Buy w small pve3", "Buy w small pve3"}, nodescaler.LimitReached)
+	if len(plan.Unplaced) != 1 || plan.Unplaced[0].Count != 6 {
+		t.Errorf("without a place: %+v, want 6 pods", plan.Unplaced)
+	}
+}
+
 // What leaves is no machine any more: it may become a spare where all others run.
 func TestAtTheLimitAMachineThatIsNotNeededBecomesASpare(t *testing.T) {
 	w := sample.Limited(2).Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Disked()

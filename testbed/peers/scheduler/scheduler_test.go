@@ -124,8 +124,8 @@ func (w *world) answers() (all [][]string) {
 	return all
 }
 
-// The Node of a machine that is stopped, or drained, is a domain without pods to the scheduler unless
-// the pod's rule reads taints.
+// The Node of a machine that is stopped is a domain without pods to the scheduler, unless the pod's
+// rule reads taints.
 func TestNodesThatTakeNoPodsAreDomains(t *testing.T) {
 	for _, policy := range []*corev1.NodeInclusionPolicy{nil, new(corev1.NodeInclusionPolicyIgnore), new(corev1.NodeInclusionPolicyHonor)} {
 		s, w := newAsked(t), world{}
