@@ -2,6 +2,7 @@ package pricing_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -150,6 +151,25 @@ func TestQuantities(t *testing.T) {
 		var q pricing.Quantity
 		if err := q.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Sums and differences of resources end at the largest and the smallest number.
+func TestResourcesDoNotWrapRound(t *testing.T) {
+	const most = math.MaxInt64
+	all, huge := pricing.Resources{CPU: most, Memory: most}, pricing.Resources{CPU: 5 << 60, Memory: 5 << 60}
+	for _, c := range []struct {
+		name      string
+		got, want pricing.Resources
+	}{
+		{"two that are huge", huge.Plus(huge), all},
+		{"two that are huge, taken away", pricing.Resources{CPU: -1}.Minus(huge).Minus(huge), pricing.Resources{CPU: math.MinInt64, Memory: math.MinInt64}},
+		{"the least, taken away", pricing.Resources{CPU: 1}.Minus(pricing.Resources{CPU: math.MinInt64}), pricing.Resources{CPU: most}},
+		{"some", pricing.Resources{CPU: 3, Memory: 4}.Plus(pricing.Resources{CPU: 1, Memory: 1}).Minus(pricing.Resources{CPU: 5, Memory: 2}), pricing.Resources{CPU: -1, Memory: 3}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)
 		}
 	}
 }

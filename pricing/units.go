@@ -50,14 +50,15 @@ type Resources struct {
 	Memory Bytes    `json:"memory"`
 }
 
-// Plus returns r with o added.
+// Plus returns r with o added. What is too large becomes the largest there is: a sum that wraps
+// round to a negative one would fit anywhere.
 func (r Resources) Plus(o Resources) Resources {
-	return Resources{CPU: r.CPU + o.CPU, Memory: r.Memory + o.Memory}
+	return Resources{CPU: MilliCPU(add(int64(r.CPU), int64(o.CPU))), Memory: Bytes(add(int64(r.Memory), int64(o.Memory)))}
 }
 
 // Minus returns r with o taken away; the result may be negative.
 func (r Resources) Minus(o Resources) Resources {
-	return Resources{CPU: r.CPU - o.CPU, Memory: r.Memory - o.Memory}
+	return r.Plus(Resources{CPU: -max(o.CPU, -math.MaxInt64), Memory: -max(o.Memory, -math.MaxInt64)})
 }
 
 // Times returns r n times over.

@@ -121,12 +121,15 @@ func (y *topology) follows(p *nodescaler.Pod) bool {
 func (y *topology) join(wants []want, nowhere draft.Findings) []want {
 	joined := make([]want, 0, len(wants))
 	at := map[string]int{} // items that others join, by mark
+	var alone []int        // that nothing holds, as the packing will say
 	for _, w := range wants {
 		mark := y.shares(w.pod)
 		i, begun := at[mark]
 		switch {
 		case mark == "":
 			joined = append(joined, w)
+		case !y.held(w.pod, 1):
+			alone, joined = append(alone, len(joined)), append(joined, w)
 		case !begun:
 			at[mark] = len(joined)
 			joined = append(joined, w)
@@ -140,10 +143,10 @@ func (y *topology) join(wants []want, nowhere draft.Findings) []want {
 			joined[i].pod, joined[i].expected, joined[i].with = &both, joined[i].expected && w.expected, append(joined[i].with, w.pod)
 		}
 	}
-	for _, i := range at {
-		alone := *joined[i].pod
-		alone.Topology = slices.DeleteFunc(slices.Clone(alone.Topology), func(t nodescaler.Topology) bool { return t.Together && t.Key == nodescaler.HostLabel })
-		joined[i].pod = &alone
+	for _, i := range slices.AppendSeq(alone, maps.Values(at)) {
+		free := *joined[i].pod
+		free.Topology = slices.DeleteFunc(slices.Clone(free.Topology), func(t nodescaler.Topology) bool { return t.Together && t.Key == nodescaler.HostLabel })
+		joined[i].pod = &free
 		if n := len(joined[i].with); n > 0 {
 			joined[i].item += fmt.Sprintf(" and %d on its node", n)
 		}

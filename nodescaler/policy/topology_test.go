@@ -246,6 +246,22 @@ func TestPodsGoWhereThoseAreThatTheyAreToBeWith(t *testing.T) {
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.NoDomain},
 		},
 		{
+			name: "so large that their sum is no number", world: sample.New().Waiting(2, func(p *nodescaler.Pod) {
+				joins(nodescaler.HostLabel, "app=web", "app=web")(p)
+				p.Requests.Memory = 5 << 60
+			}),
+			reasons: []string{"TooBig"},
+		},
+		{
+			name: "one that no machine holds keeps none from joining", world: sample.New().Waiting(3, func(p *nodescaler.Pod) {
+				joins(nodescaler.HostLabel, "app=web", "app=web")(p)
+				if p.Requests.CPU = 600; p.Name == "p" {
+					p.Requests.CPU = 9000
+				}
+			}),
+			want: []string{"Buy w small pve1"}, reasons: []string{"TooBig"},
+		},
+		{
 			name: "more than a node has slots for", world: sample.New().Change(func(w *sample.World) { w.Pools[0].PodSlots = 3 }).Several(3, "a", "", 300, 100).
 				Waiting(3, joins(nodescaler.HostLabel, "app=web", "app=web")),
 			want: []string{"Buy w small pve2", "Buy w small pve1"},
