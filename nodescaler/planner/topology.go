@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -46,6 +47,8 @@ type rule struct {
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a
 	// machine that may be ordered, now or once there is room or money for it.
 	open map[string]where
+	// rates are the lowest of the machines that open a domain.
+	rates map[string]pricing.Rate
 	// unlabelled is whether a node without the label can take a pod, or a machine that may be
 	// ordered.
 	unlabelled bool
@@ -231,7 +234,8 @@ func (y *topology) copy(p *nodescaler.Pod, what string, change func(*nodescaler.
 }
 
 // domain is the one that the pod, with the domains that it was given, goes to: of those that the
-// rule allows one with room on a node, and of equals that with the fewest of the pods.
+// rule allows one with room on a node. Of equals it is that with the fewest of the pods, and of
+// those the cheapest.
 func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, why string) {
 	r := y.rule(p, of, t)
 	own := 0
@@ -240,7 +244,7 @@ func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, 
 	}
 	least, begins := y.least(r), t.Together && y.begins(p)
 	better := func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.open[a], r.open[b]), cmp.Compare(y.count(r, a), y.count(r, b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(r.open[a], r.open[b]), cmp.Compare(y.count(r, a), y.count(r, b)), cmp.Compare(r.rates[a], r.rates[b]), cmp.Compare(a, b))
 	}
 	for domain := range r.open {
 		n := y.count(r, domain)
@@ -314,20 +318,24 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 
 // look finds the domains that can take the pod.
 func (y *topology) look(p *nodescaler.Pod, r *rule) {
-	note := func(n *nodescaler.Node, is where) {
-		switch domain := n.Labels[r.Key]; {
+	r.rates = map[string]pricing.Rate{}
+	note := func(n *nodescaler.Node, is where, rate pricing.Rate) {
+		domain := n.Labels[r.Key]
+		switch was := r.open[domain]; {
 		case domain == "":
 			r.unlabelled = true
-		case r.open[domain] == 0 || is < r.open[domain]:
-			r.open[domain] = is
+		case was == 0 || is < was:
+			r.open[domain], r.rates[domain] = is, rate
+		case is == was:
+			r.rates[domain] = min(r.rates[domain], rate)
 		}
 	}
 	for _, n := range y.places.roomy(p) {
-		note(n.Node, onNode)
+		note(n.Node, onNode, 0)
 	}
 	for _, m := range y.due {
 		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape, m.host) && !y.places.domains.Repelled(p, pool.NodeOn(m.host)) {
-			note(pool.NodeOn(m.host), onNode)
+			note(pool.NodeOn(m.host), onNode, 0)
 		}
 	}
 	for i := range y.offers {
@@ -337,7 +345,7 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 			if !y.had(o) {
 				is = onceFree
 			}
-			note(pool.NodeOn(o.Host), is)
+			note(pool.NodeOn(o.Host), is, o.Rate)
 		}
 	}
 }

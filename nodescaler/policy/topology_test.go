@@ -176,6 +176,23 @@ func TestPodsGoWhereAMachineCanBeHad(t *testing.T) {
 	}
 }
 
+// Of zones that are alike the one is opened that costs least.
+func TestPodsGoToTheCheapestZone(t *testing.T) {
+	for name, rule := range map[string]func(*nodescaler.Pod){
+		"spread": sample.SpreadBy(sample.Zone, 1), "apart": sample.SpreadBy(sample.Zone, 0), "together": joins(sample.Zone, "app=web", "app=web"),
+	} {
+		w := sample.Zoned("a", "b").Waiting(1, rule).Change(func(w *sample.World) {
+			w.Pools[0].Shapes, w.Pools[1].Shapes = []pricing.Shape{sample.Large}, []pricing.Shape{sample.Small, sample.Large}
+			for i := range w.Hosts {
+				w.Hosts[i].Room = sample.Large.Resources()
+			}
+		})
+		t.Run(name, func(t *testing.T) {
+			sample.Expect(t, sample.Decide(t, withUnneeded(t, nil), &w.Snapshot), []string{"Buy w-b small pve1"})
+		})
+	}
+}
+
 // joins is for pods that go where others with the mark are, and have it themselves if they are some
 // of those.
 func joins(key, mark string, own ...string) func(*nodescaler.Pod) {

@@ -104,7 +104,8 @@ func TestJointSettlesOnAConstantLoad(t *testing.T) {
 }
 
 // A service that no request reaches has no response times, and needs no more than its least. One
-// that still holds requests may need all that it has, and so may one whose requests are not counted.
+// that still holds requests may need all that it has, and so may one whose requests are not
+// counted.
 func TestJointShrinksAServiceThatNoRequestReaches(t *testing.T) {
 	for _, c := range []struct {
 		name    string
