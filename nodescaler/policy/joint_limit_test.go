@@ -47,8 +47,8 @@ func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
 	}
 }
 
-// The cheapest machines for all pods may be beyond the limit. Smaller ones are ordered then that are
-// not.
+// The cheapest machines for all pods may be beyond the limit. Smaller ones that are not are ordered
+// then.
 func TestAtTheLimitSmallerMachinesAreOrdered(t *testing.T) {
 	world := func() *sample.World {
 		return sample.New().Change(func(w *sample.World) {
