@@ -577,3 +577,102 @@ func TestAChangeOfRangeGivesNoAddressTwice(t *testing.T) {
 		}
 	}
 }
+
+// moves gives the pool a range that begins a few VMIDs later, so that each of them has the address
+// that another had.
+func (w *world) moves(first, last int) {
+	w.t.Helper()
+	p := *w.pool()
+	p.VMIDs = placement.VMIDs{First: first, Last: last}
+	w.cfg.Pools[0] = p
+	must.Do(w.t, w.fleet.Configure(w.cfg.Pools, nil))
+}
+
+// addresses are those of the machines that there are, by name.
+func (w *world) addresses() map[string]string {
+	all := map[string]string{}
+	for _, v := range w.sim.Inventory().VMs {
+		if strings.HasPrefix(v.Config["name"], "web-") {
+			all[v.Config["name"]] = v.Config["ipconfig0"]
+		}
+	}
+	return all
+}
+
+// twice are addresses that two machines have.
+func twice(all map[string]string) (double []string) {
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if seen[all[name]] {
+			double = append(double, all[name])
+		}
+		seen[all[name]] = true
+	}
+	return double
+}
+
+// static is a world whose machines have addresses by their VMIDs, in a narrow range.
+func static(t *testing.T) *world {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	p := w.pool()
+	p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = settings.ISO{}, "", "", "ops"
+	p.Join.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhzQyGvEJY6yPxFTqmkE4fF1pnVKGJkfDSPdlVoCVC ops@home"}
+	p.Network = settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+	p.VMIDs, p.Max = placement.VMIDs{First: 1000, Last: 1003}, 4
+	w.begin()
+	w.run(time.Second)
+	return w
+}
+
+// An order whose clone was not asked for yet when the range moved gets no address that a machine
+// has, though its VMID is in both ranges.
+func TestAnOrderThatWaitsGetsNoAddressTwice(t *testing.T) {
+	for first := 999; first <= 1002; first++ {
+		w := static(t)
+		for range 4 {
+			w.mustOrder("pve1") // two clones at a time
+		}
+		w.run(2 * time.Second)
+		w.moves(first, first+7)
+		w.run(5 * time.Minute)
+		if all := w.addresses(); len(all) != 4 || len(twice(all)) > 0 {
+			t.Errorf("from %d on: %v", first, all)
+		}
+	}
+}
+
+// A machine that is found again has the address of the range that it was made in.
+func TestAdoptedMachinesKeepTheRangeThatTheyWereMadeIn(t *testing.T) {
+	w := static(t)
+	w.mustOrder("pve1")
+	w.mustOrder("pve1")
+	w.run(2 * time.Minute)
+	w.intents = &intents.Memory{}
+	w.pool().VMIDs, w.pool().Max = placement.VMIDs{First: 999, Last: 1006}, 8
+	w.begin()
+	w.run(2 * time.Minute)
+	for range 4 {
+		w.mustOrder("pve1")
+	}
+	w.run(5 * time.Minute)
+	if all := w.addresses(); len(all) != 6 || len(twice(all)) > 0 {
+		t.Errorf("%v\n%s", all, w.story())
+	}
+}
+
+// That addresses keep VMIDs from being used is said.
+func TestExhaustedVMIDsSayWhy(t *testing.T) {
+	w := static(t)
+	for range 4 {
+		w.mustOrder("pve1")
+	}
+	w.run(5 * time.Minute)
+	if r := w.fleet.intake.exhausted(w.pool()); r.Text != "all of 1000-1003 are taken or cooling down" {
+		t.Error(r.Text)
+	}
+	w.moves(998, 1001)
+	want := "all of 998-1001 are taken or cooling down, but for 2 whose addresses are those of machines that were made in another range"
+	if r := w.fleet.intake.exhausted(w.pool()); r.Text != want {
+		t.Error(r.Text)
+	}
+}

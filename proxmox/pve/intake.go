@@ -95,7 +95,7 @@ func (in *intake) accept(o loop.Order) (*tracked, error) {
 	}
 	id := in.freeID(p, nil)
 	if id == 0 {
-		return nil, poolRefused(exhausted(p))
+		return nil, poolRefused(in.exhausted(p))
 	}
 	m := &tracked{Intent: intents.Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
@@ -107,8 +107,17 @@ func (in *intake) accept(o loop.Order) (*tracked, error) {
 }
 
 // exhausted is why a pool without a VMID takes no order.
-func exhausted(p *settings.Pool) nodescaler.Reason {
-	return reason(pvecode.VMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
+func (in *intake) exhausted(p *settings.Pool) nodescaler.Reason {
+	used, addresses := in.usedIDs(), 0
+	for id := range in.addressed(p) {
+		if p.VMIDs.Holds(id) && !used[id] {
+			addresses++
+		}
+	}
+	if addresses == 0 {
+		return reason(pvecode.VMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
+	}
+	return reason(pvecode.VMIDsExhausted, "all of %s are taken or cooling down, but for %d whose addresses are those of machines that were made in another range", p.VMIDs, addresses)
 }
 
 // because puts reasons into a line.
@@ -206,7 +215,7 @@ func (in *intake) addressed(p *settings.Pool) map[int]bool {
 	}
 	ids := map[int]bool{}
 	for _, m := range in.roster.machines {
-		if m.Pool == p.Name && m.VMIDs.Holds(m.VMID) && !in.vacated(m) {
+		if m.Pool == p.Name && m.Step != intents.StepOrdered && m.VMIDs.Holds(m.VMID) && !in.vacated(m) {
 			ids[p.VMIDs.First+m.VMID-m.VMIDs.First] = true
 		}
 	}
@@ -331,7 +340,7 @@ func (in *intake) withExhausted(all map[string][]nodescaler.RefusedOrder) map[st
 	for name, p := range in.catalogue.pools {
 		addressed := in.addressed(p)
 		if in.view.firstFree(p, 0, func(id int) bool { return used[id] || addressed[id] }) == 0 && in.count(p) < p.Max {
-			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
+			all[name] = []nodescaler.RefusedOrder{{Why: in.exhausted(p)}}
 		}
 	}
 	return all

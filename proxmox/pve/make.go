@@ -41,7 +41,10 @@ func (w making) makingFailed(err error) {
 
 // doClaim tests the VMID, writes down that it is about to be used, and asks for the clone.
 func (w making) doClaim(ctx context.Context) {
-	if !w.p.VMIDs.Holds(w.i.VMID) {
+	w.mu.Lock()
+	moved := !w.p.VMIDs.Holds(w.i.VMID) || w.intake.addressed(w.p)[w.i.VMID]
+	w.mu.Unlock()
+	if moved {
 		w.done(w.takeVMID) // the pool has another range since the order was taken
 		return
 	}
@@ -105,7 +108,8 @@ func (w making) takeVMID() {
 	m := w.m
 	id := w.intake.freeID(w.p, m.Spent)
 	if id == 0 || len(m.Spent) > maxSpent {
-		w.records.fail(m, reason(pvecode.VMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
+		why := w.intake.exhausted(w.p)
+		w.records.fail(m, reason(why.Code, "%s; %d turned out to be taken", why.Text, len(m.Spent)), "keep other machines out of the range, or widen it")
 		return
 	}
 	w.catalogue.renumber(m, id)

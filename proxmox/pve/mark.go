@@ -62,7 +62,11 @@ func madeLine(i *intents.Intent) string {
 	if i.Settings == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s settings=%s original=%s version=%s", madePrefix, i.Settings, i.Original, i.Version)
+	line := fmt.Sprintf("%s settings=%s original=%s version=%s", madePrefix, i.Settings, i.Original, i.Version)
+	if i.VMIDs != (placement.VMIDs{}) {
+		line += " vmids=" + i.VMIDs.String()
+	}
+	return line
 }
 
 // readMade finds that in a machine's notes. What is not understood is not known.
@@ -80,6 +84,11 @@ func readMade(notes string, into *intents.Intent) {
 				into.Original = value
 			case "version":
 				into.Version = value
+			case "vmids":
+				var v placement.VMIDs
+				if _, err := fmt.Sscanf(value, "%d-%d", &v.First, &v.Last); err == nil && v.Holds(into.VMID) {
+					into.VMIDs = v
+				}
 			}
 		}
 	}

@@ -159,13 +159,20 @@ func TestDiscsOfOwnersWhoseNamesContinueEachOther(t *testing.T) {
 // How a machine was made is in its notes beside the mark, and programs that do not know the
 // line still read the mark.
 func TestNotesSayHowAMachineWasMade(t *testing.T) {
-	i := intents.Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Making: intents.Making{Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1"}}
+	i := intents.Intent{Order: "mtim7pc0-0", Pool: "web", Name: "web-mtim7pc0-0", VMID: 1001, Created: time.Unix(1, 0), Making: intents.Making{Settings: "2:0123456789ab", Original: "9001@abc", Version: "v1.34.1+rke2r1", VMIDs: placement.VMIDs{First: 1000, Last: 1099}}}
 	text := notes(&i, "home", stageReady, "")
 	if _, ok := readMark(text); !ok {
 		t.Errorf("no mark in %s", text)
 	}
-	var back intents.Intent
-	if readMade(text, &back); back.Settings != i.Settings || back.Original != i.Original || back.Version != i.Version {
+	back := intents.Intent{VMID: 1001}
+	if readMade(text, &back); back.VMIDs != i.VMIDs {
+		t.Errorf("got %s from %s", back.VMIDs, text)
+	}
+	other := intents.Intent{VMID: 2001}
+	if readMade(text, &other); other.VMIDs != (placement.VMIDs{}) {
+		t.Errorf("VM 2001 was made in %s", other.VMIDs)
+	}
+	if back.Settings != i.Settings || back.Original != i.Original || back.Version != i.Version {
 		t.Errorf("got %q, %q and %q from %s", back.Settings, back.Original, back.Version, text)
 	}
 	i.Settings = ""
