@@ -618,7 +618,8 @@ func TestHighAvailabilityLetsAGuestShutDown(t *testing.T) {
 	v := w.there(names[0])
 	must.Do(t, w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}))
 	w.inject("fail boot")
-	must.Do(t, w.asRoot(http.MethodPost, fmt.Sprintf("/nodes/%s/qemu/%d/status/reset", v.Host, v.ID), nil)) // it obeys no more
+	// It obeys no more.
+	must.Do(t, w.asRoot(http.MethodPost, fmt.Sprintf("/nodes/%s/qemu/%d/status/reset", v.Host, v.ID), nil))
 	w.sim.Advance(30 * time.Second)
 	at := w.sim.Now()
 	w.giveBack(names[0])

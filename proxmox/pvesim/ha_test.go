@@ -48,8 +48,8 @@ func TestHighAvailabilityFollowsLater(t *testing.T) {
 	}
 }
 
-// A managed machine has as long to shut down as the last call says that the manager has heard by its
-// next round: a stop right after a shutdown leaves it no time.
+// A managed machine has as long to shut down as the last call says that the manager has heard by
+// its next round: a stop right after a shutdown leaves it no time.
 func TestHighAvailabilityShutsDownWithinTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -35,7 +35,7 @@ type Service struct {
 	State string
 	Goal  *Node // of a migration
 	Fails int
-	Limit time.Duration // that it has to shut down; 0 is the usual one, and less is none
+	Limit time.Duration // that it has to shut down; 0 is the usual one, below 0 it has no time
 }
 
 // Wish is something that the manager is asked, and takes note of in its next round.
