@@ -41,7 +41,7 @@ func created(of *copies.Copies, namespace string, p *corev1.Pod) (workload strin
 	if by == nil {
 		return "", nil
 	}
-	return by.Name, createdBy(by.Status.Rightsize.Created, p)
+	return by.Name, createdBy(by.Status.Rightsize.Created, p, rangesOf(of, namespace))
 }
 
 // creates reports whether an autoscaler wants pods changed as they are created: the status may be
@@ -75,7 +75,7 @@ func madeBy(of *copies.Copies, namespace string, p *corev1.Pod) (kept.Reference,
 }
 
 // createdBy are the changes by what a status says.
-func createdBy(all []v1alpha1.CreatedContainer, p *corev1.Pod) []rightsize.Change {
+func createdBy(all []v1alpha1.CreatedContainer, p *corev1.Pod, within rightsize.Ranges) []rightsize.Change {
 	var recommended []rightsize.Recommendation
 	for i := range all {
 		rec := rightsize.Recommendation{Container: all[i].Name}
@@ -90,7 +90,7 @@ func createdBy(all []v1alpha1.CreatedContainer, p *corev1.Pod) []rightsize.Chang
 		}
 		recommended = append(recommended, rec)
 	}
-	pod := rightsize.Pod{Containers: kept.Sizes(p)}
+	pod := rightsize.Pod{Containers: kept.Sizes(p), Ranges: within}
 	d := rightsize.Decide(time.Time{}, rightsize.Initial, rightsize.Upward(recommended, &pod), &pod)
 	if d.Action != rightsize.SetOnCreate {
 		return nil

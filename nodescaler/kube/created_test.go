@@ -30,7 +30,12 @@ func TestWhatPodsGetAsTheyAreCreated(t *testing.T) {
 		pod    string
 		change func(*v1alpha1.WorkloadAutoscaler)
 		want   []rightsize.Change
+		ranges string // of its namespace
 	}{
+		"no more than a LimitRange admits": {pod: meta + pod, ranges: `[{type: Container, max: {memory: 144Mi}}, {type: Pod, min: {cpu: 320m}}]`, want: []rightsize.Change{
+			{Container: "app", Requests: pricing.Resources{CPU: 300, Memory: mi(72)}, Limits: pricing.Resources{Memory: mi(144)}},
+			{Container: "side", Sidecar: true, Requests: pricing.Resources{CPU: 20}},
+		}},
 		"as the status says": {pod: meta + pod, want: []rightsize.Change{app, side}},
 		"nothing less, where little is known": {pod: meta + pod, change: func(w *v1alpha1.WorkloadAutoscaler) { w.Status.Rightsize.Created[0].RaiseOnly = true }, want: []rightsize.Change{
 			{Container: "app", Requests: pricing.Resources{CPU: 200, Memory: mi(96)}, Limits: pricing.Resources{Memory: mi(192)}}, side,
@@ -62,6 +67,10 @@ func TestWhatPodsGetAsTheyAreCreated(t *testing.T) {
 				c.change(w)
 			}
 			cluster.holds(t, copies.Autoscalers, w)
+			if c.ranges != "" {
+				cluster.holds(t, copies.LimitRanges, written.Object[corev1.LimitRange](t, `{metadata: {name: l, namespace: shop}, spec: {limits: `+c.ranges+`}}`),
+					written.Object[corev1.LimitRange](t, `{metadata: {name: l, namespace: else}, spec: {limits: [{type: Container, max: {memory: 1Mi}}]}}`))
+			}
 			set := &metav1.PartialObjectMetadata{ObjectMeta: something("ReplicaSet", "web-1", controlledBy("apps/v1", "Deployment", "web"))}
 			set.UID = types.UID("rs")
 			cluster.holds(t, copies.Owners, set)

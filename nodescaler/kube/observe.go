@@ -99,7 +99,7 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	}
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	// What is not read only forbids or allows writes, and Look writes nothing.
-	if p.Unread, err = c.copies.ReadOnce(ctx, cfg.REST, p.note, copies.Proposals, copies.HPAs, copies.ScaledObjects, copies.Verticals, copies.Attachments); err != nil {
+	if p.Unread, err = c.copies.ReadOnce(ctx, cfg.REST, p.note, copies.Proposals, copies.HPAs, copies.ScaledObjects, copies.Verticals, copies.Attachments, copies.LimitRanges); err != nil {
 		return nil, err
 	}
 	p.State = c.look(ctx)

@@ -26,7 +26,19 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 	if !ok {
 		return rightsize.Pod{}, false
 	}
-	return p.Sizing(), true
+	size := p.Sizing()
+	size.Ranges = rangesOf(c.copies, p.Namespace)
+	return size, true
+}
+
+// rangesOf are what the LimitRanges of a namespace allow together.
+func rangesOf(of *copies.Copies, namespace string) (all rightsize.Ranges) {
+	for _, l := range copies.Sorted[*kept.LimitRange](of, copies.LimitRanges) {
+		if l.Namespace == namespace {
+			all.Container, all.Pod = all.Container.And(l.Ranges.Container), all.Pod.And(l.Ranges.Pod)
+		}
+	}
+	return all
 }
 
 // Resize asks for other requests and limits of a pod's containers, while it runs, for the workload

@@ -99,9 +99,11 @@ func (h *hamlet) churn() {
 			h.AskToGo(pods[h.rng.IntN(len(pods))])
 		}
 	case 3: // a node says something, as all do all the time
-		h.Change("nodes", nodes[h.rng.IntN(len(nodes))], func(raw map[string]any) {
-			metadata(raw)["annotations"] = map[string]any{"heard": time.Now().String()}
-		})
+		if len(nodes) > 0 {
+			h.Change("nodes", nodes[h.rng.IntN(len(nodes))], func(raw map[string]any) {
+				metadata(raw)["annotations"] = map[string]any{"heard": time.Now().String()}
+			})
+		}
 	case 4:
 		if h.rng.IntN(4) == 0 {
 			h.Change("deployments.apps", "shop/web0", func(raw map[string]any) { spec(raw)["replicas"] = int64(1 + h.rng.IntN(6)) })

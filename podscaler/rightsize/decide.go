@@ -3,7 +3,6 @@ package rightsize
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +43,8 @@ type Pod struct {
 	Resize      ResizeState
 	ResizeSince time.Time
 	Containers  []Container
+	// Ranges are those of its namespace.
+	Ranges Ranges `json:",omitzero"`
 }
 
 // Container is a container of a pod, with what its specification has.
@@ -135,6 +136,7 @@ func (r Resource) Unbounded(amount pricing.Resources) bool { return r.of(amount)
 
 // Decide returns what is to be done to a pod about what is recommended for its containers.
 func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) Decision {
+	recommended, within := pod.admitted(recommended)
 	w := weigh(recommended, pod)
 	d := Decision{Action: None, Changes: w.changes}
 	stay := func(code, format string, args ...any) Decision {
@@ -153,7 +155,9 @@ func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) De
 		return stay(ReasonUnchanged, "it has what is recommended")
 	case !pod.Running:
 		d.Action = SetOnCreate
-		return stay(ReasonCreated, "it is created with what is recommended: %s", w)
+		d = stay(ReasonCreated, "it is created with what is recommended: %s", w)
+		d.Reasons = append(d.Reasons, within...)
+		return d
 	case mode == Initial:
 		return stay(ReasonModeInitial, "requests are set as pods are created, and it runs already: %s", w)
 	}
@@ -164,7 +168,7 @@ func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) De
 	d.Reasons = append(d.Reasons, cause)
 	if called {
 		d.Action = Resize
-		d.Reasons = append(d.Reasons, w.restarts...)
+		d.Reasons = append(append(d.Reasons, w.restarts...), within...)
 	}
 	return d
 }
@@ -272,7 +276,7 @@ func weigh(recommended []Recommendation, pod *Pod) *weighing {
 		}
 		w.any = true
 		w.names = append(w.names, c.Name)
-		w.container(c, &recommended[i])
+		w.container(c, &recommended[i], &pod.Ranges.Container)
 		for _, r := range recommended[i].Resources {
 			has[r] += c.request(r)
 			should[r] += r.of(recommended[i].Target)
@@ -293,7 +297,7 @@ func (c *Container) request(r Resource) int64 {
 }
 
 // container weighs a container.
-func (w *weighing) container(c Container, rec *Recommendation) {
+func (w *weighing) container(c Container, rec *Recommendation, within *Range) {
 	change := Change{c.Name, c.Sidecar, c.Requests, c.Limits}
 	for _, r := range rec.Resources {
 		request, target := c.request(r), r.of(rec.Target)
@@ -310,7 +314,7 @@ func (w *weighing) container(c Container, rec *Recommendation) {
 			continue
 		}
 		r.set(&change.Requests, target)
-		r.set(&change.Limits, proportional(r.of(c.Limits), request, target))
+		r.set(&change.Limits, within.limits(r, proportional(r.of(c.Limits), request, target), target))
 		if slices.Contains(c.Restarts, r) {
 			w.restarts = append(w.restarts, because(ReasonRestarts, "container %s restarts with it: its resize policy for %s says so", c.Name, r))
 		}
@@ -326,10 +330,5 @@ func proportional(limit, before, request int64) int64 {
 	if limit == 0 || before == 0 {
 		return 0
 	}
-	n := new(big.Int).Mul(big.NewInt(limit), big.NewInt(request))
-	n.Add(n, big.NewInt(before-1))
-	if n.Quo(n, big.NewInt(before)); !n.IsInt64() {
-		return math.MaxInt64
-	}
-	return n.Int64()
+	return partOf(limit, request, before, true)
 }

@@ -167,7 +167,7 @@ func (s *sharer) keeps() pricing.Resources {
 func (s *sharer) next(share share, uses podscaler.Sample) (next pricing.Resources, stays []Reason) {
 	next = s.keeps()
 	for _, r := range both {
-		old, limit := r.of(next), r.of(share.limits)
+		old, limit := r.of(next), s.within.limits(r, r.of(share.limits), s.request(r))
 		lowers := old == 0 || limit < old
 		switch {
 		case share.short || limit == 0 || !s.policy.controls(r) || limit == old:

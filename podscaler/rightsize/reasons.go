@@ -59,6 +59,8 @@ const (
 	ReasonQoSFixed = "QoSFixed"
 	// ReasonRestarts: the container's own resize policy restarts it.
 	ReasonRestarts = "Restarts"
+	// ReasonLimitRange: the namespace's LimitRanges admit something else than is recommended.
+	ReasonLimitRange = "LimitRange"
 	// ReasonStarting: the pods have not been seen for long enough.
 	ReasonStarting = "Starting"
 	// ReasonOneByOne: the pod that was resized last is not ready yet.

@@ -24,6 +24,7 @@ type sharer struct {
 	rule   Rule
 	policy Policy
 	acts   bool // its limits are set, and not only recommended
+	within Range
 }
 
 // share is what a sharer may use. A short one is less than the container requests, so that no limit
@@ -47,7 +48,7 @@ func (n *Shared) SetAside(requests pricing.Resources) { n.left = n.left.Minus(re
 func (n *Shared) Add(pod string, requests pricing.Resources, size *Pod, w *Wants) {
 	var share pricing.Resources
 	for _, c := range size.Containers {
-		s := sharer{c, pod, w.Limits, w.Policies.of(c.Name), w.Held == nil && w.Mode.Acts()}
+		s := sharer{c, pod, w.Limits, w.Policies.of(c.Name), w.Held == nil && w.Mode.Acts(), size.Ranges.Container}
 		if asks := s.asks(); !s.policy.Off && asks != (pricing.Resources{}) && !guaranteed(size.Containers) {
 			n.among = append(n.among, s)
 			share = share.Plus(asks)

@@ -44,6 +44,7 @@ func Builtin() []Kind {
 		{Group: "storage.k8s.io", Version: "v1", Name: "StorageClass", Resource: "storageclasses", ClusterWide: true},
 		{Group: "storage.k8s.io", Version: "v1", Name: "CSINode", Resource: "csinodes", ClusterWide: true},
 		{Group: "storage.k8s.io", Version: "v1", Name: "VolumeAttachment", Resource: "volumeattachments", ClusterWide: true, Status: true},
+		{Version: "v1", Name: "LimitRange", Resource: "limitranges"},
 		{Version: "v1", Name: "PodTemplate", Resource: "podtemplates"},
 		{Group: "policy", Version: "v1", Name: "PodDisruptionBudget", Resource: "poddisruptionbudgets", Status: true},
 		{Group: "apps", Version: "v1", Name: "ReplicaSet", Resource: "replicasets", Status: true, Scale: true},

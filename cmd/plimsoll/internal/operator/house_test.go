@@ -61,6 +61,7 @@ type house struct {
 	latency     podscaler.Reading
 	window      podscaler.Window                  // what else is measured
 	containers  []rightsize.Container             // of every pod
+	ranges      rightsize.Ranges                  // of its namespace
 	uses        map[string]podscaler.ContainerUse // what each container of every pod uses
 	sizes       map[string]rightsize.Pod          // of the pods that were resized
 	unready     map[string]bool
@@ -326,7 +327,7 @@ func (h *house) Size(pod string) (rightsize.Pod, bool) {
 	if p, ok := h.sizes[pod]; ok {
 		return p, true
 	}
-	return rightsize.Pod{Running: true, Started: t0.Add(-time.Hour), Containers: h.containers}, true
+	return rightsize.Pod{Running: true, Started: t0.Add(-time.Hour), Containers: h.containers, Ranges: h.ranges}, true
 }
 
 func (h *house) Resize(_ context.Context, workload, pod string, changes []rightsize.Change) error {

@@ -170,6 +170,21 @@ var sizeScenes = []podScene{
 	},
 }
 
+// rangeScenes are of what a namespace admits.
+var rangeScenes = []podScene{
+	{
+		name:      "a LimitRange admits less than is recommended",
+		manifests: sized(resizes),
+		set: func(s *podStage) {
+			s.minutely(4, 600)
+			s.ranges.Container.Max = pricing.Resources{CPU: 2000}
+			s.containers[0].Limits = s.containers[0].Requests
+		},
+		lasts: 3 * time.Minute,
+		says:  []string{"LimitRange"},
+	},
+}
+
 // limitScenes are of what pods may use of their nodes.
 var limitScenes = []podScene{
 	{

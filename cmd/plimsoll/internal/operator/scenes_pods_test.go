@@ -72,7 +72,7 @@ type answered struct {
 	warns bool          // only a part of it was read
 }
 
-var podScenes = slices.Concat(guardScenes, policyScenes, jointScenes, signalScenes, sizeScenes, limitScenes, loopScenes)
+var podScenes = slices.Concat(guardScenes, policyScenes, jointScenes, signalScenes, sizeScenes, rangeScenes, limitScenes, loopScenes)
 
 func TestPodScenes(t *testing.T) {
 	for _, sc := range podScenes {

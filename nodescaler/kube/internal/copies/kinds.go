@@ -38,6 +38,7 @@ const (
 	Pods
 	Namespaces
 	Disruptions
+	LimitRanges
 	Volumes
 	Claims
 	Classes
@@ -120,6 +121,7 @@ var Kinds = [NumberOfKinds]watchedKind{
 		object: &resourcev1.ResourceSlice{}, added: true, Foreign: true,
 	},
 	Disruptions:  {Group: "policy", version: "v1", Kind: "PodDisruptionBudget", Resource: "poddisruptionbudgets", object: &policyv1.PodDisruptionBudget{}},
+	LimitRanges:  {version: "v1", Kind: "LimitRange", Resource: "limitranges", object: &corev1.LimitRange{}},
 	Owners:       {Group: "apps", version: "v1", Kind: "ReplicaSet", Resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: kept.KeepOwner},
 	Deployments:  {Group: "apps", version: "v1", Kind: "Deployment", Resource: "deployments", object: &appsv1.Deployment{}},
 	StatefulSets: {Group: "apps", version: "v1", Kind: "StatefulSet", Resource: "statefulsets", object: &appsv1.StatefulSet{}},

@@ -29,6 +29,8 @@ func Keep(o any) (any, error) {
 		return shortTemplate(o), nil
 	case *policyv1.PodDisruptionBudget:
 		return shortDisruption(o), nil
+	case *corev1.LimitRange:
+		return shortLimitRange(o), nil
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		return shortHorizontal(o), nil
 	case *unstructured.Unstructured:

@@ -4,9 +4,38 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
 )
+
+// LimitRange is what is kept of a LimitRange.
+type LimitRange struct {
+	metav1.ObjectMeta
+	Ranges rightsize.Ranges
+}
+
+func shortLimitRange(l *corev1.LimitRange) *LimitRange {
+	kept := &LimitRange{ObjectMeta: keepMeta(&l.ObjectMeta)}
+	for i := range l.Spec.Limits {
+		item := &l.Spec.Limits[i]
+		g := rightsize.Range{
+			Min: Resources(item.Min), Max: Resources(item.Max), Default: Resources(item.Default),
+			Ratio: pricing.Resources{
+				CPU:    max(0, pricing.MilliCPU(item.MaxLimitRequestRatio.Cpu().MilliValue())),
+				Memory: max(0, pricing.Bytes(item.MaxLimitRequestRatio.Memory().MilliValue())),
+			},
+		}
+		switch item.Type {
+		case corev1.LimitTypeContainer:
+			kept.Ranges.Container = kept.Ranges.Container.And(g)
+		case corev1.LimitTypePod:
+			kept.Ranges.Pod = kept.Ranges.Pod.And(g)
+		}
+	}
+	return kept
+}
 
 // Sizes keeps what sizing goes by. Init containers that end are not sized, nor the containers of a
 // pod that asks for resources as a whole.

@@ -1,0 +1,203 @@
+package rightsize
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Ranges are what the LimitRanges of a pod's namespace allow together. The API server refuses pods,
+// and resizes, that are not within them, so that what is recommended is brought within them first,
+// as the Vertical Pod Autoscaler's admission controller does.
+//
+// It differs from that one in four ways. Where a LimitRange and the policy contradict each other,
+// the LimitRange counts. Containers without a recommendation stay as they are. What is raised for a
+// minimum is rounded up. And limits keep to the container's maxLimitRequestRatio, which rounding
+// could exceed.
+type Ranges struct {
+	Container Range `json:"container,omitzero"`
+	// Pod bounds the sums over the pod's containers.
+	Pod Range `json:"pod,omitzero"`
+}
+
+// Range is one type of them. An amount of 0 is no bound.
+type Range struct {
+	// Min bounds requests and limits, Max limits.
+	Min pricing.Resources `json:"min,omitzero"`
+	Max pricing.Resources `json:"max,omitzero"`
+	// Default is the limit of a container that sets none.
+	Default pricing.Resources `json:"default,omitzero"`
+	// Ratio is how many thousandths of its request a limit may be.
+	Ratio pricing.Resources `json:"ratio,omitzero"`
+}
+
+// And is what two ranges allow together. Of two defaults the last counts.
+func (g Range) And(o Range) Range {
+	for _, r := range both {
+		least := func(a, b int64) int64 {
+			if a == 0 || b > 0 && b < a {
+				return b
+			}
+			return a
+		}
+		r.set(&g.Min, max(r.of(g.Min), r.of(o.Min)))
+		r.set(&g.Max, least(r.of(g.Max), r.of(o.Max)))
+		r.set(&g.Ratio, least(r.of(g.Ratio), r.of(o.Ratio)))
+		if v := r.of(o.Default); v > 0 {
+			r.set(&g.Default, v)
+		}
+	}
+	return g
+}
+
+// admitted is what is recommended for a pod, within its ranges, and what of it is otherwise.
+func (p *Pod) admitted(recommended []Recommendation) (all []Recommendation, why []Reason) {
+	if p.Ranges == (Ranges{}) {
+		return recommended, nil
+	}
+	all = slices.Clone(recommended)
+	for _, r := range both {
+		for _, part := range []func(*Recommendation) *pricing.Resources{
+			func(rec *Recommendation) *pricing.Resources { return &rec.Target },
+			func(rec *Recommendation) *pricing.Resources { return &rec.Lower },
+			func(rec *Recommendation) *pricing.Resources { return &rec.Upper },
+		} {
+			p.together(r, all, part)
+			for i := range all {
+				if c := p.container(&all[i], r); c != nil {
+					r.set(part(&all[i]), p.Ranges.Container.admits(r, c, r.of(*part(&all[i]))))
+				}
+			}
+		}
+		for i := range all {
+			if was, is := r.of(recommended[i].Target), r.of(all[i].Target); was != is && p.container(&all[i], r) != nil {
+				why = append(why, because(ReasonLimitRange, "container %s: a LimitRange of its namespace admits %s of %s, not %s",
+					all[i].Container, r.text(is), r, r.text(was)))
+			}
+		}
+	}
+	return all, why
+}
+
+// container is the pod's that a resource is recommended for, or nil.
+func (p *Pod) container(rec *Recommendation, r Resource) *Container {
+	i := slices.IndexFunc(p.Containers, func(c Container) bool { return c.Name == rec.Container })
+	if i < 0 || !rec.Has(r) {
+		return nil
+	}
+	return &p.Containers[i]
+}
+
+// limit is a container's limit, or the one that it gets without.
+func (g *Range) limit(r Resource, c *Container) int64 {
+	if limit := r.of(c.Limits); limit > 0 {
+		return limit
+	}
+	return r.of(g.Default)
+}
+
+// admits is the request next to an amount with which the container's request and limit are within
+// the range, if the limit stays in proportion.
+func (g *Range) admits(r Resource, c *Container, amount int64) int64 {
+	least, most := r.of(g.Min), int64(math.MaxInt64)
+	if limit, request := g.limit(r, c), c.request(r); limit > 0 && request > 0 {
+		least = max(least, partOf(least, request, limit, true))
+		if high := r.of(g.Max); high > 0 {
+			most = partOf(high, request, limit, false)
+		}
+	}
+	return min(max(amount, least), most)
+}
+
+// together brings a part of the recommendations within what is allowed for all containers of the
+// pod together, each in proportion.
+func (p *Pod) together(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources) {
+	g := &p.Ranges.Pod
+	least, most := r.of(g.Min), r.of(g.Max)
+	if requests, of := p.sum(r, all, part, false); of > 0 && requests < least {
+		p.scale(r, all, part, least-(requests-of), of, true)
+	}
+	limits, of := p.sum(r, all, part, true)
+	if most == 0 || of == 0 || limits <= most {
+		return
+	}
+	p.scale(r, all, part, max(most-(limits-of), 0), of, false)
+	for { // each limit was rounded up
+		if limits, _ = p.sum(r, all, part, true); limits <= most || !p.lower(r, all, part) {
+			return
+		}
+	}
+}
+
+// lower takes a unit off the largest amount, if one is above 1.
+func (p *Pod) lower(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources) bool {
+	largest, of := int64(1), -1
+	for i := range all {
+		if v := r.of(*part(&all[i])); v > largest && p.container(&all[i], r) != nil {
+			largest, of = v, i
+		}
+	}
+	if of >= 0 {
+		r.set(part(&all[of]), largest-1)
+	}
+	return of >= 0
+}
+
+// sum is what the pod's containers would request, or be limited to, and how much of that is of
+// those that something is recommended for.
+func (p *Pod) sum(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources, limits bool) (sum, recommended int64) {
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		at := slices.IndexFunc(all, func(rec Recommendation) bool { return rec.Container == c.Name && rec.Has(r) })
+		amount := c.request(r)
+		if at >= 0 {
+			amount = r.of(*part(&all[at]))
+		}
+		if limits {
+			amount = proportional(p.Ranges.Pod.limit(r, c), c.request(r), amount)
+		}
+		amount = min(amount, most) // an upper bound may be none
+		if sum += amount; at >= 0 {
+			recommended += amount
+		}
+	}
+	return sum, recommended
+}
+
+// scale has what is recommended come to a total, of what it comes to, and each to 1 at least.
+func (p *Pod) scale(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources, to, of int64, up bool) {
+	for i := range all {
+		if p.container(&all[i], r) != nil {
+			r.set(part(&all[i]), max(partOf(r.of(*part(&all[i])), to, of, up), 1))
+		}
+	}
+}
+
+// partOf is amount × by ÷ of, rounded.
+func partOf(amount, by, of int64, up bool) int64 {
+	n := new(big.Int).Mul(big.NewInt(amount), big.NewInt(by))
+	if up {
+		n.Add(n, big.NewInt(of-1))
+	}
+	if n.Quo(n, big.NewInt(of)); !n.IsInt64() {
+		return math.MaxInt64
+	}
+	return n.Int64()
+}
+
+// limits is a limit that the range of a container allows beside a request.
+func (g *Range) limits(r Resource, limit, request int64) int64 {
+	most := limit
+	if high := r.of(g.Max); high > 0 {
+		most = min(most, high)
+	}
+	if ratio := r.of(g.Ratio); ratio > 0 {
+		most = min(most, partOf(request, ratio, 1000, false))
+	}
+	if limit == 0 {
+		return 0
+	}
+	return max(most, request)
+}
