@@ -35,7 +35,7 @@ type kubeAPI struct {
 var kubePaths = map[string]string{
 	"ConfigMap": "/api/v1/configmaps", "Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Namespace": "/api/v1/namespaces", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims", "LimitRange": "/api/v1/limitranges",
-	"StorageClass":          "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+	"StorageClass": "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
 	"ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims", "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
 	"ResourceSlice":       "/apis/resource.k8s.io/v1/resourceslices",
 	"PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
