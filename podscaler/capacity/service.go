@@ -143,10 +143,10 @@ func (s *Service) seeDemand(seen *Seen) {
 }
 
 // seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod
-// that uses more than it was believed to be able to is believed at once, and as quickly disbelieved:
-// on an idle node one may use for once what none has on a full one. Until something is known
-// of response times a short queue is not enough: pods that start are another thing, and there is
-// caution enough until then. Where requests in flight are not counted, pods are believed to have
+// that uses more than it was believed to be able to is believed at once, and disbelieved as
+// quickly: on an idle node one may use for once what none has on a full one. Until something is
+// known of response times a short queue is not enough: pods that start are another thing, and there
+// is caution enough until then. Where requests in flight are not counted, pods are believed to have
 // what they request in any case.
 func (s *Service) seeQuota(seen *Seen) {
 	before := s.quota.value

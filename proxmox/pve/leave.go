@@ -395,6 +395,17 @@ const (
 	missedAfter = time.Minute
 )
 
+func (w leaving) do(ctx context.Context, mv move) {
+	switch {
+	case mv == moveStash:
+		w.doStash(ctx)
+	case mv == moveRevive:
+		w.doRevive(ctx)
+	default:
+		w.doLeave(ctx)
+	}
+}
+
 // doStash proves that a machine is ours and shuts it down, to be kept or to be started again.
 func (w leaving) doStash(ctx context.Context) {
 	c, status, v, wrong, ok := w.prove(ctx)

@@ -114,8 +114,6 @@ func (m *tracked) next(s *scene) move {
 		return m.nextSpare(s)
 	case m.rebooting():
 		return m.nextReboot(s)
-	case s.down && s.guest != nil && s.guest.Stopped:
-		return moveRevive
 	}
 	return m.nextIn(s)
 }
@@ -189,6 +187,8 @@ func (m *tracked) nextIn(s *scene) move {
 		return moveFind
 	case s.guest == nil:
 		return m.nextUnlisted(s)
+	case s.down && s.guest.Stopped:
+		return moveRevive
 	case m.Step == intents.StepStarted || m.Step == intents.StepTidied:
 		return moveWait
 	case m.Step == intents.StepJoined:

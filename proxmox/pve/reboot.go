@@ -168,7 +168,7 @@ func (w leaving) doRevive(ctx context.Context) {
 			m.Reboot, m.Rebooted, m.Exit, m.Misses = intents.RebootStart, w.cfg.Now(), intents.ExitNone, n+1
 			m.tries, m.problem, m.down = 0, nodescaler.Reason{}, time.Time{}
 			w.know(c)
-			w.records.say(m, reason(pvecode.Stopped, "VM %d does not run, and should: it is started, for time %d of %d within a day", m.VMID, n+1, maxMisses),
+			w.records.say(m, reason(pvecode.Stopped, "VM %d does not run, and should: it is started (%d of at most %d starts within a day)", m.VMID, n+1, maxMisses),
 				"to keep it stopped, cordon its node")
 		}
 	})

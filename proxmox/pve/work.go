@@ -205,8 +205,6 @@ func (w *work) do(ctx context.Context, mv move) {
 		making{w}.doSize(ctx)
 	case moveStart:
 		making{w}.doStart(ctx)
-	case moveRevive:
-		leaving{w}.doRevive(ctx)
 	case moveRestart:
 		making{w}.doRestart(ctx)
 	case moveTidy:
@@ -219,10 +217,8 @@ func (w *work) do(ctx context.Context, mv move) {
 		clearing{w}.doRecall(ctx)
 	case moveCancel:
 		clearing{w}.doCancel(ctx)
-	case moveStash:
-		leaving{w}.doStash(ctx)
-	case moveLeave:
-		leaving{w}.doLeave(ctx)
+	case moveStash, moveLeave, moveRevive:
+		leaving{w}.do(ctx, mv)
 	case moveConfirm:
 		clearing{w}.doConfirm(ctx)
 	case moveSweep:

@@ -115,9 +115,9 @@ func TestEveryFaultIsReportedWithLinePathRuleAndValue(t *testing.T) {
 line 3: uesrs: unknown key, did you mean users?`},
 		{"unknown key in another case", good + "Users: [1]", `
 line 3: Users: unknown key, did you mean users?`},
-		{"a key nearly right is not missing as well", "nmae: x\nboht: true", `
-line 1: nmae: unknown key, did you mean name?
-line 2: boht: unknown key, did you mean both?`},
+		{"a key nearly right is not missing as well", "namex: x\nbothx: true", `
+line 1: namex: unknown key, did you mean name?
+line 2: bothx: unknown key, did you mean both?`},
 		{"unknown key, far off", good + "pools: {a: {min: 1, colour: red}}", `
 line 3: pools.a.colour: unknown key, there is min and max`},
 		{"hidden and private fields are no keys", good + "Hidden: x\nprivate: x", `

@@ -73,7 +73,7 @@ type Question struct {
 type Proposal struct {
 	Seen
 	Endpoints, Fingerprints []string
-	CA                      []byte // the authority of the hosts' certificates, in place of Fingerprints
+	CA                      []byte // that vouches for the hosts, in place of Fingerprints
 	Owner                   string
 
 	Template Template

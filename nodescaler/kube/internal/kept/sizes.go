@@ -32,6 +32,7 @@ func shortLimitRange(l *corev1.LimitRange) *LimitRange {
 			kept.Ranges.Container = kept.Ranges.Container.And(g)
 		case corev1.LimitTypePod:
 			kept.Ranges.Pod = kept.Ranges.Pod.And(g)
+		case corev1.LimitTypePersistentVolumeClaim: // sizes no pod
 		}
 	}
 	return kept
