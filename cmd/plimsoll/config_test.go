@@ -163,7 +163,7 @@ func TestDocumentHasEveryKeyOfRunningInACluster(t *testing.T) {
 	}
 	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site := must.Get(readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
-	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", KEDAScaler: "127.0.0.1:8087", Admission: &admissionSettings{Listen: "0.0.0.0:9443", Certificate: "admission.crt", Key: "admission.key"}, Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
+	plain := &clusterSettings{Namespace: "plimsoll", Dashboard: "127.0.0.1:8642", KEDAScaler: "0.0.0.0:8088", Admission: &admissionSettings{Listen: "0.0.0.0:9443", Certificate: "admission.crt", Key: "admission.key"}, Journal: &journalSettings{File: "journal.ndjson"}, Recording: &recordingSettings{Folder: "recording"}}
 	must.Do(t, plain.complete(env))
 	plain.Nodes, plain.Notifications, plain.Limit, plain.Quotas, plain.HandOff = site.Nodes, site.Notifications, site.Limit, site.Quotas, site.HandOff
 	if said := site.handOff(); said != (&siteFile{parts: site.parts}).handOff() {
