@@ -124,25 +124,27 @@ func (p *Pod) together(r Resource, all []Recommendation, part func(*Recommendati
 		return
 	}
 	p.scale(r, all, part, max(most-(limits-of), 0), of, false)
-	for { // each limit was rounded up
-		if limits, _ = p.sum(r, all, part, true); limits <= most || !p.lower(r, all, part) {
-			return
+	for range all { // each limit was rounded up, or its request to 1
+		if limits, _ = p.sum(r, all, part, true); limits > most {
+			p.lower(r, all, part, limits-most)
 		}
 	}
 }
 
-// lower takes a unit off the largest amount, if one is above 1.
-func (p *Pod) lower(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources) bool {
+// lower takes so much off the limit of the container with the largest amount, of those that have a
+// limit, as far as it is above 1.
+func (p *Pod) lower(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources, excess int64) {
 	largest, of := int64(1), -1
 	for i := range all {
-		if v := r.of(*part(&all[i])); v > largest && p.container(&all[i], r) != nil {
+		c := p.container(&all[i], r)
+		if v := r.of(*part(&all[i])); c != nil && v > largest && p.Ranges.Pod.limit(r, c) > 0 && c.request(r) > 0 {
 			largest, of = v, i
 		}
 	}
 	if of >= 0 {
-		r.set(part(&all[of]), largest-1)
+		c := p.container(&all[of], r)
+		r.set(part(&all[of]), max(largest-partOf(excess, c.request(r), p.Ranges.Pod.limit(r, c), true), 1))
 	}
-	return of >= 0
 }
 
 // sum is what the pod's containers would request, or be limited to, and how much of that is of
@@ -155,10 +157,10 @@ func (p *Pod) sum(r Resource, all []Recommendation, part func(*Recommendation) *
 		if at >= 0 {
 			amount = r.of(*part(&all[at]))
 		}
-		if limits {
-			amount = proportional(p.Ranges.Pod.limit(r, c), c.request(r), amount)
-		}
 		amount = min(amount, most) // an upper bound may be none
+		if limits {
+			amount = min(proportional(p.Ranges.Pod.limit(r, c), c.request(r), amount), math.MaxInt64>>16)
+		}
 		if sum += amount; at >= 0 {
 			recommended += amount
 		}

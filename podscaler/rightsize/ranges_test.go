@@ -93,6 +93,26 @@ func (g *Ranges) refusal(all []Container) string {
 
 // A pod that the API server has admitted, with any recommendations, is one that it would admit,
 // for each type of LimitRange.
+// Without history the upper bound is none, of bytes.
+func TestAPodsRangeBoundsWhatHasNoBound(t *testing.T) {
+	pod := &Pod{Ranges: Ranges{Pod: Range{Max: pricing.Resources{Memory: 4 * pricing.GiB}}}}
+	memory := func(b pricing.Bytes) pricing.Resources { return pricing.Resources{Memory: b} }
+	var recommended []Recommendation
+	for i, limit := range []pricing.Bytes{200 * pricing.MiB, 0, 300*pricing.MiB + 1} {
+		name := fmt.Sprint(i)
+		pod.Containers = append(pod.Containers, Container{Name: name, Requests: memory(100 * pricing.MiB), Limits: memory(limit)})
+		recommended = append(recommended, Recommendation{Container: name, Resources: []Resource{Memory}, Target: memory(pricing.GiB), Lower: memory(1), Upper: memory(most)})
+	}
+	all, _ := pod.admitted(recommended)
+	var limits int64
+	for i := range all {
+		limits += proportional(int64(pod.Containers[i].Limits.Memory), int64(100*pricing.MiB), int64(all[i].Upper.Memory))
+	}
+	if max := int64(4 * pricing.GiB); limits > max || limits < max-10 {
+		t.Errorf("limits come to %d of %d", limits, max)
+	}
+}
+
 func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(name string, low, high int64) int64 { return rapid.Int64Range(low, high).Draw(t, name) }
