@@ -33,12 +33,17 @@ func (r *Repair) Reboots(m *Machine, now time.Time) bool {
 	return r.Reboot != nil && !m.Rebooting && (m.Rebooted.IsZero() || now.Sub(m.Rebooted) >= rebootAgain)
 }
 
+// restartWithin is how long a node may take to be healthy whose machine was started again without a
+// rule for reboots, since it had stopped by itself.
+const restartWithin = Duration(10 * time.Minute)
+
 // Awaits is until when a machine that was rebooted may take to be a healthy node, or zero.
 func (r *Repair) Awaits(m *Machine, now time.Time) time.Time {
-	if r.Reboot == nil || m.Rebooted.IsZero() {
-		return time.Time{}
+	within := restartWithin
+	if r.Reboot != nil {
+		within = r.Reboot.Within
 	}
-	if until := m.Rebooted.Add(time.Duration(r.Reboot.Within)); now.Before(until) {
+	if until := m.Rebooted.Add(time.Duration(within)); !m.Rebooted.IsZero() && now.Before(until) {
 		return until
 	}
 	return time.Time{}

@@ -31,6 +31,10 @@ func (t *turn) rebooted(n *nodescaler.NodeLoad) *nodescaler.Reason {
 		return nil
 	}
 	until := p.Disruption.Repair.Awaits(n.VM, t.X.Now)
+	if n.VM.Rebooting { // for as long as that may take, the fleet gives it up itself
+		r := draft.Because(nodescaler.RebootAwaited, "its machine is rebooted, or started after it stopped")
+		return &r
+	}
 	if until.IsZero() {
 		return nil
 	}

@@ -38,6 +38,21 @@ func TestSilentNodesAreRebootedOnce(t *testing.T) {
 	}
 }
 
+// A machine that has stopped by itself is started before it is replaced, with a rule for reboots or
+// without.
+func TestMachinesThatAreStartedAgainAreNotReplaced(t *testing.T) {
+	for _, reboot := range []*nodescaler.RebootRule{nil, {Within: nodescaler.Duration(10 * time.Minute)}} {
+		w := sick(nodescaler.Ready, "Unknown")
+		w.Pools[0].Disruption.Repair.Reboot = reboot
+		w.Machines[0].Rebooting = true
+		p := sample.LookedAt(t, build(t, Spec{Policy: "unneeded"}), w)
+		sample.Expect(t, sample.Decide(t, p, w.At(30*time.Minute)), nil, nodescaler.RebootAwaited)
+		w.Machines[0].Rebooting, w.Machines[0].Rebooted = false, w.Now.Add(30*time.Minute)
+		sample.Expect(t, sample.Decide(t, p, w.At(39*time.Minute)), nil, nodescaler.RebootAwaited)
+		sample.Expect(t, sample.Decide(t, p, w.At(41*time.Minute)), []string{"Cordon w-1"}, nodescaler.MachineUnhealthy)
+	}
+}
+
 // What a process does not remember it sees of the machine.
 func TestRebootIsSeenOfTheMachine(t *testing.T) {
 	for _, c := range []struct {

@@ -123,8 +123,7 @@ type Sparing struct {
 	Stashed  time.Time `json:"stashed,omitzero"`
 	Woken    time.Time `json:"woken,omitzero"`
 	Rejoined time.Time `json:"rejoined,omitzero"`
-	// Misses counts the times in a row that it could not be started again, and how often it was
-	// started that had stopped by itself: the last time when it was Rebooted.
+	// Misses counts the times in a row that it could not be started again.
 	Misses int `json:"misses,omitempty"`
 }
 
@@ -134,6 +133,9 @@ type Rebooting struct {
 	// Reboot is what is to be done; Rebooted is when that was last asked for, zero is never.
 	Reboot   Reboot    `json:"reboot,omitempty"`
 	Rebooted time.Time `json:"rebooted,omitzero"`
+	// Starts is how often in a row it was started that had stopped by itself, the last time when it
+	// was Rebooted.
+	Starts int `json:"starts,omitempty"`
 }
 
 // Reboot is how far a machine has come in being rebooted.
@@ -333,7 +335,7 @@ func (i *Intent) Blamed(recipe string, now time.Time) bool {
 	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.Cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
-	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster}, i.Failed.Code)
+	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster, pvecode.Stopped}, i.Failed.Code)
 }
 
 // Ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found

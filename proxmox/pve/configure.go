@@ -24,6 +24,7 @@ type catalogue struct {
 	made    map[string]string    // and of what of it makes machines, by pool and template
 	dropped map[string]time.Time // pools that are not configured any more, and since when
 	prices  *pricing.Book
+	resting map[string]bool // pools in which nothing is to be done
 }
 
 // took reports whether these pools were taken last.

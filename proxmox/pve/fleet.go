@@ -343,6 +343,14 @@ func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	return nil
 }
 
+// Rest sets in which pools machines that stop by themselves are not started again: they are paused,
+// or only recommended for.
+func (f *Fleet) Rest(pools map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.catalogue.resting = pools
+}
+
 // Unread returns the pools of which it is not known yet where their templates are, with the reason:
 // they are new, or have other templates than before. What is ordered there is refused until they
 // were looked for, which is at once; News says when.

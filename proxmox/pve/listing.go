@@ -50,7 +50,7 @@ func (li *listing) machine(m *tracked) nodescaler.Machine {
 		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: li.members.uuidOf(m), Held: li.holds.heldBy(m),
 		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: li.problemOf(m), NoRoom: m.noRoom(), Removed: m.Failed != nil && m.Failed.Code == pvecode.Vanished,
-		Keep: m.Keep, Woken: m.Woken, Rebooted: m.Rebooted, Rebooting: m.rebooting(), Drifted: li.drift(m),
+		Keep: m.Keep, Woken: m.Woken, Rebooted: m.Rebooted, Rebooting: m.rebooting() || li.starts(m), Drifted: li.drift(m),
 	}
 	if m.problem.Code == pvecode.NeverJoined && w.Phase == nodescaler.Booting || li.holds.unfinished(m) && w.Phase == nodescaler.Ordered {
 		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
@@ -108,6 +108,11 @@ func (li *listing) problemOf(m *tracked) string {
 		return tell(reason(pvecode.NodesUnknown, "whether it has joined cannot be seen"))
 	}
 	return ""
+}
+
+// starts reports whether a machine has stopped by itself and is started soon.
+func (li *listing) starts(m *tracked) bool {
+	return !m.down.IsZero() && !m.Step.Before(intents.StepJoined) && m.Failed == nil && m.problem.Code != pvecode.Stopped && !li.catalogue.resting[m.Pool]
 }
 
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -104,16 +105,17 @@ const (
 	// startAfter is how long a machine must be stopped before it is started the first time, and
 	// before it is taken to be broken. Each further start waits four times as long.
 	startAfter = time.Minute
-	// startsWithin is the time in which starts are counted, of which there are maxMisses at most.
-	startsWithin = 24 * time.Hour
+	// startHolds is how long a start must have held for the next not to count with it. In a row
+	// there are maxMisses at most.
+	startHolds = time.Hour
 )
 
-// starts is how often a machine was started within the day that had stopped by itself.
-func (m *tracked) starts(now time.Time) int {
-	if now.Sub(m.Rebooted) >= startsWithin {
+// starts is how often in a row a machine was started that had stopped by itself.
+func (m *tracked) starts() int {
+	if m.down.Sub(m.Rebooted) >= startHolds {
 		return 0
 	}
-	return m.Misses
+	return m.Starts
 }
 
 // settleDown notes since when a machine is stopped that should run.
@@ -132,12 +134,11 @@ func (st *settler) settleDown(m *tracked) {
 
 // revives reports whether a machine was stopped by itself for so long that it is to be started.
 func (ag *agenda) revives(m *tracked, p *settings.Pool) bool {
-	h, now := ag.view.seen.Host(m.Host), ag.cfg.Now()
-	wait := startAfter
-	if n := m.starts(now); n < maxMisses {
+	h, wait := ag.view.seen.Host(m.Host), startAfter
+	if n := m.starts(); n < maxMisses {
 		wait <<= 2 * n
 	}
-	return !m.down.IsZero() && now.Sub(m.down) >= wait && !m.Step.Before(intents.StepJoined) && ag.holds.heldBy(m) == nil &&
+	return !m.down.IsZero() && ag.cfg.Now().Sub(m.down) >= wait && !ag.catalogue.resting[m.Pool] && !m.Step.Before(intents.StepJoined) && ag.holds.heldBy(m) == nil &&
 		h != nil && !h.Maintenance && !slices.Contains(p.Placement.Maintenance, m.Host)
 }
 
@@ -149,7 +150,7 @@ func (w leaving) doRevive(ctx context.Context) {
 	}
 	sight, err := w.sight(ctx)
 	w.done(func() {
-		m, n := w.m, w.m.starts(w.now)
+		m, n := w.m, w.m.starts()
 		kept, advice := w.keptStopped(c, status, sight, err)
 		switch {
 		case changed(&w.i, &m.Intent): // meanwhile
@@ -163,12 +164,12 @@ func (w leaving) doRevive(ctx context.Context) {
 			w.records.noteProblem(m, reason(pvecode.Stopped, "VM %d does not run, and is not started: %s", m.VMID, kept), advice)
 			w.records.pause(m, longPause)
 		case n >= maxMisses:
-			w.records.fail(m, reason(pvecode.Stopped, "VM %d does not run, and was started %d times within a day", m.VMID, n), "look at its console, and at the log of its host")
+			w.records.fail(m, reason(pvecode.Stopped, "VM %d does not run: it was started %d times in a row, and stopped within %s each time", m.VMID, n, pricing.Short(startHolds)), "look at its console, and at the log of its host")
 		default:
-			m.Reboot, m.Rebooted, m.Exit, m.Misses = intents.RebootStart, w.cfg.Now(), intents.ExitNone, n+1
+			m.Reboot, m.Rebooted, m.Exit, m.Starts = intents.RebootStart, w.cfg.Now(), intents.ExitNone, n+1
 			m.tries, m.problem, m.down = 0, nodescaler.Reason{}, time.Time{}
 			w.know(c)
-			w.records.say(m, reason(pvecode.Stopped, "VM %d does not run, and should: it is started (%d of at most %d starts within a day)", m.VMID, n+1, maxMisses),
+			w.records.say(m, reason(pvecode.Stopped, "VM %d does not run, and should: it is started (%d of at most %d times in a row)", m.VMID, n+1, maxMisses),
 				"to keep it stopped, cordon its node")
 		}
 	})
@@ -189,9 +190,12 @@ func (w leaving) keptStopped(c *pveapi.VMConfig, status pveapi.VMStatus, sight *
 		return "it is protected", "if it may run: qm start " + itoa(w.i.VMID)
 	case sight == nil || w.cfg.LastLook == nil:
 		return "", ""
+	case !slices.ContainsFunc(sight.Nodes, func(n nodescaler.SeenNode) bool { return n.UID != "" }):
+		return "its node was deleted", "if it may run: qm start " + itoa(w.i.VMID)
 	}
 	for _, n := range sight.Nodes {
 		switch {
+		case n.UID == "": // what is left of one
 		case n.Ready:
 			return "node " + n.Name + " is ready", ""
 		case !n.Open:

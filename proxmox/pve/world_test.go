@@ -72,6 +72,7 @@ type world struct {
 	// How long a machine that has booted takes to become a node.
 	joinIn timing.Range
 	open   map[string]bool // nodes that take pods
+	bare   bool            // the last look sees no node
 	deaf   bool            // machines that boot never become nodes
 	blind  bool            // nodes cannot be listed
 	// Nodes that the API server does not show; nil shows all.
@@ -323,8 +324,8 @@ func (w *world) now() time.Time { return w.sim.Now().Add(w.ahead) }
 func (w *world) lastLook(ctx context.Context, id nodescaler.Identity) (s nodescaler.Sight, err error) {
 	all, err := w.nodes(ctx)
 	for _, n := range all {
-		if n.Name == id.Name || n.ProviderID == id.ProviderID || strings.EqualFold(n.SystemUUID, id.SystemUUID) {
-			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready, Open: w.open[n.Name], Pods: w.pods[n.Name], LocalClaims: w.claims[n.Name]})
+		if !w.bare && (n.Name == id.Name || n.ProviderID == id.ProviderID || strings.EqualFold(n.SystemUUID, id.SystemUUID)) {
+			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: n.identity(), UID: n.Name, Ready: n.Ready, Open: w.open[n.Name], Pods: w.pods[n.Name], LocalClaims: w.claims[n.Name]})
 		}
 	}
 	return s, err

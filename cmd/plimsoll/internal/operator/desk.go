@@ -335,6 +335,17 @@ func (d *desk) usable() []settings.Pool {
 	return all
 }
 
+// resting are the pools in which people want nothing to be done.
+func (d *desk) resting() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range d.pools {
+		if p.held != nil && (p.held.Code == v1alpha1.ReasonPaused || p.held.Code == v1alpha1.ReasonRecommending) {
+			all[p.pve.Name] = true
+		}
+	}
+	return all
+}
+
 // sources are where the workloads' signals come from.
 func (d *desk) sources() map[string]signals.Source {
 	all := map[string]signals.Source{}

@@ -37,6 +37,7 @@ var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 // house is a cluster and a Proxmox VE kept in memory: what is done to it changes it, and what was
 // done is written down.
 type house struct {
+	resting map[string]bool // pools in which no machine is started again
 	*testing.T
 	cfg  Config
 	term *term
@@ -387,6 +388,8 @@ func (h *house) Delete(_ context.Context, name string) error {
 
 // fleet is the house's machines; Wake is another thing to a house.
 type fleet struct{ *house }
+
+func (h fleet) Rest(pools map[string]bool) { h.resting = pools }
 
 func (h fleet) Stash(_ context.Context, name string) error {
 	h.phase(name, nodescaler.Spare)

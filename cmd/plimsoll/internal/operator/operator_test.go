@@ -276,6 +276,21 @@ spec:
 	}
 }
 
+// Machines that stop by themselves are not started again in pools in which nothing is to be done.
+func TestPoolsRestWhereNothingIsToBeDone(t *testing.T) {
+	h := newHouse(t)
+	h.pool("acts", active)
+	h.pool("recommends", "").Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
+	paused := h.pool("paused", active)
+	paused.Spec.VMIDs = v1alpha1.VMIDs{First: 3000, Last: 3099}
+	paused.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
+	h.begin().steps(2)
+	h.expect("pools that rest", map[string]bool{"recommends": true, "paused": true}, h.resting)
+	paused.Annotations = nil
+	h.steps(1)
+	h.expect("once it is resumed", map[string]bool{"recommends": true}, h.resting)
+}
+
 func TestPausesEndByTheClockAndKeepTheirDirection(t *testing.T) {
 	h := newHouse(t)
 	web := h.web(active)

@@ -58,6 +58,8 @@ type Fleet interface {
 	loop.Rebooter
 	Run(ctx context.Context)
 	Configure(pools []settings.Pool, prices *pricing.Book) error
+	// Rest sets in which pools nothing is to be done, so that no machine is started again either.
+	Rest(pools map[string]bool)
 	Paused() map[string]nodescaler.Reason
 	// Braked are the pools of which no machine goes undrained, because too many would have.
 	Braked() map[string]nodescaler.Reason

@@ -250,6 +250,7 @@ func (t *term) configure(ctx context.Context, d *desk, o *loop.Observation) loop
 		if err := t.fleet.Configure(d.usable(), in.Prices); err != nil {
 			t.Log.Error("pools", "error", err) // CheckPools has let pass what Configure does not
 		}
+		t.fleet.Rest(d.resting())
 		o.Machines.Soon = t.fleet.Unread() // what is ordered there now would be refused
 		o.Machines.Refused = closed(o.Machines.Refused, t.fleet.Paused())
 	}
