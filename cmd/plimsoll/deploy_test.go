@@ -405,8 +405,8 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: journal.ndjson}}`, `journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: /var/lib/plimsoll/../j}}`, `journal.file`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, recording: {folder: recording}}`, `recording.folder: must be a folder in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "recording"`},
-		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, recording: {folder: /var/lib/plimsoll/recording}}`, `journal: must take less than 512MiB here with recording.limit, or the pod is evicted (the chart has journal.sizeLimit), was 5GiB`},
-		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: /var/lib/plimsoll/j, keep: 7}}`, `journal: must take less than 512MiB here with recording.limit, or the pod is evicted (the chart has journal.sizeLimit), was 512MiB`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, recording: {folder: /var/lib/plimsoll/recording}}`, `recording.limit: must be lower here: journal and recording come to 5GiB, and a pod with 512MiB or more is evicted (the chart has journal.sizeLimit)`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: /var/lib/plimsoll/j, keep: 7}}`, `journal.rotateSize: must be lower here: journal and recording come to 512MiB, and a pod with 512MiB or more is evicted (the chart has journal.sizeLimit)`},
 	} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(c.file)}}
 		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")

@@ -239,7 +239,11 @@ func (v *installation) check(s *siteFile) error {
 		return pricing.NewFault("recording.folder", fmt.Sprintf("must be a folder in %s here, for nothing else in the pod can be written to, was %q", journalsIn, r.Folder))
 	}
 	if n := s.keeps(); n >= journalsHold {
-		return pricing.NewFault("journal", fmt.Sprintf("must take less than %s here with recording.limit, or the pod is evicted (the chart has journal.sizeLimit), was %s", journalsHold, n))
+		key := "journal.rotateSize"
+		if s.Recording != nil {
+			key = "recording.limit"
+		}
+		return pricing.NewFault(key, fmt.Sprintf("must be lower here: journal and recording come to %s, and a pod with %s or more is evicted (the chart has journal.sizeLimit)", n, journalsHold))
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
 		return pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By))
