@@ -28,12 +28,12 @@ type disrupter struct {
 	kept    draft.Findings
 	closed  map[string]func()             // reopens a candidate's node
 	repairs map[string]*nodescaler.Reason // why none is repaired, by pool
-	vain    int                           // candidates that this scan found no replacement for
+	vain    map[end]int                   // candidates that this scan found no replacement for
 }
 
-// vainMost is for how many candidates a scan looks for a replacement in vain. On full hosts each of
-// a fleet that drifted would have its pods packed at every scan. The others have their turn at the
-// next scans.
+// vainMost is for how many candidates of a pool and cause a scan looks for a replacement in vain. On
+// full hosts each of a fleet that drifted would have its pods packed at every scan. The others have
+// their turn at the next scans.
 const vainMost = 16
 
 // run drains candidates, or orders what replaces them, and reports whether it ordered anything.
@@ -258,8 +258,8 @@ func (t *disrupter) refill(c *ending) {
 // way. While none can be made, other candidates take the pods in, so that one machine goes and
 // leaves its place to another.
 func (t *disrupter) replace(c *ending, blocked *nodescaler.Reason) {
-	if t.vain >= vainMost {
-		t.block(c, nodescaler.ReplacementBlocked, fmt.Sprintf("this step found no replacement for %d others, and it has its turn later", t.vain))
+	if vain := t.vain[c.end()]; vain >= vainMost {
+		t.block(c, nodescaler.ReplacementBlocked, fmt.Sprintf("this step found no replacement for %d others, and it has its turn later", vain))
 		return
 	}
 	moving := t.drainer.toMove(c.NodeLoad)
@@ -345,7 +345,7 @@ func (t *disrupter) crowdOut(c *ending, why string) {
 
 // inVain notes that no replacement was found for a candidate.
 func (t *disrupter) inVain(c *ending) {
-	t.vain++
+	t.vain[c.end()]++
 	t.vainly[c.Name] = t.X.Now
 }
 

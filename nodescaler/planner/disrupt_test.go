@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // A scan looks for replacements in vain for some of a fleet that drifted, and the next ones for the
@@ -31,12 +32,42 @@ func TestAFleetThatDriftedOnFullHostsIsLookedAtByTurns(t *testing.T) {
 	for turn, want := range []int{vainMost, 2 * vainMost, machines, machines} {
 		s := newScan(p, nodescaler.NewIndex(w.At(time.Duration(turn+1)*10*time.Second)))
 		s.run()
-		if s.disrupt.vain != vainMost || len(p.vainly) != want {
-			t.Errorf("turn %d: in vain for %d, and for %d so far, want %d", turn+1, s.disrupt.vain, len(p.vainly), want)
+		vain := s.disrupt.vain[end{"w", nodescaler.Drifted}]
+		if vain != vainMost || len(p.vainly) != want {
+			t.Errorf("turn %d: in vain for %d, and for %d so far, want %d", turn+1, vain, len(p.vainly), want)
 		}
 	}
 	w.Hosts[2].Room = w.Hosts[2].Room.Plus(sample.Small.Resources())
 	if plan := p.Scan(nodescaler.NewIndex(w.At(time.Minute))); len(plan.Actions) != 1 || plan.Actions[0].Host != "pve3" {
 		t.Errorf("with room for one it plans %v", plan.Actions)
+	}
+}
+
+// Machines that are too old on a full host leave those their turn that drifted on another.
+func TestMachinesOfAnotherCauseHaveTheirTurn(t *testing.T) {
+	const machines = vainMost + 4
+	w := sample.New().Change(sample.SecondPool())
+	budgets := []nodescaler.NodeBudget{{Nodes: nodescaler.NodeCount{N: machines}}}
+	for i := range w.Pools {
+		p := &w.Pools[i]
+		p.Shapes, p.Labels, p.Max = []pricing.Shape{sample.Small}, map[string]string{"pool": p.Name}, 2*machines
+		p.Disruption = nodescaler.Disruption{Drift: nodescaler.DriftReplace, ExpireAfter: nodescaler.Duration(30 * time.Minute), Budgets: budgets}
+	}
+	w.Pools[0].Hosts, w.Pools[1].Hosts, w.Pools[1].Disruption.ExpireAfter = []string{"pve1"}, []string{"pve2"}, 0
+	w.Hosts[0].Room = sample.Small.Resources().Times(machines)
+	node := func(name, pool, host string) {
+		w.Node(name, host, func(n *nodescaler.Node) { n.Pool, n.Labels = pool, map[string]string{"pool": pool} })
+		w.Machines[len(w.Machines)-1].Pool = pool
+		w.Pod("p-"+name, name, 1500, 500, func(p *nodescaler.Pod) { p.Selector = map[string]string{"pool": pool} })
+	}
+	for i := range machines {
+		node(fmt.Sprintf("w-%02d", i), "w", "pve1")
+	}
+	node("x-1", "x", "pve2")
+	sample.Drifted(&w.Machines[machines])
+	p := New(DefaultRules())
+	p.Scan(nodescaler.NewIndex(&w.Snapshot)) // the first only looks
+	if plan := p.Scan(nodescaler.NewIndex(w.At(10 * time.Second))); len(plan.Actions) != 1 || plan.Actions[0].Pool != "x" {
+		t.Errorf("it plans %v, want a machine of pool x", sample.Lines(plan))
 	}
 }

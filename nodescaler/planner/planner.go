@@ -71,7 +71,7 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	u.Repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}
-	e := &disrupter{turn: u, grower: g, drainer: d, roller: &roller{u, map[string]int{}, map[string]int{}}, kept: draft.Findings{}, closed: map[string]func(){}, repairs: map[string]*nodescaler.Reason{}}
+	e := &disrupter{turn: u, grower: g, drainer: d, roller: &roller{u, map[string]int{}, map[string]int{}}, kept: draft.Findings{}, closed: map[string]func(){}, repairs: map[string]*nodescaler.Reason{}, vain: map[end]int{}}
 	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, disrupt: e, spares: s}
 }
 
