@@ -301,6 +301,7 @@ func (t *disrupter) hold(r packing.Result, e end) {
 // order orders what the packing has.
 func (t *disrupter) order(c *ending, wants []want, r packing.Result) {
 	if why := t.roller.full(c, len(r.Purchases)); why != nil {
+		t.inVain(c)
 		t.block(c, why.Code, why.Text)
 		return
 	}

@@ -71,3 +71,37 @@ func TestMachinesOfAnotherCauseHaveTheirTurn(t *testing.T) {
 		t.Errorf("it plans %v, want a machine of pool x", sample.Lines(plan))
 	}
 }
+
+// A machine that the surge keeps back was looked at in vain: of a fleet, each scan looks at some.
+func TestAFullSurgeCountsAsInVain(t *testing.T) {
+	const machines = vainMost + 4
+	w := sample.New()
+	w.Pools[0].Max, w.Pools[0].Disruption = 2*machines, nodescaler.Disruption{
+		Drift: nodescaler.DriftReplace, Budgets: []nodescaler.NodeBudget{{Nodes: nodescaler.NodeCount{N: machines}}},
+		Rollout: &nodescaler.Rollout{Surge: &nodescaler.NodeCount{N: 1}},
+	}
+	w.Hosts[0].Room = sample.Small.Resources().Times(2 * machines)
+	for i := range machines {
+		name := fmt.Sprintf("w-%02d", i)
+		w.Node(name, "pve1").Pod("p-"+name, name, 1500, 500)
+		sample.Drifted(&w.Machines[i])
+	}
+	p := New(DefaultRules())
+	p.Scan(nodescaler.NewIndex(&w.Snapshot)) // the first only looks
+	p.first = false
+	s := newScan(p, nodescaler.NewIndex(w.At(10*time.Second)))
+	s.run()
+	if vain := s.disrupt.vain[end{"w", nodescaler.Drifted}]; s.Bought != 1 || vain != vainMost {
+		t.Errorf("%d are ordered, and the others looked at in vain are %d, want %d", s.Bought, vain, vainMost)
+	}
+	// What is coming is still waited for.
+	w.Machine("w-new", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Created, m.Since = w.Now, w.Now })
+	p = New(DefaultRules())
+	p.Scan(nodescaler.NewIndex(&w.Snapshot))
+	p.first = false
+	s = newScan(p, nodescaler.NewIndex(w.At(10*time.Second)))
+	s.run()
+	if s.Bought != 0 || len(p.replacing) != 2 {
+		t.Errorf("%d are ordered and %v awaited, want one that waits for w-new", s.Bought, p.replacing)
+	}
+}
