@@ -168,13 +168,15 @@ func (x *Index) seeAllocatable() {
 	}
 }
 
-// seeZones finds the pools whose nodes have their hosts as zones, as a cloud controller writes
-// them: by the node that joined last, since the next machine becomes one like it.
+// seeZones finds out whether nodes of each pool have hosts as their zones, as a cloud controller
+// writes them: by the node that joined last, since the next machine becomes one like it. After a
+// live migration the zone may be another host. A label may come some time after the node, and a
+// node that drifted does not show that the next one goes without.
 func (x *Index) seeZones() {
 	newest := map[string]*NodeLoad{}
 	for i := range x.loads {
 		n := &x.loads[i]
-		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[ZoneLabel] == "" {
+		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[ZoneLabel] == "" && x.Now.Sub(n.Joined) < NodeStartup {
 			continue
 		}
 		if was := newest[n.VM.Pool]; was == nil || was.Joined.Before(n.Joined) {
@@ -182,8 +184,8 @@ func (x *Index) seeZones() {
 		}
 	}
 	for pool, n := range newest {
-		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" && n.Labels[ZoneLabel] == n.VM.Host {
-			p.HostIsZone = true
+		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" {
+			p.HostIsZone = x.Host(n.Labels[ZoneLabel]) != nil || p.HostIsZone && n.VM.Drifted != ""
 		}
 	}
 }

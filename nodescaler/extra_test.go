@@ -195,3 +195,50 @@ func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
 		})
 	}
 }
+
+// A pool's nodes have hosts as zones if its newest has, whatever was promised or shown before.
+func TestNodesShowWhetherHostsAreZones(t *testing.T) {
+	type node struct {
+		zone    string
+		joined  time.Duration // ago
+		drifted bool
+	}
+	for _, c := range []struct {
+		name   string
+		before bool
+		zone   string // that the pool says
+		nodes  []node
+		want   bool
+	}{
+		{name: "no node yet"},
+		{name: "there was one", before: true, want: true},
+		{name: "its host", nodes: []node{{zone: "h1"}}, want: true},
+		{name: "another host, since it was moved", nodes: []node{{zone: "h2"}}, want: true},
+		{name: "another zone", before: true, nodes: []node{{zone: "rack-1"}}},
+		{name: "the newest has another zone", before: true, nodes: []node{{zone: "h1", joined: time.Hour}, {zone: "rack-1"}}},
+		{name: "the newest has its host", nodes: []node{{zone: "h1"}, {zone: "rack-1", joined: time.Hour}}, want: true},
+		{name: "the newest has none", before: true, nodes: []node{{zone: "h1", joined: time.Hour}, {joined: NodeStartup}}},
+		{name: "the newest has none yet", before: true, nodes: []node{{zone: "h1", joined: time.Hour}, {}}, want: true},
+		{name: "one that drifted has none", before: true, nodes: []node{{joined: time.Hour, drifted: true}}, want: true},
+		{name: "one that drifted has its host", nodes: []node{{zone: "h1", drifted: true}}, want: true},
+		{name: "the pool says its zone", zone: "rack-1", nodes: []node{{zone: "h1"}}},
+	} {
+		now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+		s := &Snapshot{Now: now, Pools: []Pool{{Name: "w", HostIsZone: c.before, Labels: map[string]string{ZoneLabel: c.zone}}}}
+		for _, h := range []string{"h1", "h2"} {
+			s.Hosts = append(s.Hosts, Host{Host: pricing.Host{Name: h}, Online: true})
+		}
+		for i, n := range c.nodes {
+			name := string(rune('a' + i))
+			m := Machine{Name: name, Pool: "w", Host: "h1", Phase: Joined}
+			if n.drifted {
+				m.Drifted = "it is of another template"
+			}
+			s.Machines = append(s.Machines, m)
+			s.Nodes = append(s.Nodes, Node{Name: name, Machine: name, Pool: "w", Ready: true, Joined: now.Add(-n.joined), Labels: map[string]string{ZoneLabel: n.zone}})
+		}
+		if got := NewIndex(s).Pool("w").HostIsZone; got != c.want || s.Pools[0].HostIsZone != c.before {
+			t.Errorf("%s: hosts are zones: %t, and in the snapshot: %t", c.name, got, s.Pools[0].HostIsZone)
+		}
+	}
+}

@@ -84,8 +84,8 @@ func NewIndex(s *Snapshot) *Index {
 	x.indexPools()
 	x.seeExtras()
 	x.seeAllocatable()
-	x.seeZones()
 	x.indexHosts()
+	x.seeZones()
 	x.indexPods()
 	return x
 }

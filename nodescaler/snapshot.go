@@ -78,7 +78,7 @@ type Pool struct {
 	// selectors can be matched before a node exists.
 	Labels map[string]string
 	// HostIsZone is set where each node will carry the host of its machine as its zone. NewIndex
-	// sets it for pools whose nodes show that.
+	// sets it by what nodes of the pool show.
 	HostIsZone bool `json:",omitempty"`
 	Taints     []Taint
 	// Disruption is what may end machines that work.

@@ -92,11 +92,11 @@ func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodesca
 }
 
 func (d *decider) index() {
-	revisions := d.o.Machines.Revisions
-	d.snap.Pools = d.shown.onto(d.snap.Pools, revisions)
+	said, revisions := d.snap.Pools, d.o.Machines.Revisions
+	d.snap.Pools = d.shown.onto(said, revisions)
 	d.x = nodescaler.NewIndex(&d.snap)
 	if d.machinesKnown {
-		d.shown.see(d.x, revisions)
+		d.shown.see(d.x, said, revisions)
 	}
 	d.lost = lostNodes(d.x)
 	d.byWorkload, d.alive = make(map[string][]int, len(d.o.Cluster.Replicas)), make(map[string]int, len(d.o.Cluster.Replicas))

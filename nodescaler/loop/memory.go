@@ -46,9 +46,9 @@ type Memory struct {
 }
 
 // shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
-// pool says, and whether their zones were their hosts. Without it, a machine would be ordered anew
-// for a pod that fits on none of them each time that the last one has gone, or none for one that
-// asks for a zone.
+// pool says, and whether their zones were hosts. Without it, a machine would be ordered anew for a
+// pod that fits on none of them each time that the last one has gone, or none for one that asks for
+// a zone.
 type shown map[string]shownBy
 
 // shownBy is what nodes of one revision of their pool left to pods.
@@ -65,19 +65,19 @@ func (s shown) onto(pools []nodescaler.Pool, revisions map[string]string) []node
 	}
 	pools = slices.Clone(pools) // they are the owner's
 	for i := range pools {
-		if was := s[pools[i].Name]; was.revision == revisions[pools[i].Name] {
-			pools[i].Allocatable, pools[i].HostIsZone = was.by, pools[i].HostIsZone || was.hostIsZone
+		if was, is := s[pools[i].Name]; is && was.revision == revisions[pools[i].Name] {
+			pools[i].Allocatable, pools[i].HostIsZone = was.by, was.hostIsZone
 		}
 	}
 	return pools
 }
 
-// see remembers what the pools' nodes show.
-func (s *shown) see(x *nodescaler.Index, revisions map[string]string) {
+// see remembers what the pools' nodes show where their owners say otherwise.
+func (s *shown) see(x *nodescaler.Index, said []nodescaler.Pool, revisions map[string]string) {
 	*s = nil
-	for i := range x.Pools {
-		p := &x.Pools[i]
-		if len(p.Allocatable) == 0 && !p.HostIsZone {
+	for i := range said {
+		p := x.Pool(said[i].Name)
+		if len(p.Allocatable) == 0 && p.HostIsZone == said[i].HostIsZone {
 			continue
 		}
 		if *s == nil {
