@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +49,7 @@ func (c *Cluster) Addresses() map[string]string {
 // look puts together what the copies hold.
 func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	resolved, usage := c.targets.Resolve(ctx), c.meter.samples(ctx)
-	state, seen := sight.Look(listsOf(c.copies), resolved, usage, c.cfg.Machine)
+	state, seen := sight.Look(listsOf(c.copies), resolved, usage, c.cfg.Machine, time.Now())
 	state.Proposals = approvals{c}.all()
 	c.observed.Store(seen)
 	return state

@@ -44,7 +44,7 @@ func (d *decider) see() {
 	cs := &o.Cluster
 	d.newCluster, m.looked = !m.looked, true
 	d.snap = nodescaler.Snapshot{
-		Now: o.Time, Jumped: m.Jumped, Pools: withDaemons(in.planned(), cs.Daemons), Prices: m.prices, Limit: in.Limit, Quotas: in.Quotas,
+		Now: o.Time, Jumped: m.Jumped, Pools: in.planned(), Prices: m.prices, Limit: in.Limit, Quotas: in.Quotas,
 		Nodes: nodescaler.WithDevices(cs.Nodes, slices.Concat(in.Pools, in.Offered)), Pods: cs.Pods, Budgets: cs.Budgets, Headroom: cs.Headroom,
 	}
 	if o.MachinesErr != nil {
@@ -93,7 +93,7 @@ func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodesca
 
 func (d *decider) index() {
 	said, revisions := d.snap.Pools, d.o.Machines.Revisions
-	d.snap.Pools = d.shown.onto(said, revisions)
+	d.snap.Pools = withDaemons(d.shown.onto(said, revisions), d.o.Cluster.Daemons)
 	d.x = nodescaler.NewIndex(&d.snap)
 	if d.machinesKnown {
 		d.shown.see(d.x, said, revisions)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,8 +53,9 @@ func disown(said *nodescaler.Pod, p *kept.Pod) {
 }
 
 // daemons returns what DaemonSets and static pods will take of a new node of a pool.
-func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, marks *marker, keep *keepers) func(*nodescaler.Pool) nodescaler.Daemons {
+func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, marks *marker, keep *keepers, now time.Time) func(*nodescaler.Pool) nodescaler.Daemons {
 	latest := latestDaemons(seen, keep)
+	nodes = settled(nodes, now)
 	static := staticPods(seen, nodes, keep)
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
@@ -80,18 +82,36 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 	}
 }
 
-// everywhere reports whether the DaemonSet runs on every ready node of the pool, and so on the next
-// one. It may select a label that a node gets after it has joined, as by node feature discovery:
-// machine after machine would else be bought for a pod that has no room beside it. A host name is
-// the node's own.
+// daemonsCome is how soon after a node joined it has its labels and daemons.
+const daemonsCome = 5 * time.Minute
+
+// settled are the ready nodes of pools, without those that joined a moment ago where a pool has
+// others: such a node may lack labels and daemons yet.
+func settled(nodes []nodescaler.Node, now time.Time) []nodescaler.Node {
+	young := func(n nodescaler.Node) bool { return now.Sub(n.Joined) < daemonsCome }
+	ready := slices.DeleteFunc(slices.Clone(nodes), func(n nodescaler.Node) bool { return n.Pool == "" || !n.Ready })
+	others := map[string]bool{}
+	for _, n := range ready {
+		others[n.Pool] = others[n.Pool] || !young(n)
+	}
+	return slices.DeleteFunc(ready, func(n nodescaler.Node) bool { return young(n) && others[n.Pool] })
+}
+
+// everywhere reports whether the DaemonSet runs on every settled node of the pool, and so on the
+// next one. It may select a label that a node gets after it has joined, as by node feature
+// discovery: machine after machine would else be bought for a pod that has no room beside it. A
+// host name is the node's own, and so is a zone that is its host.
 func everywhere(d *kept.DaemonSet, p *nodescaler.Pool, nodes []nodescaler.Node) (is bool) {
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Pool != p.Name || !n.Ready {
+		if n.Pool != p.Name {
 			continue
 		}
 		next := &nodescaler.Node{Labels: maps.Clone(n.Labels), Taints: p.Taints}
 		delete(next.Labels, nodescaler.HostLabel)
+		if p.HostIsZone {
+			delete(next.Labels, nodescaler.ZoneLabel)
+		}
 		if !d.RunsOn(next) {
 			return false
 		}
@@ -113,22 +133,27 @@ func latestDaemons(seen []*kept.Pod, keep *keepers) map[types.UID]*kept.Pod {
 	return latest
 }
 
-// staticPods sums what the kubelet runs by itself on every ready node of a pool, and foreign
-// daemons, and so on the next one. The node with the least counts: a pod that it lacks does not run
-// on every node.
+// staticPods sums what the kubelet runs by itself on every settled node of a pool, and so on the
+// next one. The node with the least counts: a pod that it lacks does not run on every node. Foreign
+// daemons count among several nodes: on a single one, nothing says that they are for every node.
 func staticPods(seen []*kept.Pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
+	pool, among := map[string]string{}, map[string]int{}
+	for i := range nodes {
+		pool[nodes[i].Name] = nodes[i].Pool
+		among[nodes[i].Pool]++
+	}
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {
-		if p.Said.Daemon && (p.Said.Foreign || metav1.GetControllerOfNoCopy(p).Kind == "Node") && p.Said.Node != "" && !p.Said.Finished() && keep.has(p) {
+		if !p.Said.Daemon || p.Said.Node == "" || p.Said.Finished() || !keep.has(p) {
+			continue
+		}
+		if p.Said.Foreign && among[pool[p.Said.Node]] > 1 || !p.Said.Foreign && metav1.GetControllerOfNoCopy(p).Kind == "Node" {
 			on[p.Said.Node] = on[p.Said.Node].With(&p.Said)
 		}
 	}
 	least := map[string]nodescaler.Used{}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Pool == "" || !n.Ready {
-			continue
-		}
 		u, is := on[n.Name], on[n.Name]
 		if known, more := least[n.Pool]; more {
 			u.Requests.CPU = min(known.Requests.CPU, is.Requests.CPU)

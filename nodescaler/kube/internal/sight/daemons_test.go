@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -163,37 +164,73 @@ spec: {nodeName: %[2]s, containers: [{name: c, resources: {requests: {cpu: 100m,
 	}
 }
 
+// On a pool's only node, nothing says that a foreign daemon is for every node; and one whose pods
+// have not come to a new node yet is.
+func TestWhereForeignDaemonsCount(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		joined []string
+		pods   int // on the first nodes
+		want   int
+	}{
+		{"one node", []string{"11:00:00"}, 1, 0},
+		{"two", []string{"11:00:00", "11:00:00"}, 2, 1},
+		{"one of two", []string{"11:00:00", "11:00:00"}, 1, 0},
+		{"two of three, and one is new", []string{"11:00:00", "11:00:00", "11:59:00"}, 2, 1},
+	} {
+		port := &shown{now: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC), machine: func(n *corev1.Node) (string, string) { return n.Name, "workers" }}
+		for i, at := range c.joined {
+			port.holds(t, written.Object[corev1.Node](t, fmt.Sprintf(`{metadata: {name: w-%d, uid: n, creationTimestamp: "2026-09-01T%sZ"}, status: {conditions: [{type: Ready, status: "True"}]}}`, i, at)))
+			if i < c.pods {
+				port.holds(t, written.Object[corev1.Pod](t, fmt.Sprintf(`metadata: {namespace: shop, name: agent-%d, ownerReferences: [{apiVersion: apps.kruise.io/v1alpha1, kind: DaemonSet, name: agent, uid: a, controller: true}]}
+spec: {nodeName: w-%[1]d, containers: [{name: c}]}`, i)))
+			}
+		}
+		if got := port.look().Daemons(&nodescaler.Pool{Name: "workers"}).Static.Pods; got != c.want {
+			t.Errorf("%s: %d pods count, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // A label that each node gets once it has joined, the next one will get, too.
 func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
 	const later, ready = `feature.node.kubernetes.io/gpu: "true"`, `status: {conditions: [{type: Ready, status: "True"}]}`
-	node := func(name, labels string) string {
-		return `{metadata: {name: ` + name + `, uid: n, labels: {kubernetes.io/hostname: ` + name + `, ` + labels + `}}, `
+	const zone = "topology.kubernetes.io/zone: pve1"
+	joined := func(name, labels, at string) string {
+		return `{metadata: {name: ` + name + `, uid: n, creationTimestamp: "2026-09-01T` + at + `Z", labels: {kubernetes.io/hostname: ` + name + `, ` + labels + `}}, `
 	}
+	node := func(name, labels string) string { return joined(name, labels, "11:00:00") }
 	selects := func(label string) string { return `nodeSelector: {` + label + `}` }
 	for _, c := range []struct {
 		name, spec string
 		nodes      []string
 		runs       bool
+		zones      bool // hosts are zones
 	}{
 		{name: "no node yet", spec: selects(later)},
 		{name: "one that has it", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}"}, runs: true},
 		{name: "one that is not ready has it not", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("w-2", "") + "}"}, runs: true},
 		{name: "one of two has it", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("w-2", "") + ready + "}"}},
 		{name: "one of another pool has it not", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", node("x-1", "") + ready + "}"}, runs: true},
+		{name: "one of two has it yet", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", joined("w-2", "", "11:55:01") + ready + "}"}, runs: true},
+		{name: "one of two has it after a while", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}", joined("w-2", "", "11:55:00") + ready + "}"}},
+		{name: "one joined just now", spec: selects(later), nodes: []string{joined("w-1", later, "11:59:00") + ready + "}"}, runs: true},
+		{name: "a zone", spec: selects(zone), nodes: []string{node("w-1", zone) + ready + "}"}, runs: true},
+		{name: "a zone that is the host", spec: selects(zone), nodes: []string{node("w-1", zone) + ready + "}"}, zones: true},
 		{name: "a node's own name", spec: selects("kubernetes.io/hostname: w-1"), nodes: []string{node("w-1", later) + ready + "}"}},
 		{
 			name: "a node by its name", nodes: []string{node("w-1", later) + ready + "}"},
 			spec: `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [w-1]}]}]}}}`,
 		},
 	} {
-		port := &shown{machine: func(n *corev1.Node) (string, string) {
+		port := &shown{now: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC), machine: func(n *corev1.Node) (string, string) {
 			return n.Name, map[byte]string{'w': "workers", 'x': "others"}[n.Name[0]]
 		}}
 		port.holds(t, aDaemonSet(t, "agent", c.spec))
 		for _, n := range c.nodes {
 			port.holds(t, written.Object[corev1.Node](t, n))
 		}
-		if got := taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"})).Pods == 1; got != c.runs {
+		if got := taken(port.look().Daemons(&nodescaler.Pool{Name: "workers", HostIsZone: c.zones})).Pods == 1; got != c.runs {
 			t.Errorf("%s: runs on the next one: %t", c.name, got)
 		}
 	}

@@ -3,6 +3,7 @@ package sight
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,7 +16,7 @@ import (
 )
 
 // Look puts together what the copies hold. Machine names the machine and the pool behind a node.
-func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample, machine func(*corev1.Node) (machine, pool string)) (loop.ClusterState, *Sight) {
+func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample, machine func(*corev1.Node) (machine, pool string), now time.Time) (loop.ClusterState, *Sight) {
 	seen := &Sight{Targets: targets, Nodes: make(map[string]types.UID, len(of.Nodes))}
 	for _, n := range of.Nodes {
 		seen.Nodes[n.Name] = n.UID
@@ -38,7 +39,7 @@ func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample
 	marks, keep := newMarker(slices.Concat(seen.pods, of.bufferForms()), of.DaemonSets, of.Namespaces), newKeepers(of.DaemonSets, seen.Nodes)
 	state.Pods = of.saidByPods(seen, usage, rests, marks, keep)
 	state.Headroom = of.headroom(seen, state.Pods, marks)
-	state.Daemons = daemons(of.DaemonSets, seen.pods, state.Nodes, marks, keep)
+	state.Daemons = daemons(of.DaemonSets, seen.pods, state.Nodes, marks, keep, now)
 	state.Budgets = budgets(of.Disruptions, seen.pods, state.Pods)
 	return state, seen
 }

@@ -3,6 +3,7 @@ package sight
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 type shown struct {
 	Lists
 	machine func(*corev1.Node) (machine, pool string)
+	now     time.Time
 }
 
 // holds adds objects as the API server has them. Those with metadata alone are namespaces.
@@ -53,6 +55,6 @@ func (s *shown) look() loop.ClusterState {
 	if machine == nil {
 		machine = func(*corev1.Node) (string, string) { return "", "" }
 	}
-	state, _ := Look(&of, nil, nil, machine)
+	state, _ := Look(&of, nil, nil, machine, s.now)
 	return state
 }
