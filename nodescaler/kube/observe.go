@@ -51,6 +51,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	resolved, usage := c.targets.Resolve(ctx), c.meter.samples(ctx)
 	state, seen := sight.Look(listsOf(c.copies), resolved, usage, c.cfg.Machine, time.Now())
 	state.Proposals = approvals{c}.all()
+	seen.Ranges = rangesOf(c.copies)
 	c.observed.Store(seen)
 	return state
 }

@@ -22,23 +22,24 @@ import (
 
 // Size returns what sizing a pod goes by, as it was last observed.
 func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
-	p, ok := c.observed.Load().Pod(name)
+	seen := c.observed.Load()
+	p, ok := seen.Pod(name)
 	if !ok {
 		return rightsize.Pod{}, false
 	}
 	size := p.Sizing()
-	size.Ranges = rangesOf(c.copies, p.Namespace)
+	size.Ranges = seen.Ranges[p.Namespace]
 	return size, true
 }
 
-// rangesOf are what the LimitRanges of a namespace allow together.
-func rangesOf(of *copies.Copies, namespace string) (all rightsize.Ranges) {
+// rangesOf are what the LimitRanges of each namespace allow together.
+func rangesOf(of *copies.Copies) map[string]rightsize.Ranges {
+	by := map[string]rightsize.Ranges{}
 	for _, l := range copies.Sorted[*kept.LimitRange](of, copies.LimitRanges) {
-		if l.Namespace == namespace {
-			all.Container, all.Pod = all.Container.And(l.Ranges.Container), all.Pod.And(l.Ranges.Pod)
-		}
+		is := by[l.Namespace]
+		by[l.Namespace] = rightsize.Ranges{Container: is.Container.And(l.Ranges.Container), Pod: is.Pod.And(l.Ranges.Pod)}
 	}
-	return all
+	return by
 }
 
 // Resize asks for other requests and limits of a pod's containers, while it runs, for the workload

@@ -91,6 +91,20 @@ func TestPodsThatAreNotOursToSizeAreNotAskedFor(t *testing.T) {
 	}
 }
 
+// A pod's sizes are bounded by what the LimitRanges of its namespace allow together.
+func TestPodsAreSizedWithinTheirNamespacesRanges(t *testing.T) {
+	port := (&site{}).port(t, Active)
+	port.observes(t)
+	limit := func(namespace, name string, memory pricing.Bytes) *kept.LimitRange {
+		return &kept.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Ranges: rightsize.Ranges{Pod: rightsize.Range{Max: pricing.Resources{Memory: memory}}}}
+	}
+	port.holds(t, copies.LimitRanges, limit("shop", "a", 3*pricing.GiB), limit("shop", "b", 2*pricing.GiB), limit("else", "a", pricing.GiB))
+	port.look(t.Context())
+	if size, known := port.Size("shop/web-1"); !known || size.Ranges.Pod.Max.Memory != 2*pricing.GiB {
+		t.Errorf("known %t, within %+v", known, size.Ranges)
+	}
+}
+
 // In mode Auto, and in no other, a pod is evicted by the API that disruption budgets hold.
 func TestOnlyAutoEvicts(t *testing.T) {
 	for mode, want := range map[v1alpha1.RightsizeMode][]string{
