@@ -82,7 +82,7 @@ func (x *Index) Tenants() *Tenants {
 	t := &Tenants{x: x, of: map[string]*Tenant{}, least: map[pricing.Resources]pricing.Rate{}}
 	for i := range x.loads {
 		n := &x.loads[i]
-		pods := slices.DeleteFunc(slices.Clone(n.Pods), func(p *Pod) bool { return p.Daemon && !p.Foreign })
+		pods := slices.DeleteFunc(slices.Clone(n.Pods), func(p *Pod) bool { return !p.Counts() })
 		for _, p := range pods {
 			if tenant := t.Of(p.Namespace()); tenant != nil {
 				tenant.Takes.Replicas++

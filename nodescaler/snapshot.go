@@ -285,6 +285,9 @@ type Pod struct {
 // DefaultGrace is how long the processes of a pod have to end that says nothing else.
 const DefaultGrace = 30 * time.Second
 
+// Counts reports whether quotas count the pod.
+func (p *Pod) Counts() bool { return !p.Daemon || p.Foreign }
+
 // GracePeriod is how long the pod's processes have to end.
 func (p *Pod) GracePeriod() time.Duration { return cmp.Or(p.Grace, DefaultGrace) }
 

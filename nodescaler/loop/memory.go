@@ -267,7 +267,7 @@ func (o *ordered) recall(x *nodescaler.Index) {
 		}
 		var namespaces []string
 		for _, p := range n.Pods {
-			if !p.Daemon && x.QuotaOf(p.Namespace()) != nil {
+			if p.Counts() && x.QuotaOf(p.Namespace()) != nil {
 				namespaces = append(namespaces, p.Namespace())
 			}
 		}

@@ -24,7 +24,7 @@ func newHeadcount(d *decider, all []asked) *headcount {
 		return r
 	}
 	for i := range d.snap.Pods {
-		if p := &d.snap.Pods[i]; (!p.Daemon || p.Foreign) && !p.Terminating && !p.Finished() {
+		if p := &d.snap.Pods[i]; p.Counts() && !p.Terminating && !p.Finished() {
 			r.of[p.Namespace()]++
 		}
 	}

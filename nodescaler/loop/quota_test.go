@@ -78,6 +78,11 @@ func TestWhatIsRecalledOfOrders(t *testing.T) {
 		{name: "an hour ago", ago: time.Hour},
 		{name: "it is no node", change: func(h *house) { h.state.Nodes = nil }},
 		{name: "its pods are daemons", change: func(h *house) { h.state.Pods[0].Daemon, h.state.Pods[1].Daemon = true, true }},
+		{name: "its pods are daemons by their own word", want: []string{"shop"}, change: func(h *house) {
+			for i := range h.state.Pods {
+				h.state.Pods[i].Daemon, h.state.Pods[i].Foreign = true, true
+			}
+		}},
 		{name: "its pods have no quota", change: func(h *house) { h.state.Pods[0].Workload, h.state.Pods[1].Workload = "team/a", "team/b" }},
 		{name: "one has", change: func(h *house) { h.state.Pods[0].Workload = "team/a" }, want: []string{"shop"}},
 	} {

@@ -44,11 +44,14 @@ func (k *keepers) has(p *kept.Pod) bool {
 }
 
 // disown treats a pod whose DaemonSet or node does not exist as an ordinary pod, because it would
-// otherwise evade its namespace's quota. Its requirements were not kept, so no machine is ordered
-// for it.
+// otherwise evade its namespace's quota, and so a foreign one that is for no node. Its requirements
+// were not kept, so no machine is ordered for it.
 func disown(said *nodescaler.Pod, p *kept.Pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)
+	if said.Foreign {
+		why = fmt.Sprintf("its owner, %s %s with UID %s, has it for no node", owner.Kind, owner.Name, owner.UID)
+	}
 	said.Daemon, said.Pinned, said.Selector = false, cmp.Or(said.Pinned, why), kept.Nowhere("a node of that owner: "+why, "")
 }
 
