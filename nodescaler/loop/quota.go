@@ -78,7 +78,9 @@ func (d *decider) unoffered(all []nodescaler.Unplaced) []nodescaler.Unplaced {
 	}
 	held := func(p *nodescaler.Pod) bool {
 		return p != nil && slices.ContainsFunc(d.offered, func(o nodescaler.Pool) bool {
-			return slices.ContainsFunc(o.Shapes, func(s pricing.Shape) bool { return o.Holds(p, s, "") })
+			return slices.ContainsFunc(d.x.HostsApart(&o), func(host string) bool {
+				return slices.ContainsFunc(o.Shapes, func(s pricing.Shape) bool { return o.Holds(p, s, host) })
+			})
 		})
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(u nodescaler.Unplaced) bool {

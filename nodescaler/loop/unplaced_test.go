@@ -20,16 +20,22 @@ func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 	pods := []nodescaler.Pod{pod("ns/ssd", map[string]string{"disk": "ssd"}), pod("ns/tape", map[string]string{"disk": "tape"})}
 	future := []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/web", Selector: pods[0].Selector}, Count: 2}}
 	all := []nodescaler.Unplaced{{Pods: []string{"ns/ssd"}, Count: 1}, {Pods: []string{"ns/tape"}, Count: 1}, {Workload: "ns/web", Coming: 2}}
+	byHost := []nodescaler.Pool{{Name: "theirs", Shapes: shapes, HostIsZone: true}}
+	pods = append(pods, pod("ns/pve2", map[string]string{nodescaler.ZoneLabel: "pve2"}))
+	all = append(all, nodescaler.Unplaced{Pods: []string{"ns/pve2"}, Count: 1})
 	for _, c := range []struct {
 		name          string
 		pools, others []nodescaler.Pool
 		want          int
 	}{
-		{"ours alone", ours, nil, 3},
-		{"both", ours, theirs, 1},
+		{"ours alone", ours, nil, 4},
+		{"both", ours, theirs, 2},
+		{"theirs by host", ours, byHost, 3},
 		{"theirs alone", nil, theirs, 0},
 	} {
 		d := &decider{snap: nodescaler.Snapshot{Pools: c.pools, Pods: pods, Future: future}, offered: c.others}
+		d.snap.Hosts = []nodescaler.Host{{Host: pricing.Host{Name: "pve1"}}, {Host: pricing.Host{Name: "pve2"}}}
+		d.x = nodescaler.NewIndex(&d.snap)
 		if is := d.unoffered(all); len(is) != c.want {
 			t.Errorf("%s: %+v, want %d", c.name, is, c.want)
 		}
