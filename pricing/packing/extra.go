@@ -26,11 +26,12 @@ func (m *model) gatherExtras() {
 	if len(names) > 0 {
 		m.extras = enumerate(names)
 	}
-	m.units = make([]int, len(m.extras))
+	m.units, m.shared = make([]int, len(m.extras)), make([][]int, len(m.extras))
 	for i, name := range m.extras {
 		m.units[i] = -1
 		if resource, shared := pricing.Sharing(name); shared {
 			m.units[i] = slices.Index(m.extras, resource)
+			m.shared[m.units[i]] = append(m.shared[m.units[i]], i)
 		}
 	}
 }
@@ -84,8 +85,8 @@ func (m *model) takes(s int, load []lot, k *kind, i int) int64 {
 		return 0
 	}
 	n := k.extra[i]
-	for unit, of := range m.units {
-		if of == i && k.extra[unit] > 0 && m.remains(s, load, unit) == 0 {
+	for _, unit := range m.shared[i] {
+		if k.extra[unit] > 0 && m.remains(s, load, unit) == 0 {
 			n++
 		}
 	}
@@ -123,8 +124,8 @@ func (m *model) remains(s int, load []lot, i int) int64 {
 			return 1
 		}
 	}
-	for unit, of := range m.units {
-		if of == i && m.remains(s, load, unit) > m.specs[s].extra[unit] {
+	for _, unit := range m.shared[i] {
+		if m.remains(s, load, unit) > m.specs[s].extra[unit] {
 			free--
 		}
 	}

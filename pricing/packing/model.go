@@ -66,7 +66,8 @@ type model struct {
 	items   []Item // by name
 	classes []string
 	extras  extraNames
-	units   []int // of each of them the one that it is a shared unit of, or -1
+	units   []int   // of each of them the one that it is a shared unit of, or -1
+	shared  [][]int // of each of them its shared units
 	// apart marks for each class those that share no machine with it; nil without such classes.
 	apart [][]bool
 	masks [][]bool // sets of classes that are refused
