@@ -452,8 +452,13 @@ func (p *Pool) NodeOn(host string) *Node {
 
 // Holds reports whether a new machine of the shape on the host holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape, host string) bool {
+	return p.HoldsAs(p.NodeOn(host), pod, s)
+}
+
+// HoldsAs is Holds for a machine that becomes the node.
+func (p *Pool) HoldsAs(n *Node, pod *Pod, s pricing.Shape) bool {
 	room := p.Empty(s)
-	return Accepts(pod, p.NodeOn(host)) == "" && room.holds(pod)
+	return Accepts(pod, n) == "" && room.holds(pod)
 }
 
 // HostsApart are the hosts between which the pool's pods may have to choose: those that may carry

@@ -33,7 +33,8 @@ type topology struct {
 	asked  map[nodescaler.Topology]int
 	// levels are by rule how many pods may yet go into each group for nodes that have room.
 	levels map[string][]int
-	dealt  map[string]int // by rule, how many pods were dealt into groups by turns
+	dealt  map[string]int                 // by rule, how many pods were dealt into groups by turns
+	nodes  map[[2]string]*nodescaler.Node // that machines become, by pool and host
 }
 
 // given is a mark of pods that were given a domain.
@@ -334,20 +335,43 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 		note(n.Node, onNode, 0)
 	}
 	for _, m := range y.due {
-		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape, m.host) && !y.places.domains.Repelled(p, pool.NodeOn(m.host)) {
-			note(pool.NodeOn(m.host), onNode, 0)
+		if n := y.takes(p, m.pool, m.shape, m.host); n != nil {
+			note(n, onNode, 0)
 		}
 	}
 	for i := range y.offers {
 		o := &y.offers[i]
-		if pool := y.X.Pool(o.Pool); y.limits[pool.Name] > 0 && pool.Holds(p, o.Shape, o.Host) && !y.places.domains.Repelled(p, pool.NodeOn(o.Host)) {
+		if y.limits[o.Pool] <= 0 {
+			continue
+		}
+		if n := y.takes(p, o.Pool, o.Shape, o.Host); n != nil {
 			is := onOffer
 			if !y.had(o) {
 				is = onceFree
 			}
-			note(pool.NodeOn(o.Host), is, o.Rate)
+			note(n, is, o.Rate)
 		}
 	}
+}
+
+// takes is the node that a new machine becomes if it can take the pod, or nil.
+func (y *topology) takes(p *nodescaler.Pod, of string, s pricing.Shape, host string) *nodescaler.Node {
+	pool := y.X.Pool(of)
+	if pool == nil {
+		return nil
+	}
+	if y.nodes == nil {
+		y.nodes = map[[2]string]*nodescaler.Node{}
+	}
+	n := y.nodes[[2]string{of, host}]
+	if n == nil {
+		n = pool.NodeOn(host)
+		y.nodes[[2]string{of, host}] = n
+	}
+	if !pool.HoldsAs(n, p, s) || y.places.domains.Repelled(p, n) {
+		return nil
+	}
+	return n
 }
 
 // had reports whether a machine can be had now: the host has room for it, and the cost limit allows
