@@ -33,8 +33,8 @@ func (t *grower) grow() bool {
 	t.posed, t.posing = t.posing, nil
 	offers := t.offers()
 	t.all = offers
-	// Headroom, and pods that are packed anew at the limit, have what others leave of machines that
-	// are coming.
+	// Headroom, and pods that are packed anew since a limit refused their machine, have what others
+	// leave of machines that are coming.
 	t.fills = t.fills || len(t.X.Headroom) > 0 || t.X.Limit > 0
 	if len(wants) > 0 {
 		t.NoteRefused()
@@ -188,11 +188,11 @@ func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 		if p.Takes(h) {
 			taken = append(taken, h.Name)
 		}
-		if t.makes(p.Name) && p.Makes(s, h) || p.HostIsZone && t.spares.standsBy(p.Name, s, h.Name) {
+		if t.makes(p.Name) && p.Makes(s, h) || p.HostIsZone && t.spares.wakeableOn(p.Name, s, h.Name) {
 			made = append(made, h.Name)
 		}
 	}
-	if len(made) == 0 && t.spares.standsBy(p.Name, s, "") {
+	if len(made) == 0 && t.spares.wakeableOn(p.Name, s, "") {
 		return taken
 	}
 	return made
@@ -258,7 +258,7 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 
 // settle turns the packing into orders, and takes what it puts on nodes out of their room. Those
 // for one namespace alone end where its quota does. Pods whose machine is refused are packed anew
-// with the other offers.
+// with the other offers, where what machines carry is counted: under a limit, quotas or headroom.
 func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []packing.Offer) {
 	bundles, waiting := t.place(wants, r)
 	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, draft.Findings{}

@@ -204,7 +204,7 @@ func (t *spares) makeWay(o packing.Offer, pods []*nodescaler.Pod) bool {
 	if t.keep == nil || t.first || t.cleared {
 		return false
 	}
-	woken := t.foremost(func(m *nodescaler.Machine) bool { return t.standsIn(m, o, pods) && t.stirs(m) })
+	woken := t.foremost(func(m *nodescaler.Machine) bool { return t.replaces(m, o, pods) && t.stirs(m) })
 	if woken == nil && !t.carries(o) {
 		return false
 	}

@@ -46,9 +46,9 @@ func (t *waking) limits() map[string]int {
 	return limits
 }
 
-// standsBy reports whether there is a spare to be woken, on the host or on any without a name, of a
+// wakeableOn reports whether there is a spare to be woken, on the host or on any without a name, of a
 // pool whose machines fail to be made: it has been.
-func (t *waking) standsBy(pool string, s pricing.Shape, host string) bool {
+func (t *waking) wakeableOn(pool string, s pricing.Shape, host string) bool {
 	return t.keep != nil && slices.ContainsFunc(t.X.Spares, func(m *nodescaler.Machine) bool {
 		return m.Pool == pool && m.Shape == s && (host == "" || m.Host == host) && t.wakeable(m)
 	})
@@ -99,7 +99,7 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	if t.keep == nil {
 		return false
 	}
-	m := t.nextSpare(func(m *nodescaler.Machine) bool { return t.standsIn(m, o, b.pods) })
+	m := t.nextSpare(func(m *nodescaler.Machine) bool { return t.replaces(m, o, b.pods) })
 	if m == nil {
 		return false
 	}
@@ -109,8 +109,8 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	return true
 }
 
-// standsIn reports whether a spare is as good to the pods as a machine that is on offer.
-func (t *waking) standsIn(m *nodescaler.Machine, o packing.Offer, pods []*nodescaler.Pod) bool {
+// replaces reports whether a spare is as good to the pods as a machine that is on offer.
+func (t *waking) replaces(m *nodescaler.Machine, o packing.Offer, pods []*nodescaler.Pod) bool {
 	return m.Pool == o.Pool && m.Shape == o.Shape && t.takesAll(t.X.Pool(o.Pool), m.Host, pods)
 }
 

@@ -385,7 +385,7 @@ func (t *grower) had(o *packing.Offer) bool {
 		host = o.Host
 	}
 	_, within := t.Paid.With(o.Shape, o.Host)
-	return within || t.spares.standsBy(o.Pool, o.Shape, host)
+	return within || t.spares.wakeableOn(o.Pool, o.Shape, host)
 }
 
 // deal puts the pod into a group of which no node takes two. A node that holds some already takes
