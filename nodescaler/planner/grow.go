@@ -323,7 +323,8 @@ type refusal struct {
 }
 
 // retry packs pods anew whose machines were refused, without what was refused and what is too dear
-// by now. It notes those that are left.
+// by now. Where pods choose by the host, the same is still had on others, but for a quota. It notes
+// those that are left.
 func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone *bill, offers []packing.Offer) {
 	if len(refused) == 0 {
 		return
@@ -336,14 +337,17 @@ func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone 
 			again, why = append(again, wants[i]), append(why, &refused[k])
 		}
 	}
-	offers = slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
-		is := func(f refusal) bool { return f.offer.Pool == o.Pool && f.offer.Shape == o.Shape }
+	others := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
+		is := func(f refusal) bool {
+			p := &r.Purchases[f.at].Offer // which was perhaps to be made on another host
+			return p.Pool == o.Pool && p.Shape == o.Shape && (p.Host == o.Host || f.quota != nil || !t.X.Pool(o.Pool).HostIsZone)
+		}
 		return slices.ContainsFunc(refused, is) || !t.had(&o)
 	})
 	var served []want
 	var second packing.Result
-	if len(offers) > 0 && t.counts() && !t.spares.cleared {
-		second = t.solve(t.problem(again, offers))
+	if n := len(others); 0 < n && n < len(offers) && t.counts() && !t.spares.cleared { // fewer each time
+		second = t.solve(t.problem(again, others))
 	}
 	placements := second.Placements
 	second.Placements = nil
@@ -355,7 +359,7 @@ func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone 
 		t.forgo(&again[i], why[i], alone)
 	}
 	if len(served) > 0 {
-		t.settle(served, second, alone, offers)
+		t.settle(served, second, alone, others)
 	}
 }
 

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -40,5 +42,34 @@ func TestAProblemIsSolvedOnce(t *testing.T) {
 	limits["p"] = 2
 	if r := scan(); r.Rate != 7 {
 		t.Errorf("the result of the scan before the last is remembered: %+v", r)
+	}
+}
+
+// Pods whose machine is refused have one of the same shape on another host, where hosts are zones.
+func TestAShapeRefusedOnAHostIsHadOnAnother(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		zones bool
+		want  []string
+	}{
+		{name: "hosts are zones", zones: true, want: []string{"Buy w small pve2"}},
+		{name: "hosts are alike"},
+	} {
+		w := sample.New().Pod("p", "", 100, 100)
+		w.Pools[0].HostIsZone = c.zones
+		for i := range w.Hosts {
+			w.Hosts[i].Room = sample.Small.Resources().Times(3 - i)
+		}
+		s := scanOf(w)
+		s.fills = true // what machines carry is counted
+		offers := s.grower.offers()
+		s.grower.all = offers
+		wants := (&demand{s.turn}).list()
+		r := packing.Result{Purchases: []packing.Purchase{{Offer: offers[0]}}, Placements: []packing.Placement{{Item: "p", Purchase: 0}}}
+		s.Free["pve1"] = sample.Small.Resources().Times(0)
+		s.grower.retry(wants, r, []refusal{{at: 0, offer: offers[0]}}, nil, offers)
+		if got := sample.Lines(s.Plan); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
