@@ -196,7 +196,8 @@ func TestWhatNodesLeaveToPodsCounts(t *testing.T) {
 	}
 }
 
-// A pool's nodes have hosts as zones if its newest has, whatever was promised or shown before.
+// A pool's nodes have hosts as zones if its newest has, regardless of what was promised or shown
+// before.
 func TestNodesShowWhetherHostsAreZones(t *testing.T) {
 	type node struct {
 		zone    string

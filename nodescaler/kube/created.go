@@ -41,7 +41,7 @@ func created(of *copies.Copies, namespace string, p *corev1.Pod) (workload strin
 	if by == nil {
 		return "", nil
 	}
-	return by.Name, createdBy(by.Status.Rightsize.Created, p, rangesOf(of)[namespace])
+	return by.Name, createdBy(by.Status.Rightsize.Created, p, rangesOf(of)[namespace].Ranges)
 }
 
 // creates reports whether an autoscaler wants pods changed as they are created: the status may be

@@ -28,16 +28,17 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 		return rightsize.Pod{}, false
 	}
 	size := p.Sizing()
-	size.Ranges = seen.Ranges[p.Namespace]
+	size.Ranges = seen.Ranges[p.Namespace].Ranges
 	return size, true
 }
 
 // rangesOf are what the LimitRanges of each namespace allow together.
-func rangesOf(of *copies.Copies) map[string]rightsize.Ranges {
-	by := map[string]rightsize.Ranges{}
+func rangesOf(of *copies.Copies) map[string]kept.LimitRange {
+	by := map[string]kept.LimitRange{}
 	for _, l := range copies.Sorted[*kept.LimitRange](of, copies.LimitRanges) {
 		is := by[l.Namespace]
-		by[l.Namespace] = rightsize.Ranges{Container: is.Container.And(l.Ranges.Container), Pod: is.Pod.And(l.Ranges.Pod)}
+		is.Ranges.Container, is.Ranges.Pod = is.Ranges.Container.And(l.Ranges.Container), is.Ranges.Pod.And(l.Ranges.Pod)
+		by[l.Namespace] = is
 	}
 	return by
 }

@@ -31,9 +31,9 @@ type disrupter struct {
 	vain    map[end]int                   // candidates that this scan found no replacement for
 }
 
-// vainMost is for how many candidates of a pool and cause a scan looks for a replacement in vain. On
-// full hosts each of a fleet that drifted would have its pods packed at every scan. The others have
-// their turn at the next scans.
+// vainMost is for how many candidates of a pool and cause a scan looks for a replacement in vain.
+// On full hosts each of a fleet that drifted would have its pods packed at every scan. The others
+// have their turn at the next scans.
 const vainMost = 16
 
 // run drains candidates, or orders what replaces them, and reports whether it ordered anything.

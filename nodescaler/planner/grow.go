@@ -339,14 +339,15 @@ func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone 
 	}
 	others := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
 		is := func(f refusal) bool {
-			p := &r.Purchases[f.at].Offer // which was perhaps to be made on another host
+			p := &r.Purchases[f.at].Offer // as packed, and not as spread
 			return p.Pool == o.Pool && p.Shape == o.Shape && (p.Host == o.Host || f.quota != nil || !t.X.Pool(o.Pool).HostIsZone)
 		}
 		return slices.ContainsFunc(refused, is) || !t.had(&o)
 	})
 	var served []want
 	var second packing.Result
-	if n := len(others); 0 < n && n < len(offers) && t.counts() && !t.spares.cleared { // fewer each time
+	fewer := len(others) < len(offers) // so that it ends
+	if fewer && len(others) > 0 && t.counts() && !t.spares.cleared {
 		second = t.solve(t.problem(again, others))
 	}
 	placements := second.Placements

@@ -46,8 +46,8 @@ func (t *waking) limits() map[string]int {
 	return limits
 }
 
-// wakeableOn reports whether there is a spare to be woken, on the host or on any without a name, of a
-// pool whose machines fail to be made: it has been.
+// wakeableOn reports whether there is a spare to be woken, on the host or on any without a name, of
+// a pool whose machines fail to be made: it has been.
 func (t *waking) wakeableOn(pool string, s pricing.Shape, host string) bool {
 	return t.keep != nil && slices.ContainsFunc(t.X.Spares, func(m *nodescaler.Machine) bool {
 		return m.Pool == pool && m.Shape == s && (host == "" || m.Host == host) && t.wakeable(m)

@@ -10,7 +10,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/targets"
-	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
 // Sight is what one Observe saw that writing goes by: which things were meant by their names.
@@ -23,8 +22,8 @@ type Sight struct {
 	Nodes map[string]types.UID
 	// Buffers are the CapacityBuffers that are served.
 	Buffers []*Buffer
-	// Ranges are what LimitRanges allow, by namespace.
-	Ranges map[string]rightsize.Ranges
+	// Ranges are what the LimitRanges of each namespace allow together.
+	Ranges map[string]kept.LimitRange
 }
 
 // Target is the target of a workload, if it was seen.
