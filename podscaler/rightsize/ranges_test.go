@@ -91,9 +91,7 @@ func (g *Ranges) refusal(all []Container) string {
 	return g.Pod.refusal("the pod", requests, limits)
 }
 
-// A pod that the API server has admitted, with any recommendations, is one that it would admit,
-// for each type of LimitRange.
-// Without history the upper bound is none, of bytes.
+// Without history the upper bound is as good as none.
 func TestAPodsRangeBoundsWhatHasNoBound(t *testing.T) {
 	pod := &Pod{Ranges: Ranges{Pod: Range{Max: pricing.Resources{Memory: 4 * pricing.GiB}}}}
 	memory := func(b pricing.Bytes) pricing.Resources { return pricing.Resources{Memory: b} }
@@ -113,6 +111,8 @@ func TestAPodsRangeBoundsWhatHasNoBound(t *testing.T) {
 	}
 }
 
+// A pod that the API server has admitted, with any recommendations, is one that it would admit,
+// for each type of LimitRange.
 func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := func(name string, low, high int64) int64 { return rapid.Int64Range(low, high).Draw(t, name) }
