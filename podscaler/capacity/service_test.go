@@ -79,9 +79,6 @@ func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 	}
 }
 
-// Pods that turn out to have less than they request were fuller than estimated while the curve was
-// learnt, and held the objective that full. They still carry the load that they carried, even if
-// idle pods were seen since.
 // A pod on an idle node once used eight times what it requests. Later all that there is on full
 // nodes is a little more than that.
 func TestABurstIsBelievedNoLongerThanItLasts(t *testing.T) {
@@ -121,6 +118,9 @@ func TestABurstIsBelievedNoLongerThanItLasts(t *testing.T) {
 	}
 }
 
+// Pods that turn out to have less than they request were fuller than estimated while the curve was
+// learnt, and held the objective that full. They still carry the load that they carried, even if
+// idle pods were seen since.
 func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
