@@ -239,10 +239,7 @@ func (v *installation) check(s *siteFile) error {
 		return pricing.NewFault("recording.folder", fmt.Sprintf("must be a folder in %s here, for nothing else in the pod can be written to, was %q", journalsIn, r.Folder))
 	}
 	if n := s.keeps(); n >= journalsHold {
-		key := "journal.rotateSize"
-		if s.Recording != nil {
-			key = "recording.limit"
-		}
+		key := map[bool]string{true: "recording.limit", false: "journal.rotateSize"}[s.Recording != nil]
 		return pricing.NewFault(key, fmt.Sprintf("must be lower here: journal and recording come to %s, and a pod with %s or more is evicted (the chart has journal.sizeLimit)", n, journalsHold))
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
