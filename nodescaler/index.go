@@ -443,11 +443,19 @@ func (r *Room) holds(p *Pod) bool {
 // it has no name yet. Of an unknown host it has no label.
 func (p *Pool) NodeOn(host string) *Node {
 	n := &Node{Labels: p.Labels, Taints: p.Taints}
-	if p.HostIsZone && host != "" {
+	if host = p.Apart(host); host != "" {
 		n.Labels = map[string]string{ZoneLabel: host}
 		maps.Copy(n.Labels, p.Labels)
 	}
 	return n
+}
+
+// Apart is the host where pods distinguish the pool's nodes by it, and else empty, for any host.
+func (p *Pool) Apart(host string) string {
+	if p.HostIsZone {
+		return host
+	}
+	return ""
 }
 
 // Holds reports whether a new machine of the shape on the host holds the pod.

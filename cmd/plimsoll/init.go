@@ -104,12 +104,9 @@ func (ask *initQuestion) answer(ctx context.Context, env *cli.Env) error {
 	if err := ask.readNodes(ctx, env, &p.Seen); err != nil {
 		return err
 	}
-	if ask.pve.CAFile != "" {
-		ca, err := env.ReadFile(ask.pve.CAFile)
-		if err != nil {
-			return cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
-		}
-		p.CA = ca
+	var err error
+	if p.CA, err = ask.pve.Authority(env); err != nil {
+		return err
 	}
 	if p.Owner = ask.owner; p.Owner == "" {
 		p.Owner = starter.Owner(p.Name)

@@ -232,15 +232,8 @@ func (v *installation) check(s *siteFile) error {
 	if s.Namespace != "" && s.Namespace != installedIn {
 		return pricing.NewFault("namespace", fmt.Sprintf("must be %s or omitted here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace))
 	}
-	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
-		return pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File))
-	}
-	if r := s.Recording; r != nil && !strings.HasPrefix(path.Clean(r.Folder), journalsIn) {
-		return pricing.NewFault("recording.folder", fmt.Sprintf("must be a folder in %s here, for nothing else in the pod can be written to, was %q", journalsIn, r.Folder))
-	}
-	if n := s.keeps(); n >= journalsHold {
-		key := map[bool]string{true: "recording.limit", false: "journal.rotateSize"}[s.Recording != nil]
-		return pricing.NewFault(key, fmt.Sprintf("must be lower here: journal and recording come to %s, and a pod with %s or more is evicted (the chart has journal.sizeLimit)", n, journalsHold))
+	if err := s.checkKept(); err != nil {
+		return err
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
 		return pricing.NewFault("handoff.by", fmt.Sprintf("must be none or omitted here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By))
@@ -257,6 +250,24 @@ func (v *installation) check(s *siteFile) error {
 		return pricing.NewFault("provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more")
 	}
 	return s.checkNamed()
+}
+
+// checkKept wants what the pod writes to be where it can, and to fit there.
+func (s *siteFile) checkKept() error {
+	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
+		return pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File))
+	}
+	if r := s.Recording; r != nil && !strings.HasPrefix(path.Clean(r.Folder), journalsIn) {
+		return pricing.NewFault("recording.folder", fmt.Sprintf("must be a folder in %s here, for nothing else in the pod can be written to, was %q", journalsIn, r.Folder))
+	}
+	if n := s.keeps(); n >= journalsHold {
+		key := "journal.rotateSize"
+		if s.Recording != nil {
+			key = "recording.limit"
+		}
+		return pricing.NewFault(key, fmt.Sprintf("must be lower here: journal and recording come to %s, and a pod with %s or more is evicted (the chart has journal.sizeLimit)", n, journalsHold))
+	}
+	return nil
 }
 
 // checkNamed wants the files that the configuration names to be where the keys of a secret lie.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,7 +53,7 @@ func New(now func() time.Time) *Server {
 // Append takes in a step. Workloads that are no part of it any more are forgotten. A step that saw
 // nothing of the cluster says nothing of them.
 func (s *Server) Append(step *loop.Step) error {
-	if slices.ContainsFunc(step.Problems, func(r podscaler.Reason) bool { return r.Code == loop.CodeClusterUnknown }) {
+	if step.Says(loop.CodeClusterUnknown) {
 		return nil
 	}
 	s.mu.Lock()

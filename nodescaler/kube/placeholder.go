@@ -45,14 +45,14 @@ func placeholderAnnotations() map[string]string {
 // placeholderSpec takes the place that a pod of the form would, goes the moment that it is asked
 // to, and may do nothing.
 func placeholderSpec(mine map[string]string, like *corev1.PodTemplateSpec, h HandOff) corev1.PodSpec {
-	s, no, yes, nobody := kept.Completed(&like.Spec), false, true, int64(65535)
+	s, no, yes, unprivileged := kept.Completed(&like.Spec), false, true, int64(65535)
 	return corev1.PodSpec{
 		PriorityClassName: h.PriorityClass, TerminationGracePeriodSeconds: new(int64),
 		NodeSelector: s.NodeSelector, Tolerations: s.Tolerations, SchedulerName: s.SchedulerName, RuntimeClassName: s.RuntimeClassName,
 		Affinity: besideLike(mine, like), TopologySpreadConstraints: spreadLike(mine, like),
 		AutomountServiceAccountToken: &no, EnableServiceLinks: &no, ImagePullSecrets: s.ImagePullSecrets,
 		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: &yes, RunAsUser: &nobody, RunAsGroup: &nobody, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			RunAsNonRoot: &yes, RunAsUser: &unprivileged, RunAsGroup: &unprivileged, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
 			Name: "placeholder", Image: h.Image, Ports: hostPorts(s), Resources: placeFor(s),

@@ -70,6 +70,11 @@ func (s *Step) Tried(action int) *Outcome {
 	return &s.Outcomes[i]
 }
 
+// Says reports whether a problem of the step has the code.
+func (s *Step) Says(code string) bool {
+	return slices.ContainsFunc(s.Problems, func(r nodescaler.Reason) bool { return r.Code == code })
+}
+
 // Decided reports whether the step changed anything, or meant to: most steps only look.
 func (s *Step) Decided() bool {
 	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {

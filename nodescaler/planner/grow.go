@@ -239,10 +239,7 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 	for i := range offers {
 		p := t.X.Pool(offers[i].Pool)
 		crowd := p.Empty(offers[i].Shape).Crowd
-		of := kind{pool: p.Name}
-		if p.HostIsZone {
-			of.host = offers[i].Host
-		}
+		of := kind{p.Name, p.Apart(offers[i].Host)}
 		known, is := refused[of]
 		if !is || len(crowd) > 0 {
 			known = t.places.refusals(classes, p.NodeOn(offers[i].Host), crowd)
@@ -339,8 +336,8 @@ func (t *grower) retry(wants []want, r packing.Result, refused []refusal, alone 
 	}
 	others := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
 		is := func(f refusal) bool {
-			p := &r.Purchases[f.at].Offer // as packed, and not as spread
-			return p.Pool == o.Pool && p.Shape == o.Shape && (p.Host == o.Host || f.quota != nil || !t.X.Pool(o.Pool).HostIsZone)
+			p, pool := &r.Purchases[f.at].Offer, t.X.Pool(o.Pool) // as packed, and not as spread
+			return p.Pool == o.Pool && p.Shape == o.Shape && (f.quota != nil || pool.Apart(p.Host) == pool.Apart(o.Host))
 		}
 		return slices.ContainsFunc(refused, is) || !t.had(&o)
 	})

@@ -65,8 +65,8 @@ func (t *preferring) node(o *packing.Offer) *nodescaler.Node { return t.X.Pool(o
 
 // called names the pool of an offer, and the host where pods choose by it.
 func (t *preferring) called(o *packing.Offer) string {
-	if t.X.Pool(o.Pool).HostIsZone {
-		return o.Pool + " on " + o.Host
+	if host := t.X.Pool(o.Pool).Apart(o.Host); host != "" {
+		return o.Pool + " on " + host
 	}
 	return o.Pool
 }

@@ -30,11 +30,11 @@ func (t *turn) rebooted(n *nodescaler.NodeLoad) *nodescaler.Reason {
 	if p == nil {
 		return nil
 	}
-	until := p.Disruption.Repair.Awaits(n.VM, t.X.Now)
-	if n.VM.Rebooting { // for as long as that may take, the fleet gives it up itself
+	if n.VM.Rebooting { // the fleet itself gives up one that takes too long
 		r := draft.Because(nodescaler.RebootAwaited, "its machine is rebooted, or started after it stopped")
 		return &r
 	}
+	until := p.Disruption.Repair.Awaits(n.VM, t.X.Now)
 	if until.IsZero() {
 		return nil
 	}

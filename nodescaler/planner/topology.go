@@ -73,6 +73,7 @@ func (t *grower) narrow(wants []want, offers []packing.Offer) []want {
 	y := &topology{
 		turn: t.turn, offers: offers, limits: t.spares.limits(), had: t.had, due: t.arrivals.due(), given: map[given]int{}, rules: map[string]*rule{},
 		copies: map[string]*nodescaler.Pod{}, asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
+		nodes: map[[2]string]*nodescaler.Node{},
 	}
 	for _, w := range wants {
 		for _, r := range w.pod.Topology {
@@ -177,7 +178,7 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
 		pool := y.X.Pool(o.Pool)
-		return y.limits[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape, o.Host)
+		return y.limits[pool.Name] > 0 && o.Slots >= slots && pool.HoldsAs(y.becomes(pool, o.Host), p, o.Shape)
 	})
 }
 
@@ -360,16 +361,20 @@ func (y *topology) takes(p *nodescaler.Pod, of string, s pricing.Shape, host str
 	if pool == nil {
 		return nil
 	}
-	if y.nodes == nil {
-		y.nodes = map[[2]string]*nodescaler.Node{}
-	}
-	n := y.nodes[[2]string{of, host}]
-	if n == nil {
-		n = pool.NodeOn(host)
-		y.nodes[[2]string{of, host}] = n
-	}
+	n := y.becomes(pool, host)
 	if !pool.HoldsAs(n, p, s) || y.places.domains.Repelled(p, n) {
 		return nil
+	}
+	return n
+}
+
+// becomes is the node that a new machine of the pool on the host becomes, made once for all pods.
+func (y *topology) becomes(pool *nodescaler.PoolSize, host string) *nodescaler.Node {
+	of := [2]string{pool.Name, pool.Apart(host)}
+	n := y.nodes[of]
+	if n == nil {
+		n = pool.NodeOn(host)
+		y.nodes[of] = n
 	}
 	return n
 }
@@ -380,12 +385,8 @@ func (t *grower) had(o *packing.Offer) bool {
 	if !o.Shape.Resources().Within(t.Free[o.Host]) {
 		return false
 	}
-	host := ""
-	if t.X.Pool(o.Pool).HostIsZone {
-		host = o.Host
-	}
 	_, within := t.Paid.With(o.Shape, o.Host)
-	return within || t.spares.wakeableOn(o.Pool, o.Shape, host)
+	return within || t.spares.wakeableOn(o.Pool, o.Shape, t.X.Pool(o.Pool).Apart(o.Host))
 }
 
 // deal puts the pod into a group of which no node takes two. A node that holds some already takes

@@ -64,6 +64,7 @@ func Digest(s *loop.Step) (uint64, error) {
 	for i := range bare.Expected {
 		bare.Expected[i].Error = ""
 	}
+	// Of the problems this one came of acting.
 	bare.Problems = slices.DeleteFunc(slices.Clone(s.Problems), func(r nodescaler.Reason) bool { return r.Code == loop.CodePodsNotMarked })
 	data, err := json.Marshal(struct {
 		*loop.Step

@@ -112,7 +112,7 @@ func (li *listing) problemOf(m *tracked) string {
 
 // starts reports whether a machine has stopped by itself and is started soon.
 func (li *listing) starts(m *tracked) bool {
-	return !m.down.IsZero() && !m.Step.Before(intents.StepJoined) && m.Failed == nil && m.problem.Code != pvecode.Stopped && !li.catalogue.resting[m.Pool]
+	return li.catalogue.stoppedItself(m) && m.Failed == nil && m.problem.Code != pvecode.Stopped
 }
 
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where

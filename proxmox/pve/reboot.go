@@ -132,13 +132,18 @@ func (st *settler) settleDown(m *tracked) {
 	}
 }
 
+// stoppedItself reports whether a machine has stopped by itself that people want to run.
+func (c *catalogue) stoppedItself(m *tracked) bool {
+	return !m.down.IsZero() && !m.Step.Before(intents.StepJoined) && !c.resting[m.Pool]
+}
+
 // revives reports whether a machine was stopped by itself for so long that it is to be started.
 func (ag *agenda) revives(m *tracked, p *settings.Pool) bool {
 	h, wait := ag.view.seen.Host(m.Host), startAfter
 	if n := m.starts(); n < maxMisses {
 		wait <<= 2 * n
 	}
-	return !m.down.IsZero() && ag.cfg.Now().Sub(m.down) >= wait && !ag.catalogue.resting[m.Pool] && !m.Step.Before(intents.StepJoined) && ag.holds.heldBy(m) == nil &&
+	return ag.catalogue.stoppedItself(m) && ag.cfg.Now().Sub(m.down) >= wait && ag.holds.heldBy(m) == nil &&
 		h != nil && !h.Maintenance && !slices.Contains(p.Placement.Maintenance, m.Host)
 }
 

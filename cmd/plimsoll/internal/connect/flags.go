@@ -27,6 +27,21 @@ func (a *Flags) Add(cmd *cobra.Command, tokenUsage string) {
 	f.StringVar(&a.CAFile, "ca-file", "", "a `file` with the authority of the hosts' certificates, in place of fingerprints")
 }
 
+// Authority returns the certificates of the authority that is named, or nil.
+func (a *Flags) Authority(env *cli.Env) ([]byte, error) {
+	if a.CAFile == "" {
+		return nil, nil
+	}
+	ca, err := env.ReadFile(a.CAFile)
+	if err != nil {
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
+	}
+	if err := CheckCertificates(ca); err != nil {
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: must hold certificates in PEM, but %s %w", a.CAFile, err))
+	}
+	return ca, nil
+}
+
 // Connect returns a client of a cluster that answers. A timeout of 0 is the client's own.
 func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration) (*pveapi.Client, error) {
 	token := newTokenFile(env, a.TokenFile)
@@ -36,14 +51,9 @@ func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration
 	c := pveapi.Connection{
 		Endpoints: a.Endpoints, Token: token.read, Fingerprint: strings.Join(a.Fingerprints, ","), Now: env.Now, Timeout: timeout,
 	}
-	if a.CAFile != "" {
-		var err error
-		if c.CA, err = env.ReadFile(a.CAFile); err != nil {
-			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: %w", err))
-		}
-		if err := CheckCertificates(c.CA); err != nil {
-			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--ca-file: must hold certificates in PEM, but %s %w", a.CAFile, err))
-		}
+	var err error
+	if c.CA, err = a.Authority(env); err != nil {
+		return nil, err
 	}
 	client, err := pveapi.Connect(c)
 	if err != nil {

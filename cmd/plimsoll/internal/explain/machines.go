@@ -16,13 +16,10 @@ import (
 func machines(root *Node, s *loop.Step) {
 	n := root.Add("machines", "")
 	o := &s.Observed
-	problem := func(code string) bool {
-		return slices.ContainsFunc(s.Problems, func(p nodescaler.Reason) bool { return p.Code == code })
-	}
 	switch {
-	case problem(loop.CodeClusterUnknown):
+	case s.Says(loop.CodeClusterUnknown):
 		n.Add("seen", "nothing; Kubernetes' API server was not read, as the problems say")
-	case problem(loop.CodeMachinesUnknown):
+	case s.Says(loop.CodeMachinesUnknown):
 		n.Add("seen", fmt.Sprintf("%s and %s; Proxmox VE was not read, as the problems say", pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod")))
 	default:
 		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), pricing.Count(o.Nodes, "node"), pricing.Count(o.Pods, "pod"), o.Pending))

@@ -339,7 +339,7 @@ func (d *desk) usable() []settings.Pool {
 func (d *desk) resting() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range d.pools {
-		if p.held != nil && (p.held.Code == v1alpha1.ReasonPaused || p.held.Code == v1alpha1.ReasonRecommending) {
+		if rests(p.held) {
 			all[p.pve.Name] = true
 		}
 	}

@@ -429,7 +429,7 @@ func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadSte
 	switch i := slices.IndexFunc(w.target.Findings, conflicts); {
 	case i < 0:
 		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other autoscaler is known to scale the target")
-	case w.rests():
+	case rests(w.held):
 		f := w.target.Findings[i]
 		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, f.Code, "%s: that is no conflict while nothing is written here", f.Text)
 	default:
@@ -507,9 +507,9 @@ func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outco
 	}
 }
 
-// rests reports whether nothing is done because people want it so.
-func (w *workload) rests() bool {
-	return w.held != nil && (w.held.Code == v1alpha1.ReasonRecommending || w.held.Code == v1alpha1.ReasonPaused)
+// rests reports whether nothing is done because people want it so, by why an object is held.
+func rests(held *nodescaler.Reason) bool {
+	return held != nil && (held.Code == v1alpha1.ReasonRecommending || held.Code == v1alpha1.ReasonPaused)
 }
 
 // ready states the most important of all.
@@ -518,7 +518,7 @@ func (w *workload) ready(c conditions) {
 	active := meta.FindStatusCondition(*c.list, v1alpha1.ConditionScalingActive)
 	able := meta.FindStatusCondition(*c.list, v1alpha1.ConditionAbleToScale)
 	switch {
-	case w.held != nil && !w.rests():
+	case w.held != nil && !rests(w.held):
 		c.set(kind, metav1.ConditionFalse, w.held.Code, "%s", w.held.Text)
 	case !w.target.Known:
 		c.set(kind, metav1.ConditionFalse, able.Reason, "%s", able.Message)

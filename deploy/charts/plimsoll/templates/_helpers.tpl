@@ -251,7 +251,7 @@ projected:
     {{- end }}
 {{- end }}
 
-{{- /* A size in bytes, with 0 for what is none: the program says what is wrong with that. */ -}}
+{{- /* A size in bytes, or 0 if it is not a size, which the program refuses. */ -}}
 {{- define "plimsoll.bytes" -}}
 {{- $unit := regexFind "[A-Za-z]*$" . | trimSuffix "B" }}
 {{- $size := dict "" 1 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
