@@ -120,7 +120,7 @@ const (
 	RepairHalted       = "RepairHalted"       // too many of the pool's nodes are broken
 	MachineCostly      = "MachineCostly"      // the machine's pods would cost less elsewhere
 	WhenEmptyOnly      = "WhenEmptyOnly"      // the pool's machines go only when they are empty
-	DisruptionHalted   = "DisruptionHalted"   // what replaces machines failed
+	DisruptionHalted   = "DisruptionHalted"   // what replaces machines failed, or their pods waited
 	MachineExpired     = "MachineExpired"     // the machine is older than its pool lets it become
 	ReplacementOrdered = "ReplacementOrdered" // a machine is ordered to replace another
 	ReplacementAwaited = "ReplacementAwaited" // the machine stays until its replacement is ready

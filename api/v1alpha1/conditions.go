@@ -49,9 +49,9 @@ const (
 	// ConditionRepairHalted is True while too many of the pool's nodes are unhealthy or not ready
 	// for any of them to be replaced for that. Pools without repair have it not.
 	ConditionRepairHalted = "RepairHalted" // VMPool
-	// ConditionDisruptionHalted is True while no machine of the pool goes for some reason, since
-	// what was to replace such machines failed several times in a row. Pools without disruption
-	// have it not.
+	// ConditionDisruptionHalted is True while no machine of the pool goes for some reason: several
+	// times in a row what was to replace such machines failed, or their pods waited for another.
+	// Pools without disruption have it only while it is True.
 	ConditionDisruptionHalted = "DisruptionHalted" // VMPool
 	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says
 	// of the first of them why, and what change would help.

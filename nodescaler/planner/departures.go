@@ -16,10 +16,12 @@ const (
 	circuitAfter = 3
 	// circuitFirst is for how long it is stopped at first, and circuitLongest at most.
 	circuitFirst, circuitLongest = time.Hour, 24 * time.Hour
+	// emptiedSoon is how soon after its drain an order for a node's pods says that it was needed.
+	emptiedSoon = 10 * time.Minute
 )
 
 // fail counts a failure of what was to replace machines.
-func (t *turn) fail(e end) {
+func (t *turn) fail(e end) *circuit {
 	c := t.circuits[e]
 	if c == nil {
 		c = &circuit{}
@@ -28,17 +30,102 @@ func (t *turn) fail(e end) {
 	if c.failures++; c.failures >= circuitAfter {
 		c.until = t.X.Now.Add(min(circuitFirst<<min(c.failures-circuitAfter, 8), circuitLongest))
 	}
+	return c
 }
 
 // broken says why no machine of a pool goes for a cause now, or nil.
 func (t *turn) broken(e end) *nodescaler.Reason {
 	c := t.circuits[e]
-	if c == nil || !t.X.Now.Before(c.until) {
+	if !c.open(t.X.Now) {
 		return nil
 	}
-	r := draft.Because(nodescaler.DisruptionHalted, "no machine of pool %s goes for reason %s until %s: what was to replace such machines failed %d times in a row",
+	r := draft.Because(nodescaler.DisruptionHalted, "no machine of pool %s goes for reason %s until %s: %d times in a row what was to replace such machines failed, or their pods waited for another",
 		e.pool, e.cause, c.until.UTC().Format(time.RFC3339), c.failures)
 	return &r
+}
+
+// noteEmptying notes whose pods leave a node that is little used, and how many there are of each
+// workload. Of one that waits already an order will say nothing.
+func (t *turn) noteEmptying(n *nodescaler.NodeLoad) {
+	pods := map[string]int{}
+	for _, p := range n.Held() {
+		pods[p.Workload] = 0
+	}
+	for i := range t.X.Snapshot.Pods {
+		p := &t.X.Snapshot.Pods[i]
+		if before, moves := pods[p.Workload]; moves && p.Node == "" {
+			delete(pods, p.Workload)
+		} else if moves && !p.Terminating {
+			pods[p.Workload] = before + 1
+		}
+	}
+	t.lately[n.Name] = &emptied{end{n.VM.Pool, nodescaler.Underutilized}, t.X.Now, pods}
+}
+
+// lookAtEmptied finds out whether nodes were emptied that were needed after all: a machine is
+// ordered for their pods, of which there are no more than before. The scheduler takes pods in an
+// order of its own and knows rules that are not seen here, so that they need not find the places
+// that were found for them; by the same places the next node would be emptied at once. Once a
+// machine's worth less is asked for, it is tried again.
+func (t *turn) lookAtEmptied() {
+	if len(t.lately)+len(t.circuits) == 0 {
+		return
+	}
+	d, needed := t.demanded(), map[end]bool{}
+	for _, name := range slices.Sorted(maps.Keys(t.lately)) {
+		e := t.lately[name]
+		if _, still := t.drains[name]; still {
+			e.last = t.X.Now
+		}
+		waits := func(workload string) bool { return d.ordered[workload] && d.pods[workload] <= e.pods[workload] }
+		switch {
+		case slices.ContainsFunc(slices.Collect(maps.Keys(e.pods)), waits):
+			needed[e.of] = true
+		case t.X.Now.Sub(e.last) < emptiedSoon:
+			continue
+		default:
+			delete(t.circuits, e.of)
+		}
+		delete(t.lately, name)
+	}
+	for e := range needed { // once, for one order
+		t.fail(e).asked = d.asked
+	}
+	for e, c := range t.circuits {
+		less := c.asked.Minus(d.asked)
+		worth := func(s pricing.Shape) bool { return less.CPU >= s.CPU || less.Memory >= s.Memory }
+		if p := t.X.Pool(e.pool); p != nil && slices.ContainsFunc(p.Shapes, worth) {
+			*c = circuit{failures: min(c.failures, circuitAfter-1)}
+		}
+	}
+}
+
+// demanded is what pods there are.
+type demanded struct {
+	pods    map[string]int  // by workload
+	ordered map[string]bool // workloads that the plan adds machines for
+	asked   pricing.Resources
+}
+
+func (t *turn) demanded() demanded {
+	names := map[string]bool{}
+	for i := range t.Plan.Actions {
+		for _, pod := range t.Plan.Actions[i].Pods {
+			names[pod] = true
+		}
+	}
+	d := demanded{pods: map[string]int{}, ordered: map[string]bool{}}
+	for i := range t.X.Snapshot.Pods {
+		p := &t.X.Snapshot.Pods[i]
+		if !p.Terminating && !p.Daemon {
+			d.pods[p.Workload]++
+			d.asked = d.asked.Plus(p.Requests)
+		}
+		if names[p.Name] {
+			d.ordered[p.Workload] = true
+		}
+	}
+	return d
 }
 
 // lookAtReplacements counts the replacements that failed since the last scan, and would be made
@@ -87,6 +174,13 @@ type candidate struct {
 	since time.Time     // unneeded; now, if it was not in the last scan
 	wait  time.Duration // how long it has to be
 	to    []string      // where its pods would go
+}
+
+// emptied is a node whose pods are being moved elsewhere, or were of late.
+type emptied struct {
+	of   end
+	last time.Time      // seen being emptied
+	pods map[string]int // of each workload of its pods, in all
 }
 
 // ending is a candidate.

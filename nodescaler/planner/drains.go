@@ -143,6 +143,7 @@ func (t *drainer) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
 		return
 	}
 	t.undrained = t.X.Now
+	delete(t.lately, n.Name)
 	if _, ends := t.ends[n.Name]; ends {
 		t.unended[n.Name] = t.X.Now
 	}
@@ -341,6 +342,8 @@ func (t *drainer) startDrains(unneeded []candidate) {
 			kept.Add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, draft.Percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
 			empty = append(empty, c)
+		case t.broken(end{c.VM.Pool, nodescaler.Underutilized}) != nil: // as is said of its pool
+			kept.Add(nodescaler.DisruptionHalted, "%s waits: nodes that were emptied before it were needed after all", c.Name)
 		default:
 			full = append(full, c)
 		}
@@ -397,6 +400,7 @@ func (t *drainer) close(list []candidate, limit int, kept draft.Findings) int {
 		default:
 			closed++
 			t.drains[c.Name] = t.X.Now
+			t.noteEmptying(c.NodeLoad)
 			t.Cordon(c.NodeLoad, t.whyUnneeded(c))
 			t.Evict(c.NodeLoad)
 		}

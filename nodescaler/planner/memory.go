@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/draft"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -86,6 +87,7 @@ type departures struct {
 	calm      map[string]calm
 	sought    seek
 	circuits  map[end]*circuit
+	lately    map[string]*emptied // nodes that are emptied since they are little used, or were of late
 	// vainly is when no replacement was found for nodes that are to go.
 	vainly since
 }
@@ -97,12 +99,16 @@ type end struct {
 }
 
 // circuit stops machines of a pool from going for a cause once what was to replace them has failed
-// some times in a row: what broke those would break the next. Each further failure stops them for
-// twice as long.
+// some times in a row, or their pods waited for another: so would the next. Each further failure
+// stops them for twice as long.
 type circuit struct {
 	failures int
 	until    time.Time
+	asked    pricing.Resources // by all pods, when one waited that had been moved
 }
+
+// open reports whether the machines stay.
+func (c *circuit) open(now time.Time) bool { return c != nil && now.Before(c.until) }
 
 // swap is a set of machines that cheaper ones replace.
 type swap struct {

@@ -25,7 +25,7 @@ func New(r Rules) *Planner {
 	p := &Planner{rules: r, memory: memory{
 		clocks:     clocks{emptied: since{}},
 		orders:     orders{backoffs: map[string]*backoff{}, compared: map[string]string{}},
-		departures: departures{ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}, circuits: map[end]*circuit{}},
+		departures: departures{ends: map[string]nodescaler.Reason{}, unended: map[string]time.Time{}, circuits: map[end]*circuit{}, lately: map[string]*emptied{}},
 	}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
@@ -90,6 +90,7 @@ func (t *scan) run() {
 		t.grew = t.X.Now
 	}
 	t.drainer.carryOn()
+	t.lookAtEmptied()
 	ordered = t.grower.keepRoom() || ordered
 	t.grower.remind()
 	if t.rules.Cancel != nil && !ordered {

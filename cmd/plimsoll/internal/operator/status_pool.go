@@ -103,19 +103,18 @@ func (p *pool) outdated(c conditions, s *loop.Step, f *floor) {
 	c.set(kind, metav1.ConditionTrue, why[0].Code, "%s; %s", firstFew(texts), done)
 }
 
-// disrupts states whether machines are replaced, in pools that ask for it.
+// disrupts states whether machines are replaced, in pools that ask for it, and that none goes.
 func (p *pool) disrupts(c conditions, s *loop.Step) {
 	kind := v1alpha1.ConditionDisruptionHalted
-	if p.words.Disruption.IsZero() {
-		if meta.FindStatusCondition(*c.list, kind) != nil { // to remove is to copy
-			meta.RemoveStatusCondition(c.list, kind)
-		}
-		return
-	}
-	if why, is := s.Plan.Halted[p.object.Name]; is {
+	why, is := s.Plan.Halted[p.object.Name]
+	switch {
+	case is:
 		c.set(kind, metav1.ConditionTrue, why.Code, "%s", why.Text)
-	} else if planned(s) {
+	case !planned(s):
+	case !p.words.Disruption.IsZero():
 		c.set(kind, metav1.ConditionFalse, reasonDisrupting, "what replaced its machines of late did not fail")
+	case meta.FindStatusCondition(*c.list, kind) != nil: // to remove is to copy
+		meta.RemoveStatusCondition(c.list, kind)
 	}
 }
 
