@@ -36,8 +36,7 @@ func (e *estimator) see(v *podscaler.View) {
 		e.pauses.see(v.Now, &v.Window)
 	}
 	e.past.add(v, measured(v))
-	seen := e.past.over(measured(v), e.service)
-	seen.Request = float64(w.Pod.CPU) / 1000
+	seen := e.past.over(measured(v), float64(w.Pod.CPU)/1000, e.service)
 	seen.Waiting = seen.Waiting && !e.off.waiting
 	e.waiting = seen.Waiting
 	_, seen.Counted = v.Window.InFlight.Number()

@@ -41,6 +41,9 @@ const (
 	// that leaves, more pods do help.
 	// Where it is missed by more they are fewer, and never one alone.
 	missedFor, soonest = 5, 4
+	// trusted is how many times what they request pods are taken to be able to use at most: what
+	// was seen of the rest may be gone once the node is full.
+	trusted = 2
 	// triedAgain is how long after it was given up it is tried again if it has not held since.
 	triedAgain = 24 * time.Hour
 )
@@ -48,7 +51,7 @@ const (
 // see takes in what pods use that may use so many cores each. Where they hold a queue they are
 // full: what was measured may be older.
 func (g *guard) see(v *podscaler.View, quota float64, queued bool) {
-	serves := serving(v.Pods)
+	serves, quota := serving(v.Pods), safely(v, quota)
 	cores, known := used(v.Pods)
 	if known {
 		g.cores = cores
@@ -100,7 +103,12 @@ func (g *guard) least(v *podscaler.View, quota, load float64) int {
 	if !known {
 		cores = g.cores
 	}
-	return max(ceil(cores/(quota*load)), 1)
+	return max(ceil(cores/(safely(v, quota)*load)), 1)
+}
+
+// safely is how much of what a pod may use is relied on.
+func safely(v *podscaler.View, quota float64) float64 {
+	return min(quota, trusted*float64(v.Workload.Pod.CPU)/1000)
 }
 
 // most is how many are asked for at most.

@@ -13,6 +13,7 @@ import (
 type sight struct {
 	at                 time.Time
 	cpu, busiest       float64   // NaN where it is not known
+	common             float64   // what more than a quarter of the pods use; NaN of one alone
 	from, to           time.Time // while busiest was measured; zero where it is not known
 	jammed             time.Time // since when there is a queue; zero without one that was counted
 	pods               int
@@ -49,21 +50,55 @@ func (s *sights) add(v *podscaler.View, window time.Duration) {
 }
 
 func look(v *podscaler.View) sight {
-	x := sight{at: v.Now, cpu: math.NaN(), busiest: math.NaN(), pods: serving(v.Pods)}
+	x := sight{at: v.Now, cpu: math.NaN(), busiest: math.NaN(), common: math.NaN(), pods: serving(v.Pods)}
 	if cpu, ok := used(v.Pods); ok {
 		x.cpu = cpu
 	}
+	var all []float64
 	for i := range v.Pods {
-		sample := &v.Pods[i].CPU
-		cpu, ok := sample.Number()
-		if !ok || !serves(&v.Pods[i]) || cpu <= x.busiest {
+		p := &v.Pods[i]
+		cpu, ok := p.CPU.Number()
+		if !ok || !serves(p) || starting(p) {
 			continue
 		}
-		x.busiest, x.from, x.to = cpu, sample.At.Add(-sample.Span), sample.At
+		if all = append(all, cpu); cpu <= x.busiest {
+			continue
+		}
+		x.busiest, x.from, x.to = cpu, p.CPU.At.Add(-p.CPU.Span), p.CPU.At
+	}
+	if n := len(all); n > 1 {
+		slices.Sort(all)
+		x.common = all[n-1-max(n/4, 1)]
 	}
 	x.inFlight, _ = inFlight(v)
 	x.arrivals, x.latency = number(v.Window.Arrivals), number(v.Window.Latency)
 	return x
+}
+
+// starting reports whether what a pod used is in part that of its start.
+func starting(p *podscaler.Pod) bool {
+	return !p.CPU.At.IsZero() && p.CPU.At.Add(-p.CPU.Span).Before(p.ReadyChanged)
+}
+
+// believed is what the busiest pod used, as far as it says what each may. Up to the request it
+// does. Beyond it, one pod may collect garbage, or do a job that no other has: then it is what
+// more than a quarter of the pods use, and of a pod alone what it has used for all of a window.
+func (s sights) believed(request float64, whole bool) float64 {
+	last := &s[len(s)-1]
+	all := last.common
+	if math.IsNaN(all) {
+		all = request
+		if whole {
+			all = last.busiest
+			for i := range s {
+				all = min(all, s[i].busiest)
+			}
+		}
+	}
+	if math.IsNaN(all) {
+		all = request
+	}
+	return min(last.busiest, max(request, all))
 }
 
 func number(r podscaler.Reading) float64 {
@@ -75,11 +110,11 @@ func number(r podscaler.Reading) float64 {
 
 // over is what was measured of a service over the window, by its end. Latency and arrivals are of
 // the whole of it, so CPU and pods are meant over it as well.
-func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
+func (s sights) over(window time.Duration, request float64, of *capacity.Service) capacity.Seen {
 	last := s[len(s)-1]
 	seen := capacity.Seen{
 		Arrivals: last.arrivals, Completions: math.NaN(), InFlight: last.inFlight, CPU: math.NaN(),
-		Busiest: last.busiest, Latency: last.latency,
+		Request: request, Latency: last.latency,
 	}
 	cpu, pods, low, high, slow, fast := 0.0, 0.0, last.pods, last.pods, last.arrivals, last.arrivals
 	queued, sampled := 0, 0
@@ -99,8 +134,9 @@ func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	span := last.at.Sub(s[0].at)
 	seen.CPU, seen.Completions = cpu/float64(sampled), last.arrivals
 	seen.Whole = len(s) > 1 && span >= window*3/4
+	seen.Busiest = s.believed(request, seen.Whole)
 	seen.Queued = seen.Whole && queued == len(s)
-	seen.Full = s.full() || last.to.IsZero() && seen.Queued && !last.jammed.IsZero()
+	seen.Full = s.full() || last.to.IsZero() && !math.IsNaN(last.busiest) && seen.Queued && !last.jammed.IsZero()
 	if seen.Waiting = last.fresh() && of.Waits(&seen); seen.Waiting {
 		seen.Queued, queued = false, 0
 	}

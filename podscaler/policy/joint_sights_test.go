@@ -59,7 +59,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 				}
 				s.add(v, time.Minute)
 			}
-			if seen := s.over(time.Minute, capacity.NewService(0.5, 0.3)); seen.Full != c.want {
+			if seen := s.over(time.Minute, 0.5, capacity.NewService(0.5, 0.3)); seen.Full != c.want {
 				t.Errorf("full %v, should be %v", seen.Full, c.want)
 			}
 		})
@@ -165,7 +165,7 @@ func TestAFirstQueueDoesNotMakeRequestsSeemCheap(t *testing.T) {
 		{at: start, cpu: math.NaN(), inFlight: 1000, arrivals: 490, pods: 1, jammed: start},
 		{at: start.Add(5 * time.Second), cpu: 0.5, inFlight: 3000, arrivals: 490, pods: 1, jammed: start},
 	}
-	seen := s.over(time.Minute, capacity.NewService(0.6, 0.3))
+	seen := s.over(time.Minute, 0.6, capacity.NewService(0.6, 0.3))
 	if seen.CPU != 0.5 || seen.Completions != 90 {
 		t.Errorf("pods used %v cores for %v requests a second, want 0.5 for 90", seen.CPU, seen.Completions)
 	}
