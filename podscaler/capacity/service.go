@@ -16,9 +16,11 @@ import "math"
 // others queue. Away from where it was learnt the curve errs, and that is all right: it is learnt
 // where the service runs, and where it runs is where it is read.
 type Service struct {
-	objective  float64 // in seconds
-	request    float64 // of a pod, in cores
-	demand     estimate
+	objective  float64  // in seconds
+	request    float64  // of a pod, in cores
+	demand     estimate // of all that was used over all that was answered
+	used       estimate // of it: the cores
+	answered   estimate // and the requests a second
 	quota      estimate
 	base       estimate // as a part of the objective
 	miss       estimate // of the curve: how far what was seen was from it, as a part
@@ -106,7 +108,8 @@ func NewService(request, objective float64) *Service {
 	return &Service{
 		objective: objective,
 		request:   max(request, 0.001),
-		demand:    estimate{most: 60},
+		used:      estimate{most: 60},
+		answered:  estimate{most: 60},
 		quota:     estimate{value: max(request, 0.001), weight: 1, most: 20},
 		base:      estimate{value: math.Pow(1-FirstCeiling, bend), weight: 2, most: 40},
 		work:      estimate{most: 40},
@@ -135,11 +138,22 @@ func (s *Service) seeDemand(seen *Seen) {
 		if !seen.Whole {
 			weight = 0.05
 		}
-		s.demand.learn(v, weight)
+		s.learnDemand(seen.CPU, seen.Completions, weight)
 	case s.demand.weight == 0 && seen.InFlight > Queue*seen.Pods && !seen.Waiting && seen.Arrivals > 0:
 		// Nothing has been measured of the CPU: full pods use what they request, on what comes.
-		s.demand.learn(seen.Pods*s.quota.value/seen.Arrivals, 0.05)
+		s.learnDemand(seen.Pods*s.quota.value, seen.Arrivals, 0.05)
 	}
+}
+
+// learnDemand adds what was used and what was answered, so that quiet hours, in which pods use CPU
+// for nothing, count for as few requests as they had.
+func (s *Service) learnDemand(cpu, requests, weight float64) {
+	if each := cpu / requests; !finite(each) || each <= 0 {
+		return
+	}
+	s.used.learn(cpu, weight)
+	s.answered.learn(requests, weight)
+	s.demand.value, s.demand.weight = s.used.value/s.answered.value, s.used.weight
 }
 
 // seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod

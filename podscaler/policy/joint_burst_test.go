@@ -83,3 +83,24 @@ func manyPods(w *podscaler.Workload, pods int, cpu float64, now time.Time) *pods
 	}
 	return v
 }
+
+// Pods that use 30m each for nothing make the requests of a quiet night seem dear. The morning's
+// are held against their number.
+func TestAQuietNightMakesNoMorningDear(t *testing.T) {
+	p, w := unlearned(t), shop(500)
+	replicas, most := 2, 0
+	for i := range 1440 + 240 {
+		rate := 0.1 + min(max(float64(i-1440)/2, 0), 40) // up within 20 minutes
+		cores := 0.03*float64(replicas) + 0.05*rate
+		v := manyPods(w, replicas, cores/float64(replicas), start.Add(time.Hour+time.Duration(i)*15*time.Second))
+		v.Window.Arrivals, v.Window.InFlight = podscaler.Known(rate), podscaler.Known(0.1*rate)
+		v.Window.Latency = podscaler.Known(0.15)
+		r := p.Desired(v)
+		if replicas = r.Replicas; i >= 1440 {
+			most = max(most, replicas)
+		}
+	}
+	if most > 8 {
+		t.Errorf("goes up to %d replicas, of which 6 carry the load", most)
+	}
+}
