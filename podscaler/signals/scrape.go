@@ -51,6 +51,9 @@ type scrape struct {
 	pods        map[string]*scraped
 }
 
+// heardFor is for how many readings a page counts that no later one has followed.
+const heardFor = 3
+
 // defaultEvery is the time between two readings of a page where none is given.
 const defaultEvery = 15 * time.Second
 
@@ -549,11 +552,12 @@ func (s *scrape) sum(now time.Time) added {
 	return total
 }
 
-// flying adds up the gauges of the pods there are.
+// flying adds up the gauges of the pods there are, but for those of pods that show no page any
+// more: one that has crashed holds no requests.
 func (s *scrape) flying(m *measurement) {
 	total, found := 0.0, false
 	for _, p := range s.pods {
-		if p.here && !math.IsNaN(p.flight) {
+		if p.here && s.last.Sub(p.last) <= heardFor*s.every && !math.IsNaN(p.flight) {
 			total, found = total+p.flight, true
 		}
 	}
@@ -569,7 +573,7 @@ func (s *scrape) flying(m *measurement) {
 // hardly be the idle ones, and not enough to shrink by.
 func (s *scrape) health(now time.Time, m *measurement) (why, code string) {
 	ready, silent := 0, []string{}
-	limit := 3 * s.every
+	limit := heardFor * s.every
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
 		p := s.pods[name]
 		if !p.here || !p.pod.Ready {

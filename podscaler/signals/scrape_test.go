@@ -95,6 +95,34 @@ func (p *pods) there(started time.Time, names ...string) {
 	}
 }
 
+// A pod that has crashed is there for as long as it is started again and again. The requests it
+// held then are gone.
+func TestACrashedPodHoldsNoRequests(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	w := podscaler.Workload{Name: "shop/cart"}
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i := range 20 {
+		at := began.Add(time.Duration(i) * 15 * time.Second)
+		p.there(began.Add(-time.Hour), "a", "b")
+		p.set("a", counts(100*i, 100*i, 100*i, 2))
+		p.set("b", counts(100*i, 100*i, 100*i, 300))
+		if crashed := i >= 10; crashed {
+			p.set("b", "500")
+			p.list[1].Ready = false
+		}
+		r.Prepare(t.Context(), at)
+		got, _ := r.Read(t.Context(), &w, at)
+		want := 304. // of which one each is of another series
+		if i > 12 { // three readings after its last page
+			want = 3
+		}
+		if got.InFlight != podscaler.Known(want) {
+			t.Fatalf("reading %d: %+v in flight, want %v", i, got.InFlight, want)
+		}
+	}
+}
+
 // counts is a page with a histogram of three buckets.
 func counts(fast, slow, endless, busy int) string {
 	return fmt.Sprintf(`# TYPE req_seconds histogram
