@@ -127,11 +127,17 @@ func (b *Behavior) limits(m *memory, now time.Time, current int) (low, high int)
 	return min(current, b.Down.lowest(m, now, current)), max(current, b.Up.highest(m, now, current))
 }
 
+// grows reports whether it lets anything grow.
+func (b *Behavior) grows() bool { return b == nil || b.Legacy || b.Up.moves() }
+
+// moves reports whether the rules allow any change.
+func (r *Rules) moves() bool { return r.Select != SelectDisabled && len(r.Policies) > 0 }
+
 // highest returns how many replicas the step limits allow. Percentages are of the replicas at
 // the start of each limit's period, and rounded up: a single replica could never grow by 10 %
 // otherwise. The arithmetic is the controller's, by which 100 grow by 10 % to 111.
 func (r *Rules) highest(m *memory, now time.Time, current int) int {
-	if r.Select == SelectDisabled || len(r.Policies) == 0 {
+	if !r.moves() {
 		return current
 	}
 	allowed := make([]int, 0, 4)
@@ -155,7 +161,7 @@ func (r *Rules) highest(m *memory, now time.Time, current int) int {
 // A limit whose period reaches back to before the first run allows nothing: the changes made
 // in it are forgotten, and a restart must not be a way around the limit.
 func (r *Rules) lowest(m *memory, now time.Time, current int) int {
-	if r.Select == SelectDisabled || len(r.Policies) == 0 {
+	if !r.moves() {
 		return current
 	}
 	allowed := make([]int, 0, 4)

@@ -53,3 +53,8 @@ func (s *Scaler) pause(v *View, d *Decision) {
 	}
 	d.To = d.From
 }
+
+// mayGrow reports whether replicas may be added, and machines ordered for them.
+func (s *Scaler) mayGrow(v *View) bool {
+	return !(v.Pause.Up && !v.Pause.over(v.Now)) && s.workload.Behavior.grows()
+}

@@ -109,6 +109,9 @@ func (s *Scaler) Decide(v *View) Decision {
 		d.because(ReasonSchedulesClash, "%s", b.clash)
 	}
 	s.pause(v, &d)
+	if !s.mayGrow(v) {
+		d.Ahead = min(d.Ahead, d.To)
+	}
 	s.memory.decided(v.Now, d.From, d.To)
 	s.memory.forget(v.Now, s.workload.Behavior)
 	return d
