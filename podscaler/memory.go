@@ -86,6 +86,9 @@ func (m *memory) observe(v *View, b *Behavior) {
 	m.lastRun = v.Now
 }
 
+// zeroed reports whether replicas that are 0 were made so by us, by what is known until it is seen.
+func (m *memory) zeroed() bool { return m.scaledToZero || !m.pending.at.IsZero() && m.pending.to == 0 }
+
 // past is the part of the memory that a policy sees.
 func (m *memory) past() Past { return Past{Since: m.started, Up: m.lastUp, Down: m.lastDown} }
 

@@ -79,8 +79,8 @@ func (s *Scaler) Learn(h *History) {
 	}
 }
 
-// Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is
-// known.
+// Bid asks the policy what replicas are worth to it, of those that may be decided on; one that
+// makes no bids makes none that is known.
 func (s *Scaler) Bid(v *View) Bid {
 	p, ok := s.policy.(Bidder)
 	if !ok {
@@ -88,7 +88,38 @@ func (s *Scaler) Bid(v *View) Bid {
 	}
 	seen := *v
 	seen.Past, seen.Pods = s.memory.past(), v.withoutSurge()
-	return p.Bid(&seen)
+	bid := p.Bid(&seen)
+	if low, high := s.allowed(v); bid.Known {
+		bid.Want, bid.Ahead = min(max(bid.Want, low), high), min(max(bid.Ahead, low), high)
+		bid.Worth = bid.Worth[:min(len(bid.Worth), high)]
+	}
+	return bid
+}
+
+// Most is how many replicas may be decided on.
+func (s *Scaler) Most(v *View) int {
+	_, high := s.allowed(v)
+	return high
+}
+
+// allowed is how few and how many replicas may be decided on, but for limits of a run's steps.
+func (s *Scaler) allowed(v *View) (low, high int) {
+	b := s.workload.boundsAt(v.Now)
+	low, high = b.low, b.high
+	switch fixed := v.Pause.fixed(v.Now); {
+	case fixed != nil:
+		return max(0, *fixed), max(0, *fixed)
+	case v.Replicas == 0 && !s.memory.zeroed() && !(s.New() && v.ScaledToZero):
+		return 0, 0
+	case !s.mayGrow(v) && v.Replicas >= b.low:
+		high = min(high, max(v.Replicas, low))
+	case v.Pause.Up && !v.Pause.over(v.Now):
+		return v.Replicas, v.Replicas
+	}
+	if v.Pause.Down && !v.Pause.over(v.Now) {
+		low, high = max(low, v.Replicas), max(high, v.Replicas)
+	}
+	return low, high
 }
 
 // Decide runs the policy and the guards. Replicas out of bounds are put right at once, without

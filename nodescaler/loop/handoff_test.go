@@ -2,6 +2,7 @@ package loop
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,3 +159,35 @@ type emptying struct {
 }
 
 func (e emptying) Empties() bool { return !e.never }
+
+// A workload that may have no more takes no place from one that may, whatever it bids.
+func TestAWorkloadThatMayNotGrowTakesNoPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		there int
+		pause podscaler.Pause
+		of    []podscaler.Schedule
+		want  int
+	}{
+		"it may":               {1, podscaler.Pause{}, nil, 3},
+		"growing is paused":    {1, podscaler.Pause{Up: true}, nil, 5},
+		"it is fixed":          {1, podscaler.Pause{Replicas: new(1)}, nil, 5},
+		"a schedule's ceiling": {1, podscaler.Pause{}, []podscaler.Schedule{{Name: "night", From: t0.Add(-time.Hour), To: t0.Add(time.Hour), Max: new(1)}}, 5},
+		"a person's 0":         {0, podscaler.Pause{}, nil, 6},
+	} {
+		h := newHouse()
+		if h.state.Replicas["shop/api"] = c.there; c.there > 0 {
+			api := h.pod("api-1", "")
+			api.Workload = "shop/api"
+			h.state.Pods = append(h.state.Pods, api)
+		}
+		r := h.runner(bidder{6}, nil)
+		r.Pools[0].Max = 2
+		r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{
+			Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}, Schedules: c.of,
+		}, bidder{9}))
+		r.Workloads[1].Pause = c.pause
+		if got := steps(t, r, 2).Workloads[0].Decision.To; got != c.want {
+			t.Errorf("%s: the other gets %d, want %d", name, got, c.want)
+		}
+	}
+}

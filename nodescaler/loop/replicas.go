@@ -94,6 +94,7 @@ type asked struct {
 	of   *scaler
 	view *podscaler.View
 	bid  podscaler.Bid
+	most int // replicas that may be decided on
 }
 
 // ask sees whether it is a workload's turn, and what is known of it if it is.
@@ -106,7 +107,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 		return a
 	}
 	pods := d.podsOf(wl.Name, in.ByContainer)
-	a.Replicas = replicas
+	a.Replicas, a.most = replicas, s.Most(&podscaler.View{Now: d.snap.Now, Replicas: replicas, ScaledToZero: in.ScaledToZero, Pause: in.Pause})
 	for i := range pods {
 		if pods[i].Ready && !pods[i].Terminating {
 			a.Ready++
@@ -183,7 +184,7 @@ func (d *decider) asks(all []asked) []nodescaler.Ask {
 	for i := range all {
 		wl := all[i].of.Workload()
 		replicas := d.counted(&all[i])
-		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: d.like(wl), Replicas: replicas, Most: max(wl.Max, replicas), Bid: all[i].bid}
+		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: d.like(wl), Replicas: replicas, Most: max(all[i].most, replicas), Bid: all[i].bid}
 		if _, there := d.o.Cluster.Replicas[wl.Name]; !there {
 			asks[i].Most = 0
 		}

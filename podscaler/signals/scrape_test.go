@@ -114,7 +114,7 @@ func TestACrashedPodHoldsNoRequests(t *testing.T) {
 		r.Prepare(t.Context(), at)
 		got, _ := r.Read(t.Context(), &w, at)
 		want := 304. // of which one each is of another series
-		if i > 12 { // three readings after its last page
+		if i > 12 {  // three readings after its last page
 			want = 3
 		}
 		if got.InFlight != podscaler.Known(want) {
