@@ -123,8 +123,8 @@ func (s *Service) See(seen Seen) {
 	if !(seen.Pods > 0) {
 		return
 	}
-	if seen.Request > 0 {
-		s.request = seen.Request
+	if seen.Request > 0 && seen.Request != s.request {
+		s.resize(seen.Request)
 	}
 	s.seeDemand(&seen)
 	s.seeQuota(&seen)
@@ -175,6 +175,17 @@ func (s *Service) seeQuota(seen *Seen) {
 		s.quota.learn(max(seen.Busiest, s.request), 1)
 	}
 	s.anchor(before)
+}
+
+// resize goes on with pods that request another amount. They may use as large a part of it as the
+// others could, and no more than it until that is seen. They are as full where the curve was learnt.
+func (s *Service) resize(request float64) {
+	was := s.Load(s.work.value, 1)
+	s.quota.value, s.quota.weight = request*min(s.quota.value/s.request, 1), 1
+	s.request = request
+	if is := s.Load(s.work.value, 1); was > 0 && finite(is/was) {
+		s.pods.value *= is / was
+	}
 }
 
 // atWork is the CPU above which a pod that holds requests works on them. One that uses less waits

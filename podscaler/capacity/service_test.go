@@ -118,6 +118,53 @@ func TestABurstIsBelievedNoLongerThanItLasts(t *testing.T) {
 	}
 }
 
+// Pods that request another amount may use another, and those that carried the load before are as
+// many as carry it.
+func TestAnotherRequestIsAnotherQuota(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		quota, request float64 // of pods that requested 0.5
+		want           float64
+	}{
+		{"as many", 0.5, 0.5, 0.5},
+		{"four times as many", 0.5, 2, 2},
+		{"a quarter", 0.5, 0.125, 0.125},
+		{"of which pods could use a part", 0.4, 2, 1.6},
+		{"of which they could use more", 1.5, 2, 2},
+		{"fewer, of which they could use more", 1.5, 0.25, 0.25},
+		{"more of which they could", 1.5, 0.5, 1.5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := capacity.NewService(0.5, 0.3)
+			is := truth{demand: 0.05, quota: c.quota, alone: 0.15, bend: 0.5}
+			s.See(capacity.Seen{Pods: 8, Busiest: c.quota, InFlight: 1, Latency: 0.1, Request: 0.5})
+			for range 40 {
+				s.See(capacity.Seen{Pods: 8, Busiest: c.quota, InFlight: 60, Latency: 2, Queued: true, Full: true, Request: 0.5})
+			}
+			for range 200 {
+				seen := is.at(60, 3.5/c.quota)
+				seen.Request = 0.5
+				s.See(seen)
+			}
+			cores := s.Pods(3, s.Ceiling(1)) * s.Quota()
+			seen := capacity.Seen{Pods: 8, Request: c.request}
+			s.See(seen)
+			if got := s.Quota(); math.Abs(got-c.want) > 0.02*c.want {
+				t.Errorf("the quota is %.3g, should be %.3g", got, c.want)
+			}
+			if got := s.Pods(3, s.Ceiling(1)) * s.Quota(); got < cores*0.9 {
+				t.Errorf("it takes %.3g cores of pods, and took %.3g before", got, cores)
+			}
+			for range 100 {
+				s.See(capacity.Seen{Pods: 8, Busiest: 0.9 * c.want, InFlight: 60, Latency: 2, Queued: true, Full: true, Request: c.request})
+			}
+			if got := s.Quota(); math.Abs(got-0.9*c.want) > 0.02*c.want {
+				t.Errorf("the quota is %.3g once full pods use %.3g", got, 0.9*c.want)
+			}
+		})
+	}
+}
+
 // Pods that turn out to have less than they request were fuller than estimated while the curve was
 // learnt, and held the objective that full. They still carry the load that they carried, even if
 // idle pods were seen since.
