@@ -18,8 +18,10 @@ type estimator struct {
 	pauses  pauses
 	// waiting is whether what is in flight waits for something else than pods' CPU.
 	waiting bool
-	// flying is whether requests in flight have ever been measured: some sources lack them.
+	// flying is whether requests in flight are measured, as far as is known: some sources lack them.
+	// Flew is when they last were.
 	flying bool
+	flew   time.Time
 	off    *switches
 }
 
@@ -30,7 +32,9 @@ func (e *estimator) see(v *podscaler.View) {
 		e.service = capacity.NewService(float64(w.Pod.CPU)/1000, w.SLO.Target.Seconds())
 	}
 	if _, ok := v.Window.InFlight.Number(); ok {
-		e.flying = true
+		e.flying, e.flew = true, v.Now
+	} else if v.Now.Sub(e.flew) > longKeep {
+		e.flying = false // it is no gap: the source has them no more
 	}
 	if !e.off.unpausing {
 		e.pauses.see(v.Now, &v.Window)

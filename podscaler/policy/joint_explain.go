@@ -106,6 +106,9 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 	if n, ok := inFlight(v); ok && p.estimator.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
 		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
 	}
+	if e := &p.estimator; !e.flying && !e.flew.IsZero() {
+		add("requests in flight have not been counted for %s: they are worked out from response times", pricing.Short(longKeep))
+	}
 	if p.estimator.pauses.none {
 		add("as many requests are in flight however long answers take: users who do not pause, of which CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
 	}

@@ -45,6 +45,8 @@ const (
 	pauseMemory = 4
 	// countsBelong is how far apart counts may be to be of one queue.
 	countsBelong = 2 * time.Minute
+	// mostCounts is how many counts of a queue are remembered: of more, every second one is.
+	mostCounts = 512
 	// chance is how many times as much as requests that come by chance a queue has to grow by.
 	chance = 2
 )
@@ -74,9 +76,23 @@ func (p *pause) see(c count, each float64, counted bool) {
 	if !queues(c.inFlight, c.pods) {
 		p.forget()
 	}
+	p.thin()
 	if p.queue = append(p.queue, c); queues(c.inFlight, c.pods) && len(p.queue) > 1 {
 		p.grow()
 	}
+}
+
+// thin forgets every second count of a long queue, but for the first and the last.
+func (p *pause) thin() {
+	last := len(p.queue) - 1
+	if last+1 < mostCounts {
+		return
+	}
+	kept := p.queue[:1]
+	for i := 2 - last%2; i <= last; i += 2 {
+		kept = append(kept, p.queue[i])
+	}
+	p.queue = kept
 }
 
 // forget forgets the present queue.
