@@ -362,6 +362,16 @@ type traffic struct {
 	reason   string
 }
 
+func TestAFailedRolloutHoldsNoShrinking(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		s := podscaler.NewScaler(workload(nil), &wish{3})
+		d := s.Decide(&podscaler.View{Now: t0, Workload: s.Workload(), Replicas: 8, Rollout: podscaler.Rollout{InProgress: true, Failed: failed}})
+		if want := map[bool]int{false: 8, true: 3}[failed]; d.To != want {
+			t.Errorf("failed %v: went to %d, should be %d; %v", failed, d.To, want, d.Reasons)
+		}
+	}
+}
+
 func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 	reading := func(v float64) podscaler.Reading {
 		if v < 0 {

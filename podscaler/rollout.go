@@ -49,9 +49,10 @@ func inSurge(a, b *Pod) int {
 }
 
 // settled holds the shrinking of a workload whose pods are being replaced: they share the load with
-// their successors, and seem idle.
+// their successors, and seem idle. A rollout that has failed may stay half way for weeks: then the
+// old pods carry the load as before.
 func (s *Scaler) settled(v *View, d *Decision) (Reason, bool) {
-	if d.To >= d.From || !v.Rollout.InProgress {
+	if d.To >= d.From || !v.Rollout.InProgress || v.Rollout.Failed {
 		return Reason{}, false
 	}
 	why := ""

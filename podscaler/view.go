@@ -108,7 +108,10 @@ type Past struct {
 // its surge and no demand.
 type Rollout struct {
 	InProgress bool
-	Why        string // what is still to come, for people
+	// Failed is whether it has made no progress for so long that it is not expected to come to an
+	// end by itself.
+	Failed bool
+	Why    string // what is still to come, for people
 }
 
 // Phase is a pod's phase in Kubernetes' words.

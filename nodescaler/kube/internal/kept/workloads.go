@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,10 +58,21 @@ func rollout(pods, updated int32) podscaler.Rollout {
 	return podscaler.Rollout{InProgress: true, Why: fmt.Sprintf("%d of %d pods have the new form", updated, pods)}
 }
 
+// deadlineExceeded is the reason of a Deployment whose rollout has made no progress for its deadline.
+const deadlineExceeded = "ProgressDeadlineExceeded"
+
+// stuck reports whether a Deployment says that its rollout has failed.
+func stuck(conditions []appsv1.DeploymentCondition) bool {
+	return slices.ContainsFunc(conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == deadlineExceeded
+	})
+}
+
 func shortDeployment(d *appsv1.Deployment) *Scaled {
 	kept := keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector)
 	if !d.Spec.Paused { // a rollout that is parked half way may be so for weeks
 		kept.Rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+		kept.Rollout.Failed = kept.Rollout.InProgress && stuck(d.Status.Conditions)
 	}
 	kept.Failing = failing(d.Status.Conditions)
 	return kept

@@ -60,6 +60,29 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 	}
 }
 
+// A Deployment says that its rollout has failed, until it goes on.
+func TestARolloutHasFailedWhenItsDeadlineIsExceeded(t *testing.T) {
+	for _, c := range []struct {
+		updated int32
+		status  corev1.ConditionStatus
+		reason  string
+		failed  bool
+	}{
+		{2, corev1.ConditionFalse, "ProgressDeadlineExceeded", true},
+		{2, corev1.ConditionTrue, "ReplicaSetUpdated", false},
+		{2, corev1.ConditionUnknown, "DeploymentPaused", false},
+		{5, corev1.ConditionFalse, "ProgressDeadlineExceeded", false},
+	} {
+		kept := must.Get(Keep(&appsv1.Deployment{Status: appsv1.DeploymentStatus{
+			Replicas: 5, UpdatedReplicas: c.updated,
+			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: c.status, Reason: c.reason}},
+		}}))(t)
+		if got := kept.(*Scaled).Rollout; got.Failed != c.failed || got.InProgress != (c.updated < 5) {
+			t.Errorf("%d of 5, %s: %+v", c.updated, c.reason, got)
+		}
+	}
+}
+
 // KEDA's references have defaults of their own.
 func TestTargetsOfScaledObjects(t *testing.T) {
 	for _, c := range []struct {
