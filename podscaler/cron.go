@@ -250,6 +250,10 @@ func (c *Cron) next(t time.Time, zone *time.Location, within time.Duration) (mom
 	for at, end := t.Add(1), t.Add(within); !at.After(end); {
 		shift := at.In(zone)
 		_, until := shift.ZoneBounds()
+		if !until.IsZero() && !until.After(at) {
+			// The last day of a leap year: the zone's rule counts 365 days.
+			until = at.Truncate(24 * time.Hour).Add(24 * time.Hour)
+		}
 		offset, newest := offsetAt(shift), end
 		if !until.IsZero() && !until.After(end) {
 			newest = until.Add(-1)

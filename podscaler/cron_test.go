@@ -169,6 +169,22 @@ func TestAWindowOpensAndClosesAsItsClockShows(t *testing.T) {
 	})
 }
 
+// On the last day of a leap year that no zone's table reaches, ZoneBounds says that the offset ended
+// before that day.
+func TestARampOverTheEndOfALeapYearEnds(t *testing.T) {
+	w := workload(func(w *podscaler.Workload) {
+		w.Schedules = []podscaler.Schedule{{
+			Name: "new year", Start: cron(t, "0 8 1 1 *"), End: cron(t, "0 9 1 1 *"), Zone: zone(t, "Europe/Berlin"),
+			Min: new(10), Ramp: 24 * time.Hour,
+		}}
+	})
+	s := podscaler.NewScaler(w, &wish{-1})
+	now := time.Date(2048, time.December, 31, 19, 0, 0, 0, time.UTC) // 12 hours before
+	if d := s.Decide(&podscaler.View{Now: now, Workload: s.Workload(), Replicas: 1}); d.To != 6 {
+		t.Errorf("halfway up the ramp to 10 there are %d, want 6: %v", d.To, d.Reasons)
+	}
+}
+
 func zone(t interface{ Fatal(...any) }, name string) (z pricing.Zone) {
 	if err := z.UnmarshalText([]byte(name)); err != nil {
 		t.Fatal(err)

@@ -99,7 +99,9 @@ func (b *Book) NextChange(after time.Time) (time.Time, bool) {
 	for t := after; t.Sub(quiet) <= 7*day; {
 		local := t.In(b.Zone.location())
 		t = b.nextMark(local)
-		if _, shift := local.ZoneBounds(); !shift.IsZero() && !shift.After(t) {
+		// On the last day of a leap year, the end may lie before the day: the zone's rule counts
+		// 365 days. Nothing shifts then.
+		if _, shift := local.ZoneBounds(); shift.After(local) && !shift.After(t) {
 			t, quiet = shift, shift
 		}
 		if b.tariffIndex(t) != now {

@@ -89,6 +89,20 @@ func TestNextChangeKnowsWhenTheClocksChange(t *testing.T) {
 	}
 }
 
+// TestALeapYearEndsInAZoneOfRules asks on the last day of a leap year that no zone's table reaches,
+// where ZoneBounds says that the offset ended before that day.
+func TestALeapYearEndsInAZoneOfRules(t *testing.T) {
+	b := tariffBook(t, window(clock(22, 0), clock(6, 0)))
+	at := time.Date(2048, time.December, 31, 6, 30, 0, 0, time.UTC)
+	for _, want := range []string{"2048-12-31T21:00:00Z", "2049-01-01T05:00:00Z", "2049-01-01T21:00:00Z"} {
+		next, ok := b.NextChange(at)
+		if !ok || next.Format(time.RFC3339) != want {
+			t.Fatalf("after %s the tariff next changes at %s, %v, want %s", at, next, ok, want)
+		}
+		at = next
+	}
+}
+
 func TestWithoutChangesThereIsNoNextOne(t *testing.T) {
 	for name, b := range map[string]*pricing.Book{
 		"no tariffs": plainBook(),
