@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -61,6 +62,28 @@ func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
 	w.run(time.Hour)
 	if all, _ := w.intents.Load(); len(all) != 0 {
 		t.Errorf("after the cool-down there still is %v", all)
+	}
+}
+
+// Guides put Proxmox VE's cloud-init drive on SCSI as often as on IDE. The guest reads one of the
+// discs of that label, and must not have the choice.
+func TestTheTemplatesCloudInitDriveIsNotBesideTheDisc(t *testing.T) {
+	for _, key := range []string{"scsi1", "virtio1", "sata3", "ide0"} {
+		p := plan{hosts: 1, seed: 1, vms: []pvesim.VM{{
+			ID: 9050, Host: "pve1", Pool: "templates", Template: true, Storage: "local-lvm", Disk: 8 * gib,
+			Config: map[string]string{"name": "guide", "agent": "1", key: "local-lvm:cloudinit"},
+		}}}
+		w := newWorld(t, p)
+		w.pool().Template = placement.Template{ByHost: map[string]int{"pve1": 9050}}
+		w.begin().run(time.Second)
+		name := w.mustOrder("pve1")
+		w.until("it boots", time.Minute, func() bool { return w.phase(name) == nodescaler.Booting })
+		for drive, value := range w.there(name).Config {
+			if strings.Contains(value, "cloudinit") {
+				t.Errorf("%s: the machine boots with %s: %s beside its disc", key, drive, value)
+			}
+		}
+		w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 	}
 }
 

@@ -63,6 +63,12 @@ func (w making) settings() (values map[string]string, remove []string, err error
 			return nil, nil, fmt.Errorf("the template has no drive left for the first-boot disc")
 		}
 		values[slot] = i.Disc + ",media=cdrom"
+		// The guest would see a second disc of that label.
+		for _, key := range slices.Sorted(maps.Keys(c.Disks)) {
+			if d := c.Disks[key]; key != slot && d.CloudInit() {
+				remove = append(remove, key)
+			}
+		}
 		return values, remove, nil
 	}
 	native, err := p.Join.Native(w.planned())
@@ -150,7 +156,8 @@ func withUUID(smbios, uuid string) string {
 var DiscDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
 
 // DiscDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
-// of which the guest must not see a second, or in one that is free or empty.
+// of which the guest must not see a second, or in one that is free or empty. A cloud-init drive on
+// another bus is deleted.
 func DiscDrive(c *pveapi.VMConfig) string {
 	for _, key := range DiscDrives {
 		if strings.Contains(c.Disks[key].Name, "cloudinit") || strings.HasPrefix(c.Disks[key].Name, "iso/plimsoll-") {

@@ -101,6 +101,11 @@ func TestSettings(t *testing.T) {
 			discPool(p)
 			c.Disks["ide2"] = pveapi.Volume{ID: "none", Name: "none", Media: "cdrom"}
 		}, with("citype", "", "ide2", iso), nil},
+		{"a disc beside a cloud-init drive on another bus", func(p *settings.Pool, c *pveapi.VMConfig) {
+			discPool(p)
+			c.Disks["virtio1"] = c.Disks["ide2"]
+			delete(c.Disks, "ide2")
+		}, with("citype", "", "ide2", iso), []string{"virtio1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			values, remove, err := making{aWork(c.change)}.settings()
