@@ -20,7 +20,7 @@ type Rotating struct {
 	limit int64
 	keep  int
 
-	file *os.File
+	file *os.File // nil after a rotation that failed, until the next record
 	size int64
 	cut  bool // its last record is not whole: the process was killed while it wrote that
 	out  *loop.NDJSON
@@ -41,21 +41,26 @@ func (j *Rotating) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	j.file, j.size, j.cut = file, info.Size(), false
-	j.out = loop.NewNDJSON(j)
-	if j.size > 0 {
+	size, cut := info.Size(), false
+	if size > 0 {
 		var last [1]byte
-		if _, err := file.ReadAt(last[:], j.size-1); err != nil {
+		if _, err := file.ReadAt(last[:], size-1); err != nil {
 			return errors.Join(err, file.Close())
 		}
-		j.cut = last[0] != '\n'
+		cut = last[0] != '\n'
 	}
+	j.file, j.size, j.cut, j.out = file, size, cut, loop.NewNDJSON(j)
 	return nil
 }
 
 // Append writes one record. A record is never in two files, and none follows one that is not whole:
 // a reader would take the two for one line.
 func (j *Rotating) Append(s *loop.Step) error {
+	if j.file == nil { // full still, or begun anew
+		if err := j.open(); err != nil {
+			return err
+		}
+	}
 	if j.size >= j.limit || j.cut {
 		if err := j.rotate(); err != nil {
 			return err
@@ -83,7 +88,8 @@ func (j *Rotating) Write(data []byte) (int, error) {
 
 // rotate puts the file aside and begins another.
 func (j *Rotating) rotate() error {
-	if err := j.file.Close(); err != nil {
+	err := j.file.Close()
+	if j.file = nil; err != nil {
 		return err
 	}
 	if err := os.Remove(j.aside(j.keep)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -149,4 +155,9 @@ func highest(file io.Reader) (last int, err error) {
 const idLength = 32
 
 // Close closes the file.
-func (j *Rotating) Close() error { return j.file.Close() }
+func (j *Rotating) Close() error {
+	if j.file == nil {
+		return nil
+	}
+	return j.file.Close()
+}

@@ -96,3 +96,31 @@ func TestAJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 		t.Errorf("counts on from %d, want 1 (%v)", last, err)
 	}
 }
+
+// A file that cannot be put aside for a while, as in a folder that is read-only, is not the end of
+// the journal.
+func TestAJournalGoesOnAfterARotationThatFailed(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "journal")
+	j := must.Get(OpenRotating(name, 1, 1))(t)
+	defer func() { _ = j.Close() }()
+	step := func(id string) *loop.Step {
+		return &loop.Step{ID: id, Time: time.Date(2026, time.January, 1, 0, 1, 0, 0, time.UTC)}
+	}
+	must.Do(t, j.Append(step("d-000001")))
+	in := filepath.Join(name+".1", "the way")
+	must.Do(t, os.MkdirAll(in, 0o700))
+	for range 2 {
+		if err := j.Append(step("d-000002")); err == nil || errors.Is(err, os.ErrClosed) {
+			t.Errorf("a journal that cannot be put aside says %v", err)
+		}
+	}
+	must.Do(t, os.RemoveAll(name+".1"))
+	must.Do(t, j.Append(step("d-000002")))
+	if last, err := j.Last(); last != 2 || err != nil {
+		t.Errorf("counts on from %d, want 2 (%v)", last, err)
+	}
+	if _, err := os.Stat(name + ".1"); err != nil {
+		t.Error(err)
+	}
+}
