@@ -51,14 +51,25 @@ func isTimed(line string) bool {
 // leastEpoch keeps minutes from being taken for times: it is in 2001, as seconds.
 const leastEpoch = 1e9
 
-// exportTime reads a time as exports have it: milliseconds or seconds since 1970, or a date.
+// earliest and latest bound what is a time of a load, and not one in another unit.
+var (
+	earliest = time.Unix(leastEpoch, 0)
+	latest   = time.Date(2101, time.January, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// longestStep is the most that a rate may hold for.
+const longestStep = 24 * time.Hour
+
+// exportTime reads a time as exports have it: seconds, milliseconds, microseconds or nanoseconds
+// since 1970, or a date.
 func exportTime(text string) (time.Time, bool) {
 	text = strings.Trim(strings.TrimSpace(text), `"`)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		if n >= 100*leastEpoch {
+		isTime := n >= leastEpoch && !math.IsInf(n, 0)
+		for isTime && n >= 100*leastEpoch {
 			n /= 1000
 		}
-		return time.UnixMilli(int64(math.Round(n * 1000))).UTC(), n >= leastEpoch
+		return time.UnixMilli(int64(math.Round(n * 1000))).UTC(), isTime
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02T15:04:05"} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -124,9 +135,17 @@ func perMinute(name string, rates []rateAt) (*replay.Trace, error) {
 	if len(rates) < 2 {
 		return nil, fmt.Errorf("must have two rates at least, was %d", len(rates))
 	}
+	for _, r := range rates {
+		if r.at.Before(earliest) || !r.at.Before(latest) {
+			return nil, fmt.Errorf("%s: the time must be from 2001 to 2100, was %s", r.row, r.at.Format(time.RFC3339))
+		}
+	}
 	step := rates[1].at.Sub(rates[0].at)
 	if step <= 0 || step%time.Minute != 0 && time.Minute%step != 0 {
 		return nil, fmt.Errorf("%s: rates must be apart by a part of a minute or by whole minutes, was %s", rates[1].row, step)
+	}
+	if step > longestStep {
+		return nil, fmt.Errorf("%s: rates must be apart by %s at most, was %s", rates[1].row, longestStep, step)
 	}
 	t := &replay.Trace{Name: name}
 	each := max(int(time.Minute/step), 1)
