@@ -14,15 +14,15 @@ import (
 type account struct {
 	ledger  *pricing.Ledger
 	started time.Time
-	open    []string        // machines that are being charged, sorted
-	kept    map[string]bool // of those, the ones that are stopped
+	open    []string                  // machines that are being charged, sorted
+	as      map[string]pricing.Placed // what those are charged as
 	stopped map[string]time.Time
 }
 
 // see brings the ledger up to date with the machines of this step.
 func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now time.Time) error {
 	if a.ledger == nil {
-		a.ledger, a.started, a.stopped, a.kept = pricing.NewLedger(book), now, map[string]time.Time{}, map[string]bool{}
+		a.ledger, a.started, a.stopped, a.as = pricing.NewLedger(book), now, map[string]time.Time{}, map[string]pricing.Placed{}
 	}
 	var errs []error
 	still := make([]string, 0, len(machines))
@@ -33,17 +33,22 @@ func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now tim
 		}
 		still = append(still, m.Name)
 		_, known := slices.BinarySearch(a.open, m.Name)
-		off := m.Phase == nodescaler.Spare || a.kept[m.Name] && m.Phase == nodescaler.Deleting
-		if known && a.kept[m.Name] == off {
-			continue
+		was := a.as[m.Name]
+		is := pricing.Placed{Shape: m.Shape, Host: m.Host}
+		is.Stopped = m.Phase == nodescaler.Spare || was.Stopped && m.Phase == nodescaler.Deleting
+		switch {
+		case known && was == is:
+		case known && was.Stopped == is.Stopped: // it was moved or resized
+			errs = append(errs, a.change(m.Name, is, now))
+		default:
+			errs = append(errs, a.charge(m, known, now))
 		}
-		errs = append(errs, a.charge(m, known, now))
 	}
 	for _, name := range a.open {
 		if _, there := slices.BinarySearch(still, name); !there {
 			errs = append(errs, a.ledger.Stop(name, now))
 			a.stopped[name] = now
-			delete(a.kept, name)
+			delete(a.as, name)
 		}
 	}
 	a.open = still
@@ -65,11 +70,12 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 	if t := a.stopped[m.Name]; t.After(from) { // it was not listed for a while, and not gone
 		from = t
 	}
-	if m.Phase != nodescaler.Spare {
-		delete(a.kept, m.Name)
+	off := m.Phase == nodescaler.Spare
+	a.as[m.Name] = pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: off}
+	if !off {
 		return begin(m.Name, m.Shape, m.Host, from)
 	}
-	a.kept[m.Name], begin = true, a.ledger.Keep
+	begin = a.ledger.Keep
 	// before that it ran, unobserved; none that is known can have been stopped after now
 	if since := by(m.Since); since.After(from) {
 		if err := a.ledger.Start(m.Name, m.Shape, m.Host, from); err != nil {
@@ -78,6 +84,19 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 		from = since
 	}
 	return begin(m.Name, m.Shape, m.Host, from)
+}
+
+// change goes on to charge for a machine as what it is now. Until now it was charged as what it was.
+func (a *account) change(name string, is pricing.Placed, now time.Time) error {
+	if err := a.ledger.Stop(name, now); err != nil {
+		return err
+	}
+	begin := a.ledger.Start
+	if is.Stopped {
+		begin = a.ledger.Keep
+	}
+	a.as[name] = is
+	return begin(name, is.Shape, is.Host, now)
 }
 
 // period returns the cost period that now lies in; periods follow each other from the first

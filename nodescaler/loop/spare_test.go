@@ -140,3 +140,31 @@ func countOf(list []string, what string) (n int) {
 	}
 	return n
 }
+
+// A machine costs what its host and its shape cost while it has them.
+func TestAMachineThatIsMovedOrResizedIsChargedAsWhatItIs(t *testing.T) {
+	book := pricing.DefaultBook()
+	half := pricing.Micros(500_000)
+	book.Hosts = map[string]pricing.HostPrices{"pve2": {Prices: pricing.Prices{PerVCPU: &half, PerGB: new(pricing.Micros)}}}
+	machine := nodescaler.Machine{
+		Name: "m", Shape: pricing.Shape{Name: "two", CPU: 2 * pricing.Core}, Host: "pve1", Phase: nodescaler.Joined, Created: t0, Since: t0,
+	}
+	var a account
+	hour := func(n int, change func(*nodescaler.Machine)) {
+		change(&machine)
+		must.Do(t, a.see(book, []nodescaler.Machine{machine}, t0.Add(time.Duration(n)*time.Hour)))
+	}
+	hour(0, func(*nodescaler.Machine) {})
+	hour(1, func(m *nodescaler.Machine) { m.Host = "pve2" })
+	hour(2, func(m *nodescaler.Machine) { m.Shape.CPU = 4 * pricing.Core })
+	hour(3, func(m *nodescaler.Machine) { m.Phase = nodescaler.Spare })
+	hour(4, func(m *nodescaler.Machine) { m.Host = "pve1" })
+	hour(5, func(m *nodescaler.Machine) { m.Phase = nodescaler.Deleting })
+	hour(6, func(*nodescaler.Machine) {})
+	for n, want := range []pricing.Micros{2_000_000, 1_000_000, 2_000_000, 0, 0, 0} {
+		from := t0.Add(time.Duration(n) * time.Hour)
+		if got := a.ledger.Between(from, from.Add(time.Hour)); got != want {
+			t.Errorf("hour %d costs %s, want %s", n, got, want)
+		}
+	}
+}
