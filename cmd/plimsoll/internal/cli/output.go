@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,11 +88,15 @@ func WriteYAML(w io.Writer, text []byte) error {
 	return encoder.Close()
 }
 
-// plain takes JSON's braces and quotes off, but for text with characters that are escaped when it
-// is shown: YAML reads escapes inside double quotes only.
+// noText is what YAML 1.1 reads as a boolean or as a number of base 60, and YAML 1.2 as text.
+// Kubernetes reads the former.
+var noText = regexp.MustCompile(`^(?:[yYnN]|(?i:yes|no|on|off)|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)$`)
+
+// plain takes JSON's braces and quotes off, but for text that would be none without, or with
+// characters that are escaped when it is shown: YAML reads escapes inside double quotes only.
 func plain(n *yaml.Node) {
 	n.Style = 0
-	if printable.Text(n.Value) != n.Value {
+	if printable.Text(n.Value) != n.Value || n.Kind == yaml.ScalarNode && noText.MatchString(n.Value) && n.Tag == "!!str" {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, c := range n.Content {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/crd"
 	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
@@ -75,6 +77,44 @@ func TestWhatIsWrittenIsAccepted(t *testing.T) {
 				t.Errorf("%s: %s is in mode %s", name, r.From, r.To.Spec.Mode)
 			}
 		}
+	}
+}
+
+// What is printed is read back as it was by Kubernetes' own reader of YAML.
+func TestWhatIsPrintedIsReadAsItWas(t *testing.T) {
+	all := sources(t)
+	for _, table := range []string{"vpa", "kproximate"} {
+		for _, f := range must.Get(txtar.ParseFile("testdata/" + table + ".txtar"))(t).Files {
+			all[table+" "+f.Name] = f.Data
+		}
+	}
+	printed := 0
+	for name, source := range all {
+		results, _, err := Manifests(source, options)
+		if err != nil {
+			continue // other tests have what is refused
+		}
+		for _, r := range results {
+			object := any(r.To)
+			if r.Pool != nil {
+				object = r.Pool
+			} else if r.To == nil {
+				continue
+			}
+			text := must.Get(json.Marshal(object))(t)
+			var out bytes.Buffer
+			must.Do(t, cli.WriteYAML(&out, text))
+			var was, is any
+			must.Do(t, json.Unmarshal(text, &was))
+			must.Do(t, yaml.Unmarshal(out.Bytes(), &is))
+			if diff := cmp.Diff(was, is); diff != "" {
+				t.Errorf("%s: %s is read otherwise than it was printed (-was +is)\n%s", name, r.From, diff)
+			}
+			printed++
+		}
+	}
+	if printed < 20 {
+		t.Errorf("%d manifests only", printed)
 	}
 }
 
