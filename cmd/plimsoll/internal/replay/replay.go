@@ -34,7 +34,7 @@ once by the changed ones, and what they come to is printed side by side.`
 type replayQuestion struct {
 	from, to             time.Time
 	policy, nodes, price string
-	limit                pricing.Rate
+	limit                *pricing.Rate // nil is the recorded one
 	changed              bool
 	format               cli.Output
 	whatIf               whatIfQuestion
@@ -72,7 +72,7 @@ func New(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.policy, cli.OneOf(podpolicy.Names()...), "policy", "name", "", "scale every workload by this policy, with its defaults")
 	cli.AddFlag(cmd, &ask.nodes, cli.OneOf(nodepolicy.Names()...), "node-policy", "name", "", "decide on machines by this policy, with its defaults")
 	cmd.Flags().StringVar(&ask.price, "prices", "", "price machines by this price book, a YAML `file`")
-	cli.AddFlag(cmd, &ask.limit, parseRate, "limit", "rate", "", "what all machines together may cost an hour; 0 is no limit")
+	cli.AddFlag(cmd, &ask.limit, parseLimit, "limit", "rate", "", "what all machines together may cost an hour; 0 is no limit")
 	ask.whatIf.addFlags(cmd)
 	cli.AddOutput(cmd, &ask.format)
 	return cmd
@@ -140,8 +140,8 @@ func (ask *replayQuestion) replay(env *cli.Env) (*recording.Replay, error) {
 		if prices != nil {
 			in.Prices = prices
 		}
-		if ask.limit != 0 {
-			in.Limit = ask.limit
+		if ask.limit != nil {
+			in.Limit = *ask.limit
 		}
 		if ask.policy == "" {
 			return
@@ -185,8 +185,14 @@ func (a *replayAnswer) table(w io.Writer) {
 	}
 }
 
-// parseRate reads an amount an hour.
-func parseRate(text string) (pricing.Rate, error) {
+// parseLimit reads an amount an hour; 0 is no limit.
+func parseLimit(text string) (*pricing.Rate, error) {
 	amount, err := pricing.ParseMicros(text)
-	return pricing.RateOf(amount), err
+	if err != nil {
+		return nil, err
+	}
+	if amount < 0 {
+		return nil, fmt.Errorf("must be an amount an hour, or 0 for no limit, was %q", text)
+	}
+	return new(pricing.RateOf(amount)), nil
 }

@@ -62,12 +62,9 @@ func (q *whatIfQuestion) check(cmd *cobra.Command, changed bool) error {
 // change is what is to be different.
 func (ask *replayQuestion) change(cmd *cobra.Command, env *cli.Env) (*whatif.Change, error) {
 	q := &ask.whatIf
-	ch := &whatif.Change{Workload: q.workload, Policy: ask.policy, NodePolicy: ask.nodes, Without: q.without, Pools: map[string]whatif.Pool{}}
+	ch := &whatif.Change{Workload: q.workload, Policy: ask.policy, NodePolicy: ask.nodes, Limit: ask.limit, Without: q.without, Pools: map[string]whatif.Pool{}}
 	if cmd.Flags().Changed("objective") {
 		ch.Objective = &q.objective
-	}
-	if cmd.Flags().Changed("limit") {
-		ch.Limit = &ask.limit
 	}
 	if ask.price != "" {
 		var err error
