@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +36,9 @@ func readExport(name string, text []byte) (*recorded, bool, error) {
 	if err == nil {
 		var t *replay.Trace
 		if t, err = perMinute(name, rates); err == nil {
-			return &recorded{Trace: t, from: rates[0].at.Truncate(time.Minute)}, true, nil
+			load := &recorded{Trace: t, from: rates[0].at.Truncate(time.Minute)}
+			load.zoneless = zonelessDate.Match(text)
+			return load, true, nil
 		}
 	}
 	return nil, true, fmt.Errorf("%s: %w", name, err)
@@ -46,6 +49,25 @@ func isTimed(line string) bool {
 	text, _, _ := strings.Cut(line, ",")
 	_, ok := exportTime(text)
 	return ok
+}
+
+// zonelessDate is a line that begins with a date without its zone.
+var zonelessDate = regexp.MustCompile(`(?m)^\s*"?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"?\s*,`)
+
+// Columns whose names say that they are no rates of requests a second.
+var (
+	ofMinute = regexp.MustCompile(`(?i)minute|/ ?min|rpm|increase\(`)
+	ofSecond = regexp.MustCompile(`(?i)rate|second|/ ?s|[rq]ps`)
+	ofCount  = regexp.MustCompile(`(?i)(^|[^a-z])(counts?|requests?)([^a-z]|$)`)
+)
+
+// checkColumns refuses a line of names that says that what follows are no rates.
+func checkColumns(line string) error {
+	_, column, _ := strings.Cut(line, ",")
+	if ofMinute.MatchString(column) || ofCount.MatchString(column) && !ofSecond.MatchString(column) {
+		return fmt.Errorf("line 1: the second column must be a rate of requests a second, was %q: divide counts of a minute by 60, or write lines of minute,count", strings.TrimSpace(column))
+	}
+	return nil
 }
 
 // leastEpoch keeps minutes from being taken for times: it is in 2001, as seconds.
@@ -85,6 +107,9 @@ func timedRates(text string) ([]rateAt, error) {
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		fields, row := strings.Split(strings.TrimSpace(line), ","), fmt.Sprintf("line %d", i+1)
 		if i == 0 && !isTimed(line) {
+			if err := checkColumns(line); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		at, ok := exportTime(fields[0])

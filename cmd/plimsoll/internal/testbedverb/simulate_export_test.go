@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 func TestExportsOfRatesAreLoads(t *testing.T) {
+	const notRates, toRates = "x: line 1: the second column must be a rate of requests a second, was ", ": divide counts of a minute by 60, or write lines of minute,count"
 	for text, want := range map[string]string{
 		"minute,count\n0,5\n1,6\n": "not an export",
 		"0,5\n1,6\n":               "not an export",
@@ -20,6 +24,10 @@ func TestExportsOfRatesAreLoads(t *testing.T) {
 		"1999-01-01 00:00:00,2\n1999-01-01 00:01:00,3\n":                                                                              "x: line 1: the time must be from 2001 to 2100, was 1999-01-01T00:00:00Z",
 		"1767225600,2\n1798761600,3\n":                                                                                                "x: line 2: rates must be apart by 24h0m0s at most, was 8760h0m0s",
 		"+Inf,2\n+Inf,3\n":                                                                                                            "not an export",
+		"Time,requests per minute\n1767225600,2\n1767225660,3\n":                                                                      notRates + `"requests per minute"` + toRates,
+		"time,count\n1767225600,2\n1767225660,3\n":                                                                                    notRates + `"count"` + toRates,
+		"time,sum(rate(http_requests_total[1m]))\n1767225600,2\n1767225660,3\n":                                                       "[120 180] from 2026-01-01T00:00:00Z",
+		"time,requests/s\n1767225600,2\n1767225660,3\n":                                                                               "[120 180] from 2026-01-01T00:00:00Z",
 		`{"data":{"result":[]}}`:                                                                                                      "x: data.result: must be one series, such as that of sum(rate(...)), was 0",
 		"1767225600,1\n1767225660,2\n1767225780,2\n":                                                                                  "x: line 3: must be 1m0s after the one before, was 2m0s: what was not measured is not made up",
 		"1767225600,1\n1767225660,-2\n":                                                                                               "x: line 2: the rate must be 0 or more, was -2",
@@ -75,6 +83,40 @@ func TestJournalsAreLoads(t *testing.T) {
 	for _, text := range []string{"", "minute,count\n0,5\n", `{"data":{"result":[]}}`, "{}"} {
 		if isJournal([]byte(text)) {
 			t.Errorf("%q is taken for a journal", text)
+		}
+	}
+}
+
+// What is read from standard input is what may be in a file.
+func TestStandardInputIsReadAsAFileIs(t *testing.T) {
+	const journal = `{"id":"d-1","time":"2026-01-01T00:00:05Z","workloads":[{"workload":"shop/web","inputs":{"arrivals":1}}]}` + "\n" +
+		`{"id":"d-2","time":"2026-01-01T00:01:05Z","workloads":[{"workload":"shop/web","inputs":{"arrivals":2}}]}` + "\n"
+	const dates = "Time,web\n2026-01-01 00:00:00,1\n2026-01-01 00:01:00,2\n2026-01-01 00:02:00,3\n"
+	const utc = "note: --trace: the dates of standard input have no zone and are taken for UTC\n"
+	for _, c := range []struct {
+		text        string
+		skip        time.Duration
+		want, notes string
+	}{
+		{journal, 0, "[60 120] from 2026-01-01T00:00:00Z", ""},
+		{dates, 0, "[60 120 180] from 2026-01-01T00:00:00Z", utc},
+		{dates, time.Minute, "[120 180] from 2026-01-01T00:01:00Z", utc},
+		{"\ufeffminute,count\r\n0,5\r\n1,6\r\n", 0, "[5 6] from 0001-01-01T00:00:00Z", ""},
+		{"\ufeffsep=,\r\n\"Time\",\"web\"\r\n1767225600000,2\r\n1767225660000,3\r\n", 0, "[120 180] from 2026-01-01T00:00:00Z", ""},
+		{"1767225600,1\n1767225630,2\n", 0, "--trace: standard input: must have 2 minutes at least, had 1", ""},
+		{"1767225600,1\n1767225610,2\n", 0, "--trace: standard input: must have 2 minutes at least, had 0", ""},
+	} {
+		var notes strings.Builder
+		q := loadQuestion{trace: "-", skip: c.skip}
+		load, err := q.read(t.Context(), &cli.Env{Stdin: strings.NewReader(c.text), Stderr: &notes}, 1)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = fmt.Sprintf("%v from %s", load.Counts, load.from.Format(time.RFC3339))
+		}
+		if got != c.want || notes.String() != c.notes {
+			t.Errorf("%q: got %q and notes %q, want %q and %q", c.text, got, notes.String(), c.want, c.notes)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type recorded struct {
 	*replay.Trace
 	from   time.Time // of its first minute; zero if that is not known
 	madeUp bool      // so that how large it is means nothing
+	// zoneless loads have dates that do not say their zone.
+	zoneless bool
 }
 
 // usualLength is how much of a load is made up, unless that is said.
@@ -103,8 +105,14 @@ func (q *loadQuestion) readRecorded(ctx context.Context, env *cli.Env, seed uint
 		return q.query.read(ctx, env)
 	}
 	load, err := q.open(env, seed)
+	if err == nil {
+		err = load.Validate()
+	}
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %w", err))
+	}
+	if load.zoneless {
+		fmt.Fprintf(env.Stderr, "note: --trace: the dates of %s have no zone and are taken for UTC\n", load.Name)
 	}
 	return load, q.cut(load)
 }
@@ -135,30 +143,43 @@ func (q *loadQuestion) open(env *cli.Env, seed uint64) (*recorded, error) {
 			return &recorded{Trace: l.Make(q.daysToMake(), seed), madeUp: true}, nil
 		}
 	}
-	name, from := filepath.Base(q.trace), env.Stdin
+	name := filepath.Base(q.trace)
+	var data []byte
+	var err error
 	if q.trace == "-" {
 		name = "standard input"
+		data, err = io.ReadAll(env.Stdin)
 	} else {
-		data, err := env.ReadFile(q.trace)
-		if err != nil {
-			return nil, err
-		}
-		from = bytes.NewReader(data)
-		if isJournal(data) {
-			return journalLoad(name, data, q.workload)
-		}
-		if q.workload != "" {
-			return nil, fmt.Errorf("--workload: must be omitted with %s, which is no journal, was %q", name, q.workload)
-		}
-		if load, is, err := readExport(name, data); is {
-			return load, err
-		}
+		data, err = env.ReadFile(q.trace)
 	}
-	t, err := replay.ReadCSV(name, from)
+	if err != nil {
+		return nil, err
+	}
+	data = withoutPreamble(data)
+	if isJournal(data) {
+		return journalLoad(name, data, q.workload)
+	}
+	if q.workload != "" {
+		return nil, fmt.Errorf("--workload: must be omitted with %s, which is no journal, was %q", name, q.workload)
+	}
+	if load, is, err := readExport(name, data); is {
+		return load, err
+	}
+	t, err := replay.ReadCSV(name, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
 	return &recorded{Trace: t}, nil
+}
+
+// withoutPreamble takes off what is for spreadsheets: the mark of UTF-8, and a line that names the
+// separator.
+func withoutPreamble(data []byte) []byte {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	if first, rest, _ := bytes.Cut(data, []byte("\n")); string(bytes.TrimSpace(first)) == "sep=," {
+		return rest
+	}
+	return data
 }
 
 // daysToMake is how many days hold the part that is played.
@@ -191,6 +212,9 @@ func (q *loadQuestion) cut(load *recorded) error {
 		}
 	}
 	load.Trace = &replay.Trace{Name: load.Name, Counts: load.Counts[from:to:to]}
+	if !load.from.IsZero() {
+		load.from = load.from.Add(q.skip)
+	}
 	return nil
 }
 
