@@ -179,8 +179,10 @@ type planAnswer struct {
 	Limit    pricing.Rate   `json:"limitPerHour,omitempty"`
 	Workload []planWorkload `json:"workloads"`
 	Buy      []planMachine  `json:"buy"`
-	Return   []planMachine  `json:"return"`
-	Stay     []planMachine  `json:"stay"`
+	// Wake are spares that would be started.
+	Wake   []planMachine `json:"wake,omitempty"`
+	Return []planMachine `json:"return"`
+	Stay   []planMachine `json:"stay"`
 	// Unplaced is what waits and has no place in the plan.
 	Unplaced []nodescaler.Unplaced `json:"unplaced,omitempty"`
 	// Headroom is how much of the room that is to be kept free there would be.
@@ -273,7 +275,8 @@ func foreseenWorkload(w operator.Foreseen) planWorkload {
 	return p
 }
 
-// machines says which are bought, which could go and which stay. None goes while some are bought.
+// machines says which are bought or woken, which could go and which stay. None goes while some
+// come.
 func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	s := *out.Step.Snapshot
 	s.Pods = withComing(&s)
@@ -283,11 +286,17 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 			Shape: s.Machines[i].Shape, Host: s.Machines[i].Host, Stopped: s.Machines[i].Phase == nodescaler.Spare,
 		})
 	}
-	gone := map[string]bool{}
+	gone, woken := map[string]bool{}, map[string]bool{}
 	for _, act := range out.Step.Plan.Actions {
-		if act.Kind == nodescaler.Buy && act.Shape != nil {
+		switch {
+		case act.Kind == nodescaler.Buy && act.Shape != nil:
 			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Load: planLoad{Allocatable: act.Shape.Resources()}, Why: act.Reasons})
 			will = append(will, pricing.Placed{Shape: *act.Shape, Host: act.Host})
+		case act.Kind == nodescaler.Wake:
+			woken[act.Machine] = true
+			if m := machineOf(&s, act.Machine); m != nil {
+				a.Wake = append(a.Wake, planMachine{Name: m.Name, Pool: m.Pool, Shape: m.Shape.Name, Host: m.Host, PerHour: out.Prices.Rate(m.Shape, m.Host, now), Load: planLoad{Allocatable: m.Shape.Resources()}, Why: act.Reasons})
+			}
 		}
 	}
 	x := nodescaler.NewIndex(&s)
@@ -308,7 +317,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 		if spare.Kept != nil {
 			p.Why = []nodescaler.Reason{*spare.Kept}
 		}
-		if spare.Kept != nil || len(a.Buy) > 0 {
+		if spare.Kept != nil || len(a.Buy)+len(a.Wake) > 0 {
 			a.Stay = append(a.Stay, p)
 			continue
 		}
@@ -317,7 +326,9 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	}
 	for i := range s.Machines {
 		if !gone[s.Machines[i].Name] {
-			will = append(will, are[i])
+			p := are[i]
+			p.Stopped = p.Stopped && !woken[s.Machines[i].Name]
+			will = append(will, p)
 		}
 	}
 	a.Now, a.Then = costOfAll(out.Prices, are, now), costOfAll(out.Prices, will, now)
@@ -463,11 +474,18 @@ func (a *planAnswer) table(w io.Writer) {
 	for _, p := range a.Workload {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Target, p.Mode, number(p.Now), number(p.Wanted), first(p.Why))
 	}
-	if len(a.Buy)+len(a.Return)+len(a.Stay) > 0 {
+	if len(a.Buy)+len(a.Wake)+len(a.Return)+len(a.Stay) > 0 {
 		fmt.Fprintf(w, "\nMACHINE\tPOOL\tSHAPE\tHOST\tCPU\tMEMORY\tCOST\tVERDICT\n")
 	}
 	for _, m := range a.Buy {
 		a.line(w, m, "+", "buy", first(m.Why))
+	}
+	for _, m := range a.Wake {
+		a.line(w, m, "+", "wake", first(m.Why))
+	}
+	coming := "machines are to be bought"
+	if len(a.Buy) == 0 {
+		coming = "spares are to be woken"
 	}
 	for _, m := range a.Return {
 		why := "nothing is on it that could not go"
@@ -477,7 +495,7 @@ func (a *planAnswer) table(w io.Writer) {
 		a.line(w, m, "-", "return", why)
 	}
 	for _, m := range a.Stay {
-		a.line(w, m, "", "keep", cmp.Or(first(m.Why), "machines are to be bought"))
+		a.line(w, m, "", "keep", cmp.Or(first(m.Why), coming))
 	}
 	if len(a.Return)+len(a.Stay) > 1 {
 		cpu, memory := a.Load.columns(true)
