@@ -30,7 +30,8 @@ func newTopCommand(env *cli.Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show hosts, workloads and pending pods as they are now",
 		Long: `Show hosts, workloads, pending pods and the last decisions, from a page that plimsoll run, dashboard
-or demo serves, or from the last record of a journal. On a terminal it is refreshed.`,
+or demo serves, or from the last record of a journal. On a terminal it is refreshed,
+but for a journal on standard input.`,
 		Example: "  kubectl port-forward -n plimsoll deploy/plimsoll 8642 & plimsoll top\n" +
 			"  plimsoll top --journal day.ndjson",
 		Args: cli.NoArguments,
@@ -42,7 +43,8 @@ or demo serves, or from the last record of a journal. On a terminal it is refres
 			if file != "" {
 				look = func(context.Context) (*loop.Step, error) { return lastOfJournal(env, file) }
 			}
-			return showTop(cmd.Context(), env, every, look)
+			refreshed := env.IsTerminal && file != "-" // which can be read once
+			return showTop(cmd.Context(), env, refreshed, every, look)
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input")
@@ -51,14 +53,14 @@ or demo serves, or from the last record of a journal. On a terminal it is refres
 	return cmd
 }
 
-// showTop prints once, or on a terminal until it is interrupted.
-func showTop(ctx context.Context, env *cli.Env, every time.Duration, look func(context.Context) (*loop.Step, error)) error {
+// showTop prints once, or again and again until it is interrupted.
+func showTop(ctx context.Context, env *cli.Env, refreshed bool, every time.Duration, look func(context.Context) (*loop.Step, error)) error {
 	for {
 		s, err := look(ctx)
 		if err != nil {
 			return err
 		}
-		if !env.IsTerminal {
+		if !refreshed {
 			return printTop(env.Stdout, s)
 		}
 		fmt.Fprint(cli.Unguarded(env.Stdout), "\x1b[H\x1b[2J") // the screen is empty
