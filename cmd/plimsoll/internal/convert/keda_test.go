@@ -49,3 +49,19 @@ func TestAQuerySaysZeroWhereKEDATakesNothingForIt(t *testing.T) {
 		}
 	}
 }
+
+// What was not written is lost: the command fails by it.
+func TestAScaledObjectWithoutMetricsIsLost(t *testing.T) {
+	const object = `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: web, namespace: shop}, spec: {scaleTargetRef: {name: web},
+triggers: [{type: cron, metadata: {timezone: Europe/Berlin, start: 0 8 * * *, end: 0 20 * * *, desiredReplicas: "5"}}]}}`
+	results, _, err := Manifests([]byte(object), Options{})
+	if err != nil || len(results) != 1 || results[0].To != nil {
+		t.Fatalf("converted to %+v, %v", results, err)
+	}
+	for _, l := range results[0].Lost {
+		if l.Key == "spec.triggers" {
+			return
+		}
+	}
+	t.Errorf("nothing is said to be lost but %v", results[0].Lost)
+}
