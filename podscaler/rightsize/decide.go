@@ -282,6 +282,14 @@ func weigh(recommended []Recommendation, pod *Pod) *weighing {
 			should[r] += r.of(recommended[i].Target)
 		}
 	}
+	all := w.changes
+	pod.inRatio(recommended, all)
+	w.changes = nil // rather than no changes
+	for i, c := range pod.changed(all) {
+		if was := pod.Containers[i]; c.Requests != was.Requests || c.Limits != was.Limits {
+			w.changes = append(w.changes, Change{c.Name, c.Sidecar, c.Requests, c.Limits})
+		}
+	}
 	for _, r := range both {
 		w.drift += math.Abs(float64(has[r]-should[r])) / max(float64(has[r]), 1)
 	}
@@ -314,14 +322,13 @@ func (w *weighing) container(c Container, rec *Recommendation, within *Range) {
 			continue
 		}
 		r.set(&change.Requests, target)
-		r.set(&change.Limits, within.limits(r, proportional(r.of(c.Limits), request, target), target))
+		before, limit := within.proportion(r, &c)
+		r.set(&change.Limits, within.limits(r, proportional(limit, before, target), target))
 		if slices.Contains(c.Restarts, r) {
 			w.restarts = append(w.restarts, because(ReasonRestarts, "container %s restarts with it: its resize policy for %s says so", c.Name, r))
 		}
 	}
-	if change.Requests != c.Requests || change.Limits != c.Limits {
-		w.changes = append(w.changes, change)
-	}
+	w.changes = append(w.changes, change)
 }
 
 // proportional returns the limit that is to a request as it was to the one before. It is rounded

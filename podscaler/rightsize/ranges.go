@@ -12,10 +12,11 @@ import (
 // and resizes, that are not within them, so that what is recommended is brought within them first,
 // as the Vertical Pod Autoscaler's admission controller does.
 //
-// It differs from that one in four ways. Where a LimitRange and the policy contradict each other,
-// the LimitRange counts. Containers without a recommendation stay as they are. What is raised for a
-// minimum is rounded up. And limits keep to the container's maxLimitRequestRatio, which rounding
-// could exceed.
+// It differs from that one in five ways, in each of which Kubernetes would refuse its pod. Where a
+// LimitRange and the policy contradict each other, the LimitRange counts. Containers without a
+// recommendation stay as they are. What is raised for a minimum is rounded up, and limits are, so
+// that a pod keeps its class of service. The default is a limit among those of the pod. And limits
+// keep to the maxLimitRequestRatio of the container, and together to that of the pod.
 type Ranges struct {
 	Container Range `json:"container,omitzero"`
 	// Pod bounds the sums over the pod's containers.
@@ -27,7 +28,7 @@ type Range struct {
 	// Min bounds requests and limits, Max limits.
 	Min pricing.Resources `json:"min,omitzero"`
 	Max pricing.Resources `json:"max,omitzero"`
-	// Default is the limit of a container that sets none.
+	// Default is the limit of a container that sets none. There is none of pods.
 	Default pricing.Resources `json:"default,omitzero"`
 	// Ratio is how many thousandths of its request a limit may be.
 	Ratio pricing.Resources `json:"ratio,omitzero"`
@@ -90,19 +91,28 @@ func (p *Pod) container(rec *Recommendation, r Resource) *Container {
 	return &p.Containers[i]
 }
 
-// limit is a container's limit, or the one that it gets without.
-func (g *Range) limit(r Resource, c *Container) int64 {
-	if limit := r.of(c.Limits); limit > 0 {
-		return limit
+// proportion is what a container requests, and the limit that it has or gets without.
+func (g *Range) proportion(r Resource, c *Container) (request, limit int64) {
+	request, limit = c.request(r), r.of(c.Limits)
+	if limit == 0 && r.of(g.Default) > 0 {
+		limit = max(request, r.of(g.Default))
 	}
-	return r.of(g.Default)
+	if request == 0 {
+		request = limit
+	}
+	return request, limit
+}
+
+func (g *Range) limited(r Resource, c *Container) bool {
+	_, limit := g.proportion(r, c)
+	return limit > 0
 }
 
 // admits is the request next to an amount with which the container's request and limit are within
 // the range, if the limit stays in proportion.
 func (g *Range) admits(r Resource, c *Container, amount int64) int64 {
 	least, most := r.of(g.Min), int64(math.MaxInt64)
-	if limit, request := g.limit(r, c), c.request(r); limit > 0 && request > 0 {
+	if request, limit := g.proportion(r, c); limit > 0 {
 		least = max(least, partOf(least, request, limit, true))
 		if high := r.of(g.Max); high > 0 {
 			most = partOf(high, request, limit, false)
@@ -120,6 +130,10 @@ func (p *Pod) together(r Resource, all []Recommendation, part func(*Recommendati
 		p.scale(r, all, part, least-(requests-of), of, true)
 	}
 	limits, of := p.sum(r, all, part, true)
+	for pass := 0; pass < 4 && of > 0 && limits < least; pass++ { // each limit was rounded up before
+		p.scale(r, all, part, least-(limits-of), of, true)
+		limits, of = p.sum(r, all, part, true)
+	}
 	if most == 0 || of == 0 || limits <= most {
 		return
 	}
@@ -137,13 +151,13 @@ func (p *Pod) lower(r Resource, all []Recommendation, part func(*Recommendation)
 	largest, of := int64(1), -1
 	for i := range all {
 		c := p.container(&all[i], r)
-		if v := r.of(*part(&all[i])); c != nil && v > largest && p.Ranges.Pod.limit(r, c) > 0 && c.request(r) > 0 {
+		if v := r.of(*part(&all[i])); c != nil && v > largest && p.Ranges.Container.limited(r, c) {
 			largest, of = v, i
 		}
 	}
 	if of >= 0 {
-		c := p.container(&all[of], r)
-		r.set(part(&all[of]), max(largest-partOf(excess, c.request(r), p.Ranges.Pod.limit(r, c), true), 1))
+		request, limit := p.Ranges.Container.proportion(r, p.container(&all[of], r))
+		r.set(part(&all[of]), max(largest-partOf(excess, request, limit, true), 1))
 	}
 }
 
@@ -159,7 +173,8 @@ func (p *Pod) sum(r Resource, all []Recommendation, part func(*Recommendation) *
 		}
 		amount = min(amount, most) // an upper bound may be none
 		if limits {
-			amount = min(proportional(p.Ranges.Pod.limit(r, c), c.request(r), amount), math.MaxInt64>>16)
+			request, limit := p.Ranges.Container.proportion(r, c)
+			amount = min(proportional(limit, request, amount), math.MaxInt64>>16)
 		}
 		if sum += amount; at >= 0 {
 			recommended += amount
@@ -202,4 +217,34 @@ func (g *Range) limits(r Resource, limit, request int64) int64 {
 		return 0
 	}
 	return max(most, request)
+}
+
+// inRatio lowers limits until those of the pod are no more of its requests than is allowed, each by
+// the same part of what it is above its request.
+func (p *Pod) inRatio(recommended []Recommendation, changes []Change) {
+	for _, r := range both {
+		ratio := r.of(p.Ranges.Pod.Ratio)
+		if ratio == 0 {
+			continue
+		}
+		var requests, limits, room int64
+		for _, c := range p.changed(changes) {
+			requests, limits = requests+c.request(r), limits+r.of(c.Limits)
+		}
+		above := make([]int64, len(changes))
+		for i := range changes {
+			c := Container{Name: changes[i].Container, Requests: changes[i].Requests, Limits: changes[i].Limits}
+			sized := slices.ContainsFunc(recommended, func(rec Recommendation) bool { return rec.Container == c.Name && rec.Has(r) })
+			if sized && r.of(c.Limits) > 0 {
+				above[i] = r.of(c.Limits) - c.request(r)
+				room += above[i]
+			}
+		}
+		excess := min(limits-partOf(requests, ratio, 1000, false), room)
+		for i := range changes {
+			if excess > 0 {
+				r.set(&changes[i].Limits, r.of(changes[i].Limits)-partOf(above[i], excess, room, true))
+			}
+		}
+	}
 }

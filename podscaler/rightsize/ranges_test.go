@@ -30,17 +30,27 @@ func TestWhatLimitRangesMakeOfRecommendations(t *testing.T) {
 		"without a limit there is no most": {
 			cpus{100, 100}, cpus{0, 200}, cpus{500, 500}, Ranges{Container: Range{Max: cpu(600)}}, cpus{500, 300}, cpus{0, 600}},
 		"but that of the default": {
-			cpus{100, 100}, cpus{0, 0}, cpus{500, 500}, Ranges{Container: Range{Max: cpu(600), Default: cpu(300)}}, cpus{200, 200}, cpus{0, 0}},
+			cpus{100, 100}, cpus{0, 0}, cpus{500, 500}, Ranges{Container: Range{Max: cpu(600), Default: cpu(300)}}, cpus{200, 200}, cpus{600, 600}},
+		"without a request, the default is the request": {
+			cpus{0, 100}, cpus{0, 200}, cpus{900, 100}, Ranges{Container: Range{Max: cpu(600), Default: cpu(300)}}, cpus{600, 100}, cpus{600, 200}},
 		"requests and limits are at least the container's": {
 			cpus{100, 100}, cpus{200, 0}, cpus{10, 10}, Ranges{Container: Range{Min: cpu(50)}}, cpus{50, 50}, cpus{100, 0}},
 		"a limit that is alone is the request": {
 			cpus{0, 100}, cpus{200, 0}, cpus{900, 100}, Ranges{Container: Range{Max: cpu(600)}}, cpus{600, 100}, cpus{600, 0}},
 		"limits of a pod are at most the pod's, together": {
 			cpus{100, 100}, cpus{200, 100}, cpus{400, 200}, Ranges{Pod: Range{Max: cpu(500)}}, cpus{200, 100}, cpus{400, 100}},
+		"limits of a pod are at least the pod's, together": {
+			cpus{60, 10}, cpus{0, 50}, cpus{60, 5}, Ranges{Pod: Range{Min: cpu(50)}}, cpus{120, 10}, cpus{0, 50}},
 		"requests of a pod are at least the pod's, together": {
 			cpus{100, 100}, cpus{100, 100}, cpus{10, 30}, Ranges{Pod: Range{Min: cpu(100)}}, cpus{25, 75}, cpus{25, 75}},
 		// It leaves these to the API server, which refuses them.
 		"without limits, too": {cpus{100, 100}, cpus{0, 0}, cpus{10, 30}, Ranges{Pod: Range{Min: cpu(100)}}, cpus{25, 75}, cpus{0, 0}},
+		"a default that is less than the request is the request": {
+			cpus{500, 100}, cpus{0, 100}, cpus{700, 100}, Ranges{Container: Range{Default: cpu(300)}}, cpus{700, 100}, cpus{700, 100}},
+		"limits of a pod are within its ratio, together": {
+			cpus{100, 100}, cpus{100, 300}, cpus{100, 200}, Ranges{Pod: Range{Ratio: cpu(2000)}}, cpus{100, 200}, cpus{100, 500}},
+		"and that of a container whose request stays is lowered": {
+			cpus{10, 100}, cpus{100, 100}, cpus{10, 20}, Ranges{Pod: Range{Ratio: cpu(2000)}}, cpus{10, 20}, cpus{40, 20}},
 		"a ratio that rounding would exceed is kept": {
 			cpus{200, 100}, cpus{300, 0}, cpus{101, 100}, Ranges{Container: Range{Ratio: cpu(1500)}}, cpus{101, 100}, cpus{151, 0}},
 	} {
@@ -127,7 +137,9 @@ func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 			rec := Recommendation{Container: c.Name, Resources: both}
 			for _, r := range both {
 				r.set(&c.Requests, amount("request", 1, 100))
-				r.set(&c.Limits, r.of(c.Requests)+amount("more", 0, 200))
+				if !ofPod || rapid.Bool().Draw(t, "limited") {
+					r.set(&c.Limits, r.of(c.Requests)+amount("more", 0, 200))
+				}
 				r.set(&rec.Target, amount("target", 1, 1000))
 			}
 			pod.Containers, recommended = append(pod.Containers, c), append(recommended, rec)
@@ -140,7 +152,10 @@ func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 				sum[0], sum[1] = sum[0]+request, sum[1]+limit
 			}
 			if ofPod {
-				low, high = sum[0], sum[1]
+				low, high, ratio = sum[0], sum[1], max(1000, (1000*sum[1]+sum[0]-1)/sum[0])
+				if high > 0 {
+					low = min(low, high)
+				}
 			}
 			switch amount("which", 0, 2) {
 			case 0:
@@ -151,9 +166,7 @@ func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 			case 1:
 				r.set(&g.Max, high)
 			default:
-				if !ofPod {
-					r.set(&g.Ratio, ratio+amount("ratio", 0, 500))
-				}
+				r.set(&g.Ratio, ratio+amount("ratio", 0, 500))
 			}
 		}
 		if why := pod.Ranges.refusal(pod.Containers); why != "" {
@@ -165,8 +178,10 @@ func TestWhatIsRecommendedIsAdmitted(t *testing.T) {
 			t.Fatalf("%+v with %+v becomes %+v: %s", pod.Containers, pod.Ranges, after, why)
 		}
 		for _, c := range after {
-			if c.Requests.CPU > c.Limits.CPU || c.Requests.Memory > c.Limits.Memory {
-				t.Fatalf("%+v requests more than its limit", c)
+			for _, r := range both {
+				if limit := r.of(c.Limits); limit > 0 && r.of(c.Requests) > limit {
+					t.Fatalf("%+v requests more of %s than its limit", c, r)
+				}
 			}
 		}
 	})
