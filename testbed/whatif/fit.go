@@ -27,14 +27,14 @@ func (r *Recorded) Case(ctx context.Context) (*Case, []string, error) {
 	if r.now == nil || length < mostGap {
 		return nil, nil, fmt.Errorf("the recording must cover %s or more, covers %s", pricing.Short(mostGap), pricing.Short(length))
 	}
-	delays, assumed := r.lives.delays()
+	delays, fitted, assumed := r.lives.delays()
 	slices.Sort(r.ticks)
 	cfg := sim.Config{
 		Seed: 1, Start: r.from, Tick: max(time.Second, r.ticks[len(r.ticks)/2]), Wake: true, MetricsEvery: metrics,
 		Hosts: r.first.Machines.Hosts, Pools: slices.Clone(r.intent.Pools), Delays: delays, Clones: r.lives.clonesAtOnce(),
 	}
 	r.reserve(&cfg)
-	notes := r.notes(assumed)
+	notes := r.notes(fitted, assumed)
 	notes = append(notes, r.begun(&cfg)...)
 	for _, name := range sorted(r.services) {
 		s := r.services[name]
@@ -88,13 +88,16 @@ func (r *Recorded) begun(cfg *sim.Config) []string {
 }
 
 // notes are the limits of every answer.
-func (r *Recorded) notes(assumed []string) []string {
+func (r *Recorded) notes(fitted, assumed []string) []string {
 	all := []string{
 		"policies begin without memory, and machines of the first step as if they had just joined: the first hour weighs more than in the recording",
 		"affinity, spread, volumes, quotas of namespaces and faults are not played, nor is a change of pods' requests",
 	}
 	if len(r.Think) == 0 {
 		all = append(all, "requests arrive as they were recorded, however late the answers are (an open load): users who wait for answers ask less of a slow service; say how long they think, if so")
+	}
+	if len(fitted) > 0 {
+		all = append(all, "how long machines and pods take is fitted to the recording: "+joined(fitted))
 	}
 	if len(assumed) > 0 {
 		all = append(all, fmt.Sprintf("the recording has no %s: usual times are assumed", list(assumed)))

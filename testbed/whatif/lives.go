@@ -1,11 +1,13 @@
 package whatif
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -77,8 +79,8 @@ func seconds(from, to int) timing.Range {
 	return timing.Range{Min: time.Duration(from) * time.Second, Max: time.Duration(to) * time.Second}
 }
 
-// delays are how long things take, and what of them is assumed.
-func (l *lives) delays() (d sim.Delays, assumed []string) {
+// delays are how long things take, from what that is fitted, and what of it is assumed.
+func (l *lives) delays() (d sim.Delays, fitted, assumed []string) {
 	d = usual
 	for _, one := range []struct {
 		name string
@@ -90,8 +92,9 @@ func (l *lives) delays() (d sim.Delays, assumed []string) {
 			continue
 		}
 		*one.into = inner(one.seen)
+		fitted = append(fitted, fmt.Sprintf("%d %s (%s to %s)", len(one.seen), one.name, pricing.Short(one.into.Min.Round(time.Second)), pricing.Short(one.into.Max.Round(time.Second))))
 	}
-	return d, assumed
+	return d, fitted, assumed
 }
 
 // inner is the range of durations without the extremes of many.
