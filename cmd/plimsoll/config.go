@@ -69,7 +69,7 @@ func (s *siteFile) Validate() error {
 	}
 	faults := s.readJoins() // before the site looks at what has been read
 	if !s.makesMachines() && s.Owner == "" && len(s.Endpoints) == 0 && s.TokenFile == "" {
-		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster(), s.checkMeasuring())...)
+		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster(), s.Nodes.check(), s.checkMeasuring())...)
 	}
 	for _, err := range cli.Parts(s.Site.Validate()) {
 		unread := slices.ContainsFunc(faults, func(f error) bool { return cli.KeyOf(f) == cli.KeyOf(err) })
@@ -83,7 +83,7 @@ func (s *siteFile) Validate() error {
 		pools = append(pools, s.Pools[i].Name)
 	}
 	faults = append(faults, s.check(pools)...)
-	faults = slices.Concat(faults, s.checkCluster(), s.checkMeasuring())
+	faults = slices.Concat(faults, s.checkCluster(), s.Nodes.check(), s.checkMeasuring())
 	if !s.offline {
 		faults = append(faults, cli.Parts(s.readAccess())...)
 	}

@@ -230,6 +230,12 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	return spec, errors.Join(faults...)
 }
 
+// check is what is wrong with them, for every verb that reads them.
+func (n *nodeSettings) check() []error {
+	_, err := n.spec()
+	return cli.Each(err)
+}
+
 // checkPending refuses the policy pending where it could not know which pool it orders from. Of
 // VMPools in the cluster each step says so.
 func checkPending(spec *nodepolicy.Spec, pools []settings.Pool) error {
