@@ -15,7 +15,7 @@ import (
 // rootOnly refuses parameters that only the administrator may use.
 func (k *call) rootOnly(keys ...string) error {
 	for _, key := range keys {
-		if v := k.In[key]; v != "" && v != "0" && !k.job().IsRoot() {
+		if v := k.In[key]; v != "" && v != "0" && !k.Errand().IsRoot() {
 			return failure.OfParameter(key, "Only root may use this option.")
 		}
 	}
@@ -55,7 +55,7 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that the caller may not set or delete. They are looked at in the order of
 // their names, so that the answer is always the same.
-func mayChange(j *job, id int, pool string, keys []string) error {
+func mayChange(j *world.Errand, id int, pool string, keys []string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -86,7 +86,7 @@ func mayChange(j *job, id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func mayUseDevices(j *job, id int, pool string, conf map[string]string) error {
+func mayUseDevices(j *world.Errand, id int, pool string, conf map[string]string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -112,7 +112,7 @@ func mayUseDevices(j *job, id int, pool string, conf map[string]string) error {
 }
 
 // mayUseBridges refuses networks that the caller may not use.
-func mayUseBridges(j *job, conf map[string]string) error {
+func mayUseBridges(j *world.Errand, conf map[string]string) error {
 	if j.IsRoot() {
 		return nil
 	}
@@ -135,7 +135,7 @@ func mayUseBridges(j *job, conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that the caller may not use for a virtual machine.
-func mayUseStorages(j *job, id int, conf map[string]string, defaultStorage string) error {
+func mayUseStorages(j *world.Errand, id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {
 			if err := mayUseDrive(j, id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
@@ -149,7 +149,7 @@ func mayUseStorages(j *job, id int, conf map[string]string, defaultStorage strin
 	return nil
 }
 
-func mayUseDrive(j *job, id int, key string, d vmconf.Drive, defaultStorage string) error {
+func mayUseDrive(j *world.Errand, id int, key string, d vmconf.Drive, defaultStorage string) error {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
@@ -180,7 +180,7 @@ func mayUseDrive(j *job, id int, key string, d vmconf.Drive, defaultStorage stri
 }
 
 // mayUseVolume refuses another owner's volumes.
-func mayUseVolume(j *job, id int, key, volid string) error {
+func mayUseVolume(j *world.Errand, id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
 	if _, err := j.World.StorageNamed(storage); err != nil {
 		return err

@@ -12,17 +12,10 @@ func do(do func(k *call) (any, error)) func(*api.Call) (any, error) {
 	return func(k *api.Call) (any, error) { return do(&call{k}) }
 }
 
-// job is a caller at work on virtual machines and their volumes.
-type job struct{ *world.Errand }
+const onVM = "/nodes/{node}/qemu/{vmid}"
 
-// job is the call's own work.
-func (k *call) job() *job { return &job{k.Errand()} }
+// id is that of the virtual machine that the call is about.
+func (k *call) id() int { return k.In.Int("vmid", 0) }
 
-// task starts a task on the host that answers, and returns its UPID.
-func (k *call) task(kind, id string, body func(j *job) error) string {
-	return k.Call.Task(kind, id, atWork(body))
-}
-
-func atWork(body func(j *job) error) func(j *world.Errand) error {
-	return func(j *world.Errand) error { return body(&job{j}) }
-}
+// vm is the virtual machine that the call is about.
+func (k *call) vm() (*world.Guest, error) { return k.Errand().Config(k.id()) }

@@ -61,12 +61,12 @@ func postClone(k *call) (any, error) {
 		source: k.id(), id: k.In.Int("newid", 0), name: k.In["name"], text: k.In["description"], pool: k.In["pool"],
 		snapshot: k.In["snapname"], storage: k.In["storage"], format: k.In["format"], full: k.In.Is("full"), chooses: k.In.Has("full"),
 	}
-	j := k.job()
+	j := k.Errand()
 	var err error
 	if n.wasRunning, err = j.Running(n.source); err != nil {
 		return nil, err
 	}
-	if err := j.poolExists(n.pool); err != nil {
+	if err := poolExists(j, n.pool); err != nil {
 		return nil, err
 	}
 	if t := k.In["target"]; t != "" && t != k.Node.Name && t != "localhost" {
@@ -77,13 +77,13 @@ func postClone(k *call) (any, error) {
 	if _, err := n.planClone(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmclone", k.In["vmid"], func(j *job) error { return n.clone(j) }), nil
+	return k.Task("qmclone", k.In["vmid"], func(j *world.Errand) error { return n.clone(j) }), nil
 }
 
 // planClone looks at everything that could be in a clone's way. It is done before the task begins,
 // and again in it, since much can happen while it waits for its locks.
-func (n *cloning) planClone(j *job) (*plan, error) {
-	if err := j.poolExists(n.pool); err != nil {
+func (n *cloning) planClone(j *world.Errand) (*plan, error) {
+	if err := poolExists(j, n.pool); err != nil {
 		return nil, err
 	}
 	if err := n.checkCloneStorage(j); err != nil {
@@ -122,7 +122,7 @@ func (n *cloning) planClone(j *job) (*plan, error) {
 	return n.planDrives(j, source)
 }
 
-func (n *cloning) checkCloneStorage(j *job) error {
+func (n *cloning) checkCloneStorage(j *world.Errand) error {
 	if n.storage == "" {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (n *cloning) checkCloneStorage(j *job) error {
 }
 
 // mayClone refuses clones of what the caller may not use, and those that cannot be.
-func (n *cloning) mayClone(j *job, source map[string]string) error {
+func (n *cloning) mayClone(j *world.Errand, source map[string]string) error {
 	if n.storage != "" && !n.full {
 		return failure.New("parameter 'storage' not allowed for linked clones")
 	}
@@ -186,7 +186,7 @@ var notCloned = []string{"parent", "snaptime", "vmstate", "snapstate", "runningc
 
 // planDrives copies the configuration, all but the machine's identity, and says which drives are
 // copied and which are linked.
-func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
+func (n *cloning) planDrives(j *world.Errand, source map[string]string) (*plan, error) {
 	p := &plan{conf: maps.Clone(source), source: source, full: map[string]bool{}}
 	for _, key := range notCloned {
 		delete(p.conf, key)
@@ -205,7 +205,7 @@ func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
 	return p, nil
 }
 
-func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
+func (n *cloning) planDrive(j *world.Errand, p *plan, key string, d vmconf.Drive) error {
 	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.File, key)
 	if n.snapshot != "" {
 		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.File, key)
@@ -226,7 +226,7 @@ func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
 
 // clone makes a clone while it holds the locks of both machines: that of the source for itself
 // alone only if that runs, so that of a template many clones can be made at the same time.
-func (n *cloning) clone(j *job) error {
+func (n *cloning) clone(j *world.Errand) error {
 	l := j.Host.File(n.source)
 	if n.wasRunning {
 		if err := j.Lock(l, world.WaitFileOfClone, world.LockFile(n.source)); err != nil {
@@ -242,7 +242,7 @@ func (n *cloning) clone(j *job) error {
 	return j.Locked(n.id, world.WaitFileOfClone, func() error { return n.cloneLocked(j) })
 }
 
-func (n *cloning) cloneLocked(j *job) error {
+func (n *cloning) cloneLocked(j *world.Errand) error {
 	p, err := n.planClone(j)
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (n *cloning) cloneLocked(j *job) error {
 }
 
 // identify gives the clone an identity of its own.
-func (n *cloning) identify(j *job, p *plan) {
+func (n *cloning) identify(j *world.Errand, p *plan) {
 	for _, key := range world.Sorted(p.conf) {
 		if vmconf.IsNet(key) {
 			net := vmconf.ParseNet(p.conf[key])
@@ -284,7 +284,7 @@ func (n *cloning) identify(j *job, p *plan) {
 
 // cloneDrives makes the drives one after the other, and writes the configuration after each, so
 // that the machine can be seen to grow.
-func (n *cloning) cloneDrives(j *job, p *plan, m *world.Guest, made *[]string) error {
+func (n *cloning) cloneDrives(j *world.Errand, p *plan, m *world.Guest, made *[]string) error {
 	takes := j.World.Config.Times.Clone.Draw(j.World.RNG("clone"))
 	share := world.Allocates(takes) / p.shares()
 	j.Doze(clonePrepares(takes))
@@ -311,7 +311,7 @@ func (n *cloning) cloneDrives(j *job, p *plan, m *world.Guest, made *[]string) e
 			return err
 		}
 	}
-	if err := j.pauseSignal(takes - clonePrepares(takes) - share*p.shares() - cloneWrites*time.Duration(len(p.drives))); err != nil {
+	if err := pauseSignal(j, takes-clonePrepares(takes)-share*p.shares()-cloneWrites*time.Duration(len(p.drives))); err != nil {
 		return err
 	}
 	if err := j.Write(n.id); err != nil {
@@ -341,14 +341,14 @@ func (p *plan) shares() time.Duration {
 // errSignal is world.ErrInterrupted in the words of what makes clones.
 var errSignal = failure.New("interrupted by signal")
 
-func (j *job) pauseSignal(d time.Duration) error {
+func pauseSignal(j *world.Errand, d time.Duration) error {
 	if j.Pause(d) != nil {
 		return errSignal
 	}
 	return nil
 }
 
-func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
+func (n *cloning) cloneDrive(j *world.Errand, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
 	kind := map[bool]string{true: "full", false: "linked"}[full]
 	j.Print("create %s clone of drive %s (%s)", kind, key, d.File)
 	s, v := j.World.Volume(j.Host, d.File)
@@ -363,7 +363,7 @@ func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, shar
 				return d, err
 			}
 		}
-		copied, err = j.copyVolume(s, v, n.id, cmp.Or(n.format, v.Format), d, share, takes, made)
+		copied, err = copyVolume(j, s, v, n.id, cmp.Or(n.format, v.Format), d, share, takes, made)
 	} else if copied, err = j.Link(s, v, n.id, share*diskShares); err == nil {
 		*made = append(*made, s.VolID(copied))
 	}
@@ -377,7 +377,7 @@ func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, shar
 
 // copyVolume makes a full copy of a volume for another machine. What it has made is in made at
 // once, so that it can be removed if the copy fails.
-func (j *job) copyVolume(s *world.Store, v *world.Volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*world.Volume, error) {
+func copyVolume(j *world.Errand, s *world.Store, v *world.Volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*world.Volume, error) {
 	if err := v.MayCopy(); err != nil {
 		return nil, err
 	}
@@ -395,7 +395,7 @@ func (j *job) copyVolume(s *world.Store, v *world.Volume, id int, format string,
 	if d.CloudInit() {
 		return copied, nil
 	}
-	if err := j.transfer(copied.Size, takes); err != nil {
+	if err := transfer(j, copied.Size, takes); err != nil {
 		return nil, failure.New("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
 			v.Format, copied.Format, s.Path(v.Name), s.Path(copied.Name), failure.Text(err))
 	}
@@ -406,11 +406,11 @@ func (j *job) copyVolume(s *world.Store, v *world.Volume, id int, format string,
 const transferSteps = 10
 
 // transfer takes the time of a copy, and says how far it is.
-func (j *job) transfer(size int64, unit time.Duration) error {
+func transfer(j *world.Errand, size int64, unit time.Duration) error {
 	takes := time.Duration(float64(unit) * float64(size) / fullCloneUnit)
 	for i := range transferSteps + 1 {
 		if i > 0 {
-			if err := j.pauseSignal(takes / transferSteps); err != nil {
+			if err := pauseSignal(j, takes/transferSteps); err != nil {
 				return err
 			}
 		}
@@ -436,7 +436,7 @@ func printBytes(n int64) string {
 }
 
 // undoClone removes what a clone that failed has made.
-func (n *cloning) undoClone(j *job, made []string, why error) error {
+func (n *cloning) undoClone(j *world.Errand, made []string, why error) error {
 	j.Process.Sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
 		if err := j.Free(volid); err != nil {
@@ -454,16 +454,16 @@ func (n *cloning) undoClone(j *job, made []string, why error) error {
 
 func postTemplate(k *call) (any, error) {
 	disk := k.In["disk"]
-	if _, err := k.job().checkTemplate(k.id(), disk); err != nil {
+	if _, err := checkTemplate(k.Errand(), k.id(), disk); err != nil {
 		return nil, err
 	}
 	id := k.id()
-	return k.task("qmtemplate", k.In["vmid"], func(j *job) error {
-		return j.Locked(id, world.WaitFile, func() error { return j.makeTemplate(id, disk) })
+	return k.Task("qmtemplate", k.In["vmid"], func(j *world.Errand) error {
+		return j.Locked(id, world.WaitFile, func() error { return makeTemplate(j, id, disk) })
 	}), nil
 }
 
-func (j *job) checkTemplate(id int, disk string) (*world.Guest, error) {
+func checkTemplate(j *world.Errand, id int, disk string) (*world.Guest, error) {
 	m, err := j.Config(id)
 	if err != nil {
 		return nil, err
@@ -483,8 +483,8 @@ func (j *job) checkTemplate(id int, disk string) (*world.Guest, error) {
 }
 
 // makeTemplate turns a machine's disks into ones that linked clones can be made of.
-func (j *job) makeTemplate(id int, disk string) error {
-	m, err := j.checkTemplate(id, disk)
+func makeTemplate(j *world.Errand, id int, disk string) error {
+	m, err := checkTemplate(j, id, disk)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func getCloudInit(k *call) (any, error) {
 }
 
 func putCloudInit(k *call) (any, error) {
-	j, id := k.job(), k.id()
+	j, id := k.Errand(), k.id()
 	return nil, j.Locked(id, world.WaitFile, func() error {
 		m, err := j.Config(id)
 		if err != nil {
@@ -51,7 +51,7 @@ func putCloudInit(k *call) (any, error) {
 		if err := m.Unlocked(); err != nil {
 			return err
 		}
-		if err := j.makeSeed(m); err != nil {
+		if err := makeSeed(j, m); err != nil {
 			return err
 		}
 		m.Made = nil
@@ -61,18 +61,18 @@ func putCloudInit(k *call) (any, error) {
 
 // makeSeed makes the disc that Proxmox VE has for cloud-init, if the machine has a drive for it.
 // Its volume is made anew if it has gone, as with a snapshot that knew it.
-func (j *job) makeSeed(m *world.Guest) error {
+func makeSeed(j *world.Errand, m *world.Guest) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		if !d.CloudInit() {
 			continue
 		}
 		for _, kind := range world.Sorted(m.Custom()) {
-			if err := j.mustBe(m.Custom()[kind]); err != nil {
+			if err := mustBe(j, m.Custom()[kind]); err != nil {
 				return err
 			}
 		}
-		if err := j.remake(m, d); err != nil {
+		if err := remake(j, m, d); err != nil {
 			return err
 		}
 		j.Print("generating cloud-init ISO")
@@ -84,7 +84,7 @@ func (j *job) makeSeed(m *world.Guest) error {
 }
 
 // mustBe refuses a volume that is not there.
-func (j *job) mustBe(volid string) error {
+func mustBe(j *world.Errand, volid string) error {
 	storage, _, _ := vmconf.SplitVolume(volid)
 	if _, err := j.World.StorageOn(j.Host, storage); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (j *job) mustBe(volid string) error {
 	return nil
 }
 
-func (j *job) remake(m *world.Guest, d vmconf.Drive) error {
+func remake(j *world.Errand, m *world.Guest, d vmconf.Drive) error {
 	storage, name, _ := vmconf.SplitVolume(d.File)
 	s, err := j.World.StorageOn(j.Host, storage)
 	if err != nil || s.At(j.Host)[name] != nil {

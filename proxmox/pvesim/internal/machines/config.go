@@ -104,7 +104,7 @@ func (k *call) newUpdate() (*update, error) {
 		return nil, err
 	}
 	complete(k.World, u.set)
-	return u, u.mayUpdate(k.job())
+	return u, u.mayUpdate(k.Errand())
 }
 
 // said is how a change is in the log.
@@ -164,7 +164,7 @@ func complete(c *world.World, conf map[string]string) {
 }
 
 // mayUpdate refuses changes that the caller may not make.
-func (u *update) mayUpdate(j *job) error {
+func (u *update) mayUpdate(j *world.Errand) error {
 	if err := mayChange(j, u.id, "", u.drop); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (u *update) mayUpdate(j *job) error {
 }
 
 // check refuses a change that does not fit the machine as it is now.
-func (u *update) check(j *job) (*world.Guest, error) {
+func (u *update) check(j *world.Errand) (*world.Guest, error) {
 	m, err := j.Config(u.id)
 	if err != nil {
 		return nil, err
@@ -213,10 +213,10 @@ func putConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, u.updateNow(k.job())
+	return nil, u.updateNow(k.Errand())
 }
 
-func (u *update) updateNow(j *job) error {
+func (u *update) updateNow(j *world.Errand) error {
 	if _, err := u.check(j); err != nil {
 		return err
 	}
@@ -228,12 +228,12 @@ func postConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := u.check(k.job()); err != nil {
+	if _, err := u.check(k.Errand()); err != nil {
 		return nil, err
 	}
-	t := k.World.Work(k.Node, k.Who, "qmconfig", k.In["vmid"], atWork(func(j *job) error {
+	t := k.World.Work(k.Node, k.Who, "qmconfig", k.In["vmid"], func(j *world.Errand) error {
 		return j.Locked(u.id, world.WaitFile, func() error { return u.update(j) })
-	}))
+	})
 	delay := time.Duration(k.In.Int("background_delay", 0)) * time.Second
 	if delay > 0 && k.Process.Wait(delay, func() bool { return !t.Running() }) {
 		if t.Failed() {
@@ -252,7 +252,7 @@ func putUnlink(k *call) (any, error) {
 
 // update makes a change: it is written down as pending, and then done as far as that can be done
 // now.
-func (u *update) update(j *job) error {
+func (u *update) update(j *world.Errand) error {
 	m, err := u.check(j)
 	if err != nil {
 		return err
@@ -274,12 +274,12 @@ func (u *update) update(j *job) error {
 	}
 	order := &vmconf.BootChange{Devices: vmconf.BootOrder(m.Conf), Fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
 	for _, key := range drop {
-		if err := j.dropKey(m, key, u.force, order); err != nil {
+		if err := dropKey(j, m, key, u.force, order); err != nil {
 			return err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		if err := j.setKey(m, key, set[key], set, order); err != nil {
+		if err := setKey(j, m, key, set[key], set, order); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ func (u *update) update(j *job) error {
 }
 
 // dropKey notes that a key is to go, or removes it where that needs no restart.
-func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.BootChange) error {
+func dropKey(j *world.Errand, m *world.Guest, key string, force bool, order *vmconf.BootChange) error {
 	value, set := m.Conf[key]
 	waiting := m.Pending[key]
 	if !set && waiting == nil {
@@ -305,7 +305,7 @@ func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.Boot
 	order.Without(&m.Config, key)
 	switch {
 	case vmconf.IsUnused(key) || key == "vmstate":
-		return j.dropVolume(m, key, value)
+		return dropVolume(j, m, key, value)
 	case vmconf.IsDrive(key):
 		if err := m.Unprotected("can't remove drive '%s'", key); err != nil {
 			return err
@@ -314,7 +314,7 @@ func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.Boot
 			return err
 		}
 		if waiting != nil {
-			if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
+			if err := drop(j, m, vmconf.ParseDrive(*waiting)); err != nil {
 				return err
 			}
 		}
@@ -338,7 +338,7 @@ func (j *job) dropKey(m *world.Guest, key string, force bool, order *vmconf.Boot
 }
 
 // dropVolume removes a volume that no drive has.
-func (j *job) dropVolume(m *world.Guest, key, value string) error {
+func dropVolume(j *world.Errand, m *world.Guest, key, value string) error {
 	d := vmconf.ParseDrive(value)
 	if err := m.Unprotected("can't remove unused disk '%s'", d.File); err != nil {
 		return err
@@ -346,7 +346,7 @@ func (j *job) dropVolume(m *world.Guest, key, value string) error {
 	if err := j.OnVM(m.ID, "", "VM.Config.Disk"); err != nil {
 		return err
 	}
-	if err := j.discard(m, key, d); err != nil {
+	if err := discard(j, m, key, d); err != nil {
 		return err
 	}
 	delete(m.Conf, key)
@@ -354,7 +354,7 @@ func (j *job) dropVolume(m *world.Guest, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that the caller may not change.
-func mayChangeDrive(j *job, id int, d vmconf.Drive) error {
+func mayChangeDrive(j *world.Errand, id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
 		return j.OnVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
@@ -365,13 +365,13 @@ func mayChangeDrive(j *job, id int, d vmconf.Drive) error {
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.
-func (j *job) setKey(m *world.Guest, key, value string, all map[string]string, order *vmconf.BootChange) error {
+func setKey(j *world.Errand, m *world.Guest, key, value string, all map[string]string, order *vmconf.BootChange) error {
 	if waiting := m.Pending[key]; waiting != nil && *waiting == value {
 		return nil
 	}
 	switch {
 	case vmconf.IsDrive(key):
-		return j.setDrive(m, key, value, order)
+		return setDrive(j, m, key, value, order)
 	case key == "tags":
 		if err := mayTag(j, m.ID, m.Conf[key], value); err != nil {
 			return err
@@ -397,7 +397,7 @@ func (j *job) setKey(m *world.Guest, key, value string, all map[string]string, o
 	return nil
 }
 
-func (j *job) setDrive(m *world.Guest, key, value string, order *vmconf.BootChange) error {
+func setDrive(j *world.Errand, m *world.Guest, key, value string, order *vmconf.BootChange) error {
 	d := vmconf.ParseDrive(value)
 	for _, of := range []string{m.Conf[key], value} {
 		if of != "" {
@@ -408,11 +408,11 @@ func (j *job) setDrive(m *world.Guest, key, value string, order *vmconf.BootChan
 	}
 	if waiting := m.Pending[key]; waiting != nil {
 		delete(m.Pending, key)
-		if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
+		if err := drop(j, m, vmconf.ParseDrive(*waiting)); err != nil {
 			return err
 		}
 	}
-	made, err := j.drives(m.ID, m.Effective(), map[string]string{key: value}, "")
+	made, err := drives(j, m.ID, m.Effective(), map[string]string{key: value}, "")
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
@@ -42,7 +40,7 @@ func postVM(k *call) (any, error) {
 			n.conf[key] = value
 		}
 	}
-	j := k.job()
+	j := k.Errand()
 	if err := vmconf.CheckSSHKeys(n.conf); err != nil {
 		return nil, err
 	}
@@ -58,15 +56,15 @@ func postVM(k *call) (any, error) {
 	if err := n.checkCreation(j); err != nil {
 		return nil, err
 	}
-	if err := j.reserve(n.id); err != nil {
+	if err := reserve(j, n.id); err != nil {
 		return nil, failure.New("unable to create VM %d - %s", n.id, failure.Text(err))
 	}
-	return k.task("qmcreate", k.In["vmid"], func(j *job) error { return n.create(j) }), nil
+	return k.Task("qmcreate", k.In["vmid"], func(j *world.Errand) error { return n.create(j) }), nil
 }
 
 // mayCreate refuses a virtual machine that the caller may not make.
-func (n *creation) mayCreate(j *job) error {
-	if err := j.poolExists(n.pool); err != nil {
+func (n *creation) mayCreate(j *world.Errand) error {
+	if err := poolExists(j, n.pool); err != nil {
 		return err
 	}
 	if n.storage != "" {
@@ -90,7 +88,7 @@ func (n *creation) mayCreate(j *job) error {
 	return nil
 }
 
-func (j *job) poolExists(name string) error {
+func poolExists(j *world.Errand, name string) error {
 	if name != "" && j.World.Access.Pools[name] == nil {
 		return failure.Denied("pool '%s' does not exist", name)
 	}
@@ -98,7 +96,7 @@ func (j *job) poolExists(name string) error {
 }
 
 // checkCreation refuses keys that the caller may not set, or that make no sense.
-func (n *creation) checkCreation(j *job) error {
+func (n *creation) checkCreation(j *world.Errand) error {
 	vmconf.ResolveCDROM(n.conf)
 	if err := mayUseStorages(j, n.id, n.conf, n.storage); err != nil {
 		return err
@@ -120,7 +118,7 @@ func (n *creation) checkCreation(j *job) error {
 }
 
 // reserve puts an empty configuration where the virtual machine's will be.
-func (j *job) reserve(id int) error {
+func reserve(j *world.Errand, id int) error {
 	return j.Locked(id, waitFileOfCreate, func() error {
 		if m := j.World.VMs[id]; m != nil {
 			return failure.New("VM %d already exists on node '%s'", id, m.Host.Name)
@@ -138,7 +136,7 @@ func newVM(c *world.World, h *world.Node, id int, conf map[string]string) *world
 
 // create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is
 // left.
-func (n *creation) create(j *job) error {
+func (n *creation) create(j *world.Errand) error {
 	err := j.Locked(n.id, world.WaitFileOfClone, func() error {
 		if err := n.build(j); err != nil {
 			return world.Because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
@@ -162,7 +160,7 @@ func (n *creation) create(j *job) error {
 	return nil
 }
 
-func (n *creation) build(j *job) error {
+func (n *creation) build(j *world.Errand) error {
 	m, err := j.Config(n.id)
 	if err != nil {
 		return err
@@ -172,7 +170,7 @@ func (n *creation) build(j *job) error {
 	}
 	conf := maps.Clone(n.conf)
 	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.World.Clock.Unix())
-	made, err := j.drives(n.id, conf, n.conf, n.storage)
+	made, err := drives(j, n.id, conf, n.conf, n.storage)
 	if err != nil {
 		return err
 	}
@@ -191,7 +189,7 @@ func (n *creation) build(j *job) error {
 }
 
 // finishConf draws what has not been given.
-func (n *creation) finishConf(j *job, conf map[string]string) error {
+func (n *creation) finishConf(j *world.Errand, conf map[string]string) error {
 	if conf["boot"] == "" {
 		conf["boot"] = vmconf.DefaultBootOrder(conf)
 	}
@@ -208,9 +206,4 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 		conf["tags"] = normalTags(j.World, tags)
 	}
 	return j.Write(n.id)
-}
-
-// StartTask starts a virtual machine in a task of its own.
-func StartTask(c *world.World, h *world.Node, who *access.Identity, id int) {
-	c.Work(h, who, "qmstart", strconv.Itoa(id), atWork(func(j *job) error { return j.powerOn(id, false) }))
 }

@@ -16,16 +16,16 @@ func deleteVM(k *call) (any, error) {
 		return nil, err
 	}
 	id, purge, unreferenced, skiplock := k.id(), k.In.Is("purge"), k.In.Is("destroy-unreferenced-disks"), k.In.Is("skiplock")
-	if _, err := k.job().checkDestroy(id, purge); err != nil {
+	if _, err := checkDestroy(k.Errand(), id, purge); err != nil {
 		return nil, err
 	}
-	return k.task("qmdestroy", k.In["vmid"], func(j *job) error {
-		return j.Locked(id, world.WaitFile, func() error { return j.destroy(id, purge, unreferenced, skiplock) })
+	return k.Task("qmdestroy", k.In["vmid"], func(j *world.Errand) error {
+		return j.Locked(id, world.WaitFile, func() error { return destroy(j, id, purge, unreferenced, skiplock) })
 	}), nil
 }
 
 // checkDestroy refuses to destroy what must not be.
-func (j *job) checkDestroy(id int, purge bool) (*world.Guest, error) {
+func checkDestroy(j *world.Errand, id int, purge bool) (*world.Guest, error) {
 	m, err := j.Config(id)
 	if err != nil {
 		return nil, err
@@ -44,15 +44,15 @@ func (j *job) checkDestroy(id int, purge bool) (*world.Guest, error) {
 
 // destroy removes a machine's volumes first and its configuration last, so that its number is not
 // given to another while something of it is left.
-func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
-	m, err := j.checkDestroy(id, purge)
+func destroy(j *world.Errand, id int, purge, unreferenced, skiplock bool) error {
+	m, err := checkDestroy(j, id, purge)
 	if err != nil {
 		return err
 	}
 	if lock := m.Conf["lock"]; lock != "" && lock != "suspended" && !skiplock {
 		return m.Unlocked()
 	}
-	if err := j.notLinked(m); err != nil {
+	if err := notLinked(j, m); err != nil {
 		return err
 	}
 	if err := j.Write(id); err != nil {
@@ -65,7 +65,7 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	if err := j.Pause(takes - takes/destroyedShare); err != nil {
 		return err
 	}
-	j.removeVolumes(m, unreferenced)
+	removeVolumes(j, m, unreferenced)
 	m.Conf, m.Pending, m.Snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
 	j.World.Access.ForgetVM(id)
 	if purge {
@@ -81,7 +81,7 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 }
 
 // notLinked refuses to destroy a template of which there are linked clones.
-func (j *job) notLinked(m *world.Guest) error {
+func notLinked(j *world.Errand, m *world.Guest) error {
 	if !m.Template() {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (j *job) notLinked(m *world.Guest) error {
 
 // removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over,
 // and the log says so.
-func (j *job) removeVolumes(m *world.Guest, unreferenced bool) {
+func removeVolumes(j *world.Errand, m *world.Guest, unreferenced bool) {
 	all := vmconf.VolumesOf(m.Conf)
 	for _, s := range m.Snaps {
 		if state := s.Conf["vmstate"]; state != "" {

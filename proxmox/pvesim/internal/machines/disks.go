@@ -20,7 +20,7 @@ func putResize(k *call) (any, error) {
 		return nil, err
 	}
 	id, key, size, digest, skiplock := k.id(), k.In["disk"], k.In["size"], k.In["digest"], k.In.Is("skiplock")
-	return k.task("resize", k.In["vmid"], func(j *job) error {
+	return k.Task("resize", k.In["vmid"], func(j *world.Errand) error {
 		return j.Locked(id, world.WaitFile, func() error {
 			m, err := j.Config(id)
 			if err != nil {
@@ -34,14 +34,14 @@ func putResize(k *call) (any, error) {
 					return err
 				}
 			}
-			return j.resize(m, key, size)
+			return resize(j, m, key, size)
 		})
 	}), nil
 }
 
 // resize makes a disk larger. An absolute size that it has already is nothing to do; a step is
 // taken again whenever it is asked for.
-func (j *job) resize(m *world.Guest, key, size string) error {
+func resize(j *world.Errand, m *world.Guest, key, size string) error {
 	if m.Conf[key] == "" {
 		return failure.New("disk '%s' does not exist", key)
 	}
@@ -73,7 +73,7 @@ func (j *job) resize(m *world.Guest, key, size string) error {
 	case want-v.Size > s.Room(j.Host):
 		return s.Full(v)
 	}
-	if err := j.grow(s, v, want, m, key); err != nil {
+	if err := grow(j, s, v, want, m, key); err != nil {
 		return err
 	}
 	d.Opts["size"] = vmconf.PrintSize(want)
@@ -81,7 +81,7 @@ func (j *job) resize(m *world.Guest, key, size string) error {
 	return nil
 }
 
-func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest, key string) error {
+func grow(j *world.Errand, s *world.Store, v *world.Volume, size int64, m *world.Guest, key string) error {
 	if err := j.Stage("resize"); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (j *job) grow(s *world.Store, v *world.Volume, size int64, m *world.Guest, 
 		return err
 	}
 	if v.Disk != 0 {
-		if err := j.monitor(m, "block_resize", map[string]any{"device": key, "size": size}); err != nil {
+		if err := monitor(j, m, "block_resize", map[string]any{"device": key, "size": size}); err != nil {
 			return err
 		}
 	}
@@ -128,19 +128,19 @@ func postMove(k *call) (any, error) {
 	case n.storage == "":
 		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
 	}
-	j := k.job()
+	j := k.Errand()
 	if err := j.All("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
 	if _, err := n.checkMove(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmmove", k.In["vmid"], func(j *job) error {
+	return k.Task("qmmove", k.In["vmid"], func(j *world.Errand) error {
 		return j.Locked(n.id, world.WaitFile, func() error { return n.move(j) })
 	}), nil
 }
 
-func (n moving) checkMove(j *job) (*world.Guest, error) {
+func (n moving) checkMove(j *world.Errand) (*world.Guest, error) {
 	m, err := j.Config(n.id)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (n moving) checkMove(j *job) (*world.Guest, error) {
 }
 
 // move copies a disk to another storage. What it was is kept as unused, unless it is to be deleted.
-func (n moving) move(j *job) error {
+func (n moving) move(j *world.Errand) error {
 	m, err := n.checkMove(j)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (n moving) move(j *job) error {
 	j.Print("create full clone of drive %s (%s)", n.key, d.File)
 	takes := j.World.Config.Times.Clone.Draw(j.World.RNG("clone"))
 	var made []string
-	copied, err := j.copyVolume(j.World.Storages[n.storage], v, n.id, cmp.Or(n.format, v.Format), d, world.Allocates(takes), takes, &made)
+	copied, err := copyVolume(j, j.World.Storages[n.storage], v, n.id, cmp.Or(n.format, v.Format), d, world.Allocates(takes), takes, &made)
 	if s := j.World.Storages[n.storage]; err == nil && m.Template() && s.CanBase() {
 		err = j.MakeBase(s, copied)
 		made = []string{s.VolID(copied)}
@@ -220,7 +220,7 @@ func (n moving) move(j *job) error {
 }
 
 // leave is what becomes of the disk that was copied.
-func (n moving) leave(j *job, m *world.Guest, old string) error {
+func (n moving) leave(j *world.Errand, m *world.Guest, old string) error {
 	if n.remove {
 		j.Print("removing source volume '%s' after successful copy", old)
 		if err := j.Free(old); err != nil {
@@ -237,7 +237,7 @@ func (n moving) leave(j *job, m *world.Guest, old string) error {
 
 // reassign gives a disk to another machine.
 func (k *call) reassign(n moving, target int, key string) (any, error) {
-	j := k.job()
+	j := k.Errand()
 	if err := j.OnVM(target, "", "VM.Config.Disk"); err != nil {
 		return nil, err
 	}
@@ -253,14 +253,14 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 		return nil, err
 	}
 	id := fmt.Sprintf("%d-%s>%d-%s", n.id, n.key, target, key)
-	return k.task("qmmove", id, func(j *job) error {
+	return k.Task("qmmove", id, func(j *world.Errand) error {
 		return j.Locked(n.id, world.WaitFile, func() error {
 			return j.Locked(target, world.WaitFile, func() error { return n.reassign(j, target, key) })
 		})
 	}), nil
 }
 
-func (n moving) checkReassign(j *job, target int, key string) (from, to *world.Guest, d vmconf.Drive, err error) {
+func (n moving) checkReassign(j *world.Errand, target int, key string) (from, to *world.Guest, d vmconf.Drive, err error) {
 	from, to = j.World.VMs[n.id], j.World.VMs[target]
 	switch {
 	case from == nil:
@@ -296,7 +296,7 @@ func (n moving) checkReassign(j *job, target int, key string) (from, to *world.G
 	return from, to, d, err
 }
 
-func (n moving) reassign(j *job, target int, key string) error {
+func (n moving) reassign(j *world.Errand, target int, key string) error {
 	from, to, d, err := n.checkReassign(j, target, key)
 	if err != nil {
 		return err

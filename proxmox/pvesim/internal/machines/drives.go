@@ -14,13 +14,13 @@ import (
 )
 
 // drives makes what drives need: new disks, and cloud-init discs. If one cannot be made, none is.
-func (j *job) drives(id int, conf, settings map[string]string, defaultStorage string) (map[string]string, error) {
+func drives(j *world.Errand, id int, conf, settings map[string]string, defaultStorage string) (map[string]string, error) {
 	made, values := []string(nil), map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if !vmconf.IsDrive(key) {
 			continue
 		}
-		d, isNew, err := j.drive(id, key, vmconf.ParseDrive(settings[key]), conf, values, defaultStorage)
+		d, isNew, err := drive(j, id, key, vmconf.ParseDrive(settings[key]), conf, values, defaultStorage)
 		if err != nil {
 			for _, volid := range made {
 				if err := j.Free(volid); err != nil {
@@ -39,7 +39,7 @@ func (j *job) drives(id int, conf, settings map[string]string, defaultStorage st
 }
 
 // drive makes what one drive needs.
-func (j *job) drive(id int, key string, d vmconf.Drive, conf, others map[string]string, defaultStorage string) (vmconf.Drive, bool, error) {
+func drive(j *world.Errand, id int, key string, d vmconf.Drive, conf, others map[string]string, defaultStorage string) (vmconf.Drive, bool, error) {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch {
 	case d.File == "none" || d.File == "cdrom" || strings.HasPrefix(d.File, "/"):
@@ -49,10 +49,10 @@ func (j *job) drive(id int, key string, d vmconf.Drive, conf, others map[string]
 		if !stored {
 			storage = defaultStorage
 		}
-		d, err := j.cloudInitDrive(id, key, storage, d, conf, others)
+		d, err := cloudInitDrive(j, id, key, storage, d, conf, others)
 		return d, true, err
 	case d.Wanted() != "":
-		d, err := j.newDrive(id, d, storage, defaultStorage, conf)
+		d, err := newDrive(j, id, d, storage, defaultStorage, conf)
 		return d, true, err
 	}
 	if d.CloudInit() {
@@ -74,7 +74,7 @@ func (j *job) drive(id int, key string, d vmconf.Drive, conf, others map[string]
 	return d, false, nil
 }
 
-func (j *job) cloudInitDrive(id int, key, storage string, d vmconf.Drive, conf, others map[string]string) (vmconf.Drive, error) {
+func cloudInitDrive(j *world.Errand, id int, key, storage string, d vmconf.Drive, conf, others map[string]string) (vmconf.Drive, error) {
 	if storage == "" {
 		return d, failure.New("no storage ID specified (and no default storage)")
 	}
@@ -103,7 +103,7 @@ func cloudInitWanted(s *world.Store, id int, format string) world.Wanted {
 	return world.Wanted{ID: id, Name: s.NameFor(id, fmt.Sprintf("vm-%d-cloudinit", id), format), Format: format, Size: world.CloudInitSize}
 }
 
-func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, conf map[string]string) (vmconf.Drive, error) {
+func newDrive(j *world.Errand, id int, d vmconf.Drive, storage, defaultStorage string, conf map[string]string) (vmconf.Drive, error) {
 	if storage == "" || storage == "NEWDISK" {
 		storage = defaultStorage
 	}
@@ -150,7 +150,7 @@ func importedFrom(v *world.Volume) (size int64, guest string) {
 
 // drop takes a drive's volume off a configuration: what a cloud-init drive had goes, and a disk
 // that the virtual machine owns is kept as unused.
-func (j *job) drop(m *world.Guest, d vmconf.Drive) error {
+func drop(j *world.Errand, m *world.Guest, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
 		m.Made = nil
@@ -167,7 +167,7 @@ func (j *job) drop(m *world.Guest, d vmconf.Drive) error {
 }
 
 // discard removes the volume of a drive for good, if it is the virtual machine's own.
-func (j *job) discard(m *world.Guest, key string, d vmconf.Drive) error {
+func discard(j *world.Errand, m *world.Guest, key string, d vmconf.Drive) error {
 	if d.Disc() || d.File == "none" {
 		return nil
 	}

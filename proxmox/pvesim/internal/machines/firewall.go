@@ -53,7 +53,7 @@ func putFirewall(k *call) (any, error) {
 	if d := k.In["digest"]; d != "" && d != firewallDigest(m) {
 		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
-	if err := k.job().Write(m.ID); err != nil {
+	if err := k.Errand().Write(m.ID); err != nil {
 		return nil, err
 	}
 	fw := maps.Clone(m.Firewall)

@@ -30,8 +30,6 @@ var (
 // Endpoints are the calls on virtual machines.
 var Endpoints = slices.Concat(listEndpoints, configEndpoints, powerEndpoints, diskEndpoints, snapshotEndpoints, agentEndpoints)
 
-const onVM = "/nodes/{node}/qemu/{vmid}"
-
 var listEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/nodes/{node}/qemu", May: api.Anybody, Protected: true, In: "full?:bool", Do: do(getVMs)},
 	{
@@ -160,12 +158,6 @@ var snapshotEndpoints = []api.Endpoint{
 		May: api.MayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
 	},
 }
-
-// id is that of the virtual machine that the call is about.
-func (k *call) id() int { return k.In.Int("vmid", 0) }
-
-// vm is the virtual machine that the call is about.
-func (k *call) vm() (*world.Guest, error) { return k.job().Config(k.id()) }
 
 func getVMs(k *call) (any, error) {
 	all := []any{}

@@ -65,7 +65,7 @@ func allLocal(c *world.World, m *world.Guest) map[string]string {
 }
 
 func getMigrate(k *call) (any, error) {
-	if err := k.job().Quorate(); err != nil {
+	if err := k.Errand().Quorate(); err != nil {
 		return nil, err
 	}
 	m, err := k.vm()
@@ -143,7 +143,7 @@ func postMigrate(k *call) (any, error) {
 	if k.In["target"] == k.Node.Name {
 		return nil, failure.OfParameter("target", "target is local node.")
 	}
-	j := k.job()
+	j := k.Errand()
 	if err := j.Quorate(); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func postMigrate(k *call) (any, error) {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
 	if k.World.HA.Manages(n.id) {
-		return k.task("hamigrate", k.In["vmid"], func(j *job) error {
+		return k.Task("hamigrate", k.In["vmid"], func(j *world.Errand) error {
 			j.Print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
 			j.World.HA.Request(n.id, world.Wish{Target: n.target.Name})
 			return j.Pause(haTakes)
@@ -180,7 +180,7 @@ func postMigrate(k *call) (any, error) {
 
 // migrateTask moves a machine in a task of its own.
 func migrateTask(c *world.World, h *world.Node, who *access.Identity, n *migration) *world.Task {
-	return c.Work(h, who, "qmigrate", strconv.Itoa(n.id), atWork(func(j *job) error {
+	return c.Work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *world.Errand) error {
 		return j.Locked(n.id, world.WaitFile, func() error {
 			n.started = j.World.Clock
 			if err := n.migrate(j); err != nil {
@@ -193,7 +193,7 @@ func migrateTask(c *world.World, h *world.Node, who *access.Identity, n *migrati
 			n.print(j, "migration finished successfully (duration %s)", n.lasted(j))
 			return nil
 		})
-	}))
+	})
 }
 
 // Migrate moves a machine in high availability's name.
@@ -202,16 +202,16 @@ func Migrate(c *world.World, m *world.Guest, target *world.Node) *world.Task {
 	return migrateTask(c, m.Host, &access.Identity{User: access.RootUser}, n)
 }
 
-func (n *migration) print(j *job, format string, args ...any) {
+func (n *migration) print(j *world.Errand, format string, args ...any) {
 	j.Print(j.World.Clock.UTC().Format(migrateStamp)+" "+format, args...)
 }
 
-func (n *migration) lasted(j *job) string {
+func (n *migration) lasted(j *world.Errand) string {
 	return time.Time{}.Add(j.World.Clock.Sub(n.started)).Format(time.TimeOnly)
 }
 
 // migrate moves a machine. Nothing has moved if it fails.
-func (n *migration) migrate(j *job) error {
+func (n *migration) migrate(j *world.Errand) error {
 	n.print(j, "starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.IP)
 	m, err := j.Config(n.id)
 	if err != nil {
@@ -245,7 +245,7 @@ func (n *migration) migrate(j *job) error {
 }
 
 // carry copies what must be copied, and then lets the local volumes be where they are to be.
-func (n *migration) carry(j *job, m *world.Guest) error {
+func (n *migration) carry(j *world.Errand, m *world.Guest) error {
 	local := allLocal(j.World, m)
 	var bytes int64
 	for _, key := range world.Sorted(local) {

@@ -34,7 +34,7 @@ func normalTags(c *world.World, text string) string {
 
 // mayTag refuses tags that the caller may not set or remove: those that are registered, and all
 // others as far as the datacenter's options narrow them.
-func mayTag(j *job, id int, before, after string) error {
+func mayTag(j *world.Errand, id int, before, after string) error {
 	if j.World.Access.May(j.Who, "/", "Sys.Modify") {
 		return nil
 	}

@@ -24,7 +24,7 @@ func Serves(c *world.World, e *api.Endpoint) error {
 }
 
 // monitor has the machine's QEMU do something, if it runs outside.
-func (j *job) monitor(m *world.Guest, command string, arguments map[string]any) error {
+func monitor(j *world.Errand, m *world.Guest, command string, arguments map[string]any) error {
 	out := m.Outside
 	if out == nil {
 		return nil
@@ -36,7 +36,7 @@ func (j *job) monitor(m *world.Guest, command string, arguments map[string]any) 
 }
 
 // up waits until the machine's process is there, if it runs outside.
-func (j *job) up(m *world.Guest) error {
+func up(j *world.Errand, m *world.Guest) error {
 	if out := m.Outside; out != nil {
 		if err := j.World.Beside(j.Process, out.Up); err != nil {
 			j.Print("%s", err)
@@ -48,7 +48,7 @@ func (j *job) up(m *world.Guest) error {
 
 // eject takes the disc out of a drive of a machine that runs outside. Another disc or disk would
 // only be seen when the machine starts again.
-func (j *job) eject(m *world.Guest, key string, value *string) error {
+func eject(j *world.Errand, m *world.Guest, key string, value *string) error {
 	before := vmconf.ParseDrive(m.Conf[key])
 	switch {
 	case m.Outside == nil:
@@ -56,7 +56,7 @@ func (j *job) eject(m *world.Guest, key string, value *string) error {
 	case !before.CDROM() || value != nil && vmconf.ParseDrive(*value).File != "none":
 		return failure.New("not emulated while a real guest runs")
 	}
-	return j.monitor(m, "eject", map[string]any{"device": key, "force": true})
+	return monitor(j, m, "eject", map[string]any{"device": key, "force": true})
 }
 
 // agent asks the agent of a guest that runs outside.

@@ -11,13 +11,13 @@ import (
 
 // hotplug does of what waits what can be done while the virtual machine runs. The rest waits for
 // its next start.
-func hotplug(j *job, m *world.Guest) error {
+func hotplug(j *world.Errand, m *world.Guest) error {
 	return applyKeys(j, m, m.Plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
 }
 
 // applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from
 // being done.
-func applyKeys(j *job, m *world.Guest, which func(key string) bool, because func(key string, err error) string) error {
+func applyKeys(j *world.Errand, m *world.Guest, which func(key string) bool, because func(key string, err error) string) error {
 	wrong := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {
 		if _, waits := m.Pending[key]; !waits || !which(key) {
@@ -34,7 +34,7 @@ func applyKeys(j *job, m *world.Guest, which func(key string) bool, because func
 }
 
 // apply does all that waits.
-func apply(j *job, m *world.Guest) error {
+func apply(j *world.Errand, m *world.Guest) error {
 	for key, value := range m.Pending {
 		if vmconf.IsDrive(key) && value != nil && vmconf.ParseDrive(*value).CloudInit() {
 			m.Made = nil
@@ -47,11 +47,11 @@ func apply(j *job, m *world.Guest) error {
 }
 
 // applyKey gives a key the value that waits for it.
-func applyKey(j *job, m *world.Guest, key string) error {
+func applyKey(j *world.Errand, m *world.Guest, key string) error {
 	value, force := m.Pending[key], m.Forced[key]
 	before, set := m.Conf[key]
 	if vmconf.IsDrive(key) && set && (value == nil || vmconf.ParseDrive(*value).File != vmconf.ParseDrive(before).File) {
-		if err := j.eject(m, key, value); err != nil {
+		if err := eject(j, m, key, value); err != nil {
 			return err
 		}
 		delete(m.Conf, key)
@@ -78,9 +78,9 @@ func applyKey(j *job, m *world.Guest, key string) error {
 	return nil
 }
 
-func takeOff(j *job, m *world.Guest, key string, d vmconf.Drive, force bool) error {
+func takeOff(j *world.Errand, m *world.Guest, key string, d vmconf.Drive, force bool) error {
 	if force {
-		return j.discard(m, key, d)
+		return discard(j, m, key, d)
 	}
-	return j.drop(m, d)
+	return drop(j, m, d)
 }

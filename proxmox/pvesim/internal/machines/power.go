@@ -27,7 +27,7 @@ func (k *call) ofHA(kind, what string, w world.Wish) (string, bool) {
 	if !k.World.HA.Manages(id) {
 		return "", false
 	}
-	return k.task(kind, k.In["vmid"], func(j *job) error {
+	return k.Task(kind, k.In["vmid"], func(j *world.Errand) error {
 		j.Print("Requesting HA %s for VM %d", what, id)
 		if err := j.Quorate(); err != nil {
 			return err
@@ -43,18 +43,18 @@ func postStart(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.job().Quorate(); err != nil {
+	if err := k.Errand().Quorate(); err != nil {
 		return nil, err
 	}
 	if upid, is := k.ofHA("hastart", "start", world.Wish{State: "started"}); is {
 		return upid, nil
 	}
 	id, skiplock := k.id(), k.In.Is("skiplock")
-	return k.task("qmstart", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+	return k.Task("qmstart", k.In["vmid"], func(j *world.Errand) error { return powerOn(j, id, skiplock) }), nil
 }
 
 // powerOn starts a machine.
-func (j *job) powerOn(id int, skiplock bool) error {
+func powerOn(j *world.Errand, id int, skiplock bool) error {
 	return j.Locked(id, world.WaitFile, func() error {
 		m, err := j.Config(id)
 		if err != nil {
@@ -73,12 +73,12 @@ func (j *job) powerOn(id int, skiplock bool) error {
 		case m.Running():
 			return failure.New("VM %d already running", id)
 		}
-		return j.launch(m)
+		return launch(j, m)
 	})
 }
 
 // launch starts QEMU.
-func (j *job) launch(m *world.Guest) error {
+func launch(j *world.Errand, m *world.Guest) error {
 	if err := j.Stage("start"); err != nil {
 		return err
 	}
@@ -87,10 +87,10 @@ func (j *job) launch(m *world.Guest) error {
 			return err
 		}
 	}
-	if err := j.makeSeed(m); err != nil {
+	if err := makeSeed(j, m); err != nil {
 		return err
 	}
-	if err := j.devices(m); err != nil {
+	if err := devices(j, m); err != nil {
 		return err
 	}
 	resumed := m.Conf["lock"] == "suspended"
@@ -105,7 +105,7 @@ func (j *job) launch(m *world.Guest) error {
 	if resumed {
 		m.WakeUp()
 	}
-	if err := j.up(m); err != nil {
+	if err := up(j, m); err != nil {
 		return err
 	}
 	j.Doze(startTakes) // QEMU runs by now, regardless of the task
@@ -113,13 +113,13 @@ func (j *job) launch(m *world.Guest) error {
 }
 
 // devices refuses to start with volumes and bridges that are not there.
-func (j *job) devices(m *world.Guest) error {
+func devices(j *world.Errand, m *world.Guest) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
 			continue
 		}
-		if err := j.mustBe(d.File); err != nil {
+		if err := mustBe(j, d.File); err != nil {
 			return err
 		}
 	}
@@ -143,16 +143,16 @@ func postStop(k *call) (any, error) {
 		return upid, nil
 	}
 	s := stopping{id: k.id(), skiplock: k.In.Is("skiplock"), force: true, limit: k.limit()}
-	return k.task("qmstop", k.In["vmid"], func(j *job) error {
+	return k.Task("qmstop", k.In["vmid"], func(j *world.Errand) error {
 		if overrule {
-			j.overrule(s.id)
+			overruleShutdowns(j, s.id)
 		}
 		return s.powerOff(j)
 	}), nil
 }
 
-// overrule ends the tasks that wait for a machine to shut down.
-func (j *job) overrule(id int) {
+// overruleShutdowns ends the tasks that wait for a machine to shut down.
+func overruleShutdowns(j *world.Errand, id int) {
 	var ended []string
 	for _, t := range j.Host.Tasks {
 		if t.Kind == "qmshutdown" && t.ID == strconv.Itoa(id) && t.Running() {
@@ -180,7 +180,7 @@ func postShutdown(k *call) (any, error) {
 	if upid, is := k.ofHA("hastop", "stop", world.Wish{State: "stopped", Limit: max(0, k.limit())}); is {
 		return upid, nil
 	}
-	return k.task("qmshutdown", k.In["vmid"], func(j *job) error { return s.powerOff(j) }), nil
+	return k.Task("qmshutdown", k.In["vmid"], func(j *world.Errand) error { return s.powerOff(j) }), nil
 }
 
 // stopping is how a machine is to be stopped.
@@ -195,8 +195,13 @@ type stopping struct {
 // limit is the time that the call allows.
 func (k *call) limit() time.Duration { return time.Duration(k.In.Int("timeout", -1)) * time.Second }
 
-// Start starts a virtual machine in high availability's name, and shutDown ends it.
-func Start(j *world.Errand, id int) error { return (&job{j}).powerOn(id, false) }
+// Start starts a virtual machine in high availability's name, and ShutDown ends it.
+func Start(j *world.Errand, id int) error { return powerOn(j, id, false) }
+
+// StartTask starts a virtual machine in a task of its own.
+func StartTask(c *world.World, h *world.Node, who *access.Identity, id int) {
+	c.Work(h, who, "qmstart", strconv.Itoa(id), func(j *world.Errand) error { return Start(j, id) })
+}
 
 // ShutDown has a guest shut down, and stops it if it does not obey in time, or at once if the limit
 // is below 0.
@@ -205,15 +210,15 @@ func ShutDown(j *world.Errand, id int, limit time.Duration) error {
 	if limit == 0 {
 		s.limit = -1
 	}
-	return s.powerOff(&job{j})
+	return s.powerOff(j)
 }
 
-func (s stopping) powerOff(j *job) error {
+func (s stopping) powerOff(j *world.Errand) error {
 	return j.Locked(s.id, world.WaitFile, func() error { return s.halt(j) })
 }
 
 // halt stops a machine while its configuration is locked, which is so until it has stopped.
-func (s stopping) halt(j *job) error {
+func (s stopping) halt(j *world.Errand) error {
 	running, err := j.Running(s.id)
 	if err != nil || !running {
 		return err
@@ -232,7 +237,7 @@ func (s stopping) halt(j *job) error {
 	}
 	if s.ask {
 		m.AskToStop(j.World)
-	} else if err := j.quit(m); err != nil {
+	} else if err := quit(j, m); err != nil {
 		return err
 	}
 	stopped := func() bool { return !m.Running() }
@@ -256,7 +261,7 @@ func (s stopping) halt(j *job) error {
 }
 
 // quit ends QEMU.
-func (j *job) quit(m *world.Guest) error {
+func quit(j *world.Errand, m *world.Guest) error {
 	if err := j.Pause(stopTakes); err != nil {
 		return err
 	}
@@ -286,7 +291,7 @@ func postReboot(k *call) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.task("qmreboot", k.In["vmid"], func(j *job) error {
+	return k.Task("qmreboot", k.In["vmid"], func(j *world.Errand) error {
 		if err := s.powerOff(j); err != nil {
 			return err
 		}
@@ -297,7 +302,7 @@ func postReboot(k *call) (any, error) {
 
 // mustRun refuses what can only be done to a machine that runs.
 func (k *call) mustRun() error {
-	running, err := k.job().Running(k.id())
+	running, err := k.Errand().Running(k.id())
 	if err == nil && !running {
 		err = failure.New("VM %d not running", k.id())
 	}
@@ -311,8 +316,8 @@ func postReset(k *call) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmreset", func(j *job, m *world.Guest) error {
-		if err := j.monitor(m, "system_reset", nil); err != nil {
+	return k.whenRunning("qmreset", func(j *world.Errand, m *world.Guest) error {
+		if err := monitor(j, m, "system_reset", nil); err != nil {
 			return err
 		}
 		m.Since = j.World.Clock
@@ -322,9 +327,9 @@ func postReset(k *call) (any, error) {
 }
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
-func (k *call) whenRunning(kind string, do func(j *job, m *world.Guest) error) string {
+func (k *call) whenRunning(kind string, do func(j *world.Errand, m *world.Guest) error) string {
 	id, skiplock := k.id(), k.In.Is("skiplock")
-	return k.task(kind, k.In["vmid"], func(j *job) error {
+	return k.Task(kind, k.In["vmid"], func(j *world.Errand) error {
 		return j.Locked(id, world.WaitFile, func() error {
 			m, err := j.Config(id)
 			if err != nil {
@@ -351,7 +356,7 @@ func postSuspend(k *call) (any, error) {
 		return nil, err
 	}
 	if !k.In.Is("todisk") {
-		return k.whenRunning("qmpause", func(_ *job, m *world.Guest) error { m.State = "paused"; return nil }), nil
+		return k.whenRunning("qmpause", func(_ *world.Errand, m *world.Guest) error { m.State = "paused"; return nil }), nil
 	}
 	if k.World.HA.Manages(k.id()) {
 		return nil, failure.New("Cannot suspend HA managed VM to disk")
@@ -360,12 +365,12 @@ func postSuspend(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmsuspend", func(j *job, m *world.Guest) error { return j.toDisk(m, storage) }), nil
+	return k.whenRunning("qmsuspend", func(j *world.Errand, m *world.Guest) error { return toDisk(j, m, storage) }), nil
 }
 
 // stateStorage is where what is in a machine's memory can be saved.
 func (k *call) stateStorage() (string, error) {
-	j := k.job()
+	j := k.Errand()
 	if err := j.OnVM(k.id(), "", "VM.Config.Disk"); err != nil {
 		return "", err
 	}
@@ -400,7 +405,7 @@ func stateStorageOf(m *world.Guest, c *world.World) string {
 }
 
 // saveMemory makes a volume with what is in a machine's memory.
-func (j *job) saveMemory(m *world.Guest, storage, name string) (string, error) {
+func saveMemory(j *world.Errand, m *world.Guest, storage, name string) (string, error) {
 	s, err := j.World.StorageOn(j.Host, storage)
 	if err != nil {
 		return "", err
@@ -413,11 +418,11 @@ func (j *job) saveMemory(m *world.Guest, storage, name string) (string, error) {
 	return s.VolID(v), nil
 }
 
-func (j *job) toDisk(m *world.Guest, storage string) error {
+func toDisk(j *world.Errand, m *world.Guest, storage string) error {
 	if err := j.Write(m.ID); err != nil {
 		return err
 	}
-	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.World.Clock.Unix()))
+	state, err := saveMemory(j, m, storage, fmt.Sprintf("suspend-%d", j.World.Clock.Unix()))
 	if err != nil {
 		return err
 	}
@@ -432,10 +437,10 @@ func postResume(k *call) (any, error) {
 	}
 	if m := k.World.VMAt(k.Node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
 		id, skiplock := k.id(), k.In.Is("skiplock")
-		return k.task("qmresume", k.In["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+		return k.Task("qmresume", k.In["vmid"], func(j *world.Errand) error { return powerOn(j, id, skiplock) }), nil
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	return k.whenRunning("qmresume", func(_ *job, m *world.Guest) error { m.State = "running"; return nil }), nil
+	return k.whenRunning("qmresume", func(_ *world.Errand, m *world.Guest) error { m.State = "running"; return nil }), nil
 }

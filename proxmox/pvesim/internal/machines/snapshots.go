@@ -51,13 +51,13 @@ func postSnapshot(k *call) (any, error) {
 	if _, err := k.vm(); err != nil {
 		return nil, err
 	}
-	return k.task("qmsnapshot", k.In["vmid"], func(j *job) error { return j.takeSnapshot(id, name, text, memory) }), nil
+	return k.Task("qmsnapshot", k.In["vmid"], func(j *world.Errand) error { return takeSnapshot(j, id, name, text, memory) }), nil
 }
 
 // takeSnapshot locks the machine by a key of its configuration while its disks are being worked on,
 // so that the lock stays if the task does not come to its end.
-func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
-	if err := j.Locked(id, world.WaitFile, func() error { return j.prepareSnapshot(id, name, text, memory) }); err != nil {
+func takeSnapshot(j *world.Errand, id int, name, text string, memory bool) error {
+	if err := j.Locked(id, world.WaitFile, func() error { return prepareSnapshot(j, id, name, text, memory) }); err != nil {
 		return err
 	}
 	m, err := j.Config(id)
@@ -82,7 +82,7 @@ func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
 	})
 }
 
-func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
+func prepareSnapshot(j *world.Errand, id int, name, text string, memory bool) error {
 	m, err := j.Config(id)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 		}
 	}
 	if memory && m.Running() {
-		state, err := j.saveMemory(m, stateStorageOf(m, j.World), name)
+		state, err := saveMemory(j, m, stateStorageOf(m, j.World), name)
 		if err != nil {
 			return err
 		}
@@ -125,8 +125,8 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 
 func deleteSnapshot(k *call) (any, error) {
 	id, name := k.id(), k.In["snapname"]
-	return k.task("qmdelsnapshot", k.In["vmid"], func(j *job) error {
-		if err := j.Locked(id, world.WaitFile, func() error { return j.checkSnapshot(id, name, "snapshot-delete") }); err != nil {
+	return k.Task("qmdelsnapshot", k.In["vmid"], func(j *world.Errand) error {
+		if err := j.Locked(id, world.WaitFile, func() error { return checkSnapshot(j, id, name, "snapshot-delete") }); err != nil {
 			return err
 		}
 		if err := j.Stage("delsnapshot"); err != nil {
@@ -135,12 +135,12 @@ func deleteSnapshot(k *call) (any, error) {
 		if err := j.Pause(snapshotTakes); err != nil {
 			return err
 		}
-		return j.Locked(id, world.WaitFile, func() error { return j.dropSnapshot(id, name) })
+		return j.Locked(id, world.WaitFile, func() error { return dropSnapshot(j, id, name) })
 	}), nil
 }
 
 // checkSnapshot locks a machine to do something to one of its snapshots.
-func (j *job) checkSnapshot(id int, name, lock string) error {
+func checkSnapshot(j *world.Errand, id int, name, lock string) error {
 	m, err := j.Config(id)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (j *job) checkSnapshot(id int, name, lock string) error {
 }
 
 // dropSnapshot removes a snapshot, and keeps the disks that only it had as unused.
-func (j *job) dropSnapshot(id int, name string) error {
+func dropSnapshot(j *world.Errand, id int, name string) error {
 	m, err := j.Config(id)
 	if err != nil {
 		return err
@@ -182,11 +182,11 @@ func (j *job) dropSnapshot(id int, name string) error {
 	volumes := vmconf.VolumesOf(s.Conf)
 	m.ForgetSnapshot(name)
 	delete(m.Conf, "lock")
-	return j.keep(m, volumes)
+	return keep(j, m, volumes)
 }
 
 // keep notes disks as unused that a machine owns and nothing of it names; a cloud-init disc goes.
-func (j *job) keep(m *world.Guest, volumes []string) error {
+func keep(j *world.Errand, m *world.Guest, volumes []string) error {
 	for _, volid := range volumes {
 		_, name, _ := vmconf.SplitVolume(volid)
 		_, v := j.World.Volume(j.Host, volid)
@@ -209,12 +209,12 @@ func (j *job) keep(m *world.Guest, volumes []string) error {
 func postRollback(k *call) (any, error) {
 	id, name, start := k.id(), k.In["snapname"], k.In.Is("start")
 	if start {
-		if err := k.job().All(world.VMPath(id), "VM.PowerMgmt"); err != nil {
+		if err := k.Errand().All(world.VMPath(id), "VM.PowerMgmt"); err != nil {
 			return nil, err
 		}
 	}
-	return k.task("qmrollback", k.In["vmid"], func(j *job) error {
-		if err := j.Locked(id, world.WaitFile, func() error { return j.prepareRollback(id, name) }); err != nil {
+	return k.Task("qmrollback", k.In["vmid"], func(j *world.Errand) error {
+		if err := j.Locked(id, world.WaitFile, func() error { return prepareRollback(j, id, name) }); err != nil {
 			return err
 		}
 		if err := j.Stage("rollback"); err != nil {
@@ -223,7 +223,7 @@ func postRollback(k *call) (any, error) {
 		if err := j.Pause(snapshotTakes); err != nil {
 			return err
 		}
-		if err := j.Locked(id, world.WaitFile, func() error { return j.rollback(id, name) }); err != nil {
+		if err := j.Locked(id, world.WaitFile, func() error { return rollback(j, id, name) }); err != nil {
 			return err
 		}
 		if m := j.World.VMAt(j.Host, id); start && m != nil && !m.Running() {
@@ -233,7 +233,7 @@ func postRollback(k *call) (any, error) {
 	}), nil
 }
 
-func (j *job) prepareRollback(id int, name string) error {
+func prepareRollback(j *world.Errand, id int, name string) error {
 	m, err := j.Config(id)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (j *job) prepareRollback(id int, name string) error {
 		return err
 	}
 	if m.Running() {
-		if err := j.quit(m); err != nil {
+		if err := quit(j, m); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (j *job) prepareRollback(id int, name string) error {
 
 // rollback gives a machine the configuration that it had. Its description stays, and so do disks
 // that the snapshot does not know, as unused.
-func (j *job) rollback(id int, name string) error {
+func rollback(j *world.Errand, id int, name string) error {
 	m, err := j.Config(id)
 	if err != nil {
 		return err
@@ -288,11 +288,11 @@ func (j *job) rollback(id int, name string) error {
 		m.Conf["vmgenid"] = vmconf.NewUUID(j.World.RNG("uuids"))
 	}
 	m.Pending = map[string]*string{}
-	if err := j.keep(m, vmconf.VolumesOf(before)); err != nil {
+	if err := keep(j, m, vmconf.VolumesOf(before)); err != nil {
 		return err
 	}
 	if state != "" {
-		if err := j.launch(m); err != nil {
+		if err := launch(j, m); err != nil {
 			return err
 		}
 		m.WakeUp()
@@ -323,7 +323,7 @@ func putSnapshot(k *call) (any, error) {
 	if !k.In.Has("description") {
 		return nil, nil
 	}
-	j, id := k.job(), k.id()
+	j, id := k.Errand(), k.id()
 	return nil, j.Locked(id, world.WaitFile, func() error {
 		m, err := j.Config(id)
 		if err != nil {
