@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,22 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
+
+// cluster is the nodes, and the services whose pods run on them.
+type cluster struct {
+	calendar
+	cfg      Config
+	nodes    []*node    // by name
+	services []*service // by name
+	servers  int
+
+	departures departures
+	dirty      bool     // the scheduler has something to look at
+	blind      int      // faults that have taken the metrics away
+	noise      []*Fault // of neighbours
+	startup    *rand.Rand
+	unplaced   func() // is called when a pod fits nowhere
+}
 
 // node is a node of the cluster with what runs on it.
 type node struct {
@@ -40,24 +57,24 @@ type pod struct {
 }
 
 // Observe returns the cluster as the API server would list it.
-func (w *World) Observe(context.Context) (loop.ClusterState, error) {
+func (c *cluster) Observe(context.Context) (loop.ClusterState, error) {
 	s := loop.ClusterState{
-		Nodes:    make([]nodescaler.Node, len(w.nodes)),
-		Replicas: make(map[string]int, len(w.services)),
+		Nodes:    make([]nodescaler.Node, len(c.nodes)),
+		Replicas: make(map[string]int, len(c.services)),
 	}
-	for i, n := range w.nodes {
+	for i, n := range c.nodes {
 		s.Nodes[i] = n.obs
 	}
 	count := 0
-	for _, svc := range w.services {
+	for _, svc := range c.services {
 		count += len(svc.pods)
 	}
 	s.Pods = make([]nodescaler.Pod, 0, count)
-	for _, svc := range w.services {
+	for _, svc := range c.services {
 		s.Replicas[svc.cfg.Name] = svc.replicas
 		for _, p := range svc.pods {
 			s.Pods = append(s.Pods, p.obs)
-			if w.blind > 0 {
+			if c.blind > 0 {
 				last := &s.Pods[len(s.Pods)-1]
 				last.CPU, last.Memory = podscaler.Sample{}, podscaler.Sample{}
 			}
@@ -81,23 +98,23 @@ func (s *service) allowed() int {
 }
 
 // SetReplicas changes how many replicas a service wants.
-func (w *World) SetReplicas(_ context.Context, workload string, n int) error {
-	s := w.service(workload)
+func (c *cluster) SetReplicas(_ context.Context, workload string, n int) error {
+	s := c.service(workload)
 	if s == nil {
 		return fmt.Errorf("workload %s does not exist", workload)
 	}
 	if n < 0 {
 		return fmt.Errorf("replicas of %s: must be 0 or more, was %d", workload, n)
 	}
-	s.stats.score.Changes = append(s.stats.score.Changes, Change{w.now, s.replicas, n})
+	s.stats.score.Changes = append(s.stats.score.Changes, Change{c.now, s.replicas, n})
 	s.replicas = n
 	s.sync()
 	return nil
 }
 
 // Choose says which pods of a service go first when it shrinks.
-func (w *World) Choose(_ context.Context, workload string, pods []string) error {
-	s := w.service(workload)
+func (c *cluster) Choose(_ context.Context, workload string, pods []string) error {
+	s := c.service(workload)
 	if s == nil {
 		return fmt.Errorf("workload %s does not exist", workload)
 	}
@@ -108,11 +125,11 @@ func (w *World) Choose(_ context.Context, workload string, pods []string) error 
 }
 
 // SetDraining cordons a node, or lets it take pods again.
-func (w *World) SetDraining(_ context.Context, name string, draining bool) error {
-	for _, n := range w.nodes {
+func (c *cluster) SetDraining(_ context.Context, name string, draining bool) error {
+	for _, n := range c.nodes {
 		if n.obs.Name == name {
 			n.obs.Cordoned, n.obs.Draining = draining, draining
-			w.dirty = true
+			c.dirty = true
 			return nil
 		}
 	}
@@ -120,8 +137,8 @@ func (w *World) SetDraining(_ context.Context, name string, draining bool) error
 }
 
 // Evict moves a pod away: it ends, and its service makes another.
-func (w *World) Evict(_ context.Context, name string) error {
-	for _, s := range w.services {
+func (c *cluster) Evict(_ context.Context, name string) error {
+	for _, s := range c.services {
 		for _, p := range s.pods {
 			if p.obs.Name != name {
 				continue
@@ -201,18 +218,18 @@ func (s *service) rank(pods []*pod) {
 }
 
 func (s *service) create() {
-	w := s.world
+	c := s.world
 	s.made++
-	p := &pod{svc: s, made: w.now}
+	p := &pod{svc: s, made: c.now}
 	p.obs = nodescaler.Pod{
 		Pod:      podscaler.Pod{Name: fmt.Sprintf("%s-%06d", s.cfg.Name, s.made), Phase: podscaler.Pending},
-		Workload: s.cfg.Name, Requests: s.cfg.Requests, Extra: s.cfg.Extra, Priority: s.cfg.Priority, Created: w.clock(),
+		Workload: s.cfg.Name, Requests: s.cfg.Requests, Extra: s.cfg.Extra, Priority: s.cfg.Priority, Created: c.clock(),
 		Selector: s.cfg.Selector, Tolerations: s.cfg.Tolerations,
 	}
-	w.servers++
-	p.srv = newServer(w.servers, s, p, w.now)
+	c.servers++
+	p.srv = newServer(c.servers, s, p, c.now)
 	s.pods = append(s.pods, p)
-	w.dirty = true
+	c.dirty = true
 }
 
 // terminate ends a pod: it gets no more requests, and goes when it has answered those it has
@@ -221,14 +238,14 @@ func (p *pod) terminate() {
 	if p.obs.Terminating {
 		return
 	}
-	w := p.svc.world
+	c := p.svc.world
 	p.obs.Terminating = true
 	p.svc.endpoint(p.srv, false)
 	if p.obs.Phase == podscaler.Pending || p.dead || p.srv.Load() == 0 {
 		p.remove()
 		return
 	}
-	w.later(p.svc.cfg.Grace, p.remove)
+	c.later(p.svc.cfg.Grace, p.remove)
 }
 
 // remove ends what is left of a pod.
@@ -236,26 +253,26 @@ func (p *pod) remove() {
 	if p.gone {
 		return
 	}
-	w := p.svc.world
+	c := p.svc.world
 	p.gone = true
 	p.svc.endpoint(p.srv, false)
-	p.svc.fail(w.now, p.srv.drop(w.now))
+	p.svc.fail(c.now, p.srv.drop(c.now))
 	p.svc.pods = slices.DeleteFunc(p.svc.pods, func(o *pod) bool { return o == p })
-	p.svc.stats.score.PodTime += w.now - p.made
+	p.svc.stats.score.PodTime += c.now - p.made
 	if n := p.node; n != nil {
 		n.pods = slices.DeleteFunc(n.pods, func(o *pod) bool { return o == p })
 		n.used = n.used.Without(&p.obs)
 	}
-	w.dirty = true
+	c.dirty = true
 }
 
 // schedule binds every waiting pod that a node has room for: the important and the old ones
 // first, onto the node that is left with most to spare (kube-scheduler's LeastAllocated). Of its
 // other scores none is modelled, and of equal nodes the first by name is taken.
-func (w *World) schedule() {
-	w.dirty = false
+func (c *cluster) schedule() {
+	c.dirty = false
 	var pending []*pod
-	for _, s := range w.services {
+	for _, s := range c.services {
 		for _, p := range s.pods {
 			if p.node == nil && !p.obs.Terminating {
 				pending = append(pending, p)
@@ -266,19 +283,19 @@ func (w *World) schedule() {
 		return cmp.Or(cmp.Compare(b.obs.Priority, a.obs.Priority), cmp.Compare(a.made, b.made))
 	})
 	for _, p := range pending {
-		if n := w.pick(p); n != nil {
-			w.bind(p, n)
+		if n := c.pick(p); n != nil {
+			c.bind(p, n)
 		} else if !p.obs.Unschedulable {
 			p.obs.Unschedulable = true
-			w.wake()
+			c.unplaced()
 		}
 	}
 }
 
-func (w *World) pick(p *pod) *node {
+func (c *cluster) pick(p *pod) *node {
 	var best *node
 	top := -1.0
-	for _, n := range w.nodes {
+	for _, n := range c.nodes {
 		if nodescaler.Refusal(&p.obs, &n.obs, n.used) != "" {
 			continue
 		}
@@ -299,22 +316,22 @@ func part[T pricing.MilliCPU | pricing.Bytes](left, all T) float64 {
 	return float64(left) / float64(all)
 }
 
-func (w *World) bind(p *pod, n *node) {
+func (c *cluster) bind(p *pod, n *node) {
 	p.node, p.obs.Node, p.obs.Unschedulable = n, n.obs.Name, false
 	p.dead = n.away // and the scheduler does not know it yet
 	n.pods = append(n.pods, p)
 	n.used = n.used.With(&p.obs)
-	if len(w.noise) > 0 {
-		p.srv.resize(w.now, p.svc.quota*w.left(n.machine.obs.Host))
+	if len(c.noise) > 0 {
+		p.srv.resize(c.now, p.svc.quota*c.left(n.machine.obs.Host))
 	}
-	w.start(p)
+	c.start(p)
 }
 
 // start starts a bound pod's containers.
-func (w *World) start(p *pod) {
+func (c *cluster) start(p *pod) {
 	p.starts++
 	start := p.starts // one that a dead machine cut short never comes to its end
-	w.later(w.cfg.Delays.PodStart.Draw(w.chance.start), func() {
+	c.later(c.cfg.Delays.PodStart.Draw(c.startup), func() {
 		if !p.gone && !p.dead && !p.obs.Terminating && !p.obs.Ready && p.starts == start {
 			p.run()
 		}
@@ -323,32 +340,32 @@ func (w *World) start(p *pod) {
 
 // run lets a pod serve.
 func (p *pod) run() {
-	w := p.svc.world
-	p.obs.Phase, p.obs.Started = podscaler.Running, w.clock()
-	p.measured, p.busy = w.now, p.srv.Used(w.now)
-	p.ready(true)
+	c := p.svc.world
+	p.obs.Phase, p.obs.Started = podscaler.Running, c.clock()
+	p.measured, p.busy = c.now, p.srv.Used(c.now)
+	p.setReady(true)
 }
 
-func (p *pod) ready(is bool) {
+func (p *pod) setReady(is bool) {
 	if p.obs.Ready == is {
 		return
 	}
-	w := p.svc.world
-	p.obs.Ready, p.obs.ReadyChanged = is, w.clock()
+	c := p.svc.world
+	p.obs.Ready, p.obs.ReadyChanged = is, c.clock()
 	p.svc.endpoint(p.srv, is && !p.obs.Terminating)
 }
 
-func (w *World) addNode(n *node) {
-	at, _ := slices.BinarySearchFunc(w.nodes, n.obs.Name, func(n *node, name string) int {
+func (c *cluster) addNode(n *node) {
+	at, _ := slices.BinarySearchFunc(c.nodes, n.obs.Name, func(n *node, name string) int {
 		return strings.Compare(n.obs.Name, name)
 	})
-	w.nodes = slices.Insert(w.nodes, at, n)
-	w.dirty = true
+	c.nodes = slices.Insert(c.nodes, at, n)
+	c.dirty = true
 }
 
 // removeNode takes a node away, and the pods on it with it.
-func (w *World) removeNode(n *node) {
-	w.nodes = slices.DeleteFunc(w.nodes, func(o *node) bool { return o == n })
+func (c *cluster) removeNode(n *node) {
+	c.nodes = slices.DeleteFunc(c.nodes, func(o *node) bool { return o == n })
 	for _, p := range n.pods {
 		p.svc.endpoint(p.srv, false) // all first: what one loses must not be sent to the next
 	}
@@ -358,3 +375,106 @@ func (w *World) removeNode(n *node) {
 		p.svc.sync()
 	}
 }
+
+func (c *cluster) service(name string) *service {
+	for _, s := range c.services {
+		if s.cfg.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// level is a service's at present. Users of a load that is shared are whole ones: were each
+// service's rounded by itself, some would be nobody's, or several's.
+func (c *cluster) level(s *service) float64 {
+	if !s.cfg.Load.Shared {
+		return s.cfg.Load.Level.At(c.now)
+	}
+	var parts []float64
+	own := 0
+	for _, o := range c.services {
+		if o == s {
+			own = len(parts)
+		}
+		if o.cfg.Load.Shared {
+			parts = append(parts, o.cfg.Load.Level.At(c.now))
+		}
+	}
+	return float64(apportion(parts)[own])
+}
+
+// share gives every pod what its host's neighbours leave.
+func (c *cluster) share() {
+	for _, s := range c.services {
+		for _, p := range s.pods {
+			if p.node != nil {
+				p.srv.resize(c.now, s.quota*c.left(p.node.machine.obs.Host))
+			}
+		}
+	}
+}
+
+// left is the part of its CPU that a pod on the host gets.
+func (c *cluster) left(host string) float64 {
+	left := 1.0
+	for _, f := range c.noise {
+		if f.Host == "" || f.Host == host {
+			left *= f.Left
+		}
+	}
+	return left
+}
+
+// lose takes a node from the cluster's sight, step by step, until it is back.
+func (c *cluster) lose(n *node) {
+	for _, p := range n.pods {
+		p.dead = true
+		p.svc.fail(c.now, p.srv.drop(c.now))
+	}
+	if n.away { // it was booting: the cluster has not heard of it since it was lost before
+		return
+	}
+	n.away = true
+	n.losses++
+	loss := n.losses
+	still := func() bool { return n.machine.node == n && n.away && n.losses == loss }
+	c.later(nodeGrace, func() {
+		if !still() {
+			return
+		}
+		n.obs.Ready = false
+		for _, p := range n.pods {
+			p.setReady(false)
+		}
+	})
+	c.later(nodeGrace+nodeToleration, func() {
+		if !still() {
+			return
+		}
+		for _, p := range slices.Clone(n.pods) {
+			p.obs.Terminating = true
+			p.remove()
+			p.svc.sync()
+		}
+	})
+}
+
+// restart starts the pods that are still bound to a node that has come back.
+func (c *cluster) restart(n *node) {
+	for _, p := range n.pods {
+		if p.dead {
+			p.dead = false
+			p.setReady(false)
+			c.start(p)
+		}
+	}
+}
+
+// How Kubernetes takes the loss of a node: after the grace it is not ready and its pods get no
+// more requests; that taints it, and after the toleration of the taint its pods are given up and
+// made again. Both are the defaults since Kubernetes 1.32.
+const (
+	nodeGrace      = 50 * time.Second
+	nodeToleration = 300 * time.Second
+)

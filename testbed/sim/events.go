@@ -1,6 +1,39 @@
 package sim
 
-import "time"
+import (
+	"errors"
+	"time"
+)
+
+// calendar is the present, and what is to happen.
+type calendar struct {
+	begin  time.Time     // the time of day of the world's start
+	now    time.Duration // since then
+	agenda agenda
+	err    error // what broke the run
+}
+
+// every does something again and again, first after one interval.
+func (c *calendar) every(interval time.Duration, do func()) {
+	var again func()
+	again = func() {
+		do()
+		c.later(interval, again)
+	}
+	c.later(interval, again)
+}
+
+// later does something after a time.
+func (c *calendar) later(after time.Duration, do func()) { c.agenda.add(c.now+after, do) }
+
+// clock is the present as a time of day.
+func (c *calendar) clock() time.Time { return c.begin.Add(c.now) }
+
+// must ends the run with err, if there is one.
+func (c *calendar) must(err error) { c.err = errors.Join(c.err, err) }
+
+// Now is how long the world has lived.
+func (c *calendar) Now() time.Duration { return c.now }
 
 // event is something that happens to the world at a time.
 type event struct {

@@ -18,11 +18,11 @@ var errMetricsGone = errors.New("the metrics server does not answer")
 var errNothingYet = errors.New("nothing has been measured yet")
 
 // Read returns what was measured of a workload over its objective's window.
-func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
-	if w.blind > 0 {
+func (c *cluster) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
+	if c.blind > 0 {
 		return podscaler.Window{}, errMetricsGone
 	}
-	s := w.service(wl.Name)
+	s := c.service(wl.Name)
 	if s == nil {
 		return podscaler.Window{}, fmt.Errorf("workload %s is not measured", wl.Name)
 	}
@@ -33,7 +33,7 @@ func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (po
 	if window > s.cfg.Window {
 		return podscaler.Window{}, fmt.Errorf("workload %s is measured over %s, not over %s", wl.Name, s.cfg.Window, window)
 	}
-	now := w.now - w.cfg.Late
+	now := c.now - c.cfg.Late
 	if now < 0 {
 		return podscaler.Window{}, errNothingYet
 	}
@@ -72,18 +72,18 @@ func (s *stats) answers(now, window time.Duration, slo podscaler.SLO, into *pods
 
 // measure takes every ready pod's CPU use since the last time, or since it became ready, and the
 // memory that it has in use, as metrics-server does.
-func (w *World) measure() {
-	for _, s := range w.services {
+func (c *cluster) measure() {
+	for _, s := range c.services {
 		for _, p := range s.pods {
 			if !p.obs.Ready || p.dead {
 				continue
 			}
-			busy := p.srv.Used(w.now)
-			if span := w.now - p.measured; span > 0 {
-				cpu := podscaler.Sample{Known: true, Value: (busy - p.busy) / span.Seconds(), At: w.clock(), Span: span}
-				w.publish(p, cpu, s.cfg.Memory.of(p.srv.Load(), cpu))
+			busy := p.srv.Used(c.now)
+			if span := c.now - p.measured; span > 0 {
+				cpu := podscaler.Sample{Known: true, Value: (busy - p.busy) / span.Seconds(), At: c.clock(), Span: span}
+				c.publish(p, cpu, s.cfg.Memory.of(p.srv.Load(), cpu))
 			}
-			p.measured, p.busy = w.now, busy
+			p.measured, p.busy = c.now, busy
 		}
 	}
 }
@@ -98,13 +98,13 @@ func (m Memory) of(requests int, cpu podscaler.Sample) podscaler.Sample {
 }
 
 // publish lets samples be read, at once or late.
-func (w *World) publish(p *pod, cpu, memory podscaler.Sample) {
+func (c *cluster) publish(p *pod, cpu, memory podscaler.Sample) {
 	show := func() { p.obs.CPU, p.obs.Memory = cpu, memory }
-	if w.cfg.Late == 0 {
+	if c.cfg.Late == 0 {
 		show()
 		return
 	}
-	w.later(w.cfg.Late, show)
+	c.later(c.cfg.Late, show)
 }
 
 // flying is how many requests were in flight at a time, to the second.

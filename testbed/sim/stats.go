@@ -90,10 +90,10 @@ func (s *stats) failed() {
 }
 
 // endMinute closes the minute that is running.
-func (s *stats) endMinute(level float64) {
+func (s *stats) endMinute(level float64, machines int) {
 	svc := s.svc
 	n := len(s.minute) + s.lost
-	m := Minute{Requests: n, Failed: s.lost, Level: level, Ready: len(svc.ready), Replicas: svc.replicas, Machines: svc.world.running()}
+	m := Minute{Requests: n, Failed: s.lost, Level: level, Ready: len(svc.ready), Replicas: svc.replicas, Machines: machines}
 	q := svc.cfg.GoalQuantile
 	switch {
 	case n == 0 && s.inFlight > 0: // none of them was answered all minute

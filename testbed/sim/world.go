@@ -2,9 +2,7 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -17,46 +15,22 @@ import (
 // World is a cluster on virtual machines in virtual time. It satisfies the ports of the loop:
 // Cluster, Machines and Signals.
 type World struct {
-	cfg    Config
-	now    time.Duration // since cfg.Start
-	agenda agenda
-	chance chances
-
-	hosts    []nodescaler.Host
-	machines []*machine // by name
-	nodes    []*node    // by name
-	services []*service // by name
-	servers  int
-
-	departures departures
-	cloning    cloning
-	ledger     *pricing.Ledger
-	dirty      bool     // the scheduler has something to look at
-	blind      int      // faults that have taken the metrics away
-	noise      []*Fault // of neighbours
-	peak       pricing.Rate
-	spent      pricing.Micros // on spares that are none any more
-	down       map[string]int // faults that keep a host down
-	waking     bool
-	err        error // what broke the world
-
-	step func(ctx context.Context, now time.Time) error
-
-	Totals Totals
+	fleet
+	step   func(ctx context.Context, now time.Time) error
+	waking bool
 }
-
-// chances are the world's own streams of chance.
-type chances struct{ clone, boot, remove, wake, start *rand.Rand }
 
 // New makes a world. step is called at every tick, and is where the loop decides.
 func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*World, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	w := &World{cfg: cfg, step: step, hosts: slices.Clone(cfg.Hosts), down: map[string]int{}, ledger: pricing.NewLedger(cfg.Prices)}
+	w := &World{step: step}
+	w.cfg, w.begin, w.startup, w.unplaced = cfg, cfg.Start, timing.Stream(cfg.Seed, "start"), w.callSoon
+	w.hosts, w.down, w.ledger = slices.Clone(cfg.Hosts), map[string]int{}, pricing.NewLedger(cfg.Prices)
 	w.chance = chances{
 		clone: timing.Stream(cfg.Seed, "clone"), boot: timing.Stream(cfg.Seed, "boot"),
-		remove: timing.Stream(cfg.Seed, "remove"), wake: timing.Stream(cfg.Seed, "wake"), start: timing.Stream(cfg.Seed, "start"),
+		remove: timing.Stream(cfg.Seed, "remove"), wake: timing.Stream(cfg.Seed, "wake"),
 	}
 	slices.SortFunc(w.hosts, func(a, b nodescaler.Host) int { return strings.Compare(a.Name, b.Name) })
 	if err := w.populate(); err != nil {
@@ -74,7 +48,7 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 	w.schedule()
 	w.warm()
 	w.every(cfg.MetricsEvery, w.measure)
-	w.every(time.Minute, w.minute)
+	w.every(time.Minute, w.endMinute)
 	w.agenda.add(0, w.tick)
 	return w, w.err
 }
@@ -89,12 +63,12 @@ func (w *World) populate() error {
 	begin := func(pool *nodescaler.Pool, b *Begin) {
 		made[pool]++
 		m := w.newMachine(pool, fmt.Sprintf("start-%03d", made[pool]), b.Shape, b.Host)
-		m.exist(w)
-		m.join(w)
+		m.exist(&w.fleet)
+		m.join(&w.fleet)
 		if b.Spare {
 			m.node.obs.Cordoned, m.node.obs.Draining, m.node.obs.Ready = true, true, false
 			m.node.away = true
-			m.rest(w)
+			m.rest(&w.fleet)
 		}
 	}
 	for _, p := range places {
@@ -113,7 +87,7 @@ func (w *World) populate() error {
 
 func (w *World) addService(cfg *Workload) {
 	s := &service{
-		world: w, cfg: cfg, quota: float64(cfg.Quota) / 1000, replicas: cfg.Replicas,
+		world: &w.cluster, cfg: cfg, quota: float64(cfg.Quota) / 1000, replicas: cfg.Replicas,
 		demand: timing.Stream(w.cfg.Seed, "demand "+cfg.Name), balance: timing.Stream(w.cfg.Seed, "balance "+cfg.Name),
 	}
 	keep := cfg.Window + w.cfg.Late
@@ -133,25 +107,6 @@ func (w *World) addService(cfg *Workload) {
 	if !cfg.Load.Level.flat() {
 		w.every(time.Second, func() { s.users.level(w.now, w.level(s)) })
 	}
-}
-
-// level is a service's at present. Users of a load that is shared are whole ones: were each
-// service's rounded by itself, some would be nobody's, or several's.
-func (w *World) level(s *service) float64 {
-	if !s.cfg.Load.Shared {
-		return s.cfg.Load.Level.At(w.now)
-	}
-	var parts []float64
-	own := 0
-	for _, o := range w.services {
-		if o == s {
-			own = len(parts)
-		}
-		if o.cfg.Load.Shared {
-			parts = append(parts, o.cfg.Load.Level.At(w.now))
-		}
-	}
-	return float64(apportion(parts)[own])
 }
 
 // warm makes the pods that fit at the start ready at once: the run begins with a service that is
@@ -221,8 +176,8 @@ func (w *World) callStep() {
 // more at every step would run to its limit in one instant.
 const wakeDelay = time.Second
 
-// wake calls for a step, if the world is to do so.
-func (w *World) wake() {
+// callSoon calls for a step, if the world is to do so.
+func (w *World) callSoon() {
 	if !w.cfg.Wake || w.waking {
 		return
 	}
@@ -233,56 +188,45 @@ func (w *World) wake() {
 	})
 }
 
-func (w *World) minute() {
+func (w *World) endMinute() {
 	w.topRate()
 	for _, s := range w.services {
-		s.stats.endMinute(s.cfg.Load.Level.At(w.now - time.Second))
+		s.stats.endMinute(s.cfg.Load.Level.At(w.now-time.Second), w.running())
 	}
 }
 
-// every does something again and again, first after one interval.
-func (w *World) every(interval time.Duration, do func()) {
-	var again func()
-	again = func() {
-		do()
-		w.later(interval, again)
-	}
-	w.later(interval, again)
-}
-
-// later does something after a time.
-func (w *World) later(after time.Duration, do func()) { w.agenda.add(w.now+after, do) }
-
-// clock is the present as a time of day.
-func (w *World) clock() time.Time { return w.cfg.Start.Add(w.now) }
-
-// must ends the run with err, if there is one.
-func (w *World) must(err error) { w.err = errors.Join(w.err, err) }
-
-func (w *World) service(name string) *service {
-	for _, s := range w.services {
-		if s.cfg.Name == name {
-			return s
-		}
+// Inject lets a fault happen now.
+func (w *World) Inject(f Fault) error {
+	switch f.Kind {
+	case CloneFails:
+		w.cloning.failing += max(1, f.Count)
+	case HostDies:
+		return w.kill(f.Host, f.For)
+	case MetricsVanish:
+		w.blind++
+		w.later(f.For, func() { w.blind-- })
+	case NoisyNeighbour:
+		return w.crowd(f)
+	default:
+		return fmt.Errorf("fault kind: must be one of %s, was %q", FaultKinds, f.Kind)
 	}
 	return nil
 }
 
-// Now is how long the world has lived.
-func (w *World) Now() time.Duration { return w.now }
-
-// Cost is what the machines have cost since the start.
-func (w *World) Cost() pricing.Micros { return w.ledger.Between(w.cfg.Start, w.clock()) }
-
-// PeakRate is the most that the machines have cost an hour at any time. A tariff that lasts less
-// than a minute may be missed.
-func (w *World) PeakRate() pricing.Rate { return w.peak }
-
-// topRate takes note of what the machines cost now.
-func (w *World) topRate() { w.peak = max(w.peak, w.ledger.Rate(w.clock())) }
-
-// Reprice lets machines cost what b says from now on. What they have cost stays as it is.
-func (w *World) Reprice(b *pricing.Book) error { return w.ledger.Reprice(b, w.clock()) }
+// crowd takes CPU from the pods on a host, or on all, for a time. Neighbours that overlap take one
+// after the other.
+func (w *World) crowd(f Fault) error {
+	if f.Host != "" && w.host(f.Host) == nil {
+		return fmt.Errorf("host %q does not exist", f.Host)
+	}
+	w.noise = append(w.noise, &f)
+	w.share()
+	w.later(f.For, func() {
+		w.noise = slices.DeleteFunc(w.noise, func(o *Fault) bool { return o == &f })
+		w.share()
+	})
+	return nil
+}
 
 // Scores says what has become of every service so far, by name.
 func (w *World) Scores() []Score {
@@ -298,26 +242,4 @@ func (w *World) Scores() []Score {
 		}
 	}
 	return out
-}
-
-// MachineTime is the time of all machines so far.
-func (w *World) MachineTime() time.Duration {
-	t := w.Totals.MachineTime
-	for _, m := range w.machines {
-		if m.runs() {
-			t += w.clock().Sub(m.from)
-		}
-	}
-	return t
-}
-
-// SpareCost is what the spares have cost so far, and is part of the cost.
-func (w *World) SpareCost() pricing.Micros {
-	sum := w.spent
-	for _, m := range w.machines {
-		if m.obs.Phase == nodescaler.Spare {
-			sum += w.cfg.Prices.SpareRate(m.obs.Shape).For(w.clock().Sub(m.from))
-		}
-	}
-	return sum
 }
