@@ -3,6 +3,7 @@ package signals
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -24,17 +25,6 @@ const (
 	CodeFewScrapes = "FewScrapes"
 	// CodeCostSourceMismatch: OpenCost and the price book disagree; the price book counts.
 	CodeCostSourceMismatch = "CostSourceMismatch"
-)
-
-// The names of the signals, as a spec's queries have them.
-const (
-	latency  = "latency"
-	good     = "good"
-	arrivals = "arrivals"
-	inFlight = "inFlight"
-
-	// errorRate may be unknown without a gap: without requests there is nothing to measure.
-	errorRate = "errors"
 )
 
 // measurement is what one Prepare found out of one workload.
@@ -140,4 +130,20 @@ func (m *measurement) reasons() []podscaler.Reason {
 		all = append(all, podscaler.Reason{Code: f.code, Text: text})
 	}
 	return all
+}
+
+// nonsense says why a number cannot be the signal.
+func nonsense(signal string, v float64) string {
+	number := decimal(v)
+	switch {
+	case !podscaler.Known(v).Known:
+		return fmt.Sprintf("the query returned %v, which is no measurement", v)
+	case (signal == good || signal == errorRate) && (v < 0 || v > 1+1e-9):
+		return "the query returned " + number + ", must be a fraction between 0 and 1"
+	case signal == registration && (v < 0 || v > math.MaxInt32 || v != math.Trunc(v)):
+		return "the query returned " + number + ", must be a number of instances"
+	case (signal == latency || signal == arrivals || signal == inFlight) && v < 0:
+		return "the query returned " + number + ", must be at least 0"
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,11 +25,32 @@ type answers struct {
 	quantiles, goods map[float64]*answer
 }
 
+// group is workloads of a namespace that one set of queries measures: they differ in nothing but
+// their names and objectives. Other namespaces' would wait for its turn, and be unknown with it.
+type group struct {
+	endpoint  *endpoint
+	namespace string
+	preset    *preset
+	native    bool
+	kind      string
+	match     map[string]string
+	window    time.Duration
+	unit      string // what its answers are measured as
+	members   []member
+}
+
+// member is a workload of a group, and what the series call it.
+type member struct {
+	workload string
+	source   *Source
+	names    []string // as regular expressions
+}
+
 // measure sends the group's queries, and has their answers shared out among the members.
 func (g *group) measure(r *round) func() {
 	all := answers{quantiles: map[float64]*answer{}, goods: map[float64]*answer{}}
 	ask := func(q question, of float64) *answer {
-		return r.query(g.endpoint, &request{text: g.write(q, of), labels: g.labels(), namespace: g.namespace, unit: g.unit})
+		return r.query(g.endpoint, &request{text: g.write(q, of), labels: g.labelNames(), namespace: g.namespace, unit: g.unit})
 	}
 	all.arrivals, all.newest, all.scrapes = ask(asksArrivals, 0), ask(asksNewest, 0), ask(asksScrapes, 0)
 	all.errors = ask(asksErrors, 0)
@@ -45,7 +67,7 @@ func (g *group) measure(r *round) func() {
 			if all.quantiles[slo.Quantile] == nil {
 				all.quantiles[slo.Quantile] = ask(asksQuantile, slo.Quantile)
 			}
-			if target := g.units(slo.Target); all.goods[target] == nil {
+			if target := g.inUnits(slo.Target); all.goods[target] == nil {
 				all.goods[target] = ask(asksGood, target)
 			}
 		}
@@ -53,8 +75,8 @@ func (g *group) measure(r *round) func() {
 	return func() { g.share(r, &all) }
 }
 
-// labels are those by which an answer's series are shared out and read.
-func (g *group) labels() []string {
+// labelNames are those by which an answer's series are shared out and read.
+func (g *group) labelNames() []string {
 	all := append([]string{"le"}, g.preset.outcome.labels...)
 	for _, at := range g.preset.places(g.kind) {
 		all = append(all, at.labels...)
@@ -62,8 +84,8 @@ func (g *group) labels() []string {
 	return all
 }
 
-// units is a time in what the preset's edges count in.
-func (g *group) units(d time.Duration) float64 { return float64(d) / float64(g.preset.unit) }
+// inUnits is a time in what the preset's edges count in.
+func (g *group) inUnits(d time.Duration) float64 { return float64(d) / float64(g.preset.unit) }
 
 // share reads each member's series out of the answers.
 func (g *group) share(r *round, all *answers) {
@@ -87,7 +109,7 @@ func (g *group) share(r *round, all *answers) {
 		out.errors(take(i, all.errors))
 		if slo := m.source.SLO; slo.Target > 0 && g.native {
 			out.native(latency, take(i, all.quantiles[slo.Quantile]))
-			out.native(good, take(i, all.goods[g.units(slo.Target)]))
+			out.native(good, take(i, all.goods[g.inUnits(slo.Target)]))
 		} else if slo.Target > 0 {
 			out.classic(take(i, all.buckets))
 		}
@@ -353,4 +375,107 @@ func (s *sheet) scrapes(p portion) {
 	}
 	s.m.note(CodeFewScrapes, "", fmt.Sprintf("the window of %s holds fewer than %d samples of each series: make slo.window longer, or sample more often",
 		s.group.window, leastScrapes))
+}
+
+// selectors are the conditions that pick the series of some workloads, one for each place.
+func (g *group) selectors() []selector {
+	var all []selector
+	for _, at := range g.preset.places(g.kind) {
+		conditions := matchers(g.preset, g.match)
+		for _, label := range at.without {
+			conditions = append(conditions, label+`=""`)
+		}
+		for i, label := range at.labels {
+			conditions = append(conditions, label+oneOf(g.members, i))
+		}
+		all = append(all, selector{by: at.labels, where: strings.Join(conditions, ",")})
+	}
+	return all
+}
+
+type selector struct {
+	by    []string
+	where string
+}
+
+// oneOf matches the i-th names of all members: with = where one is meant, so that the query of
+// a single workload reads as one would write it.
+func oneOf(members []member, i int) string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.names[i])
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if plain := strings.ReplaceAll(names[0], `\`, ""); len(names) == 1 && regexp.QuoteMeta(plain) == names[0] {
+		return "=" + quoteLabel(plain)
+	}
+	return "=~" + quoteLabel(strings.Join(names, "|"))
+}
+
+// question is one query for all members of a group, by what it asks.
+type question string
+
+const (
+	asksBuckets  question = "buckets"  // requests a second below each edge
+	asksQuantile question = "quantile" // of a native histogram
+	asksGood     question = "good"     // of a native histogram
+	asksArrivals question = "arrivals"
+	asksInFlight question = "inFlight"
+	asksErrors   question = "errors"  // requests a second by what became of them
+	asksNewest   question = "newest"  // when the newest sample was taken
+	asksScrapes  question = "scrapes" // how many samples of a series are in the window
+)
+
+// write is the PromQL of a question. of is the quantile or the target of a native histogram.
+func (g *group) write(q question, of float64) string {
+	p, w, counter := g.preset, "["+promDuration(g.window)+"]", g.counter(g.preset.requests)
+	return g.each(func(s selector) string {
+		by := strings.Join(s.by, ", ")
+		switch q {
+		case asksBuckets:
+			return fmt.Sprintf("sum by (%s, le) (rate(%s_bucket{%s}%s))", by, p.histogram, s.where, w)
+		case asksQuantile:
+			return fmt.Sprintf("histogram_quantile(%s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
+		case asksGood:
+			return fmt.Sprintf("histogram_fraction(-Inf, %s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
+		case asksArrivals:
+			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
+		case asksErrors:
+			by, counter := strings.Join(slices.Concat(s.by, p.outcome.labels), ", "), g.counter(p.outcome.counter)
+			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
+		case asksInFlight:
+			return fmt.Sprintf("sum by (%s) (%s{%s})", by, p.inFlight, s.where)
+		case asksNewest:
+			return fmt.Sprintf("max by (%s) (timestamp(%s{%s}))", by, counter, s.where)
+		case asksScrapes:
+			return fmt.Sprintf("max by (%s) (count_over_time(%s{%s}%s))", by, counter, s.where, w)
+		}
+		panic("no such question: " + string(q))
+	})
+}
+
+// counter is the series that a counter is stored in. A native histogram has no series for its
+// count: it is the count.
+func (g *group) counter(name string) string {
+	if g.native && name == g.preset.histogram+"_count" {
+		return g.preset.histogram
+	}
+	return name
+}
+
+// counted is the rate of a counter's, which of a native histogram is the rate of its count.
+func (g *group) counted(rate, counter string) string {
+	if g.native && counter == g.preset.histogram {
+		return "histogram_count(" + rate + ")"
+	}
+	return rate
+}
+
+func (g *group) each(write func(selector) string) string {
+	var parts []string
+	for _, s := range g.selectors() {
+		parts = append(parts, write(s))
+	}
+	return strings.Join(parts, " or ")
 }

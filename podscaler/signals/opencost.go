@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -26,34 +25,6 @@ type costSource struct {
 	refused   error // why its page may not be asked for
 	workloads []string
 	complaint *complaint
-}
-
-// compare takes in a workload that speaks of an OpenCost.
-func (p *plan) compare(e *endpoint, name string, s *Source, o *Options, old *plan) {
-	if s.Spec.OpenCost == nil || o.NodePrices == nil {
-		return
-	}
-	n := &costSource{endpoint: e}
-	if url := s.Spec.OpenCost.URL; url != "" {
-		n = &costSource{namespace: s.Target.Namespace, url: strings.TrimSuffix(url, "/") + "/metrics"}
-	} else if e == nil {
-		return // the workload's other findings say that there is no Prometheus
-	}
-	same := func(c *costSource) bool {
-		return c.url == n.url && c.endpoint == n.endpoint && c.namespace == n.namespace
-	}
-	if i := slices.IndexFunc(p.costs, same); i >= 0 {
-		p.costs[i].workloads = append(p.costs[i].workloads, name)
-		return
-	}
-	if i := slices.IndexFunc(old.costs, same); i >= 0 {
-		n.door, n.refused, n.complaint = old.costs[i].door, old.costs[i].refused, old.costs[i].complaint
-	} else if n.url != "" {
-		permit, err := o.Access.permit(n.namespace, n.url, nil)
-		n.door, n.refused, n.complaint = &door{maxBytes: o.MaxBytes, permit: permit}, err, &complaint{}
-	}
-	p.costs = append(p.costs, n)
-	n.workloads = append(n.workloads, name)
 }
 
 // measure reads what OpenCost shows, and has it compared with the price book. The price book counts

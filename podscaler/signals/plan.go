@@ -3,11 +3,8 @@ package signals
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"time"
-
-	"github.com/prometheus/common/model"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -114,35 +111,6 @@ func (p *plan) endpointOf(s *Source, o *Options, old *plan) (*endpoint, error) {
 	return e, nil
 }
 
-// asks reports whether the source has anything to ask a Prometheus for.
-func (s *Source) asks() bool {
-	preset := s.Spec.preset() != None && s.Spec.Scrape == nil
-	cost := s.Spec.OpenCost != nil && s.Spec.OpenCost.URL == ""
-	registry := s.Spec.Registration != nil && s.Spec.Registration.Query != ""
-	return preset || cost || registry || len(s.Spec.Metrics) > 0 || s.Spec.Queries != Queries{}
-}
-
-// group is workloads of a namespace that one set of queries measures: they differ in nothing but
-// their names and objectives. Other namespaces' would wait for its turn, and be unknown with it.
-type group struct {
-	endpoint  *endpoint
-	namespace string
-	preset    *preset
-	native    bool
-	kind      string
-	match     map[string]string
-	window    time.Duration
-	unit      string // what its answers are measured as
-	members   []member
-}
-
-// member is a workload of a group, and what the series call it.
-type member struct {
-	workload string
-	source   *Source
-	names    []string // as regular expressions
-}
-
 // join puts a workload into the group whose queries it shares, a new one if that is full.
 func (p *plan) join(groups map[string]*group, e *endpoint, name string, s *Source) {
 	preset := presets[s.Spec.preset()]
@@ -164,19 +132,6 @@ func (p *plan) join(groups map[string]*group, e *endpoint, name string, s *Sourc
 		p.groups = append(p.groups, g)
 	}
 	g.members = append(g.members, member{workload: name, source: s, names: preset.names(s)})
-}
-
-// ownQuery is a query that an owner wrote, and the signals that it is for.
-type ownQuery struct {
-	request
-	endpoint *endpoint
-	uses     []use
-	refused  error // why it is not sent
-}
-
-// use is one workload's signal or metric.
-type use struct {
-	workload, signal, perPod, perVersion string
 }
 
 // ask takes in a workload's own queries; one that several have in common is sent once. One that is
@@ -212,18 +167,6 @@ func (p *plan) ask(e *endpoint, name string, s *Source, free bool) {
 	}
 }
 
-// old makes an error of an answer that speaks of another time: from a cache, or because one of
-// the two clocks is wrong.
-func (a *answer) old(now time.Time, maxAge time.Duration) {
-	for _, s := range a.vector {
-		if age := now.Sub(s.Timestamp.Time()); age > maxAge {
-			a.vector, a.code = nil, CodeMetricsStale
-			a.err = fmt.Errorf("the answer is %s old by this clock, must be at most %s", age.Round(time.Minute), maxAge)
-			return
-		}
-	}
-}
-
 // blank makes everything unknown that was to come from a Prometheus which cannot be asked.
 func (p *plan) blank(m *measurement, s *Source, why string) {
 	for _, signal := range s.wanted() {
@@ -237,121 +180,91 @@ func (p *plan) blank(m *measurement, s *Source, why string) {
 	}
 }
 
-// wanted are the signals that a Prometheus is to measure: what the preset knows, and what the
-// owner asks for.
-func (s *Source) wanted() []string {
-	var all []string
-	if s.Spec.preset() != None && s.Spec.Scrape == nil {
-		if s.SLO.Target > 0 {
-			all = append(all, latency, good)
-		}
-		all = append(all, arrivals)
+func (p *plan) measure(r *round) map[string]*measurement {
+	for _, name := range p.names {
+		r.measured[name] = &measurement{}
 	}
-	for _, q := range s.Spec.Queries.named() {
-		if !slices.Contains(all, q.name) {
-			all = append(all, q.name)
-		}
+	var sums []func()
+	for _, g := range p.groups {
+		sums = append(sums, g.measure(r))
 	}
-	if g := s.Spec.Registration; g != nil && g.Query != "" {
-		all = append(all, registration)
+	for _, q := range p.own {
+		sums = append(sums, q.measure(r))
 	}
-	return all
-}
-
-// has reports whether the owner's own query measures a signal, so that nothing else does.
-func (s *Source) has(signal string) bool {
-	return slices.ContainsFunc(s.Spec.Queries.named(), func(q namedQuery) bool { return q.name == signal })
-}
-
-// measure asks the owner's query, and has the answer read for all who asked it.
-func (q *ownQuery) measure(r *round) func() {
-	a := &answer{code: CodeMetricsUnknown, err: q.refused}
-	if q.refused == nil {
-		a = r.query(q.endpoint, &q.request)
-	}
-	return func() {
-		for _, u := range q.uses {
-			u.take(r.measured[u.workload], a)
+	for _, name := range p.names {
+		if g := p.registry[name]; g != nil {
+			sums = append(sums, g.measure(r))
 		}
 	}
+	sums = append(sums, p.scrapeAll(r)...)
+	for _, c := range p.costs {
+		sums = append(sums, c.measure(r))
+	}
+	r.run()
+	r.keep()
+	for _, sum := range sums {
+		sum()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.nowhere)) {
+		p.blank(r.measured[name], p.sources[name], p.nowhere[name])
+	}
+	for _, name := range p.names {
+		r.measured[name].settle(p.sources[name])
+	}
+	r.complain()
+	return r.measured
 }
 
-// take reads an answer as a number, or as one for each pod.
-func (u use) take(m *measurement, a *answer) {
-	if a.warnings != "" {
-		m.miss(u.signal)
-		m.note(CodeMetricsPartial, u.signal, "the answer came with a warning")
-	}
-	switch {
-	case a.err != nil:
-		m.failed(a.code, u.signal, a.err)
-	case u.perPod != "":
-		u.takePods(m, a)
-	case len(a.vector) == 0:
-		m.unknown(CodeMetricsUnknown, u.signal, "the query returned nothing")
-	case u.perVersion != "":
-		u.takeVersions(m, a)
-	case len(a.vector) > 1:
-		m.unknown(CodeManySeries, u.signal, fmt.Sprintf("the query returned %d series, must be one", len(a.vector)))
-	default:
-		u.takeOne(m, a)
-	}
-}
-
-func (u use) takeOne(m *measurement, a *answer) {
-	if a.vector[0].Histogram != nil {
-		m.unknown(CodeMetricsUnknown, u.signal, "the query returned a histogram, must be a number")
+// compare takes in a workload that speaks of an OpenCost.
+func (p *plan) compare(e *endpoint, name string, s *Source, o *Options, old *plan) {
+	if s.Spec.OpenCost == nil || o.NodePrices == nil {
 		return
 	}
-	v := float64(a.vector[0].Value)
-	switch why := nonsense(u.signal, v); {
-	case why == "":
-		m.reading(u.signal, podscaler.Known(v))
-	case math.IsNaN(v) && (u.signal == latency || u.signal == good || u.signal == errorRate):
-		m.silent = append(m.silent, finding{code: CodeMetricsUnknown, why: why, signals: []string{u.signal}})
-	default:
-		m.unknown(CodeMetricsUnknown, u.signal, why)
+	n := &costSource{endpoint: e}
+	if url := s.Spec.OpenCost.URL; url != "" {
+		n = &costSource{namespace: s.Target.Namespace, url: strings.TrimSuffix(url, "/") + "/metrics"}
+	} else if e == nil {
+		return // the workload's other findings say that there is no Prometheus
 	}
+	same := func(c *costSource) bool {
+		return c.url == n.url && c.endpoint == n.endpoint && c.namespace == n.namespace
+	}
+	if i := slices.IndexFunc(p.costs, same); i >= 0 {
+		p.costs[i].workloads = append(p.costs[i].workloads, name)
+		return
+	}
+	if i := slices.IndexFunc(old.costs, same); i >= 0 {
+		n.door, n.refused, n.complaint = old.costs[i].door, old.costs[i].refused, old.costs[i].complaint
+	} else if n.url != "" {
+		permit, err := o.Access.permit(n.namespace, n.url, nil)
+		n.door, n.refused, n.complaint = &door{maxBytes: o.MaxBytes, permit: permit}, err, &complaint{}
+	}
+	p.costs = append(p.costs, n)
+	n.workloads = append(n.workloads, name)
 }
 
-// nonsense says why a number cannot be the signal.
-func nonsense(signal string, v float64) string {
-	number := decimal(v)
-	switch {
-	case !podscaler.Known(v).Known:
-		return fmt.Sprintf("the query returned %v, which is no measurement", v)
-	case (signal == good || signal == errorRate) && (v < 0 || v > 1+1e-9):
-		return "the query returned " + number + ", must be a fraction between 0 and 1"
-	case signal == registration && (v < 0 || v > math.MaxInt32 || v != math.Trunc(v)):
-		return "the query returned " + number + ", must be a number of instances"
-	case (signal == latency || signal == arrivals || signal == inFlight) && v < 0:
-		return "the query returned " + number + ", must be at least 0"
+// scrapeAll reads the pages that are due and returns what makes signals of them.
+func (p *plan) scrapeAll(r *round) []func() {
+	if len(p.scrapes) == 0 {
+		return nil
 	}
-	return ""
-}
-
-// takePods reads one number for each pod. A pod without a number is one that was not measured.
-func (u use) takePods(m *measurement, a *answer) {
-	pods := map[string]float64{}
-	for _, s := range a.vector {
-		pod := string(s.Metric[model.LabelName(u.perPod)])
-		if _, twice := pods[pod]; twice || pod == "" {
-			why := fmt.Sprintf("the query returned several series for pod %s, must be one", pod)
-			if pod == "" {
-				why = fmt.Sprintf("the query returned a series without the label %s, which is to name its pod", u.perPod)
+	client, err := r.scraper()
+	pods := map[string][]Pod{}
+	if r.options.Pods != nil {
+		for _, pod := range r.options.Pods() {
+			pods[pod.Workload] = append(pods[pod.Workload], pod)
+		}
+	}
+	var sums []func()
+	for _, name := range p.names {
+		if s := p.scrapes[name]; s != nil {
+			why := err
+			if !s.secured {
+				why = nil // a credential that is not sent may be missing
 			}
-			m.gap = true
-			m.note(CodeManySeries, u.signal, why)
-			m.metric(u.signal, podscaler.Metric{Why: why})
-			return
-		}
-		if v := float64(s.Value); s.Histogram == nil && podscaler.Known(v).Known {
-			pods[pod] = v
+			read := s.read(r, client, why, pods[name])
+			sums = append(sums, func() { s.take(r, read) })
 		}
 	}
-	if len(pods) == 0 {
-		m.unknown(CodeMetricsUnknown, u.signal, "the query returned no number for any pod")
-		return
-	}
-	m.metric(u.signal, podscaler.Metric{PerPod: pods})
+	return sums
 }

@@ -1,7 +1,6 @@
 package signals
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -190,107 +189,4 @@ func matchers(p *preset, match map[string]string) []string {
 		}
 	}
 	return conditions
-}
-
-// selectors are the conditions that pick the series of some workloads, one for each place.
-func (g *group) selectors() []selector {
-	var all []selector
-	for _, at := range g.preset.places(g.kind) {
-		conditions := matchers(g.preset, g.match)
-		for _, label := range at.without {
-			conditions = append(conditions, label+`=""`)
-		}
-		for i, label := range at.labels {
-			conditions = append(conditions, label+oneOf(g.members, i))
-		}
-		all = append(all, selector{by: at.labels, where: strings.Join(conditions, ",")})
-	}
-	return all
-}
-
-type selector struct {
-	by    []string
-	where string
-}
-
-// oneOf matches the i-th names of all members: with = where one is meant, so that the query of
-// a single workload reads as one would write it.
-func oneOf(members []member, i int) string {
-	var names []string
-	for _, m := range members {
-		names = append(names, m.names[i])
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if plain := strings.ReplaceAll(names[0], `\`, ""); len(names) == 1 && regexp.QuoteMeta(plain) == names[0] {
-		return "=" + quoteLabel(plain)
-	}
-	return "=~" + quoteLabel(strings.Join(names, "|"))
-}
-
-// question is one query for all members of a group, by what it asks.
-type question string
-
-const (
-	asksBuckets  question = "buckets"  // requests a second below each edge
-	asksQuantile question = "quantile" // of a native histogram
-	asksGood     question = "good"     // of a native histogram
-	asksArrivals question = "arrivals"
-	asksInFlight question = "inFlight"
-	asksErrors   question = "errors"  // requests a second by what became of them
-	asksNewest   question = "newest"  // when the newest sample was taken
-	asksScrapes  question = "scrapes" // how many samples of a series are in the window
-)
-
-// write is the PromQL of a question. of is the quantile or the target of a native histogram.
-func (g *group) write(q question, of float64) string {
-	p, w, counter := g.preset, "["+promDuration(g.window)+"]", g.counter(g.preset.requests)
-	return g.each(func(s selector) string {
-		by := strings.Join(s.by, ", ")
-		switch q {
-		case asksBuckets:
-			return fmt.Sprintf("sum by (%s, le) (rate(%s_bucket{%s}%s))", by, p.histogram, s.where, w)
-		case asksQuantile:
-			return fmt.Sprintf("histogram_quantile(%s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
-		case asksGood:
-			return fmt.Sprintf("histogram_fraction(-Inf, %s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
-		case asksArrivals:
-			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
-		case asksErrors:
-			by, counter := strings.Join(slices.Concat(s.by, p.outcome.labels), ", "), g.counter(p.outcome.counter)
-			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
-		case asksInFlight:
-			return fmt.Sprintf("sum by (%s) (%s{%s})", by, p.inFlight, s.where)
-		case asksNewest:
-			return fmt.Sprintf("max by (%s) (timestamp(%s{%s}))", by, counter, s.where)
-		case asksScrapes:
-			return fmt.Sprintf("max by (%s) (count_over_time(%s{%s}%s))", by, counter, s.where, w)
-		}
-		panic("no such question: " + string(q))
-	})
-}
-
-// counter is the series that a counter is stored in. A native histogram has no series for its
-// count: it is the count.
-func (g *group) counter(name string) string {
-	if g.native && name == g.preset.histogram+"_count" {
-		return g.preset.histogram
-	}
-	return name
-}
-
-// counted is the rate of a counter's, which of a native histogram is the rate of its count.
-func (g *group) counted(rate, counter string) string {
-	if g.native && counter == g.preset.histogram {
-		return "histogram_count(" + rate + ")"
-	}
-	return rate
-}
-
-func (g *group) each(write func(selector) string) string {
-	var parts []string
-	for _, s := range g.selectors() {
-		parts = append(parts, write(s))
-	}
-	return strings.Join(parts, " or ")
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -43,6 +44,20 @@ type endpoint struct {
 	door      *door
 	complaint complaint
 	kept      map[askedKey]asked // answers that the next round need not ask for
+}
+
+// asked is a query with its answer, which may be of a round before.
+type asked struct {
+	endpoint *endpoint
+	key      askedKey
+	answer   *answer
+	at       time.Time
+}
+
+// askedKey is what queries have in common that have one answer.
+type askedKey struct {
+	line                    int
+	namespace, text, labels string
 }
 
 // newEndpoint is a Prometheus that an object names as it is permitted to, or the administrator's
@@ -233,3 +248,34 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 func (l *limited) Close() error { return l.body.Close() }
+
+// pageTimeout is the longest that one page is waited for, so that pods that hang do not take
+// the time of all others.
+const pageTimeout = 2 * time.Second
+
+// get has a metrics page read as it comes. complete says whether it is to end as OpenMetrics does.
+func get(ctx context.Context, client *http.Client, url string, read func(body io.Reader, complete bool) error) error {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	req.Header.Set("Accept", "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1")
+	resp, err := client.Do(req)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return invalid("the page answers %s", resp.Status)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch err := read(resp.Body, kind == "application/openmetrics-text"); {
+	case ctx.Err() != nil:
+		return failed(ctx, ctx.Err())
+	case err != nil:
+		return invalid("%w", plain(ctx, err))
+	}
+	return nil
+}

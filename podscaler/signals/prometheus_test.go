@@ -152,7 +152,7 @@ func FuzzAnswer(f *testing.F) {
 	s := source(Spec{Preset: Istio})
 	g := &group{preset: presets[Istio], window: time.Minute, members: []member{{workload: "shop/cart", source: &s, names: byTarget(&s)}}}
 	f.Fuzz(func(t *testing.T, body string) {
-		a := newDecoding(context.Background(), append(g.labels(), "pod", "version"), &room{left: 1 << 20}).answer(strings.NewReader(body))
+		a := newDecoding(context.Background(), append(g.labelNames(), "pod", "version"), &room{left: 1 << 20}).answer(strings.NewReader(body))
 		m := &measurement{}
 		r := &round{now: noon, options: &New(Options{Access: lenient}).options, measured: map[string]*measurement{"shop/cart": m}}
 		g.share(r, &answers{buckets: &a, arrivals: &a, newest: &a, scrapes: &a, inFlight: &a, errors: &a})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,31 +13,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
-
-// Options are what a Reader is made with. All of them may be omitted.
-type Options struct {
-	// Prometheus is asked for the workloads that name none of their own.
-	Prometheus *Prometheus
-	// Credentials returns what a Prometheus, or a service registry in the shape of one, wants to
-	// see. It is called once for each in every Prepare, so that a changed token counts at once.
-	// namespace is that of the workload that names p, and empty for the one above.
-	Credentials func(ctx context.Context, namespace string, p Prometheus) (Credentials, error)
-	// Pods returns the pods whose pages may be scraped.
-	Pods func() []Pod
-	// ScrapeCredentials are for all pages that are scraped over https; no other sees them.
-	ScrapeCredentials func(ctx context.Context) (Credentials, error)
-	// Access says what objects may make this program ask; empty, they name no server of their own.
-	Access Access
-	// Log is for the administrator, who reads there what servers say; nil logs nothing.
-	Log *slog.Logger
-	// NodePrices returns what the price book asks for each node, in units an hour.
-	NodePrices func() map[string]float64
-
-	Timeout  time.Duration // the longest that a Prepare takes; 0 is 5s
-	Parallel int           // queries that one server is asked at once, and as many pages; 0 is 16
-	MaxAge   time.Duration // older measurements and samples are stale; 0 is 2m
-	MaxBytes int64         // of an answer; 0 is 32 MiB
-}
 
 // Reader measures workloads and keeps what it measured.
 type Reader struct {
@@ -129,6 +103,14 @@ func (r *Reader) Prepare(ctx context.Context, now time.Time) {
 			r.states[name] = r.states[name].next(m, now, r.options.MaxAge)
 			r.states[name].window.Over = p.sources[name].over()
 		}
+	}
+}
+
+func newRound(ctx context.Context, now time.Time, r *Reader) *round {
+	return &round{
+		ctx: ctx, now: now, options: &r.options, pages: r.pages, lines: r.lines,
+		measured: map[string]*measurement{}, answers: map[*endpoint][]*answer{}, units: map[unit][]asked{}, opened: map[*endpoint]func(context.Context) error{},
+		all: &room{left: maxKeptGroup}, own: &room{left: maxKeptAll}, rooms: map[tenure]*room{},
 	}
 }
 

@@ -10,55 +10,12 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"github.com/plimsoll/plimsoll/podscaler"
 )
-
-// Registration says where a service registry says how many instances of the workload it sends
-// requests to: PromQL, or the registry's own address.
-type Registration struct {
-	// Query answers with their number.
-	Query string `json:"query,omitempty"`
-	// PerVersion is the label that holds a version, if the query answers with a number for each.
-	PerVersion string `json:"perVersion,omitempty"`
-	// URL answers in JSON with what Plimsoll, Consul or Eureka write; see parseRegistry.
-	URL string `json:"url,omitempty"`
-	// SecretName names a Secret in the workload's namespace with what the registry wants to see,
-	// as that of a Prometheus does.
-	SecretName string `json:"secretName,omitempty"`
-	// Headers are sent with every request.
-	Headers map[string]string `json:"headers,omitempty"`
-}
-
-// registration is what findings call the signal.
-const registration = "registration"
-
-func (r *Registration) validate(f *faults) {
-	const key = "signals.registration"
-	f.unless(r.Query != "" || r.URL != "", key, "must have a query or a url", "neither")
-	f.unless(r.Query == "" || r.URL == "", key, "must have a query or a url", "both")
-	f.add(key+".query", checkQuery(r.Query))
-	f.unless(r.PerVersion == "" || labelForm.MatchString(r.PerVersion), key+".perVersion", "must be the name of the label that holds a version", strconv.Quote(r.PerVersion))
-	f.unless(r.PerVersion == "" || r.Query != "", key+".perVersion", "must be empty without a query, of whose answer it is a label", strconv.Quote(r.PerVersion))
-	f.unless(r.URL != "" || r.SecretName == "" && len(r.Headers) == 0, key+".url", "must be set for secretName and headers, which are for it alone", `""`)
-	if r.URL != "" {
-		u, err := url.Parse(r.URL)
-		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Fragment == "" && u.User == nil
-		f.unless(ok, key+".url", "must be a URL such as http://consul:8500/v1/health/service/web, without credentials or fragment", strconv.Quote(redactText(r.URL)))
-	}
-	validateAccess(f, key+".", r.SecretName, r.Headers)
-}
-
-func redactText(text string) string {
-	u, _ := url.Parse(text)
-	return redact(u, text)
-}
 
 // registry is a workload's service registry.
 type registry struct {
@@ -376,26 +333,4 @@ func (g *registered) add(version string, n int) {
 		g.versions = map[string]int{}
 	}
 	g.versions[version] += n
-}
-
-// takeVersions reads a number of instances for each version.
-func (u use) takeVersions(m *measurement, a *answer) {
-	var g registered
-	for _, s := range a.vector {
-		version := string(s.Metric[model.LabelName(u.perVersion)])
-		switch why := nonsense(registration, float64(s.Value)); {
-		case s.Histogram != nil:
-			m.unknown(CodeMetricsUnknown, registration, "the query returned a histogram, must be a number")
-			return
-		case why != "":
-			m.unknown(CodeMetricsUnknown, registration, why)
-			return
-		case g.versions[version] > 0:
-			m.unknown(CodeManySeries, registration, fmt.Sprintf("the query returned several series for version %q, must be one", version))
-			return
-		}
-		g.count += int(s.Value)
-		g.add(version, int(s.Value))
-	}
-	m.registered(g)
 }

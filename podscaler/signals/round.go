@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -60,14 +60,6 @@ type tenure struct {
 	own       bool
 }
 
-func newRound(ctx context.Context, now time.Time, r *Reader) *round {
-	return &round{
-		ctx: ctx, now: now, options: &r.options, pages: r.pages, lines: r.lines,
-		measured: map[string]*measurement{}, answers: map[*endpoint][]*answer{}, units: map[unit][]asked{}, opened: map[*endpoint]func(context.Context) error{},
-		all: &room{left: maxKeptGroup}, own: &room{left: maxKeptAll}, rooms: map[tenure]*room{},
-	}
-}
-
 func (r *round) add(line int, j *job) { r.jobs[line] = append(r.jobs[line], j) }
 
 // room is what answers may take, with no namespace to ours. What owners ask, or servers that they
@@ -84,41 +76,6 @@ func (r *round) room(t tenure) *room {
 		r.rooms[t] = &room{left: maxKeptOwn, above: above}
 	}
 	return r.rooms[t]
-}
-
-func (p *plan) measure(r *round) map[string]*measurement {
-	for _, name := range p.names {
-		r.measured[name] = &measurement{}
-	}
-	var sums []func()
-	for _, g := range p.groups {
-		sums = append(sums, g.measure(r))
-	}
-	for _, q := range p.own {
-		sums = append(sums, q.measure(r))
-	}
-	for _, name := range p.names {
-		if g := p.registry[name]; g != nil {
-			sums = append(sums, g.measure(r))
-		}
-	}
-	sums = append(sums, p.scrapeAll(r)...)
-	for _, c := range p.costs {
-		sums = append(sums, c.measure(r))
-	}
-	r.run()
-	r.keep()
-	for _, sum := range sums {
-		sum()
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.nowhere)) {
-		p.blank(r.measured[name], p.sources[name], p.nowhere[name])
-	}
-	for _, name := range p.names {
-		r.measured[name].settle(p.sources[name])
-	}
-	r.complain()
-	return r.measured
 }
 
 // run does the jobs of all lines side by side.
@@ -168,20 +125,6 @@ type unit struct {
 	name string
 }
 
-// asked is a query with its answer, which may be of a round before.
-type asked struct {
-	endpoint *endpoint
-	key      askedKey
-	answer   *answer
-	at       time.Time
-}
-
-// askedKey is what queries have in common that have one answer.
-type askedKey struct {
-	line                    int
-	namespace, text, labels string
-}
-
 // query adds a query to the round; its answer is there when the jobs are done.
 func (r *round) query(e *endpoint, q *request) *answer {
 	line := linePresets
@@ -221,6 +164,18 @@ func (r *round) job(e *endpoint, q *request, of unit, keep *room, a *answer) *jo
 			return a.err
 		},
 		refused: func(why error) { *a = answer{code: CodeMetricsUnknown, err: why} },
+	}
+}
+
+// old makes an error of an answer that speaks of another time: from a cache, or because one of
+// the two clocks is wrong.
+func (a *answer) old(now time.Time, maxAge time.Duration) {
+	for _, s := range a.vector {
+		if age := now.Sub(s.Timestamp.Time()); age > maxAge {
+			a.vector, a.code = nil, CodeMetricsStale
+			a.err = fmt.Errorf("the answer is %s old by this clock, must be at most %s", age.Round(time.Minute), maxAge)
+			return
+		}
 	}
 }
 
@@ -265,4 +220,38 @@ func open(ctx context.Context, o *Options, d *door, namespace string, server Pro
 		}
 	}
 	return d.open(c)
+}
+
+// Options are what a Reader is made with. All of them may be omitted.
+type Options struct {
+	// Prometheus is asked for the workloads that name none of their own.
+	Prometheus *Prometheus
+	// Credentials returns what a Prometheus, or a service registry in the shape of one, wants to
+	// see. It is called once for each in every Prepare, so that a changed token counts at once.
+	// namespace is that of the workload that names p, and empty for the one above.
+	Credentials func(ctx context.Context, namespace string, p Prometheus) (Credentials, error)
+	// Pods returns the pods whose pages may be scraped.
+	Pods func() []Pod
+	// ScrapeCredentials are for all pages that are scraped over https; no other sees them.
+	ScrapeCredentials func(ctx context.Context) (Credentials, error)
+	// Access says what objects may make this program ask; empty, they name no server of their own.
+	Access Access
+	// Log is for the administrator, who reads there what servers say; nil logs nothing.
+	Log *slog.Logger
+	// NodePrices returns what the price book asks for each node, in units an hour.
+	NodePrices func() map[string]float64
+
+	Timeout  time.Duration // the longest that a Prepare takes; 0 is 5s
+	Parallel int           // queries that one server is asked at once, and as many pages; 0 is 16
+	MaxAge   time.Duration // older measurements and samples are stale; 0 is 2m
+	MaxBytes int64         // of an answer; 0 is 32 MiB
+}
+
+// Pod is a pod whose metrics page may be read.
+type Pod struct {
+	Workload string // whose pod it is, by the podscaler.Workload's name
+	Name     string
+	Address  string // its IP
+	Ready    bool
+	Started  time.Time // when its containers started; zero if that is not known
 }

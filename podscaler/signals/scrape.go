@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"mime"
 	"net"
 	"net/http"
 	"slices"
@@ -18,15 +17,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
-
-// Pod is a pod whose metrics page may be read.
-type Pod struct {
-	Workload string // whose pod it is, by the podscaler.Workload's name
-	Name     string
-	Address  string // its IP
-	Ready    bool
-	Started  time.Time // when its containers started; zero if that is not known
-}
 
 // scrape is how one workload's pods are read, and what was read.
 //
@@ -129,32 +119,6 @@ func (a *added) within(begin time.Time) float64 {
 	return max(0, float64(a.at.Sub(begin))/float64(a.at.Sub(a.from)))
 }
 
-// scrapeAll reads the pages that are due and returns what makes signals of them.
-func (p *plan) scrapeAll(r *round) []func() {
-	if len(p.scrapes) == 0 {
-		return nil
-	}
-	client, err := r.scraper()
-	pods := map[string][]Pod{}
-	if r.options.Pods != nil {
-		for _, pod := range r.options.Pods() {
-			pods[pod.Workload] = append(pods[pod.Workload], pod)
-		}
-	}
-	var sums []func()
-	for _, name := range p.names {
-		if s := p.scrapes[name]; s != nil {
-			why := err
-			if !s.secured {
-				why = nil // a credential that is not sent may be missing
-			}
-			read := s.read(r, client, why, pods[name])
-			sums = append(sums, func() { s.take(r, read) })
-		}
-	}
-	return sums
-}
-
 // scraper is the client that pages are read with. With an error it serves for those that are read
 // without TLS.
 func (r *round) scraper() (*http.Client, error) {
@@ -242,10 +206,6 @@ func (s *scrape) look(now time.Time, pods []Pod) {
 	}
 }
 
-// pageTimeout is the longest that one page is waited for, so that pods that hang do not take
-// the time of all others.
-const pageTimeout = 2 * time.Second
-
 // fetch reads a pod's page.
 func (s *scrape) fetch(ctx context.Context, client *http.Client, into *page) error {
 	err := get(ctx, client, s.url(into.pod.Address), func(body io.Reader, complete bool) error { return s.parse(body, complete, into) })
@@ -254,33 +214,6 @@ func (s *scrape) fetch(ctx context.Context, client *http.Client, into *page) err
 		return f.detail
 	}
 	return err
-}
-
-// get has a metrics page read as it comes. complete says whether it is to end as OpenMetrics does.
-func get(ctx context.Context, client *http.Client, url string, read func(body io.Reader, complete bool) error) error {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return failed(ctx, err)
-	}
-	req.Header.Set("Accept", "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1")
-	resp, err := client.Do(req)
-	if err != nil {
-		return failed(ctx, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return invalid("the page answers %s", resp.Status)
-	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch err := read(resp.Body, kind == "application/openmetrics-text"); {
-	case ctx.Err() != nil:
-		return failed(ctx, ctx.Err())
-	case err != nil:
-		return invalid("%w", plain(ctx, err))
-	}
-	return nil
 }
 
 // maxNames bounds what the names of a page's series take.
