@@ -151,16 +151,3 @@ func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
 	}
 	return all
 }
-
-// bad reports whether a condition is one that an administrator should see to.
-func bad(c *metav1.Condition) bool {
-	switch c.Type {
-	case v1alpha1.ConditionMachinesHeld:
-		return c.Status == metav1.ConditionTrue && !wanted(c.Reason)
-	case v1alpha1.ConditionRolledOut:
-		return c.Status == metav1.ConditionFalse && slices.Contains(rolloutFailed, c.Reason)
-	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionAbleToScale:
-		return c.Status == metav1.ConditionFalse
-	}
-	return c.Status == metav1.ConditionTrue
-}

@@ -265,10 +265,10 @@ func (m *Metrics) show(d *desk, s *loop.Step, machines *counted, said map[types.
 	m.unschedulable.Set(float64(s.Observed.Pending))
 	m.unplaced(s)
 	m.headroom(s)
-	m.workloads(d, s)
-	m.pools(d, s, machines)
+	m.showWorkloads(d, s)
+	m.showPools(d, s, machines)
 	m.said(d, said)
-	m.sizes(d, s)
+	m.showSizes(d, s)
 }
 
 // count counts what was decided and what came of it.
@@ -300,7 +300,7 @@ func resultOf(o *loop.Outcome, held *nodescaler.Reason) string {
 	return resultDone
 }
 
-func (m *Metrics) workloads(d *desk, s *loop.Step) {
+func (m *Metrics) showWorkloads(d *desk, s *loop.Step) {
 	for _, v := range []*prometheus.GaugeVec{
 		m.replicas, m.desired, m.forecast, m.ready, m.pending, m.limits, m.latency, m.good, m.budget, m.burn, m.heldWorkloads,
 	} {
@@ -360,9 +360,9 @@ func (m *Metrics) objective(ns, name string, in *loop.Inputs) {
 	}
 }
 
-// pools sets the series of the pools and their machines. Machines that are not known have no
+// showPools sets the series of the pools and their machines. Machines that are not known have no
 // series: unknown is not 0.
-func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
+func (m *Metrics) showPools(d *desk, s *loop.Step, machines *counted) {
 	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.rollouts, m.costRate, m.costLimit} {
 		v.Reset()
 	}
@@ -453,9 +453,9 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 	}
 }
 
-// sizes sets what is recommended for the containers. What is not known, or no bound, has no
+// showSizes sets what is recommended for the containers. What is not known, or no bound, has no
 // series.
-func (m *Metrics) sizes(d *desk, s *loop.Step) {
+func (m *Metrics) showSizes(d *desk, s *loop.Step) {
 	m.sizedCPU.Reset()
 	m.sizedMemory.Reset()
 	for _, w := range d.workloads {
@@ -499,5 +499,48 @@ func (m *Metrics) left(r *pve.Report) {
 	}
 	for _, o := range r.Orphans {
 		m.orphans.WithLabelValues(string(o.Kind)).Inc()
+	}
+}
+
+// headroom shows how much of each headroom there is, and what it costs. What is not planned for in
+// a step has no series.
+func (m *Metrics) headroom(s *loop.Step) {
+	if !planned(s) {
+		return
+	}
+	m.roomPods.Reset()
+	m.roomRate.Reset()
+	for i := range s.Plan.Headroom {
+		h := &s.Plan.Headroom[i]
+		namespace, name := nodescaler.NamespaceOf(h.Name), h.Name[len(nodescaler.NamespaceOf(h.Name))+1:]
+		for state, pods := range map[string]int{"wanted": h.Wanted, "ready": h.Ready, "coming": h.Coming} {
+			m.roomPods.With(prometheus.Labels{"namespace": namespace, "name": name, "state": state}).Set(float64(pods))
+		}
+		m.roomRate.WithLabelValues(namespace, name, s.Observed.Cost.Unit).Set(h.Rate.Units())
+	}
+}
+
+// unplaced counts the pods that have no place by code. A step that plans nothing leaves the counts
+// as they were.
+func (m *Metrics) unplaced(s *loop.Step) {
+	if !planned(s) {
+		return
+	}
+	m.noneUnplaced()
+	for i := range s.Plan.Unplaced {
+		if u := &s.Plan.Unplaced[i]; slices.Contains(nodescaler.UnplacedCodes(), u.Why.Code) {
+			m.podsUnplaced.WithLabelValues(u.Why.Code).Add(float64(u.Count))
+		} else {
+			m.podsUnplaced.WithLabelValues(otherReason).Add(float64(u.Count))
+		}
+	}
+}
+
+// otherReason is the label of codes that are not among nodescaler.UnplacedCodes.
+const otherReason = "Other"
+
+func (m *Metrics) noneUnplaced() {
+	for _, code := range append(nodescaler.UnplacedCodes(), otherReason) {
+		m.podsUnplaced.WithLabelValues(code).Set(0)
 	}
 }

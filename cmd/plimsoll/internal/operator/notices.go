@@ -12,14 +12,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// Notifier notifies people; notify.Sender does. It never waits for a receiver.
-type Notifier interface {
-	// Known reports whether there is a receiver of that name.
-	Known(receiver string) bool
-	// Tell notifies the receivers, and those of everything.
-	Tell(receivers []string, n notify.Notice)
-}
-
 // The conditions that people are notified of. Ready is not among a workload's: all that keeps it
 // from being ready has a condition of its own, or is a tenant's wish.
 var (

@@ -1,110 +1,24 @@
+// Package operator runs Plimsoll in a cluster. It reads WorkloadAutoscalers, VMPools and
+// PriceBooks, makes of them what the loop works on, lets the loop make its steps while it leads,
+// and puts what came of each step back into the objects' statuses, into events and into metrics.
+//
+// A step is: read the objects (desk), configure loop, signals and fleet by them, let the loop
+// observe, decide and act, and publish. What is wrong with an object becomes a condition of that
+// object with a reason, and a hold: the rest goes on without it.
 package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/nodescaler/kube"
-	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
-	"github.com/plimsoll/plimsoll/nodescaler/recording"
-	"github.com/plimsoll/plimsoll/podscaler"
-	"github.com/plimsoll/plimsoll/podscaler/signals"
-	"github.com/plimsoll/plimsoll/pricing"
 )
-
-// Config is what an operator is made of.
-type Config struct {
-	Cluster Cluster
-	// Admission says that this process sets what pods request as they are created.
-	Admission bool
-	// Identity names this process among those that may lead.
-	Identity string
-	// PodScaler, NodeScaler and Provider are what of the product runs.
-	PodScaler, NodeScaler, Provider bool
-	// Active does what is decided, for objects that say so themselves. Otherwise nothing is written
-	// but statuses and events.
-	Active bool
-	// PriceBook is the name of the book that machines are priced by.
-	PriceBook string
-	// Interval is the time between two steps, unless something happens.
-	Interval time.Duration
-	// Nodes is the policy for all pools.
-	Nodes nodepolicy.Spec
-	// HandOff is how replicas that are expected are made known to whoever orders machines in our
-	// place.
-	HandOff kube.HandOff
-	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no
-	// limit.
-	Limit pricing.Rate
-	// Quotas are what namespaces may take of the machines.
-	Quotas  []nodescaler.Quota
-	Signals Signals
-	// Containers are what each pod's containers were last measured to use, by namespace/name; nil
-	// leaves it unknown.
-	Containers func() map[string][]podscaler.ContainerUse
-	Journal    loop.Journal // nil keeps none
-	// Counted reads the number of the last step from where the journal is kept; nil begins at the
-	// first.
-	Counted func() (int, error)
-	// Recording is given what every step was decided by, so that it can be decided again; nil is
-	// not.
-	Recording Recording
-	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads
-	// by now. Nil makes no machines.
-	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
-	// Links learn which machines there are, for readers of nodes.
-	Links *Links
-	// ReadFile reads the files that join profiles name.
-	ReadFile func(name string) ([]byte, error)
-	// Serve runs beside the loop while this process leads, as the provider's server does; nil is
-	// nothing.
-	Serve func(ctx context.Context, f Fleet) error
-	// Offer receives before every step which pools cluster-autoscaler may have, and what machines
-	// cost; nil hands out none.
-	Offer   func(pools []nodescaler.Pool, prices *pricing.Book) error
-	Metrics *Metrics
-	// Costs receives what every step saw, or that nothing was seen; nil receives neither.
-	Costs Costs
-	// Notify notifies people of what happens to the objects; nil does not.
-	Notify Notifier
-	Now    func() time.Time
-	Log    *slog.Logger
-}
-
-// Signals measures workloads; signals.Reader does.
-type Signals interface {
-	loop.Signals
-	// Configure says how each workload is measured from now on.
-	Configure(sources map[string]signals.Source) error
-	// Prepare measures them all.
-	Prepare(ctx context.Context, now time.Time)
-	// Recall reads what came of requests before now, and hands over each workload's history, or why
-	// it has none. A workload of which neither is said is to be asked for again.
-	Recall(ctx context.Context, now time.Time, lacks map[string]podscaler.Lack, got func(workload string, h *podscaler.History, err error))
-	// Findings are what was amiss with a workload's signals then.
-	Findings(workload string) []podscaler.Reason
-}
-
-// Recording keeps what steps were decided by; recording.Recorder does.
-type Recording interface {
-	Forget(kept recording.Remembered, nodes *nodepolicy.Spec)
-	Append(o *loop.Observation, in *loop.Intent, s *loop.Step) error
-}
-
-// Costs works out what the cluster costs; costs.Exporter does. Snapshots are only to be read.
-type Costs interface {
-	See(s *nodescaler.Snapshot)
-	Unknown()
-}
 
 // Operator runs Plimsoll in a cluster.
 type Operator struct {
@@ -249,4 +163,62 @@ func (o *Operator) lead(ctx, run context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// run makes steps until one of the contexts is done. A step is made by the first: it goes on when
+// the second ends.
+func (t *term) run(ctx, until context.Context) {
+	var news <-chan struct{}
+	if t.fleet != nil {
+		news = t.fleet.News()
+	}
+	t.wait(ctx, until)
+	t.measured = make(chan struct{}, 1)
+	ticker := time.NewTicker(t.Interval)
+	defer ticker.Stop()
+	// a tick that comes with the end makes no step
+	for woken := false; ctx.Err() == nil && until.Err() == nil; {
+		// Without the monotonic reading, which no setting of the clock changes: by that no jump
+		// would be seen, and times that others have written are measured by the clock.
+		now := t.Now().Round(0)
+		if !woken {
+			now = t.onTime(now)
+		}
+		t.trouble.tell(t.Log, t.step(ctx, now), time.Now())
+		woken = t.due(ctx, until, ticker.C, news)
+	}
+}
+
+// due waits until a step is to be made, and reports whether something has woken it. At a tick the
+// signals are measured, and the step is made once they are; steps that are woken meanwhile go by
+// what was measured last. So none waits for a Prometheus that does not answer, and there is one
+// between two ticks all the same.
+func (t *term) due(ctx, until context.Context, tick <-chan time.Time, news <-chan struct{}) (woken bool) {
+	for {
+		select {
+		case <-tick:
+			if !t.PodScaler || t.measuring {
+				return false
+			}
+			t.measuring = true
+			now := t.Now().Round(0)
+			t.beside.Go(func() {
+				t.Signals.Prepare(ctx, now)
+				t.measured <- struct{}{}
+			})
+		case <-t.measured:
+			t.measuring = false
+			return false
+		case <-ctx.Done():
+			return true
+		case <-until.Done():
+			return true
+		case <-t.Cluster.Wake():
+			return true
+		case <-t.Cluster.Changed():
+			return true
+		case <-news:
+			return true
+		}
+	}
 }

@@ -3,15 +3,22 @@ package operator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/nodescaler/recording"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -166,4 +173,97 @@ func (l *Links) Machines() []*nodescaler.Machine {
 // learn takes over what was listed.
 func (l *Links) learn(machines []nodescaler.Machine) {
 	l.at.Store(&links{machines, nodescaler.NewIdentities(machines)})
+}
+
+// Config is what an operator is made of.
+type Config struct {
+	Cluster Cluster
+	// Admission says that this process sets what pods request as they are created.
+	Admission bool
+	// Identity names this process among those that may lead.
+	Identity string
+	// PodScaler, NodeScaler and Provider are what of the product runs.
+	PodScaler, NodeScaler, Provider bool
+	// Active does what is decided, for objects that say so themselves. Otherwise nothing is written
+	// but statuses and events.
+	Active bool
+	// PriceBook is the name of the book that machines are priced by.
+	PriceBook string
+	// Interval is the time between two steps, unless something happens.
+	Interval time.Duration
+	// Nodes is the policy for all pools.
+	Nodes nodepolicy.Spec
+	// HandOff is how replicas that are expected are made known to whoever orders machines in our
+	// place.
+	HandOff kube.HandOff
+	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no
+	// limit.
+	Limit pricing.Rate
+	// Quotas are what namespaces may take of the machines.
+	Quotas  []nodescaler.Quota
+	Signals Signals
+	// Containers are what each pod's containers were last measured to use, by namespace/name; nil
+	// leaves it unknown.
+	Containers func() map[string][]podscaler.ContainerUse
+	Journal    loop.Journal // nil keeps none
+	// Counted reads the number of the last step from where the journal is kept; nil begins at the
+	// first.
+	Counted func() (int, error)
+	// Recording is given what every step was decided by, so that it can be decided again; nil is
+	// not.
+	Recording Recording
+	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads
+	// by now. Nil makes no machines.
+	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
+	// Links learn which machines there are, for readers of nodes.
+	Links *Links
+	// ReadFile reads the files that join profiles name.
+	ReadFile func(name string) ([]byte, error)
+	// Serve runs beside the loop while this process leads, as the provider's server does; nil is
+	// nothing.
+	Serve func(ctx context.Context, f Fleet) error
+	// Offer receives before every step which pools cluster-autoscaler may have, and what machines
+	// cost; nil hands out none.
+	Offer   func(pools []nodescaler.Pool, prices *pricing.Book) error
+	Metrics *Metrics
+	// Costs receives what every step saw, or that nothing was seen; nil receives neither.
+	Costs Costs
+	// Notify notifies people of what happens to the objects; nil does not.
+	Notify Notifier
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Signals measures workloads; signals.Reader does.
+type Signals interface {
+	loop.Signals
+	// Configure says how each workload is measured from now on.
+	Configure(sources map[string]signals.Source) error
+	// Prepare measures them all.
+	Prepare(ctx context.Context, now time.Time)
+	// Recall reads what came of requests before now, and hands over each workload's history, or why
+	// it has none. A workload of which neither is said is to be asked for again.
+	Recall(ctx context.Context, now time.Time, lacks map[string]podscaler.Lack, got func(workload string, h *podscaler.History, err error))
+	// Findings are what was amiss with a workload's signals then.
+	Findings(workload string) []podscaler.Reason
+}
+
+// Recording keeps what steps were decided by; recording.Recorder does.
+type Recording interface {
+	Forget(kept recording.Remembered, nodes *nodepolicy.Spec)
+	Append(o *loop.Observation, in *loop.Intent, s *loop.Step) error
+}
+
+// Costs works out what the cluster costs; costs.Exporter does. Snapshots are only to be read.
+type Costs interface {
+	See(s *nodescaler.Snapshot)
+	Unknown()
+}
+
+// Notifier notifies people; notify.Sender does. It never waits for a receiver.
+type Notifier interface {
+	// Known reports whether there is a receiver of that name.
+	Known(receiver string) bool
+	// Tell notifies the receivers, and those of everything.
+	Tell(receivers []string, n notify.Notice)
 }

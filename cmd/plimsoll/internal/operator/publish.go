@@ -164,16 +164,6 @@ func (w *statuses) failures() []error {
 	return failed
 }
 
-func kindOf(o client.Object) string {
-	switch o.(type) {
-	case *v1alpha1.WorkloadAutoscaler:
-		return v1alpha1.KindWorkloadAutoscaler
-	case *v1alpha1.VMPool:
-		return v1alpha1.KindVMPool
-	}
-	return v1alpha1.KindPriceBook
-}
-
 func (t *term) floor(m *counted) *floor {
 	f := &floor{known: m.err == nil, machines: m.state.Machines, nodes: m.nodes, prices: t.prices}
 	if m.err != nil {
@@ -189,4 +179,21 @@ func (t *term) floor(m *counted) *floor {
 		f.braked = t.fleet.Braked()
 	}
 	return f
+}
+
+// headroomReporter is a Cluster that writes what became of headroom into the objects that ask for
+// it.
+type headroomReporter interface {
+	ReportHeadroom(ctx context.Context, states []nodescaler.HeadroomState) error
+}
+
+// reportHeadroom has what became of headroom written, where this process decides on machines.
+func (t *term) reportHeadroom(ctx context.Context, s *loop.Step) {
+	to, can := t.Cluster.(headroomReporter)
+	if !can || !t.NodeScaler {
+		return
+	}
+	if err := to.ReportHeadroom(ctx, s.Plan.Headroom); err != nil && t.Active {
+		s.Problems = append(s.Problems, *because(CodeStatusNotWritten, "%v", err))
+	}
 }

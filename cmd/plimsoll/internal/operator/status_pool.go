@@ -3,7 +3,6 @@ package operator
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,14 +181,6 @@ func (p *pool) plan(s *loop.Step) *v1alpha1.PlanStatus {
 		return nil
 	}
 	return plan
-}
-
-// subject is what an action is done to.
-func subject(a *nodescaler.Action) string {
-	if a.Kind == nodescaler.Buy && a.Shape != nil {
-		return strings.TrimSpace(a.Shape.Name + " " + nodescaler.MachineName(a.Pool, a.Order))
-	}
-	return cmp.Or(a.Pod, a.Machine, a.Node)
 }
 
 // ready states the most important of all.
