@@ -3,9 +3,7 @@
 package world
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -14,29 +12,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
-
-// World is what there is in an emulated cluster, and what becomes of it. It consists of parts that
-// know it; each has its own state.
-type World struct {
-	*engine.Engine
-	Wiring
-	reports
-	Machines
-	Stores
-	Config  Config
-	Options map[string]any // of the datacenter, as they are set
-	Began   time.Time
-	Nodes   []*Node // by name
-	Access  *access.Access
-	HA      *HA
-	Chance  map[string]*rand.PCG // what streams draw from, by name; see World.rng
-	Faults  faults.Set
-	Afoot   []*Fault
-}
 
 // Hosts are the names of the cluster's hosts.
 func (c *World) Hosts() []string {
@@ -69,74 +46,6 @@ func (c *World) SetTimes(t timing.Machine) error {
 // lost with its host, but not with one that is only paused. It is called while the cluster is
 // locked, and must not call it back.
 func (c *World) OnHalt(told func(Halt)) { c.With(func() { c.onHalt = told }) }
-
-// Node is a host as it is.
-type Node struct {
-	Host
-	ID          int
-	IP          string
-	Certificate string                   // fingerprint of what it is served with
-	Up          bool                     // the machine runs
-	Island      int                      // hosts of the same number reach each other
-	Members     map[*Node]bool           // that it takes for being there
-	Known       map[int]GuestPlace       // when it lost the majority; nil with it
-	Heard       map[*Node]*Report        // what hosts last reported to it
-	Serving     map[*engine.Process]bool // calls that end when it does
-	Workers     []*Worker                // of pvedaemon
-	Tasks       []*Task
-	PIDs        int
-	Since       time.Time             // it is up
-	Tells       time.Time             // it reports about itself next
-	Returns     time.Time             // it starts again; zero if no one has asked for that
-	Follows     time.Time             // does what HA decided; zero is never
-	Starting    bool                  // it has started, and not what is to run on it
-	Zone        string                // its time zone; empty is UTC
-	Files       map[int]*engine.Flock // the locks on configuration files, by VM; see Node.File
-}
-
-// Guest is a virtual machine as it is. Its configuration belongs to the cluster, and is there for
-// every host at once; host is in whose directory the file lies.
-type Guest struct {
-	vmconf.Config
-	ID       int
-	Host     *Node
-	State    string // stopped, running, paused, prelaunch
-	Since    time.Time
-	PID      int             // of its process on the host
-	Awake    bool            // the guest has booted
-	Agent    bool            // the guest's agent answers
-	Guest    *engine.Process // while the guest boots or shuts down
-	Outside  Running         // the process that runs the machine, if its guest is not pretended
-	Boots    int
-	Seed     *Seed             // what its cloud-init drive holds
-	Execs    int               // programs that the agent has run
-	Files    map[string][]byte // that have been written through the agent
-	Firewall map[string]string // the options of its firewall
-}
-
-// Store is a storage as it is.
-type Store struct {
-	Storage
-	Volumes map[string]map[string]*Volume // by host ("" when it is shared) and volume name
-	Locks   map[string]*engine.Flock      // of each host, or of all
-	Filled  map[string]int                // by the same names, how many faults say that it is full
-	Conf    map[string]string             // further keys, as in its configuration file
-}
-
-// Volume is a disk, image or disc on a storage.
-type Volume struct {
-	Name    string // what comes after the storage's name and colon
-	Content string // images, iso, ...
-	Format  string
-	Size    int64
-	VMID    int
-	At      time.Time
-	Parent  string // of a linked clone: the name of the volume that it is made of
-	Guest   string // what is installed on a disk; see GuestSystem
-	Data    []byte // of an uploaded disc
-	Notes   string
-	Disk    int `json:"-"` // of a machine that has run outside; see Drive
-}
 
 // RNG is the stream of chance of one name.
 func (c *World) RNG(name string) *rand.Rand {
@@ -198,17 +107,6 @@ func (c *World) Since(release string) bool {
 	}
 	return true
 }
-
-// Number is a truth as Proxmox VE's JSON has it.
-func Number(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// Sorted are a map's keys in their order.
-func Sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // New is a world in which nothing is yet.
 func New(cfg Config) *World {

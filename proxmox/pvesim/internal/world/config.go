@@ -140,3 +140,11 @@ var Extensions = map[string]*regexp.Regexp{
 	"vztmpl": regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$`),
 	"import": regexp.MustCompile(`\.(?:ova|qcow2|raw|vmdk)$`),
 }
+
+// What is installed on a disk, and so what becomes of a virtual machine that starts from it. A disk
+// that the API has made is empty; what is cloned has what its source has.
+const (
+	GuestNone   = ""       // nothing: it never boots, and hears no request to shut down
+	GuestSystem = "system" // it boots, its agent answers, and it shuts down when asked
+	GuestDeaf   = "deaf"   // it boots, but ignores requests to shut down
+)

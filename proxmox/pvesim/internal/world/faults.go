@@ -13,15 +13,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
-// Fault is a fault that was put in, with what brings it about.
-type Fault struct {
-	*faults.Injected
-	Acts   bool      // on something that is to be left alone again
-	Loaded time.Time // with its cluster
-	undo   func()
-	p      *engine.Process
-}
-
 // Inject puts a fault into the cluster.
 func (c *World) Inject(f faults.Fault) error {
 	var err error

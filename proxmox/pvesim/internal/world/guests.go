@@ -12,17 +12,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Machines are the virtual machines of all hosts, with who is notified of them.
-type Machines struct {
-	c      *World
-	VMs    map[int]*Guest
-	onBoot func(Boot)
-	onHalt func(Halt)
-	disks  int // that machines have run from outside
-	// StartVM starts a machine in a task.
-	StartVM func(h *Node, who *access.Identity, id int)
-}
-
 // SwitchOn lets a machine run from now on.
 func (g *Machines) SwitchOn(m *Guest) {
 	m.Host.PIDs++
@@ -227,26 +216,6 @@ func (g *Machines) seedOf(m *Guest) (user, meta, network []byte) {
 		return m.Seed.User, m.Seed.Meta, m.Seed.Network
 	}
 	return nil, nil, nil
-}
-
-// Boot is a virtual machine that has booted, with its cloud-init data.
-type Boot struct {
-	VMID          int
-	Name, Host    string
-	UUID          string // of its system management BIOS, which the guest sees as its own
-	Config        map[string]string
-	UserData      []byte // of its NoCloud disc, or of Proxmox VE's own keys
-	MetaData      []byte
-	NetworkConfig []byte
-	At            time.Time
-}
-
-// Halt is a virtual machine whose guest, which had booted, runs no more.
-type Halt struct {
-	VMID       int
-	Name, Host string
-	UUID       string
-	At         time.Time
 }
 
 // GuestStops is how long a guest takes to shut down when it is asked.

@@ -13,23 +13,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// Errand is a caller at work on a host: a task, or a call that answers when it is done. Both do the
-// same things, but only a task has a log and can be interrupted.
-type Errand struct {
-	Caller
-	Patience
-	Host *Node
-}
-
-// Patience is how work lets time pass.
-type Patience struct {
-	Process *engine.Process
-	Task    *Task // nil for a call
-	// heard is whether the task has taken note that it is to stop. What it does then to tidy up
-	// is not interrupted again.
-	heard bool
-}
-
 // Work starts a task.
 func (c *World) Work(h *Node, who *access.Identity, kind, id string, body func(j *Errand) error) *Task {
 	return c.fork(h, who, kind, id, func(t *Task) error {
@@ -43,9 +26,6 @@ func (j *Patience) Print(format string, args ...any) {
 		t.print(format, args...)
 	}
 }
-
-// ErrInterrupted is what a task ends with when a user stops it where it waits.
-var ErrInterrupted = errors.New("received interrupt")
 
 // Pause lets time pass, unless the task is to stop.
 func (j *Patience) Pause(d time.Duration) error {
@@ -179,12 +159,6 @@ func (j *Errand) Locked(id int, limit time.Duration, do func() error) error {
 	}
 	defer l.Unlock()
 	return do()
-}
-
-// Caller is who asks for something, and of which cluster.
-type Caller struct {
-	World *World
-	Who   *access.Identity
 }
 
 // All are the privileges that the caller must have on a path.

@@ -11,39 +11,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 )
 
-// HA is what high availability manages. What is in maps is in configuration files; the rest is the
-// manager's.
-type HA struct {
-	World     *World
-	Resources map[string]map[string]string // by service, such as vm:201
-	Groups    map[string]map[string]string
-	Rules     map[string]map[string]string
-	Ordinal   int // of rules
-	Services  map[string]*Service
-	Wishes    []Wish
-	Master    *Node // nil while the manager sleeps
-	Stamp     time.Time
-	Away      map[string]time.Time // hosts that are not there, and since when
-	Next      time.Time            // the manager looks around
-	Process   *engine.Process
-	Round     func() // what the manager does when it looks around
-}
-
-// Service is a resource as the manager has it.
-type Service struct {
-	Host  *Node
-	State string
-	Goal  *Node // of a migration
-	Fails int
-	Limit time.Duration // that it has to shut down; 0 is the usual one, below 0 it has no time
-}
-
-// Wish is something that the manager is asked, and takes note of in its next round.
-type Wish struct {
-	SID, State, Target string
-	Limit              time.Duration // as a service's
-}
-
 func newHA(c *World) *HA {
 	return &HA{
 		World:     c,

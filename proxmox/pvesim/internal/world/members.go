@@ -9,16 +9,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// Wiring is which hosts reach each other, and what they have agreed on about that.
-type Wiring struct {
-	c       *World
-	changes int                  // of which hosts there are, as far as hosts know
-	Moving  bool                 // hosts are agreeing on that; what writes waits meanwhile
-	Until   time.Time            // they have agreed
-	parted  map[[2]int]bool      // pairs of hosts, by number, between which no calls come through
-	Lost    map[[2]int]time.Time // since when calls of one host do not come through to another
-}
-
 // reaches reports whether a host and another are in touch as members of the cluster.
 func (h *Node) reaches(other *Node) bool {
 	return h.Up && other.Up && (h == other || h.Island == other.Island)
@@ -112,13 +102,6 @@ func (w *Wiring) Quorate(h *Node) bool {
 
 // Online reports whether a host takes another for being there.
 func (h *Node) Online(other *Node) bool { return h.Members[other] }
-
-// GuestPlace is what the configuration file of a virtual machine, or its place, shows all hosts at
-// once.
-type GuestPlace struct {
-	Host       *Node
-	Tags, Lock string
-}
 
 // Guests are the virtual machines by their numbers, as a host knows them; nil knows all.
 func (w *Wiring) Guests(h *Node) map[int]GuestPlace {
@@ -224,13 +207,6 @@ func (w *Wiring) ReturnLater(h *Node) {
 			w.Rewire(func() { w.PowerOn(h) })
 		}
 	})
-}
-
-// Worker is one of pvedaemon's.
-type Worker struct {
-	Line     []float64 // calls that wait in pveproxy for a connection to it, by their turns
-	Underway int       // calls that it has been passed, that which it serves among them
-	Busy     bool
 }
 
 // RestartWorkers gives a host workers that have nothing to do.

@@ -9,46 +9,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// Guests run the cluster's machines for real, outside of it. Without them guests are pretended.
-type Guests interface {
-	// Start begins to run a machine, and returns at once. When the machine's process has ended,
-	// over is called from another goroutine.
-	Start(m *Machine, over func()) Running
-	// Discard removes a disk that is needed no more.
-	Discard(disk int)
-}
-
-// Running is a machine from its start until its process ends.
-type Running interface {
-	Up() error // waits until the process is there
-	Kill()     // asks for the process's end, and returns at once
-	// Monitor has QEMU do something, and Agent the agent in the guest.
-	Monitor(command string, arguments map[string]any) (any, error)
-	Agent(command string, arguments map[string]any) (any, error)
-}
-
-// Machine is what is to run.
-type Machine struct {
-	VMID   int
-	UUID   string
-	CPUs   int
-	Memory int64 // bytes
-	Drives []Drive
-	MACs   []string // of its network cards
-	Agent  bool     // there is a channel to one
-}
-
-// Drive is a disk, a disc or an empty drive.
-type Drive struct {
-	Key    string // scsi0
-	Disk   int    // distinguishes disks, also those of other machines and those that are gone
-	Size   int64  // bytes
-	System bool   // a system is installed on it before the first start
-	Disc   []byte
-	Seed   map[string][]byte // the files on Proxmox VE's own cloud-init disc
-	Empty  bool              // a drive without a disc
-}
-
 // Beside does something outside of the emulated world, which goes on meanwhile.
 func (g *Machines) Beside(p *engine.Process, do func() error) error {
 	var err error

@@ -8,49 +8,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Report is what pvestatd of a host sends all hosts about itself, every ten seconds. It is saved as
-// it is.
-type Report struct {
-	At       time.Time              `json:"at"`
-	Node     NodeReport             `json:"node"`
-	Guests   map[int]GuestReport    `json:"guests"`
-	Storages map[string]SpaceReport `json:"storages"`
-}
-
-// NodeReport is what a host reports of itself.
-type NodeReport struct {
-	Uptime  int64   `json:"uptime"`
-	CPU     float64 `json:"cpu"`
-	MaxCPU  int     `json:"maxcpu"`
-	Mem     int64   `json:"mem"`
-	MaxMem  int64   `json:"maxmem"`
-	Disk    int64   `json:"disk"` // of the root file system
-	MaxDisk int64   `json:"maxdisk"`
-}
-
-// GuestReport is what a host reports of a virtual machine.
-type GuestReport struct {
-	At       time.Time `json:"at"`
-	Name     string    `json:"name"`
-	Status   string    `json:"status"`
-	Template bool      `json:"template"`
-	Uptime   int64     `json:"uptime"`
-	CPU      float64   `json:"cpu"`
-	MaxCPU   int       `json:"maxcpu"`
-	Mem      int64     `json:"mem"`
-	MaxMem   int64     `json:"maxmem"`
-	MaxDisk  int64     `json:"maxdisk"`
-}
-
-// SpaceReport is what a host reports of a storage.
-type SpaceReport struct {
-	Used  int64 `json:"used"`
-	Total int64 `json:"total"`
-}
-
-// reports is what hosts know of each other.
-type reports struct{ c *World }
-
 // Acquaint lets everybody have heard from everybody, for the cluster has been running for a day.
 func (rs *reports) Acquaint() {
 	rs.c.agree()

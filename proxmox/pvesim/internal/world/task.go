@@ -8,25 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/engine"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
-
-// Task is work that a call has started and does not wait for.
-type Task struct {
-	UPID        string
-	Host        *Node `json:"-"` // where it is saved
-	PID         int
-	PStart      int64
-	Kind, ID    string
-	User        string // without the token
-	Token       string
-	Start, End  time.Time
-	Exit        string // empty while it runs
-	Log         []string
-	p           *engine.Process
-	interrupted bool               // a caller asked for its end
-	faults      []*faults.Injected // that spoil it
-}
 
 // Running reports whether a task is not over.
 func (t *Task) Running() bool { return t.Exit == "" }

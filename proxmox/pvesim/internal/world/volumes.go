@@ -13,14 +13,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// What is installed on a disk, and so what becomes of a virtual machine that starts from it. A disk
-// that the API has made is empty; what is cloned has what its source has.
-const (
-	GuestNone   = ""       // nothing: it never boots, and hears no request to shut down
-	GuestSystem = "system" // it boots, its agent answers, and it shuts down when asked
-	GuestDeaf   = "deaf"   // it boots, but ignores requests to shut down
-)
-
 // How long storages take.
 const (
 	// allocating is the share of a clone's time during which a storage is locked to make its disks,
@@ -194,12 +186,6 @@ func (s *Store) CanSnapshot(v *Volume) bool {
 		return v.Format == "qcow2"
 	}
 	return s.Type != "lvm"
-}
-
-// Stores are the storages of all hosts.
-type Stores struct {
-	c        *World
-	Storages map[string]*Store
 }
 
 // StorageNamed is a storage, or what the server says of one that is not there.
