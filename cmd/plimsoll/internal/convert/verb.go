@@ -91,7 +91,7 @@ func printConverted(env *cli.Env, file string, data []byte, o Options) error {
 		fmt.Fprintf(env.Stderr, "note: skipped %s: its kind is not supported\n", other)
 	}
 	if lost > 0 {
-		return fmt.Errorf("%d %s could not be carried over", lost, plural(lost, "key", "keys"))
+		return fmt.Errorf("%s could not be carried over", cli.Count(lost, "key", "keys"))
 	}
 	return nil
 }
@@ -101,13 +101,6 @@ func orNothing(names []string) string {
 		return "empty"
 	}
 	return strings.Join(names, ", ")
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // printNotes prints each note once on standard error, with the autoscalers that it is about.
