@@ -111,8 +111,8 @@ type added struct {
 	below    map[float64]float64
 }
 
-// within is the part of what was added that lies after a window's begin.
-func (a *added) within(begin time.Time) float64 {
+// partSince is the part of what was added that lies after a window's begin.
+func (a *added) partSince(begin time.Time) float64 {
 	if !a.from.Before(begin) {
 		return 1
 	}
@@ -470,7 +470,7 @@ func (s *scrape) sum(now time.Time) added {
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
 		total.ended.unsure = total.ended.unsure || s.pods[name].unsure
 		for _, a := range s.pods[name].added {
-			part := a.within(now.Add(-s.window))
+			part := a.partSince(now.Add(-s.window))
 			if part == 0 {
 				continue
 			}

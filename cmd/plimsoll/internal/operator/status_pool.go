@@ -31,7 +31,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 	st.Machines, st.CostPerHour, st.Currency = nil, "", ""
 	if f.known {
 		st.Machines = new(v1alpha1.MachineCounts)
-		st.CostPerHour, st.Currency = p.machines(st.Machines, s, f).String(), f.prices.Unit
+		st.CostPerHour, st.Currency = p.countMachines(st.Machines, s, f).String(), f.prices.Unit
 	}
 	if plan := p.plan(s); plan != nil {
 		st.LastPlan = plan
@@ -133,8 +133,8 @@ func (p *pool) repairs(c conditions, f *floor) {
 	c.set(kind, metav1.ConditionFalse, reasonRepairing, "machines whose nodes are unhealthy are replaced as budgets allow")
 }
 
-// machines counts the pool's machines, and adds up what they cost.
-func (p *pool) machines(into *v1alpha1.MachineCounts, s *loop.Step, f *floor) (cost pricing.Rate) {
+// countMachines counts the pool's machines, and adds up what they cost.
+func (p *pool) countMachines(into *v1alpha1.MachineCounts, s *loop.Step, f *floor) (cost pricing.Rate) {
 	by := map[nodescaler.Phase]*int32{
 		nodescaler.Ordered: &into.Ordered, nodescaler.Booting: &into.Booting, nodescaler.Joined: &into.Joined,
 		nodescaler.Deleting: &into.Deleting, nodescaler.Failed: &into.Failed, nodescaler.Spare: &into.Spare,
