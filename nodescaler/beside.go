@@ -113,6 +113,9 @@ const HostLabel = "kubernetes.io/hostname"
 // ZoneLabel is the label of a node's zone, for which Proxmox' cloud controllers take its host.
 const ZoneLabel = "topology.kubernetes.io/zone"
 
+// TypeLabel is the label of a node's instance type, which is the name of its machine's shape.
+const TypeLabel = "node.kubernetes.io/instance-type"
+
 // apart reports whether the rule is that no pod with the mark is in the pod's domain.
 func (t *Topology) apart() bool { return t.Skew == 0 && !t.Together }
 

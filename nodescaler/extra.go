@@ -169,25 +169,41 @@ func (x *Index) seeAllocatable() {
 }
 
 // seeZones finds out whether nodes of each pool have hosts as their zones, as a cloud controller
-// writes them: by the node that joined last, since the next machine becomes one like it. After a
-// live migration the zone may be another host. A label may come some time after the node, and a
-// node that drifted does not show that the next one goes without.
+// writes them. After a live migration the zone may be another host. A node that drifted does not
+// show that the next one goes without.
 func (x *Index) seeZones() {
+	for pool, n := range x.newest(ZoneLabel) {
+		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" {
+			p.HostIsZone = x.Host(n.Labels[ZoneLabel]) != nil || p.HostIsZone && n.VM.Drifted != ""
+		}
+	}
+}
+
+// seeTypes finds out in which pools nodes do not have their shapes as their instance types: a cloud
+// controller may write types of its own. Otherwise machines would be ordered without end for a pod
+// that selects a shape.
+func (x *Index) seeTypes() {
+	for pool, n := range x.newest(TypeLabel) {
+		if p := x.Pool(pool); p != nil && n.VM.Drifted == "" && n.Labels[TypeLabel] != n.VM.Shape.Name {
+			p.ShapeIsType = false
+		}
+	}
+}
+
+// newest are by pool the nodes that joined last, since the next machine becomes one like it. The
+// label may come some time after the node.
+func (x *Index) newest(label string) map[string]*NodeLoad {
 	newest := map[string]*NodeLoad{}
 	for i := range x.loads {
 		n := &x.loads[i]
-		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[ZoneLabel] == "" && x.Now.Sub(n.Joined) < NodeStartup {
+		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[label] == "" && x.Now.Sub(n.Joined) < NodeStartup {
 			continue
 		}
 		if was := newest[n.VM.Pool]; was == nil || was.Joined.Before(n.Joined) {
 			newest[n.VM.Pool] = n
 		}
 	}
-	for pool, n := range newest {
-		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" {
-			p.HostIsZone = x.Host(n.Labels[ZoneLabel]) != nil || p.HostIsZone && n.VM.Drifted != ""
-		}
-	}
+	return newest
 }
 
 // promiseVolumes assumes that new machines attach any number of volumes of the drivers that nodes

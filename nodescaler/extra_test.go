@@ -243,3 +243,50 @@ func TestNodesShowWhetherHostsAreZones(t *testing.T) {
 		}
 	}
 }
+
+// A pool's shapes are types while its newest node does not show another one.
+func TestShapesAreTypesUnlessNodesShowOthers(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name    string
+		is      string // the node's type
+		joined  time.Duration
+		drifted string
+		want    bool
+	}{
+		{name: "its shape", is: "small", want: true},
+		{name: "another type", is: "k3s"},
+		{name: "another type, of one that drifted", is: "k3s", drifted: "its shape is another", want: true},
+		{name: "none yet", want: true},
+		{name: "none", joined: NodeStartup},
+	} {
+		s := &Snapshot{
+			Now: now, Pools: []Pool{{Name: "w", ShapeIsType: true}},
+			Machines: []Machine{{Name: "a", Pool: "w", Host: "h1", Phase: Joined, Shape: pricing.Shape{Name: "small"}, Drifted: c.drifted}},
+			Nodes:    []Node{{Name: "a", Machine: "a", Pool: "w", Ready: true, Joined: now.Add(-c.joined), Labels: map[string]string{TypeLabel: c.is}}},
+		}
+		if got := NewIndex(s).Pool("w").ShapeIsType; got != c.want || !s.Pools[0].ShapeIsType {
+			t.Errorf("%s: shapes are types: %t, and in the snapshot: %t", c.name, got, s.Pools[0].ShapeIsType)
+		}
+	}
+}
+
+// A daemon that selects a shape takes room of its machines alone.
+func TestDaemonsOfAShapeTakeRoomThere(t *testing.T) {
+	small, large := pricing.Shape{Name: "small", CPU: 4000}, pricing.Shape{Name: "large", CPU: 8000}
+	for _, c := range []struct {
+		is           string // that the daemon selects
+		types        bool
+		small, large pricing.MilliCPU // free
+	}{
+		{"large", true, 4000, 7000},
+		{"of-another", true, 3000, 7000}, // a label that nodes get later
+		{"large", false, 3000, 7000},
+	} {
+		agent := &Pod{Selector: map[string]string{TypeLabel: c.is}, Requests: pricing.Resources{CPU: 1000}}
+		p := Pool{ShapeIsType: c.types, Shapes: []pricing.Shape{small, large}, Daemons: Daemons{Sets: []*Pod{agent}}}
+		if s, l := p.Empty(small).Free.CPU, p.Empty(large).Free.CPU; s != c.small || l != c.large {
+			t.Errorf("%+v: %d and %d are free", c, s, l)
+		}
+	}
+}

@@ -86,6 +86,7 @@ func NewIndex(s *Snapshot) *Index {
 	x.seeAllocatable()
 	x.indexHosts()
 	x.seeZones()
+	x.seeTypes()
 	x.indexPods()
 	return x
 }
@@ -427,11 +428,21 @@ func (p *Pool) Empty(s pricing.Shape) Room {
 		Slots: Slots(p.PodSlots) - p.Daemons.Static.Pods,
 	}
 	for _, d := range p.Daemons.Sets {
-		if r.holds(d) {
+		if p.runs(d, s) && r.holds(d) {
 			r.Free, r.Extra, r.Slots, r.Crowd = r.Free.Minus(d.Requests), r.Extra.Minus(d.Extra), r.Slots-1, r.Crowd.With(d)
 		}
 	}
 	return r
+}
+
+// runs reports whether the daemon runs on machines of the shape: one that selects nodes of other
+// shapes does not.
+func (p *Pool) runs(d *Pod, s pricing.Shape) bool {
+	if !p.ShapeIsType || len(d.Selector) == 0 && d.Affinity == nil {
+		return true
+	}
+	on := func(s pricing.Shape) bool { return selects(d, p.NodeOn(s, "")) }
+	return on(s) || !slices.ContainsFunc(p.Shapes, on)
 }
 
 // holds reports whether there is room for the pod.
@@ -439,14 +450,21 @@ func (r *Room) holds(p *Pod) bool {
 	return lacks(p, r.Free, r.Extra, nil, r.Slots) == "" && r.Crowd.Clash(p) == nil
 }
 
-// NodeOn is the node that the pool's next machine on the host becomes, as far as pods choose by it:
-// it has no name yet. Of an unknown host it has no label.
-func (p *Pool) NodeOn(host string) *Node {
-	n := &Node{Labels: p.Labels, Taints: p.Taints}
-	if host = p.Apart(host); host != "" {
-		n.Labels = map[string]string{ZoneLabel: host}
-		maps.Copy(n.Labels, p.Labels)
+// NodeOn is the node that the pool's next machine of the shape on the host becomes, as far as pods
+// choose by it: it has no name yet. Of an unknown host it has no label.
+func (p *Pool) NodeOn(s pricing.Shape, host string) *Node {
+	n, host := &Node{Labels: p.Labels, Taints: p.Taints}, p.Apart(host)
+	if host == "" && !p.ShapeIsType {
+		return n
 	}
+	n.Labels = map[string]string{}
+	if host != "" {
+		n.Labels[ZoneLabel] = host
+	}
+	if p.ShapeIsType {
+		n.Labels[TypeLabel] = s.Name
+	}
+	maps.Copy(n.Labels, p.Labels)
 	return n
 }
 
@@ -460,7 +478,7 @@ func (p *Pool) Apart(host string) string {
 
 // Holds reports whether a new machine of the shape on the host holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape, host string) bool {
-	return p.HoldsAs(p.NodeOn(host), pod, s)
+	return p.HoldsAs(p.NodeOn(s, host), pod, s)
 }
 
 // HoldsAs is Holds for a machine that becomes the node.
@@ -483,6 +501,27 @@ func (x *Index) HostsApart(p *Pool) []string {
 		return []string{""}
 	}
 	return hosts
+}
+
+// MachineKind is machines of a pool that become nodes with the same labels: of these shapes, on the
+// host, or with an empty name on any.
+type MachineKind struct {
+	Host   string
+	Shapes []pricing.Shape
+}
+
+// Kinds are the machines of the pool between which pods may have to choose.
+func (x *Index) Kinds(p *Pool) (kinds []MachineKind) {
+	shapes := max(len(p.Shapes), 1) // in each kind
+	if p.ShapeIsType {
+		shapes = 1
+	}
+	for _, host := range x.HostsApart(p) {
+		for alike := range slices.Chunk(p.Shapes, shapes) {
+			kinds = append(kinds, MachineKind{host, alike})
+		}
+	}
+	return kinds
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

@@ -125,7 +125,7 @@ func (x *Index) arrives(m *Machine) bool {
 // bin is what a machine of the shape on the host will be.
 func (p *PoolSize) bin(shape pricing.Shape, host string) *bin {
 	r := p.Empty(shape)
-	return &bin{p.NodeOn(host), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
+	return &bin{p.NodeOn(shape, host), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out

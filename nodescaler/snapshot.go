@@ -80,7 +80,10 @@ type Pool struct {
 	// HostIsZone is set where each node will carry the host of its machine as its zone. NewIndex
 	// sets it by what nodes of the pool show.
 	HostIsZone bool `json:",omitempty"`
-	Taints     []Taint
+	// ShapeIsType is set where each node will carry the name of its shape as its instance type, and
+	// the pool has several shapes. NewIndex clears it where nodes of the pool show another type.
+	ShapeIsType bool `json:",omitempty"`
+	Taints      []Taint
 	// Disruption is what may end machines that work.
 	Disruption Disruption `json:",omitzero"`
 	// Rolling is what its rollout goes by, and how far it is.

@@ -180,26 +180,13 @@ func together(all []obstacle) string {
 // at is what keeps the pod from the pool's machines, or nil: the first thing that one would have
 // to change.
 func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
-	var on []string
-	var no *obstacle
-	for _, host := range s.X.HostsApart(pool.Pool) {
-		if o := s.refused(p, pool.NodeOn(host)); o == nil {
-			on = append(on, host)
-		} else if no == nil || no.stage < o.stage {
-			no = o
-		}
-	}
-	if len(on) == 0 {
+	on, takes, no := s.taken(p, pool)
+	if no != nil {
 		return no
 	}
-	var fits []pricing.Shape
-	for _, shape := range pool.Shapes {
-		if pool.Holds(p, shape, on[0]) {
-			fits = append(fits, shape)
-		}
-	}
+	fits := slices.DeleteFunc(slices.Clone(takes), func(shape pricing.Shape) bool { return !pool.Holds(p, shape, on[0]) })
 	if len(fits) == 0 {
-		return s.small(p, pool)
+		return s.small(p, pool, takes)
 	}
 	if why := s.shut(pool); why != nil {
 		code := nodescaler.PoolClosed
@@ -215,6 +202,30 @@ func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 		}
 	}
 	return s.hosts(pool, fits, on)
+}
+
+// taken are the hosts and the shapes of the pool's machines that take pods of this kind, their room
+// aside; or what keeps the pod from all of them.
+func (s *search) taken(p *nodescaler.Pod, pool *nodescaler.PoolSize) (on []string, shapes []pricing.Shape, no *obstacle) {
+	var nearest *obstacle
+	for _, kind := range s.X.Kinds(pool.Pool) {
+		if o := s.refused(p, pool.NodeOn(kind.Shapes[0], kind.Host)); o != nil {
+			if nearest == nil || nearest.stage < o.stage {
+				nearest = o
+			}
+			continue
+		}
+		if !slices.Contains(on, kind.Host) {
+			on = append(on, kind.Host)
+		}
+		if on[0] == kind.Host {
+			shapes = append(shapes, kind.Shapes...)
+		}
+	}
+	if len(on) == 0 {
+		return nil, nil, nearest
+	}
+	return on, shapes, nil
 }
 
 // Suits reports whether a machine of the pool would hold the pod, if one were made.
@@ -285,12 +296,12 @@ func taintText(t nodescaler.Taint) string {
 	return t.Key + "=" + t.Value + ":" + t.Effect
 }
 
-// small is why none of the pool's shapes holds the pod, though the pool takes its kind.
-func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
+// small is why none of the pool's shapes that take the pod's kind holds the pod.
+func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize, shapes []pricing.Shape) *obstacle {
 	if len(pool.Shapes) == 0 {
 		return &obstacle{stage: tooSmall, code: nodescaler.PodTooBig, is: "it has no shape", help: "a shape for pool " + pool.Name}
 	}
-	nearest := Least(pool.Shapes, func(shape pricing.Shape) float64 { return Dominant(p.Requests, pool.Capacity(shape)) })
+	nearest := Least(shapes, func(shape pricing.Shape) float64 { return Dominant(p.Requests, pool.Capacity(shape)) })
 	room := pool.Empty(nearest)
 	o := &obstacle{stage: tooSmall, help: fmt.Sprintf("a larger shape for pool %s, or lower requests", pool.Name)}
 	switch {

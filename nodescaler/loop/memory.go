@@ -46,16 +46,16 @@ type Memory struct {
 }
 
 // shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
-// pool says, and whether their zones were hosts. Without it, a machine would be ordered anew for a
+// pool says, and whether their zones were hosts and their types shapes. Without it, a machine would be ordered anew for a
 // pod that fits on none of them each time that the last one has gone, or none for one that asks for
 // a zone.
 type shown map[string]shownBy
 
 // shownBy is what nodes of one revision of their pool left to pods.
 type shownBy struct {
-	revision   string
-	by         map[pricing.Shape]pricing.Resources
-	hostIsZone bool
+	revision                string
+	by                      map[pricing.Shape]pricing.Resources
+	hostIsZone, shapeIsType bool
 }
 
 // onto returns the pools with what nodes of their revisions have shown.
@@ -66,7 +66,7 @@ func (s shown) onto(pools []nodescaler.Pool, revisions map[string]string) []node
 	pools = slices.Clone(pools) // they are the owner's
 	for i := range pools {
 		if was, is := s[pools[i].Name]; is && was.revision == revisions[pools[i].Name] {
-			pools[i].Allocatable, pools[i].HostIsZone = was.by, was.hostIsZone
+			pools[i].Allocatable, pools[i].HostIsZone, pools[i].ShapeIsType = was.by, was.hostIsZone, was.shapeIsType
 		}
 	}
 	return pools
@@ -77,13 +77,13 @@ func (s *shown) see(x *nodescaler.Index, said []nodescaler.Pool, revisions map[s
 	*s = nil
 	for i := range said {
 		p := x.Pool(said[i].Name)
-		if len(p.Allocatable) == 0 && p.HostIsZone == said[i].HostIsZone {
+		if len(p.Allocatable) == 0 && p.HostIsZone == said[i].HostIsZone && p.ShapeIsType == said[i].ShapeIsType {
 			continue
 		}
 		if *s == nil {
 			*s = shown{}
 		}
-		(*s)[p.Name] = shownBy{revisions[p.Name], p.Allocatable, p.HostIsZone}
+		(*s)[p.Name] = shownBy{revisions[p.Name], p.Allocatable, p.HostIsZone, p.ShapeIsType}
 	}
 }
 

@@ -63,6 +63,24 @@ func TestThatHostsAreNoZonesIsRemembered(t *testing.T) {
 	expect(t, "hosts are zones", []bool{false, false, true}, seen)
 }
 
+// Nodes whose types are not the shapes that their owner promised are remembered when they are gone.
+func TestThatShapesAreNoTypesIsRemembered(t *testing.T) {
+	h := newHouse()
+	var seen []bool
+	r := h.runner(replicas(1), nodesByIndex(func(x *nodescaler.Index) { seen = append(seen, x.Pool("worker").ShapeIsType) }))
+	r.Pools[0].ShapeIsType = true
+	h.machines.Machines = []nodescaler.Machine{{Name: "worker-1", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Joined}}
+	h.state.Nodes = []nodescaler.Node{{
+		Name: "worker-1", Machine: "worker-1", Pool: "worker", Ready: true, Allocatable: small.Resources(), Labels: map[string]string{nodescaler.TypeLabel: "4c-8g"},
+	}}
+	steps(t, r, 2) // the first only looks
+	h.machines.Machines, h.state.Nodes = nil, nil
+	steps(t, r, 1)
+	h.machines.Revisions = map[string]string{"worker": "r2"}
+	steps(t, r, 1)
+	expect(t, "shapes are types", []bool{false, false, true}, seen)
+}
+
 // A pool whose nodes show what they have is a copy in the index: policies see its rollout there.
 func TestPoliciesSeeTheRolloutOfAPoolWhoseNodesShowWhatTheyHave(t *testing.T) {
 	h := newHouse()

@@ -229,20 +229,24 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
-				Refuses: t.places.refusals(classes, p.NodeOn(m.host), room.Crowd, m.crowd, t.places.crowds[m.name]),
+				Refuses: t.places.refusals(classes, p.NodeOn(m.shape, m.host), room.Crowd, m.crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
-	// of machines without daemons that others clash with: all shapes of a pool are alike
-	type kind struct{ pool, host string }
+	// of machines without daemons that others clash with: all shapes of a pool are alike, but where
+	// they are a label
+	type kind struct{ pool, host, shape string }
 	refused := map[kind]packing.Refusals{}
 	for i := range offers {
 		p := t.X.Pool(offers[i].Pool)
 		crowd := p.Empty(offers[i].Shape).Crowd
-		of := kind{p.Name, p.Apart(offers[i].Host)}
+		of := kind{pool: p.Name, host: p.Apart(offers[i].Host)}
+		if p.ShapeIsType {
+			of.shape = offers[i].Shape.Name
+		}
 		known, is := refused[of]
 		if !is || len(crowd) > 0 {
-			known = t.places.refusals(classes, p.NodeOn(offers[i].Host), crowd)
+			known = t.places.refusals(classes, p.NodeOn(offers[i].Shape, offers[i].Host), crowd)
 		}
 		if len(crowd) == 0 {
 			refused[of] = known
@@ -283,7 +287,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 		}
 		rather := t.likings.prefer(&o, b, planned, left)
 		o.Host = t.spread(o, planned, func(host string) bool { return t.likings.suffices(&o, host, b) })
-		t.likings.notice(t.X.Pool(o.Pool).NodeOn(o.Host), b.pods)
+		t.likings.notice(t.X.Pool(o.Pool).NodeOn(o.Shape, o.Host), b.pods)
 		if !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
 			if t.spares.makeWay(o, b.pods) {
 				continue

@@ -84,12 +84,14 @@ func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, may
 	return best
 }
 
-// takesAll reports whether a new machine of the pool on the host takes the pods, its room aside.
-func (t *market) takesAll(p *nodescaler.PoolSize, host string, pods []*nodescaler.Pod) bool {
+// takesAll reports whether a machine like the offered one on the host takes the pods, its room
+// aside.
+func (t *market) takesAll(o *packing.Offer, host string, pods []*nodescaler.Pod) bool {
+	p := t.X.Pool(o.Pool)
 	if !p.HostIsZone {
 		return true // as on the host that it is offered on
 	}
-	n := p.NodeOn(host)
+	n := p.NodeOn(o.Shape, host)
 	return !slices.ContainsFunc(pods, func(pod *nodescaler.Pod) bool {
 		return nodescaler.Accepts(pod, n) != "" || t.places.domains.Repelled(pod, n)
 	})

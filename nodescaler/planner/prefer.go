@@ -36,12 +36,12 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 		if t.Room[p.Name] <= left[p.Name] || !t.makes(p.Name) {
 			continue
 		}
-		for _, host := range t.X.HostsApart(p.Pool) {
-			likes := t.liking(p.NodeOn(host), b)
+		for _, alike := range t.X.Kinds(p.Pool) {
+			likes := t.liking(p.NodeOn(alike.Shapes[0], alike.Host), b)
 			if likes <= most {
 				continue
 			}
-			switch other := t.cheapest(p, host, b, planned); {
+			switch other := t.cheapest(p, &alike, b, planned); {
 			case other == nil:
 			case other.Rate <= o.Rate && (!owed || p == from):
 				*o, most = *other, likes
@@ -61,33 +61,39 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 }
 
 // node is what an offered machine becomes.
-func (t *preferring) node(o *packing.Offer) *nodescaler.Node { return t.X.Pool(o.Pool).NodeOn(o.Host) }
+func (t *preferring) node(o *packing.Offer) *nodescaler.Node {
+	return t.X.Pool(o.Pool).NodeOn(o.Shape, o.Host)
+}
 
-// called names the pool of an offer, and the host where pods choose by it.
+// called names the pool of an offer, and the shape and the host where pods choose by them.
 func (t *preferring) called(o *packing.Offer) string {
-	if host := t.X.Pool(o.Pool).Apart(o.Host); host != "" {
-		return o.Pool + " on " + host
+	name, p := o.Pool, t.X.Pool(o.Pool)
+	if p.ShapeIsType {
+		name += "/" + o.Shape.Name
 	}
-	return o.Pool
+	if host := p.Apart(o.Host); host != "" {
+		name += " on " + host
+	}
+	return name
 }
 
 // suffices reports whether another host of the same pool is no worse to the pods of a machine.
 func (t *preferring) suffices(o *packing.Offer, host string, b *bundle) bool {
 	p := t.X.Pool(o.Pool)
-	return t.takesAll(p, host, b.pods) && (!p.HostIsZone || t.liking(p.NodeOn(host), b) >= t.liking(t.node(o), b))
+	return t.takesAll(o, host, b.pods) && (!p.HostIsZone || t.liking(p.NodeOn(o.Shape, host), b) >= t.liking(t.node(o), b))
 }
 
-// cheapest is the pool's cheapest machine that holds the pods, on the host, or with an empty name
-// on any, that runs already; or nil.
-func (t *preferring) cheapest(p *nodescaler.PoolSize, host string, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
-	for _, s := range p.Shapes {
-		if !t.suits(p, s, host, b) {
+// cheapest is the pool's cheapest machine of a kind that holds the pods, on a host that runs
+// already; or nil.
+func (t *preferring) cheapest(p *nodescaler.PoolSize, of *nodescaler.MachineKind, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
+	for _, s := range of.Shapes {
+		if !t.suits(p, s, of.Host, b) {
 			continue
 		}
 		for i := range t.X.Hosts {
 			h := &t.X.Hosts[i]
 			rate := t.X.Rate(s, h.Name)
-			if (host == "" || host == h.Name) && (best == nil || rate < best.Rate) && p.Makes(s, h.Host) && !t.asleep(h) && s.Resources().Within(t.Free[h.Name].Minus(planned[h.Name])) {
+			if (of.Host == "" || of.Host == h.Name) && (best == nil || rate < best.Rate) && p.Makes(s, h.Host) && !t.asleep(h) && s.Resources().Within(t.Free[h.Name].Minus(planned[h.Name])) {
 				best = &packing.Offer{Pool: p.Name, Shape: s, Host: h.Name, Rate: rate}
 			}
 		}
@@ -98,7 +104,7 @@ func (t *preferring) cheapest(p *nodescaler.PoolSize, host string, b *bundle, pl
 // suits reports whether a new machine holds all of the pods, which share a node as far as they
 // are concerned.
 func (t *preferring) suits(p *nodescaler.PoolSize, s pricing.Shape, host string, b *bundle) bool {
-	room, n := p.Empty(s), p.NodeOn(host)
+	room, n := p.Empty(s), p.NodeOn(s, host)
 	if !b.used.Requests.Within(room.Free) || room.Extra.Lacks(b.used.Extra, nil) != "" || b.used.Pods > room.Slots {
 		return false
 	}

@@ -111,7 +111,7 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 
 // replaces reports whether a spare is as good to the pods as a machine that is on offer.
 func (t *waking) replaces(m *nodescaler.Machine, o packing.Offer, pods []*nodescaler.Pod) bool {
-	return m.Pool == o.Pool && m.Shape == o.Shape && t.takesAll(t.X.Pool(o.Pool), m.Host, pods)
+	return m.Pool == o.Pool && m.Shape == o.Shape && t.takesAll(&o, m.Host, pods)
 }
 
 // wakesAny wakes a spare of the pool that lacks machines.

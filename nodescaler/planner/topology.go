@@ -34,7 +34,7 @@ type topology struct {
 	// levels are by rule how many pods may yet go into each group for nodes that have room.
 	levels map[string][]int
 	dealt  map[string]int                 // by rule, how many pods were dealt into groups by turns
-	nodes  map[[2]string]*nodescaler.Node // that machines become, by pool and host
+	nodes  map[[3]string]*nodescaler.Node // that machines become, by pool, shape and host
 }
 
 // given is a mark of pods that were given a domain.
@@ -73,7 +73,7 @@ func (t *grower) narrow(wants []want, offers []packing.Offer) []want {
 	y := &topology{
 		turn: t.turn, offers: offers, limits: t.spares.limits(), had: t.had, due: t.arrivals.due(), given: map[given]int{}, rules: map[string]*rule{},
 		copies: map[string]*nodescaler.Pod{}, asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
-		nodes: map[[2]string]*nodescaler.Node{},
+		nodes: map[[3]string]*nodescaler.Node{},
 	}
 	for _, w := range wants {
 		for _, r := range w.pod.Topology {
@@ -178,7 +178,7 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
 		pool := y.X.Pool(o.Pool)
-		return y.limits[pool.Name] > 0 && o.Slots >= slots && pool.HoldsAs(y.becomes(pool, o.Host), p, o.Shape)
+		return y.limits[pool.Name] > 0 && o.Slots >= slots && pool.HoldsAs(y.becomes(pool, o.Shape, o.Host), p, o.Shape)
 	})
 }
 
@@ -361,7 +361,7 @@ func (y *topology) takes(p *nodescaler.Pod, of string, s pricing.Shape, host str
 	if pool == nil {
 		return nil
 	}
-	n := y.becomes(pool, host)
+	n := y.becomes(pool, s, host)
 	if !pool.HoldsAs(n, p, s) || y.places.domains.Repelled(p, n) {
 		return nil
 	}
@@ -369,11 +369,11 @@ func (y *topology) takes(p *nodescaler.Pod, of string, s pricing.Shape, host str
 }
 
 // becomes is the node that a new machine of the pool on the host becomes, made once for all pods.
-func (y *topology) becomes(pool *nodescaler.PoolSize, host string) *nodescaler.Node {
-	of := [2]string{pool.Name, pool.Apart(host)}
+func (y *topology) becomes(pool *nodescaler.PoolSize, s pricing.Shape, host string) *nodescaler.Node {
+	of := [3]string{pool.Name, s.Name, pool.Apart(host)}
 	n := y.nodes[of]
 	if n == nil {
-		n = pool.NodeOn(host)
+		n = pool.NodeOn(s, host)
 		y.nodes[of] = n
 	}
 	return n

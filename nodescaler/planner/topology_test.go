@@ -106,7 +106,7 @@ func TestADomainIsOpenThroughAMachineOnItsWay(t *testing.T) {
 		{"gone", 1000, map[string]where{}},
 	} {
 		s := scanOf(sample.Zoned("a"))
-		y := &topology{turn: s.turn, due: []dueMachine{{pool: c.pool, shape: sample.Small}}, nodes: map[[2]string]*nodescaler.Node{}}
+		y := &topology{turn: s.turn, due: []dueMachine{{pool: c.pool, shape: sample.Small}}, nodes: map[[3]string]*nodescaler.Node{}}
 		r := &rule{Topology: nodescaler.Topology{Key: sample.Zone}, open: map[string]where{}}
 		y.look(&nodescaler.Pod{Requests: pricing.Resources{CPU: c.cpu}}, r)
 		if !maps.Equal(r.open, c.want) {

@@ -277,6 +277,12 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	if p.Words().HostIsZone {
 		t.Error("a pool of one zone offers machines in several")
 	}
+	if p.Words().ShapeIsType {
+		t.Error("nodes that no disc labels are said to have their shapes as types")
+	}
+	if p.Join.Kind = firstboot.RKE2; !p.Words().ShapeIsType {
+		t.Error("nodes that are labelled with their shapes are not said to be")
+	}
 }
 
 func TestPoolsSurviveTheirJSON(t *testing.T) {

@@ -219,7 +219,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
 		Min: c.Min, Max: c.Max, Hosts: c.Hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
-		HostIsZone: c.Zone == "" && c.Join.TopologyLabels, Disruption: c.Disruption,
+		HostIsZone: c.Zone == "" && c.Join.TopologyLabels, ShapeIsType: len(c.Shapes) > 1 && c.NeedsDisc(), Disruption: c.Disruption,
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))
@@ -232,8 +232,8 @@ func (p *Pool) Words() nodescaler.Pool {
 	return words
 }
 
-// labels are those that all nodes of the pool carry. With several shapes or zones, no label of
-// those can be promised to a pod before it is known which machine it will be.
+// labels are those that all nodes of the pool carry. With several shapes or zones, each machine has
+// its own.
 func (p *Pool) labels() map[string]string {
 	labels := map[string]string{labelPool: p.Name, labelArch: "amd64", labelOS: "linux"}
 	if len(p.Shapes) == 1 {

@@ -97,7 +97,7 @@ func (l *Life) LabelsOf(m *nodescaler.Machine) map[string]string {
 	labels := map[string]string{nodescaler.HostLabel: m.Name}
 	for i := range l.Pools {
 		if l.Pools[i].Name == m.Pool {
-			maps.Copy(labels, l.Pools[i].NodeOn(m.Host).Labels)
+			maps.Copy(labels, l.Pools[i].NodeOn(m.Shape, m.Host).Labels)
 		}
 	}
 	return labels

@@ -109,7 +109,7 @@ func (s *scan) takes(g *group) (pods []*nodescaler.Pod) {
 	pool := g.pool()
 	room := pool.Capacity(pool.Shapes[0])
 	fits := func(p *nodescaler.Pod) bool {
-		return p.Requests.Within(room) && nodescaler.Accepts(p, pool.NodeOn("")) == ""
+		return p.Requests.Within(room) && nodescaler.Accepts(p, pool.NodeOn(pool.Shapes[0], "")) == ""
 	}
 	for i := range s.sight.State.Pods {
 		if p := &s.sight.State.Pods[i]; p.Unschedulable && fits(p) {

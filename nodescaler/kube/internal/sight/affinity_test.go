@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/written"
+	"github.com/plimsoll/plimsoll/pricing"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -29,8 +30,8 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 	large := aNodeWith("large-1", map[string]string{"pool": "large", "zone": "a", "disk": "ssd", "gen": "7"})
 	places := map[string]*nodescaler.Node{
 		"control": control, "small-1": small, "large-1": large,
-		"new small": (&nodescaler.Pool{Labels: map[string]string{"pool": "small", "disk": "hdd"}}).NodeOn("pve1"),
-		"new large": (&nodescaler.Pool{Labels: map[string]string{"pool": "large", "disk": "ssd", "gen": "7"}}).NodeOn("pve1"),
+		"new small": (&nodescaler.Pool{Labels: map[string]string{"pool": "small", "disk": "hdd"}}).NodeOn(pricing.Shape{}, "pve1"),
+		"new large": (&nodescaler.Pool{Labels: map[string]string{"pool": "large", "disk": "ssd", "gen": "7"}}).NodeOn(pricing.Shape{}, "pve1"),
 	}
 	requires := func(terms string) string {
 		return `spec: {nodeName: small-1, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [` + terms + `]}}}}`

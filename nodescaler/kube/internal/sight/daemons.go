@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/kept"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // keepers are the possible controllers of daemons: DaemonSets, and nodes.
@@ -63,7 +64,7 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
-			if !d.RunsOn(p.NodeOn("")) && !everywhere(d, p, nodes) {
+			if !onSome(d, p) && !everywhere(d, p, nodes) {
 				continue
 			}
 			like := d.Like.Said
@@ -85,6 +86,14 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 	}
 }
 
+// onSome reports whether the DaemonSet runs on machines of the pool, or of one of its shapes.
+func onSome(d *kept.DaemonSet, p *nodescaler.Pool) bool {
+	if !p.ShapeIsType {
+		return d.RunsOn(p.NodeOn(pricing.Shape{}, ""))
+	}
+	return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return d.RunsOn(p.NodeOn(s, "")) })
+}
+
 // daemonsCome is how soon after a node joined it has its labels and daemons.
 const daemonsCome = 5 * time.Minute
 
@@ -103,7 +112,7 @@ func settled(nodes []nodescaler.Node, now time.Time) []nodescaler.Node {
 // everywhere reports whether the DaemonSet runs on every settled node of the pool, and so on the
 // next one. It may select a label that a node gets after it has joined, as by node feature
 // discovery: machine after machine would else be bought for a pod that has no room beside it. A
-// host name is the node's own, and so is a zone that is its host.
+// host name is the node's own, and so are a zone that is its host and a type that is its shape.
 func everywhere(d *kept.DaemonSet, p *nodescaler.Pool, nodes []nodescaler.Node) (is bool) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -114,6 +123,9 @@ func everywhere(d *kept.DaemonSet, p *nodescaler.Pool, nodes []nodescaler.Node) 
 		delete(next.Labels, nodescaler.HostLabel)
 		if p.HostIsZone {
 			delete(next.Labels, nodescaler.ZoneLabel)
+		}
+		if p.ShapeIsType {
+			delete(next.Labels, nodescaler.TypeLabel)
 		}
 		if !d.RunsOn(next) {
 			return false

@@ -195,7 +195,7 @@ spec: {nodeName: w-%[1]d, containers: [{name: c}]}`, i)))
 // A label that each node gets once it has joined, the next one will get, too.
 func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
 	const later, ready = `feature.node.kubernetes.io/gpu: "true"`, `status: {conditions: [{type: Ready, status: "True"}]}`
-	const zone = "topology.kubernetes.io/zone: pve1"
+	const zone, large, huge = "topology.kubernetes.io/zone: pve1", "node.kubernetes.io/instance-type: large", "node.kubernetes.io/instance-type: huge"
 	joined := func(name, labels, at string) string {
 		return `{metadata: {name: ` + name + `, uid: n, creationTimestamp: "2026-09-01T` + at + `Z", labels: {kubernetes.io/hostname: ` + name + `, ` + labels + `}}, `
 	}
@@ -206,6 +206,7 @@ func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
 		nodes      []string
 		runs       bool
 		zones      bool // hosts are zones
+		types      bool // shapes are types
 	}{
 		{name: "no node yet", spec: selects(later)},
 		{name: "one that has it", spec: selects(later), nodes: []string{node("w-1", later) + ready + "}"}, runs: true},
@@ -217,6 +218,9 @@ func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
 		{name: "one joined just now", spec: selects(later), nodes: []string{joined("w-1", later, "11:59:00") + ready + "}"}, runs: true},
 		{name: "a zone", spec: selects(zone), nodes: []string{node("w-1", zone) + ready + "}"}, runs: true},
 		{name: "a zone that is the host", spec: selects(zone), nodes: []string{node("w-1", zone) + ready + "}"}, zones: true},
+		{name: "a type", spec: selects(large), nodes: []string{node("w-1", large) + ready + "}"}, runs: true},
+		{name: "a type that is a shape", spec: selects(large), types: true, runs: true},
+		{name: "a type that is no shape", spec: selects(huge), nodes: []string{node("w-1", huge) + ready + "}"}, types: true},
 		{name: "a node's own name", spec: selects("kubernetes.io/hostname: w-1"), nodes: []string{node("w-1", later) + ready + "}"}},
 		{
 			name: "a node by its name", nodes: []string{node("w-1", later) + ready + "}"},
@@ -230,7 +234,8 @@ func TestDaemonSetsThatRunOnEveryNodeRunOnTheNext(t *testing.T) {
 		for _, n := range c.nodes {
 			port.holds(t, written.Object[corev1.Node](t, n))
 		}
-		if got := taken(port.look().Daemons(&nodescaler.Pool{Name: "workers", HostIsZone: c.zones})).Pods == 1; got != c.runs {
+		pool := &nodescaler.Pool{Name: "workers", HostIsZone: c.zones, ShapeIsType: c.types, Shapes: []pricing.Shape{{Name: "small"}, {Name: "large"}}}
+		if got := taken(port.look().Daemons(pool)).Pods == 1; got != c.runs {
 			t.Errorf("%s: runs on the next one: %t", c.name, got)
 		}
 	}
