@@ -12,7 +12,7 @@ import (
 // and resizes, that are not within them, so that what is recommended is brought within them first,
 // as the Vertical Pod Autoscaler's admission controller does.
 //
-// It differs from that one in five ways, in each of which Kubernetes would refuse its pod. Where a
+// It differs from that one in five ways. Where a
 // LimitRange and the policy contradict each other, the LimitRange counts. Containers without a
 // recommendation stay as they are. What is raised for a minimum is rounded up, and limits are, so
 // that a pod keeps its class of service. The default is a limit among those of the pod. And limits
