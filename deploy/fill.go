@@ -59,7 +59,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   name: plimsoll-pods
-  namespace: %[1]s
+  namespace: %[1]q
 rules:
   - apiGroups: [""]
     resources: [pods]
@@ -69,7 +69,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   name: plimsoll-pods
-  namespace: %[1]s
+  namespace: %[1]q
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role

@@ -253,7 +253,7 @@ func TestInstallNarrowsWhatMayBePatched(t *testing.T) {
 		{"", 1, []string{"plimsoll-pods", "plimsoll-resize", "plimsoll-nodes"}, ""},
 		{"--deletion-costs=all", 1, []string{"plimsoll-pods", "plimsoll-resize", "plimsoll-nodes"}, ""},
 		{"--deletion-costs=none", 0, []string{"plimsoll-resize", "plimsoll-nodes"}, ""},
-		{"--deletion-costs=shop,web", 2, []string{"plimsoll-pods", "plimsoll-resize", "plimsoll-nodes"}, "  name: plimsoll-pods\n  namespace: shop\n"},
+		{"--deletion-costs=shop,web", 2, []string{"plimsoll-pods", "plimsoll-resize", "plimsoll-nodes"}, "  name: plimsoll-pods\n  namespace: \"shop\"\n"},
 		{"--admission-policies=false", 1, nil, ""},
 	} {
 		args := append([]string{"manifests", "install", "--config", "site.yaml", "--crds=false", "--mode", "active"}, strings.Fields(c.flags)...)

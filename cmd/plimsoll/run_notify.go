@@ -44,7 +44,9 @@ func checkReceivers(all []receiverSettings) []error {
 		}
 		must(r.Name != "" && !seen[r.Name], "name", "a name of its own", r.Name)
 		seen[r.Name] = true
-		must(r.URL == "" || isWebAddress(r.URL), "url", "an http or https address", r.URL)
+		if r.URL != "" && !isWebAddress(r.URL) {
+			faults = append(faults, pricing.NewFault(fmt.Sprintf("notifications[%d].url", i), "must be an http or https address; it is not shown, since it may hold a secret"))
+		}
 		must(slices.Contains([]notify.Format{"", notify.JSON, notify.Slack}, r.Format), "format", "JSON or Slack", string(r.Format))
 		for j, c := range r.Conditions {
 			must(slices.Contains(known, c), fmt.Sprintf("conditions[%d]", j), "one of "+strings.Join(known, ", "), c)
