@@ -280,25 +280,14 @@ func foreseenWorkload(w operator.Foreseen) planWorkload {
 func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	s := *out.Step.Snapshot
 	s.Pods = withComing(&s)
-	var are, will []pricing.Placed
+	var are []pricing.Placed
 	for i := range s.Machines {
 		are = append(are, pricing.Placed{
 			Shape: s.Machines[i].Shape, Host: s.Machines[i].Host, Stopped: s.Machines[i].Phase == nodescaler.Spare,
 		})
 	}
-	gone, woken := map[string]bool{}, map[string]bool{}
-	for _, act := range out.Step.Plan.Actions {
-		switch {
-		case act.Kind == nodescaler.Buy && act.Shape != nil:
-			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Load: planLoad{Allocatable: act.Shape.Resources()}, Why: act.Reasons})
-			will = append(will, pricing.Placed{Shape: *act.Shape, Host: act.Host})
-		case act.Kind == nodescaler.Wake:
-			woken[act.Machine] = true
-			if m := machineOf(&s, act.Machine); m != nil {
-				a.Wake = append(a.Wake, planMachine{Name: m.Name, Pool: m.Pool, Shape: m.Shape.Name, Host: m.Host, PerHour: out.Prices.Rate(m.Shape, m.Host, now), Load: planLoad{Allocatable: m.Shape.Resources()}, Why: act.Reasons})
-			}
-		}
-	}
+	gone := map[string]bool{}
+	woken, will := a.grown(out, &s, now)
 	x := nodescaler.NewIndex(&s)
 	spares := planner.NewSurplus(x, func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
 	for _, spare := range spares.List() {
@@ -340,6 +329,24 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 			a.Why = append(a.Why, r)
 		}
 	}
+}
+
+// grown says which machines are bought or woken. It returns which are woken, and what is bought.
+func (a *planAnswer) grown(out *operator.Outlook, s *nodescaler.Snapshot, now time.Time) (woken map[string]bool, bought []pricing.Placed) {
+	woken = map[string]bool{}
+	for _, act := range out.Step.Plan.Actions {
+		switch {
+		case act.Kind == nodescaler.Buy && act.Shape != nil:
+			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Load: planLoad{Allocatable: act.Shape.Resources()}, Why: act.Reasons})
+			bought = append(bought, pricing.Placed{Shape: *act.Shape, Host: act.Host})
+		case act.Kind == nodescaler.Wake:
+			woken[act.Machine] = true
+			if m := machineOf(s, act.Machine); m != nil {
+				a.Wake = append(a.Wake, planMachine{Name: m.Name, Pool: m.Pool, Shape: m.Shape.Name, Host: m.Host, PerHour: out.Prices.Rate(m.Shape, m.Host, now), Load: planLoad{Allocatable: m.Shape.Resources()}, Why: act.Reasons})
+			}
+		}
+	}
+	return woken, bought
 }
 
 // ofNoPool is why a node stays that could go: whoever made its machine has to remove it.

@@ -141,21 +141,28 @@ func (s sights) over(window time.Duration, request float64, of *capacity.Service
 		seen.Queued, queued = false, 0
 	}
 	if !seen.Whole {
-		if len(s) > 1 && queued == len(s) && !last.jammed.IsZero() {
-			// What has joined the queue has not been answered, and no CPU was used for it.
-			seen.Completions -= max(last.inFlight-s[0].inFlight, 0) / span.Seconds()
-		}
-		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
-			// All that came in the window came after the sights began, and what is used is used for
-			// that.
-			seen.Completions *= float64(window) / float64(span)
-			seen.Arrivals *= float64(window) / float64(idle)
-		}
+		s.correct(&seen, window, queued == len(s))
 		return seen
 	}
 	seen.Completions = last.arrivals - (last.inFlight-s[0].inFlight)/span.Seconds()
 	seen.Steady = queued == 0 && float64(high-low) <= 0.15*seen.Pods && fast-slow <= 0.25*fast
 	return seen
+}
+
+// correct works out what was answered where the sights are of a part of the window.
+func (s sights) correct(seen *capacity.Seen, window time.Duration, queued bool) {
+	last := s[len(s)-1]
+	span := last.at.Sub(s[0].at)
+	if len(s) > 1 && queued && !last.jammed.IsZero() {
+		// What has joined the queue has not been answered, and no CPU was used for it.
+		seen.Completions -= max(last.inFlight-s[0].inFlight, 0) / span.Seconds()
+	}
+	if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
+		// All that came in the window came after the sights began, and what is used is used for
+		// that.
+		seen.Completions *= float64(window) / float64(span)
+		seen.Arrivals *= float64(window) / float64(idle)
+	}
 }
 
 // full reports whether pods held more than they work on for all of the while over which the busiest
