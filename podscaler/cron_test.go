@@ -169,8 +169,8 @@ func TestAWindowOpensAndClosesAsItsClockShows(t *testing.T) {
 	})
 }
 
-// On the last day of a leap year that no zone's table reaches, ZoneBounds says that the offset ended
-// before that day.
+// On the last day of a leap year that no zone's table reaches, ZoneBounds says that the offset
+// ended before that day.
 func TestARampOverTheEndOfALeapYearEnds(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) {
 		w.Schedules = []podscaler.Schedule{{

@@ -86,7 +86,7 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 	return begin(m.Name, m.Shape, m.Host, from)
 }
 
-// change goes on to charge for a machine as what it is now. Until now it was charged as what it was.
+// change charges for a machine from now on as what it is, and until now as what it was.
 func (a *account) change(name string, is pricing.Placed, now time.Time) error {
 	if err := a.ledger.Stop(name, now); err != nil {
 		return err

@@ -160,7 +160,8 @@ type emptying struct {
 
 func (e emptying) Empties() bool { return !e.never }
 
-// A workload that may have no more takes no place from one that may, whatever it bids.
+// A workload that may have no more takes no place from one that may, however much it
+// bids.
 func TestAWorkloadThatMayNotGrowTakesNoPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		there int

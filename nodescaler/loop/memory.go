@@ -46,9 +46,9 @@ type Memory struct {
 }
 
 // shown is the CPU and memory that nodes of each pool left to pods, where that was less than the
-// pool says, and whether their zones were hosts and their types shapes. Without it, a machine would be ordered anew for a
-// pod that fits on none of them each time that the last one has gone, or none for one that asks for
-// a zone.
+// pool says, and whether their zones were hosts and their types shapes. Without it, a machine would
+// be ordered anew for a pod that fits on none of them each time that the last one has gone, or none
+// for one that asks for a zone.
 type shown map[string]shownBy
 
 // shownBy is what nodes of one revision of their pool left to pods.

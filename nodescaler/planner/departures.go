@@ -64,8 +64,8 @@ func (t *turn) noteEmptying(n *nodescaler.NodeLoad) {
 
 // lookAtEmptied finds out whether nodes were emptied that were needed after all: a machine is
 // ordered for their pods, of which there are no more than before. The scheduler takes pods in an
-// order of its own and knows rules that are not seen here, so that they need not find the places
-// that were found for them; by the same places the next node would be emptied at once. Once a
+// order of its own and knows rules that are not seen here. So they need not find the places that
+// were found for them, and by such places the next node would be emptied at once. Once a
 // machine's worth less is asked for, it is tried again.
 func (t *turn) lookAtEmptied() {
 	if len(t.lately)+len(t.circuits) == 0 {

@@ -87,7 +87,7 @@ type departures struct {
 	calm      map[string]calm
 	sought    seek
 	circuits  map[end]*circuit
-	lately    map[string]*emptied // nodes that are emptied since they are little used, or were of late
+	lately    map[string]*emptied // nodes emptied now or of late, for they are little used
 	// vainly is when no replacement was found for nodes that are to go.
 	vainly since
 }

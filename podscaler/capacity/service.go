@@ -178,7 +178,8 @@ func (s *Service) seeQuota(seen *Seen) {
 }
 
 // resize goes on with pods that request another amount. They may use as large a part of it as the
-// others could, and no more than it until that is seen. They are as full where the curve was learnt.
+// others could, and no more than it until that is seen. Where the curve was learnt, they are as
+// full.
 func (s *Service) resize(request float64) {
 	was := s.Load(s.work.value, 1)
 	s.quota.value, s.quota.weight = request*min(s.quota.value/s.request, 1), 1

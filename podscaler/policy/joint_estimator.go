@@ -18,8 +18,8 @@ type estimator struct {
 	pauses  pauses
 	// waiting is whether what is in flight waits for something else than pods' CPU.
 	waiting bool
-	// flying is whether requests in flight are measured, as far as is known: some sources lack them.
-	// Flew is when they last were.
+	// flying is whether requests in flight are measured, as far as is known: some sources lack
+	// them. Flew is when they last were.
 	flying bool
 	flew   time.Time
 	off    *switches

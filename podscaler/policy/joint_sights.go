@@ -81,8 +81,8 @@ func starting(p *podscaler.Pod) bool {
 }
 
 // believed is what the busiest pod used, as far as it says what each may. Up to the request it
-// does. Beyond it, one pod may collect garbage, or do a job that no other has: then it is what
-// more than a quarter of the pods use, and of a pod alone what it has used for all of a window.
+// does. Beyond it, one pod may collect garbage, or do a job that no other has. There it is what
+// more than a quarter of the pods use. Of a pod alone it is what that has used for all of a window.
 func (s sights) believed(request float64, whole bool) float64 {
 	last := &s[len(s)-1]
 	all := last.common

@@ -28,7 +28,7 @@ type Range struct {
 	// Min bounds requests and limits, Max limits.
 	Min pricing.Resources `json:"min,omitzero"`
 	Max pricing.Resources `json:"max,omitzero"`
-	// Default is the limit of a container that sets none. There is none of pods.
+	// Default is the limit of a container that sets none. Pods have no default.
 	Default pricing.Resources `json:"default,omitzero"`
 	// Ratio is how many thousandths of its request a limit may be.
 	Ratio pricing.Resources `json:"ratio,omitzero"`
@@ -130,7 +130,7 @@ func (p *Pod) together(r Resource, all []Recommendation, part func(*Recommendati
 		p.scale(r, all, part, least-(requests-of), of, true)
 	}
 	limits, of := p.sum(r, all, part, true)
-	for pass := 0; pass < 4 && of > 0 && limits < least; pass++ { // each limit was rounded up before
+	for pass := 0; pass < 4 && of > 0 && limits < least; pass++ { // each was rounded up
 		p.scale(r, all, part, least-(limits-of), of, true)
 		limits, of = p.sum(r, all, part, true)
 	}

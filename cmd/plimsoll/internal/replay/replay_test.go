@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// The limit 0 is none, and not the recorded one.
+// With the limit 0 there is no limit, the recorded one included.
 func TestALimitOf0TakesTheRecordedOneAway(t *testing.T) {
 	recorded := pricing.RateOf(3_000_000)
 	for text, want := range map[string]pricing.Rate{"": recorded, "0": 0, "5": pricing.RateOf(5_000_000)} {

@@ -58,7 +58,7 @@ func rollout(pods, updated int32) podscaler.Rollout {
 	return podscaler.Rollout{InProgress: true, Why: fmt.Sprintf("%d of %d pods have the new form", updated, pods)}
 }
 
-// deadlineExceeded is the reason of a Deployment whose rollout has made no progress for its deadline.
+// deadlineExceeded is the reason of a Deployment whose rollout made no progress for too long.
 const deadlineExceeded = "ProgressDeadlineExceeded"
 
 // stuck reports whether a Deployment says that its rollout has failed.
