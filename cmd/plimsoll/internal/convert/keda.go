@@ -167,7 +167,7 @@ func addTrigger(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 		addResource(spec, t, kind)
 	case "cron": // no metric, but a schedule
 	default:
-		t.lose("there is nothing that reads what a trigger of type %s does; keep that in KEDA, or bring its metric into Prometheus", kind)
+		t.lose("there is nothing that reads what a trigger of type %s does; keep the workload in KEDA, or bring the metric into Prometheus", kind)
 	}
 }
 

@@ -21,7 +21,7 @@ func newLabStatusCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state and addresses of a lab's parts",
-		Long: fmt.Sprintf("Show for each part of a lab whether it is up, and where. Exits with %d if no lab is up, and with %d if a part of it has ended.",
+		Long: fmt.Sprintf("Show for each part of a lab whether it is up, and where. Exits with %d if no lab is up, and with %d if a part\nof it has ended or is not up yet.",
 			cli.ExitUnreachable, cli.ExitFailed),
 		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
@@ -55,6 +55,11 @@ func labStatus(env *cli.Env, data string, format cli.Output) error {
 	for _, p := range r.Parts {
 		if p.State == lab.StateEnded {
 			return cli.WithHint("what it said is in "+lab.Log(data, p.Name), fmt.Errorf("%s has ended: %s", p.Name, p.Fault))
+		}
+	}
+	for _, p := range r.Parts {
+		if p.State != lab.StateUp {
+			return fmt.Errorf("the lab in %s is not all up yet: %s is %s", data, p.Name, p.State)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ var forms = readForms([]form{
 	{of: OfCall, form: "answer CODE METHOD PATH [text=TEXT]", does: "the call is answered so and not carried out, but for 596, which comes when it has taken 30 s and work goes on"},
 	{of: OfCall, form: "unauthorized", does: "no user is known: calls with a token or a ticket are answered 401"},
 	{of: OfState, form: "expire token WHO", does: "the token, such as auto@pve!t1, has expired"},
-	{of: OfState, form: "revoke PRIVILEGE [from=WHO] [path=PATH]", does: "a privilege is taken from a user or token, or from all, below a path or everywhere"},
+	{of: OfState, form: "revoke PRIVILEGE [from=WHO] [path=PATH]", does: "a privilege is taken from a user or token, or from all but root@pam and its tokens, below a path or everywhere"},
 	{of: OfState, form: "lock vm=VMID [as=LOCK]", does: "the machine's file lock is held; with as=, its configuration says it is locked, such as by a backup"},
 	{of: OfState, form: "crash vm=VMID", does: "the machine's process dies"},
 	{of: OfState, form: "storage-lock STORAGE [on=HOST]", does: "the storage's lock is held"},
