@@ -229,4 +229,6 @@ spec:
     # amortiseMonths: 48
   # What each machine costs beside its vCPUs and memory, such as a licence.
   # pricePerMachineHour: "0.01"
+  # What a GB of machines' disks costs. Without it, spares that are stopped cost nothing.
+  # pricePerDiskGBHour: "0.00001"
 `
