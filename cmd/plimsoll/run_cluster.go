@@ -213,7 +213,7 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 		return nodepolicy.Spec{Policy: defaultNodes, Joint: &joint}, nil
 	}
 	if other := n.others(); n.Policy == "" && n.Joint.IsZero() && other != "" {
-		return nodepolicy.Spec{}, fmt.Errorf("nodes.policy: must be set beside %s alone, because the default is %s", other, defaultNodes)
+		return nodepolicy.Spec{}, pricing.NewFault("nodes.policy", fmt.Sprintf("must be set beside %s alone, because the default is %s", other, defaultNodes))
 	}
 	spec := nodepolicy.Spec{Policy: cmp.Or(n.Policy, defaultNodes)}
 	if err := errors.Join(
@@ -225,15 +225,19 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	_, err := nodepolicy.New(spec)
 	var faults []error
 	for _, err := range cli.Each(err) {
-		faults = append(faults, fmt.Errorf("nodes.%w", err))
+		key, rule, _ := strings.Cut(err.Error(), ": ")
+		faults = append(faults, pricing.NewFault("nodes."+key, rule))
 	}
 	return spec, errors.Join(faults...)
 }
 
 // check is what is wrong with them, for every verb that reads them.
-func (n *nodeSettings) check() []error {
+func (n *nodeSettings) check() (faults []error) {
 	_, err := n.spec()
-	return cli.Each(err)
+	for _, of := range cli.Each(err) { // each block has its own
+		faults = append(faults, cli.Each(of)...)
+	}
+	return faults
 }
 
 // checkPending refuses the policy pending where it could not know which pool it orders from. Of

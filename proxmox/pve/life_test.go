@@ -71,7 +71,7 @@ func TestTheTemplatesCloudInitDriveIsNotBesideTheDisc(t *testing.T) {
 	for _, key := range []string{"scsi1", "virtio1", "sata3", "ide0"} {
 		p := plan{hosts: 1, seed: 1, vms: []pvesim.VM{{
 			ID: 9050, Host: "pve1", Pool: "templates", Template: true, Storage: "local-lvm", Disk: 8 * gib,
-			Config: map[string]string{"name": "guide", "agent": "1", key: "local-lvm:cloudinit"},
+			Config: map[string]string{"name": "guide", "agent": "1", "protection": "1", key: "local-lvm:cloudinit"},
 		}}}
 		w := newWorld(t, p)
 		w.pool().Template = placement.Template{ByHost: map[string]int{"pve1": 9050}}

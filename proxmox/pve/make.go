@@ -333,13 +333,24 @@ func madeWith(i *intents.Intent, p *settings.Pool) string {
 	return now
 }
 
-// doConfigure writes all of the machine's configuration in one call.
+// doConfigure writes all of the machine's configuration in one call. The server removes before it
+// sets, and removes no drive of a machine that is protected, as the clone of a protected template.
 func (w making) doConfigure(ctx context.Context) {
 	w.i.Settings = madeWith(&w.i, w.p)
 	values, remove, err := w.settings()
 	if err != nil {
 		w.done(func() {
 			w.records.fail(w.m, reason(pvecode.MachineFailed, "its configuration cannot be made: %v", err), "fix the pool's configuration")
+		})
+		return
+	}
+	drive := func(key string) bool { _, is := w.conf.Disks[key]; return is }
+	if w.conf.Raw["protection"] == "1" && slices.ContainsFunc(remove, drive) {
+		err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, w.conf.Digest)
+		w.done(func() {
+			if w.m.conf = nil; err != nil {
+				w.makingFailed(err)
+			}
 		})
 		return
 	}

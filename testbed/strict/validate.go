@@ -16,6 +16,10 @@ func (d *decoder) validate(root *yaml.Node, path string, found error) {
 		bad[f.path] = true
 	}
 	for _, err := range Split(found) {
+		if f, is := err.(*fault); is { // of a block that was decoded by itself
+			d.faults = append(d.faults, f)
+			continue
+		}
 		at, rule := path, err.Error()
 		var keyed interface{ Path() string }
 		if errors.As(err, &keyed) {

@@ -53,7 +53,10 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 		addTrigger(spec, trigger)
 	}
 	if len(spec.HPA.Metrics) == 0 {
-		s.at("triggers").lose("none could be carried over as a metric, so nothing was written: without one, CPU would be kept at 80 %%")
+		if s.at("triggers").there() {
+			s = s.at("triggers")
+		}
+		s.lose("none could be carried over as a metric, so nothing was written: without one, CPU would be kept at 80 %%")
 		return nil
 	}
 	if spec.Signals.Prometheus == nil {

@@ -52,11 +52,13 @@ func isTimed(line string) bool {
 }
 
 // zonelessDate is a line that begins with a date without its zone.
-var zonelessDate = regexp.MustCompile(`(?m)^\s*"?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d"?\s*,`)
+var zonelessDate = regexp.MustCompile(`(?m)^\s*"?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?"?\s*,`)
 
-// Columns whose names say that they are no rates of requests a second.
+// Columns whose names say that they are rates of requests a second, or none. Labels say nothing.
 var (
-	ofMinute = regexp.MustCompile(`(?i)minute|/ ?min|rpm|increase\(`)
+	labels   = regexp.MustCompile(`\{[^}]*\}`)
+	isRate   = regexp.MustCompile(`(?i)rate\(|per.?second|/ ?s([^a-z]|$)|[rq]ps|/ ?60`)
+	ofMinute = regexp.MustCompile(`(?i)(^|[^a-z])(minutes?|rpm)([^a-z]|$)|/ ?min|increase\(`)
 	ofSecond = regexp.MustCompile(`(?i)rate|second|/ ?s|[rq]ps`)
 	ofCount  = regexp.MustCompile(`(?i)(^|[^a-z])(counts?|requests?)([^a-z]|$)`)
 )
@@ -64,8 +66,11 @@ var (
 // checkColumns refuses a line of names that says that what follows are no rates.
 func checkColumns(line string) error {
 	_, column, _ := strings.Cut(line, ",")
+	if column = labels.ReplaceAllString(column, ""); isRate.MatchString(column) {
+		return nil
+	}
 	if ofMinute.MatchString(column) || ofCount.MatchString(column) && !ofSecond.MatchString(column) {
-		return fmt.Errorf("line 1: the second column must be a rate of requests a second, was %q: divide counts of a minute by 60, or write lines of minute,count", strings.TrimSpace(column))
+		return fmt.Errorf("line 1: the second column must be a rate of requests a second, was %q: divide counts of a minute by 60, or write lines of minute,count; if it is one, name it rate", strings.TrimSpace(column))
 	}
 	return nil
 }
