@@ -177,7 +177,7 @@ func TestAnIdleWorkloadFallsBack(t *testing.T) {
 			s := podscaler.NewScaler(w, p)
 			for _, st := range c.steps {
 				p.replicas = st.wish
-				d := s.Decide(&podscaler.View{Now: after(st.at), Workload: s.Workload(), Replicas: replicas, ScaledToZero: true})
+				d := s.Decide(&podscaler.View{Now: after(st.at), Workload: s.Workload(), Replicas: replicas})
 				if d.To != st.to || !mentions(d, st.reason) {
 					t.Errorf("at %d s: went to %d, should be %d by %q; %v", st.at, d.To, st.to, st.reason, d.Reasons)
 				}
@@ -203,24 +203,6 @@ func TestAWorkloadIsNotIdleForThePauseThatFixedIt(t *testing.T) {
 		}
 		if d := s.Decide(v); d.To != st.to {
 			t.Errorf("after %d minutes: went to %d, should be %d: %v", st.minute, d.To, st.to, d.Reasons)
-		}
-	}
-}
-
-// A person's 0 stays 0 although something calls for the workload, and ours does not.
-func TestAnIdleWorkloadStaysAtAPersonsZero(t *testing.T) {
-	w := workload(func(w *podscaler.Workload) { w.Min, w.Idle = 2, &podscaler.Idle{After: time.Minute} })
-	p := &sleeper{}
-	s := podscaler.NewScaler(w, p)
-	for i, st := range []struct{ there, calls, to int }{
-		{3, 3, 3}, {0, 3, 0}, {0, 3, 0}, // by a person
-		{2, 0, 2}, {2, 0, 2}, {2, 0, 2}, {2, 0, 2}, {2, 0, 0}, // by us
-		{0, 0, 0}, {0, 3, 2},
-	} {
-		p.replicas = st.calls
-		d := s.Decide(&podscaler.View{Now: after(15 * i), Workload: s.Workload(), Replicas: st.there})
-		if off := st.there == 0 && i < 3; d.To != st.to || off != mentions(d, "ScalingDisabled") {
-			t.Errorf("run %d: went from %d to %d, should be %d; %v", i, st.there, d.To, st.to, d.Reasons)
 		}
 	}
 }

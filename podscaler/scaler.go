@@ -130,7 +130,7 @@ func (s *Scaler) Decide(v *View) Decision {
 	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
 	b := s.workload.boundsAt(v.Now)
 	switch fixed := v.Pause.fixed(v.Now); {
-	case fixed == nil && !s.off(v) && s.rest(v, b, &d):
+	case fixed == nil && s.rest(v, b, &d):
 	case s.unasked(v, b, fixed, &d):
 		s.memory.heard(v.Now, true) // that it was silent before says nothing of meanwhile
 	default:
@@ -155,7 +155,7 @@ func (s *Scaler) unasked(v *View, b bounds, fixed *int, d *Decision) bool {
 		d.To = max(0, *fixed)
 		s.memory.called(v.Now, true) // what calls is not asked meanwhile
 		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
-	case s.off(v):
+	case v.Replicas == 0 && !s.memory.scaledToZero:
 		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
 	case v.Replicas < b.low:
 		d.To = b.low
@@ -168,9 +168,6 @@ func (s *Scaler) unasked(v *View, b bounds, fixed *int, d *Decision) bool {
 	}
 	return true
 }
-
-// off reports whether a person has set the replicas to 0, idle or not.
-func (s *Scaler) off(v *View) bool { return v.Replicas == 0 && !s.memory.scaledToZero }
 
 // ask has the policy propose, and passes the proposal from guard to guard.
 func (s *Scaler) ask(v *View, b bounds, d *Decision) {

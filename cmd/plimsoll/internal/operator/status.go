@@ -438,22 +438,15 @@ func (c conditions) capacity(coming, waiting int, what string) {
 
 // zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that
 // starts takes replicas of 0 for a person's wish otherwise. A write that failed may have been
-// carried out: it counts until the next decision. So does what is only recommended, which another
-// client, as KEDA, carries out.
+// carried out: it counts until the next decision.
 func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outcome) {
 	switch {
 	case ws == nil || !w.target.Known:
-	case outcome != nil && ws.Decision.To == 0, w.recommendsZero(ws):
+	case outcome != nil && ws.Decision.To == 0:
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "0 replicas were decided on here")
 	case ws.Replicas > 0 && (ws.Decision != nil || !failedUpdate(*c.list)):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonNotAtZero, "there are replicas")
 	}
-}
-
-// recommendsZero reports whether 0 replicas are recommended where there are some.
-func (w *workload) recommendsZero(ws *loop.WorkloadStep) bool {
-	d := ws.Decision
-	return d != nil && d.From > 0 && d.To == 0 && w.held != nil && w.held.Code == v1alpha1.ReasonRecommending
 }
 
 // rests reports whether nothing is done because people want it so, by why an object is held.
