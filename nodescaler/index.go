@@ -438,11 +438,19 @@ func (p *Pool) Empty(s pricing.Shape) Room {
 // runs reports whether the daemon runs on machines of the shape: one that selects nodes of other
 // shapes does not.
 func (p *Pool) runs(d *Pod, s pricing.Shape) bool {
-	if !p.ShapeIsType || len(d.Selector) == 0 && d.Affinity == nil {
+	if !p.ShapeIsType || !d.asksType() {
 		return true
 	}
 	on := func(s pricing.Shape) bool { return selects(d, p.NodeOn(s, "")) }
 	return on(s) || !slices.ContainsFunc(p.Shapes, on)
+}
+
+// asksType reports whether the pod chooses nodes by their type.
+func (p *Pod) asksType() bool {
+	_, is := p.Selector[TypeLabel]
+	return is || slices.ContainsFunc(p.Affinity, func(all Term) bool {
+		return slices.ContainsFunc(all, func(r Requirement) bool { return r.Key == TypeLabel })
+	})
 }
 
 // holds reports whether there is room for the pod.

@@ -27,6 +27,7 @@ func (t *turn) fail(e end) *circuit {
 		c = &circuit{}
 		t.circuits[e] = c
 	}
+	c.failed = t.X.Now
 	if c.failures++; c.failures >= circuitAfter {
 		c.until = t.X.Now.Add(min(circuitFirst<<min(c.failures-circuitAfter, 8), circuitLongest))
 	}
@@ -55,9 +56,12 @@ func (t *turn) noteEmptying(n *nodescaler.NodeLoad) {
 		p := &t.X.Snapshot.Pods[i]
 		if before, moves := pods[p.Workload]; moves && p.Node == "" {
 			delete(pods, p.Workload)
-		} else if moves && !p.Terminating {
+		} else if moves && !p.Terminating && !p.Finished() {
 			pods[p.Workload] = before + 1
 		}
+	}
+	if len(pods) == 0 {
+		return
 	}
 	t.lately[n.Name] = &emptied{end{n.VM.Pool, nodescaler.Underutilized}, t.X.Now, pods}
 }
@@ -83,7 +87,7 @@ func (t *turn) lookAtEmptied() {
 			needed[e.of] = true
 		case t.X.Now.Sub(e.last) < emptiedSoon:
 			continue
-		default:
+		case t.circuits[e.of] != nil && e.last.After(t.circuits[e.of].failed):
 			delete(t.circuits, e.of)
 		}
 		delete(t.lately, name)
@@ -93,9 +97,9 @@ func (t *turn) lookAtEmptied() {
 	}
 	for e, c := range t.circuits {
 		less := c.asked.Minus(d.asked)
-		worth := func(s pricing.Shape) bool { return less.CPU >= s.CPU || less.Memory >= s.Memory }
-		if p := t.X.Pool(e.pool); p != nil && slices.ContainsFunc(p.Shapes, worth) {
-			*c = circuit{failures: min(c.failures, circuitAfter-1)}
+		beyond := func(s pricing.Shape) bool { return less.CPU < s.CPU && less.Memory < s.Memory }
+		if p := t.X.Pool(e.pool); p != nil && !slices.ContainsFunc(p.Shapes, beyond) {
+			*c = circuit{failures: min(c.failures, circuitAfter-1), failed: c.failed}
 		}
 	}
 }
@@ -117,7 +121,7 @@ func (t *turn) demanded() demanded {
 	d := demanded{pods: map[string]int{}, ordered: map[string]bool{}}
 	for i := range t.X.Snapshot.Pods {
 		p := &t.X.Snapshot.Pods[i]
-		if !p.Terminating && !p.Daemon {
+		if !p.Terminating && !p.Daemon && !p.Finished() {
 			d.pods[p.Workload]++
 			d.asked = d.asked.Plus(p.Requests)
 		}

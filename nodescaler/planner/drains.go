@@ -273,6 +273,9 @@ func (t *drainer) candidates(kept draft.Findings) []candidate {
 			kept.Add(nodescaler.WhenEmptyOnly, "%s stays: the consolidation of pool %s is %s, and it holds pods", n.Name, n.VM.Pool, nodescaler.WhenEmpty)
 		case t.Spare[n.VM.Pool] < 1:
 			kept.Add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
+		case len(n.Held()) > 0 && t.broken(end{n.VM.Pool, nodescaler.Underutilized}) != nil:
+			t.unasked[n.Name] = true
+			kept.Add(nodescaler.DisruptionHalted, "%s stays: nodes that were emptied before it were needed after all", n.Name)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
 			kept.Add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
 		default:
@@ -342,8 +345,6 @@ func (t *drainer) startDrains(unneeded []candidate) {
 			kept.Add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, draft.Percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
 			empty = append(empty, c)
-		case t.broken(end{c.VM.Pool, nodescaler.Underutilized}) != nil: // as is said of its pool
-			kept.Add(nodescaler.DisruptionHalted, "%s waits: nodes that were emptied before it were needed after all", c.Name)
 		default:
 			full = append(full, c)
 		}

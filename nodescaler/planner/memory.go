@@ -103,6 +103,7 @@ type end struct {
 // stops them for twice as long.
 type circuit struct {
 	failures int
+	failed   time.Time // the last one
 	until    time.Time
 	asked    pricing.Resources // by all pods, when one waited that had been moved
 }

@@ -98,6 +98,8 @@ func (t *scan) run() {
 	}
 	if !ordered && !t.first {
 		ordered = t.disrupt.run()
+	} else {
+		t.noteBroken()
 	}
 	t.spares.tend(ordered || t.spares.cleared)
 	if ordered {

@@ -5,7 +5,8 @@ import "math"
 // Service is what is learnt of a service while it runs: the CPU time of a request, the CPU that a
 // pod may have, and how response times grow with the load. It begins with what a pod requests,
 // believes what it sees the more the more often it has seen it, and forgets, so that another
-// release of the service is another service after some minutes.
+// release of the service is another service after some minutes of a like load. After a busy hour
+// a quiet one says little.
 //
 // Of response times it knows one curve: the quantile that the objective is about is
 //

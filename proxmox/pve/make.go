@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"

@@ -10,7 +10,7 @@ import (
 )
 
 func TestExportsOfRatesAreLoads(t *testing.T) {
-	const notRates, toRates = "x: line 1: the second column must be a rate of requests a second, was ", ": divide counts of a minute by 60, or write lines of minute,count"
+	const notRates, toRates = "x: line 1: the second column must be a rate of requests a second, was ", ": divide counts of a minute by 60, or write lines of minute,count; if it is one, name it rate"
 	for text, want := range map[string]string{
 		"minute,count\n0,5\n1,6\n": "not an export",
 		"0,5\n1,6\n":               "not an export",
@@ -27,6 +27,9 @@ func TestExportsOfRatesAreLoads(t *testing.T) {
 		"Time,requests per minute\n1767225600,2\n1767225660,3\n":                                                                      notRates + `"requests per minute"` + toRates,
 		"time,count\n1767225600,2\n1767225660,3\n":                                                                                    notRates + `"count"` + toRates,
 		"time,sum(rate(http_requests_total[1m]))\n1767225600,2\n1767225660,3\n":                                                       "[120 180] from 2026-01-01T00:00:00Z",
+		"time,sum(increase(x[1m]))/60\n1767225600,2\n1767225660,3\n":                                                                  "[120 180] from 2026-01-01T00:00:00Z",
+		"time,web{path=\"/minute\"}\n1767225600,2\n1767225660,3\n":                                                                    "[120 180] from 2026-01-01T00:00:00Z",
+		"time,requests_per_minute\n1767225600,2\n1767225660,3\n":                                                                      notRates + `"requests_per_minute"` + toRates,
 		"time,requests/s\n1767225600,2\n1767225660,3\n":                                                                               "[120 180] from 2026-01-01T00:00:00Z",
 		`{"data":{"result":[]}}`:                                                                                                      "x: data.result: must be one series, such as that of sum(rate(...)), was 0",
 		"1767225600,1\n1767225660,2\n1767225780,2\n":                                                                                  "x: line 3: must be 1m0s after the one before, was 2m0s: what was not measured is not made up",
