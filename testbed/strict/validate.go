@@ -16,7 +16,8 @@ func (d *decoder) validate(root *yaml.Node, path string, found error) {
 		bad[f.path] = true
 	}
 	for _, err := range Split(found) {
-		if f, is := err.(*fault); is { // of a block that was decoded apart
+		var f *fault
+		if errors.As(err, &f) { // of a block that was decoded apart
 			d.faults = append(d.faults, f)
 			continue
 		}
