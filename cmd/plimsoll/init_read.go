@@ -112,7 +112,7 @@ func readHost(ctx context.Context, client *pveapi.Client, first bool, host strin
 
 // readTemplate reads what clones of a template would have from it.
 func readTemplate(ctx context.Context, client *pveapi.Client, r *pveapi.Resource) (starter.Template, error) {
-	config, err := client.Config(ctx, r.Node, r.VMID)
+	config, err := client.VM(r.Node, r.VMID).Config(ctx)
 	if err != nil {
 		return starter.Template{}, err
 	}

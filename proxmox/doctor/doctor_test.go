@@ -480,7 +480,7 @@ func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
 	}
 	for _, v := range k.c.Inventory().VMs {
 		if text, marked := strings.CutSuffix(v.Config["description"], " cluster=home-cluster`\n"); marked {
-			must.Do(t, root.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"description": text + "`\n"}, nil, ""))
+			must.Do(t, root.VM(v.Host, v.ID).SetConfig(t.Context(), map[string]string{"description": text + "`\n"}, nil, ""))
 		}
 	}
 	if text := examine("home-cluster"); !strings.Contains(text, "warn machines.unmarked") || !strings.Contains(text, "adoptUnmarked: true") {

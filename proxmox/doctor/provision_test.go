@@ -43,39 +43,39 @@ func TestTokenMayDoWhatIsNeededAndIsGoneWithoutTrace(t *testing.T) {
 	site.Pools[0].PVEPool, site.Pools[0].Storage = "bench", "local"
 	needs := Needs(site, Release9, nil)
 	who := pveapi.Account{User: "root@pam", Token: "bench"}
-	token, err := root.MakeToken(ctx, who, "of a test bed")
+	token, err := root.Access().MakeToken(ctx, who, "of a test bed")
 	must(err)
 	child := provisioned(t, c, token)
-	have, err := child.Permissions(ctx)
+	have, err := child.Access().Permissions(ctx)
 	must(err)
 	if len(Missing(needs, have)) == 0 {
 		t.Error("a new token may do something already")
 	}
 	roles, where := Tailored(needs, "bench")
 	for name, privileges := range roles {
-		must(root.MakeRole(ctx, name, privileges))
+		must(root.Access().MakeRole(ctx, name, privileges))
 	}
 	for _, n := range where {
-		must(root.Grant(ctx, n.Path, n.Role, who, n.Below))
+		must(root.Access().Grant(ctx, n.Path, n.Role, who, n.Below))
 	}
-	have, err = child.Permissions(ctx)
+	have, err = child.Access().Permissions(ctx)
 	must(err)
 	if lacks := Missing(needs, have); len(lacks) > 0 {
 		t.Errorf("the token lacks %+v", lacks)
 	}
-	if there, err := root.TokenExists(ctx, who); !there || err != nil {
+	if there, err := root.Access().TokenExists(ctx, who); !there || err != nil {
 		t.Error("the token is not there", err)
 	}
 
-	must(root.RemoveToken(ctx, who))
+	must(root.Access().RemoveToken(ctx, who))
 	for name := range roles {
-		must(root.RemoveRole(ctx, name))
+		must(root.Access().RemoveRole(ctx, name))
 	}
 	must(root.RemovePool(ctx, "bench"))
-	if there, err := root.TokenExists(ctx, who); there || err != nil {
+	if there, err := root.Access().TokenExists(ctx, who); there || err != nil {
 		t.Error("the token is there", err)
 	}
-	if left, err := root.Grants(ctx); len(left) > 0 || err != nil {
+	if left, err := root.Access().Grants(ctx); len(left) > 0 || err != nil {
 		t.Errorf("these grants are left: %+v, %v", left, err)
 	}
 	if _, err := root.Pool(ctx, "bench"); !pveapi.Is(err, pveapi.NoPool) {

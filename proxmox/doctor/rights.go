@@ -54,7 +54,7 @@ func (v *inventory) isAbsent(n Need) bool {
 // permissions asks what the token may do. The server does not list paths where nothing is allowed,
 // even below one where much is; so what seems to be handed down to a path is asked again.
 func (e *rightsExam) permissions() (pveapi.Permissions, error) {
-	all, err := e.client.Permissions(e.ctx)
+	all, err := e.client.Access().Permissions(e.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (e *rightsExam) permissions() (pveapi.Permissions, error) {
 			if _, listed := have[path]; listed || !handed {
 				continue
 			}
-			if have[path], err = e.client.PermissionsOn(e.ctx, path); err != nil {
+			if have[path], err = e.client.Access().PermissionsOn(e.ctx, path); err != nil {
 				return nil, err
 			}
 		}
@@ -156,7 +156,7 @@ func (e *rightsExam) examineMonitor() {
 	if e.release < Release9 || !slices.ContainsFunc(e.needs, asks) {
 		return
 	}
-	roles, err := e.client.Roles(e.ctx)
+	roles, err := e.client.Access().Roles(e.ctx)
 	if err != nil {
 		e.failed("rights.monitor", "", err)
 		return
@@ -281,7 +281,7 @@ func (v *inventory) readTemplate(id int) *templateFound {
 		}
 	}
 	if t.host != "" {
-		t.config, t.err = v.client.Config(v.ctx, t.host, id)
+		t.config, t.err = v.client.VM(t.host, id).Config(v.ctx)
 		return t
 	}
 	t.absent, t.err = v.client.VMIDFree(v.ctx, id)

@@ -237,7 +237,7 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 
 // lacking are what a token lacks of what a site needs, as "PATH PRIVILEGE".
 func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release doctor.Release, token string) []string {
-	have := must.Get(connect(t, c, token).Permissions(t.Context()))(t)
+	have := must.Get(connect(t, c, token).Access().Permissions(t.Context()))(t)
 	var all []string
 	for _, n := range doctor.Missing(doctor.Needs(site, release, golden), have) {
 		for _, p := range n.Privileges {

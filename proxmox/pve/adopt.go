@@ -36,7 +36,7 @@ func (ad *adoption) adopt(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		config, err := ad.client.Config(ctx, c.guest.Host, c.guest.VMID)
+		config, err := ad.client.VM(c.guest.Host, c.guest.VMID).Config(ctx)
 		if err != nil || unfinished(config.Lock) {
 			continue // looked at again the next time
 		}
@@ -104,7 +104,7 @@ func (ad *adoption) adoptOne(ctx context.Context, w *work, looks string) {
 	}
 	var status pveapi.VMStatus
 	if v == provedReady {
-		if status, err = ad.client.Status(ctx, w.host, w.i.VMID); err != nil {
+		if status, err = w.vm().Status(ctx); err != nil {
 			return
 		}
 	}

@@ -182,7 +182,7 @@ func (w making) suspect(g *placement.Guest) bool {
 // entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read
 // counts as if it did.
 func (w making) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, error) {
-	c, err := w.client.Config(ctx, g.Host, g.VMID)
+	c, err := w.client.VM(g.Host, g.VMID).Config(ctx)
 	switch {
 	case pveapi.Is(err, pveapi.Absent):
 		return entry{}, false, nil
@@ -209,7 +209,7 @@ func (w making) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, e
 	}
 	e := entry{vmid: g.VMID, created: m.Created, order: m.Order, runs: g.Running}
 	if !e.runs { // the list is some seconds late
-		status, err := w.client.Status(ctx, g.Host, g.VMID)
+		status, err := w.client.VM(g.Host, g.VMID).Status(ctx)
 		if err != nil {
 			e.unread = true
 		}

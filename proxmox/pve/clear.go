@@ -185,7 +185,7 @@ func (w clearing) doTidy(ctx context.Context) {
 func (w clearing) eject(ctx context.Context, c *pveapi.VMConfig) error {
 	for key, d := range c.Disks {
 		if d.ID == w.i.Disc {
-			return w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{key: emptyDrive}, nil, c.Digest)
+			return w.vm().SetConfig(ctx, map[string]string{key: emptyDrive}, nil, c.Digest)
 		}
 	}
 	return nil
@@ -216,7 +216,7 @@ func (w clearing) doExplain(ctx context.Context) {
 	}
 	advice := "look at its console"
 	if w.seen != nil && w.seen.Running {
-		status, err := w.client.Status(ctx, w.host, w.i.VMID)
+		status, err := w.vm().Status(ctx)
 		if err == nil && status.QMPStatus != "running" && status.QMPStatus != "" {
 			hints = append(hints, "QEMU: "+status.QMPStatus)
 		}
@@ -239,7 +239,7 @@ func (w clearing) doExplain(ctx context.Context) {
 }
 
 func (w clearing) agentSays(ctx context.Context) string {
-	interfaces, err := w.client.AgentInterfaces(ctx, w.host, w.i.VMID)
+	interfaces, err := w.vm().AgentInterfaces(ctx)
 	if err != nil {
 		return "agent: " + err.Error()
 	}

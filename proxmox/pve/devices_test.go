@@ -96,7 +96,7 @@ func TestAPersonsDiskHoldsTheMachine(t *testing.T) {
 	w, names := seeing(t, 2)
 	name := names[0]
 	v, c := w.there(name), w.root()
-	must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:5"}, nil, ""))
+	must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), map[string]string{"scsi1": "local-lvm:5"}, nil, ""))
 	w.giveBack(names...)
 	w.run(time.Hour)
 	m := w.machine(name)
@@ -107,12 +107,12 @@ func TestAPersonsDiskHoldsTheMachine(t *testing.T) {
 	if w.phase(names[1]) != "" {
 		t.Errorf("the other is %s", w.phase(names[1]))
 	}
-	must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, nil, []string{"scsi1"}, ""))
+	must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), nil, []string{"scsi1"}, ""))
 	w.run(10 * time.Minute)
 	if !w.runs(name) || !strings.Contains(w.machine(name).Problem, "unused0") {
 		t.Fatalf("its data is in the machine still, and it runs: %t: %s", w.runs(name), w.machine(name).Problem)
 	}
-	must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, nil, []string{"unused0"}, ""))
+	must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), nil, []string{"unused0"}, ""))
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }
 
@@ -137,7 +137,7 @@ func TestAVolumeInTheDriveForDiscsHoldsTheMachine(t *testing.T) {
 	set := func(values map[string]string, remove ...string) {
 		t.Helper()
 		v := w.there(names[0])
-		must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, values, remove, ""))
+		must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), values, remove, ""))
 	}
 	set(map[string]string{"scsi1": "local-lvm:5"})
 	data := pveapi.ParseDrive(w.there(names[0]).Config["scsi1"]).ID
@@ -166,7 +166,7 @@ func TestDevicesAreKeptFromWhenItIsConfigured(t *testing.T) {
 func TestAMachineWithoutItsUUIDIsNotOursWhateverItsNotesSay(t *testing.T) {
 	w, names := seeing(t, 1)
 	v, c := w.there(names[0]), w.root()
-	must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{
+	must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), map[string]string{
 		"description": strings.ReplaceAll(v.Config["description"], "stage=ready", "stage=cloned"), "smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f",
 	}, nil, ""))
 	w.giveBack(names...)

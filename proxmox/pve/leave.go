@@ -47,7 +47,7 @@ func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.V
 		v, wrong = doubtful, []string{fmt.Sprintf("its system UUID is %s, not %s, as it was when it was configured", cmp.Or(c.UUID, "empty"), uuid)}
 	}
 	if err == nil {
-		status, err = w.client.Status(ctx, w.host, w.i.VMID)
+		status, err = w.vm().Status(ctx)
 	}
 	if err != nil {
 		w.done(func() {
@@ -64,7 +64,7 @@ func (w leaving) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.V
 // unprotect takes away the protection that a clone has from its template, which was not meant for
 // it. One that was configured has only what a person gave it.
 func (w leaving) unprotect(ctx context.Context, c *pveapi.VMConfig) {
-	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
+	err := w.vm().SetConfig(ctx, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {
 		if err != nil {
 			w.callFailed(err)
@@ -134,7 +134,7 @@ func (w leaving) halt(ctx context.Context, managed bool) {
 		if !w.before(func() { w.m.Exit, w.m.Since = intents.ExitShutdown, w.now }) {
 			return
 		}
-		upid, err := w.client.Shutdown(ctx, w.host, w.i.VMID, time.Duration(w.p.ShutdownGrace), false)
+		upid, err := w.vm().Shutdown(ctx, time.Duration(w.p.ShutdownGrace), false)
 		w.done(func() { w.askedOut(upid, intents.TaskShutdown, err) })
 		return
 	}
@@ -142,7 +142,7 @@ func (w leaving) halt(ctx context.Context, managed bool) {
 		return
 	}
 	// A shutdown that hangs would keep the stop waiting for its lock.
-	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == intents.ExitShutdown && !managed)
+	upid, err := w.vm().Stop(ctx, was == intents.ExitShutdown && !managed)
 	w.done(func() { w.askedOut(upid, intents.TaskStop, err) })
 }
 
@@ -150,7 +150,7 @@ func (w leaving) destroy(ctx context.Context) {
 	if !w.before(func() { w.m.Exit = intents.ExitDestroy }) {
 		return
 	}
-	upid, err := w.client.Destroy(ctx, w.host, w.i.VMID, true)
+	upid, err := w.vm().Destroy(ctx, true)
 	w.done(func() {
 		w.askedOut(upid, intents.TaskDestroy, err)
 		if err == nil {

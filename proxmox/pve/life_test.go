@@ -278,12 +278,12 @@ func TestMachinesThatOthersRemoveAreReported(t *testing.T) {
 	name := w.join("pve1")[0]
 	v := w.there(name)
 	c := w.root()
-	must.Get(c.Stop(t.Context(), v.Host, v.ID, false))(t)
+	must.Get(c.VM(v.Host, v.ID).Stop(t.Context(), false))(t)
 	w.run(time.Minute)
 	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, pvecode.Stopped) {
 		t.Errorf("got %s (%s), want a machine that is stopped", m.Phase, m.Problem)
 	}
-	must.Get(c.Destroy(t.Context(), v.Host, v.ID, true))(t)
+	must.Get(c.VM(v.Host, v.ID).Destroy(t.Context(), true))(t)
 	w.sim.Advance(10 * time.Second)
 	w.until("it has failed", time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
 	w.event(pvecode.Vanished)
@@ -459,8 +459,8 @@ func (w *world) remove(name string) {
 	w.t.Helper()
 	v, root := w.there(name), w.root()
 	for _, ask := range []func() (pveapi.UPID, error){
-		func() (pveapi.UPID, error) { return root.Stop(w.t.Context(), v.Host, v.ID, false) },
-		func() (pveapi.UPID, error) { return root.Destroy(w.t.Context(), v.Host, v.ID, true) },
+		func() (pveapi.UPID, error) { return root.VM(v.Host, v.ID).Stop(w.t.Context(), false) },
+		func() (pveapi.UPID, error) { return root.VM(v.Host, v.ID).Destroy(w.t.Context(), true) },
 	} {
 		upid := must.Get(ask())(w.t)
 		must.Get(root.WaitTask(w.t.Context(), upid))(w.t)
@@ -667,7 +667,7 @@ func TestQuarantineEndsWhenAPersonRemovesTheMachine(t *testing.T) {
 	name := w.join("pve1")[0]
 	v, c := w.there(name), w.root()
 	for _, as := range []string{"mine", name} {
-		must.Do(t, c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"name": as}, nil, ""))
+		must.Do(t, c.VM(v.Host, v.ID).SetConfig(t.Context(), map[string]string{"name": as}, nil, ""))
 		if as != name {
 			w.giveBack(name)
 		}
@@ -676,9 +676,9 @@ func TestQuarantineEndsWhenAPersonRemovesTheMachine(t *testing.T) {
 			t.Fatalf("named %s, what is in quarantine was touched", as)
 		}
 	}
-	must.Get(c.Stop(t.Context(), v.Host, v.ID, false))(t)
+	must.Get(c.VM(v.Host, v.ID).Stop(t.Context(), false))(t)
 	w.run(10 * time.Second)
-	must.Get(c.Destroy(t.Context(), v.Host, v.ID, true))(t)
+	must.Get(c.VM(v.Host, v.ID).Destroy(t.Context(), true))(t)
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
 }
 

@@ -259,7 +259,7 @@ func (lo *lookout) templateIDs() []int {
 }
 
 func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placement.TemplateSeen, error) {
-	c, err := lo.client.Config(ctx, g.Host, g.VMID)
+	c, err := lo.client.VM(g.Host, g.VMID).Config(ctx)
 	if err != nil {
 		return placement.TemplateSeen{}, err
 	}
@@ -394,7 +394,7 @@ func (lo *lookout) readRights(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	rights, err := lo.client.Permissions(ctx)
+	rights, err := lo.client.Access().Permissions(ctx)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestMachinesDriftFromWhatTheyWereMadeWith(t *testing.T) {
 		}
 		w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
 		w.run(surveyEvery + time.Minute)
-		c := must.Get(w.root().Config(context.Background(), "pve1", w.fleet.roster.machines[strings.TrimPrefix(name, p.Name+"-")].VMID))(rt)
+		c := must.Get(w.root().VM("pve1", w.fleet.roster.machines[strings.TrimPrefix(name, p.Name+"-")].VMID).Config(context.Background()))(rt)
 		drifted := w.machine(name).Drifted
 		if is := c.Raw["cpu"]; (is == p.Guest.CPUType) != (drifted == "") {
 			rt.Errorf("it has CPU type %s, its pool %s, and it says: %q", is, p.Guest.CPUType, drifted)

@@ -68,7 +68,7 @@ func (w making) doClaim(ctx context.Context) {
 	if returned || r != nil || !w.before(w.claimed) {
 		return
 	}
-	upid, err := w.client.Clone(ctx, from.Host, from.VMID, w.cloneOptions(from.Target))
+	upid, err := w.client.VM(from.Host, from.VMID).Clone(ctx, w.cloneOptions(from.Target))
 	w.done(func() { w.cloneAnswered(upid, err) })
 }
 
@@ -286,7 +286,7 @@ func (w making) doSize(ctx context.Context) {
 		w.done(func() { w.records.ahead(w.m, intents.StepSized) })
 		return
 	}
-	upid, err := w.client.Resize(ctx, w.host, w.i.VMID, disk, w.i.Shape.Disk)
+	upid, err := w.vm().Resize(ctx, disk, w.i.Shape.Disk)
 	w.done(func() { w.asked(upid, intents.TaskResize, err) })
 }
 
@@ -347,7 +347,7 @@ func (w making) doConfigure(ctx context.Context) {
 	}
 	drive := func(key string) bool { _, is := w.conf.Disks[key]; return is }
 	if w.conf.Raw["protection"] == "1" && slices.ContainsFunc(remove, drive) {
-		err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, w.conf.Digest)
+		err := w.vm().SetConfig(ctx, map[string]string{"protection": "0"}, nil, w.conf.Digest)
 		w.done(func() {
 			if w.m.conf = nil; err != nil {
 				w.makingFailed(err)
@@ -355,7 +355,7 @@ func (w making) doConfigure(ctx context.Context) {
 		})
 		return
 	}
-	err = w.client.SetConfig(ctx, w.host, w.i.VMID, values, remove, w.conf.Digest)
+	err = w.vm().SetConfig(ctx, values, remove, w.conf.Digest)
 	w.done(func() {
 		if err != nil {
 			w.m.conf = nil // as it may not be any more
@@ -373,6 +373,6 @@ func (w making) doStart(ctx context.Context) {
 	if !w.admitted(ctx) {
 		return
 	}
-	upid, err := w.client.Start(ctx, w.host, w.i.VMID)
+	upid, err := w.vm().Start(ctx)
 	w.done(func() { w.asked(upid, intents.TaskStart, err) })
 }

@@ -28,27 +28,27 @@ func (l *life) meddle() {
 	takes := false // it is not ours any more
 	switch what {
 	case "stop":
-		_, err = c.Stop(ctx, v.Host, v.ID, false)
+		_, err = c.VM(v.Host, v.ID).Stop(ctx, false)
 	case "destroy":
-		if _, err = c.Stop(ctx, v.Host, v.ID, true); err == nil {
+		if _, err = c.VM(v.Host, v.ID).Stop(ctx, true); err == nil {
 			l.sim.Advance(5e9)
-			_, err = c.Destroy(ctx, v.Host, v.ID, true)
+			_, err = c.VM(v.Host, v.ID).Destroy(ctx, true)
 			l.sim.Advance(5e9)
 		}
 	case "rename":
 		takes = true
-		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"name": "mine-now"}, nil, "")
+		err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"name": "mine-now"}, nil, "")
 	case "untag":
 		takes = strings.Contains(v.Config["description"], "stage=ready")
-		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"tags": "keep"}, nil, "")
+		err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"tags": "keep"}, nil, "")
 	case "renote":
 		takes = true
-		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"description": "precious"}, nil, "")
+		err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"description": "precious"}, nil, "")
 	case "unpool":
 		takes = true
 		err = l.asRoot("PUT", "/pools", map[string]any{"poolid": "plimsoll", "vms": fmt.Sprint(v.ID), "delete": 1})
 	case "protect":
-		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "1"}, nil, "")
+		err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"protection": "1"}, nil, "")
 	case "copy":
 		l.copy(c, v)
 		return
@@ -56,7 +56,7 @@ func (l *life) meddle() {
 		if v.State != "running" || l.named != nil && !strings.Contains(v.Config["description"], "stage=ready") {
 			return
 		}
-		if err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err == nil || l.changed(v) {
+		if err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err == nil || l.changed(v) {
 			l.disks[v.ID], l.perhaps[l.made[v.ID]] = true, true
 		}
 	case "back up":
@@ -72,7 +72,7 @@ func (l *life) meddle() {
 		err = l.asRoot("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": to, "online": online})
 	case "reidentify":
 		takes = strings.Contains(v.Config["description"], "stage=ready")
-		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
+		err = c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
 	}
 	l.note("A PERSON DOES %s TO %d (%s): %v", what, v.ID, v.Config["name"], err)
 	switch {
@@ -100,7 +100,7 @@ func (l *life) copy(c *pveapi.Client, v pvesim.VMState) {
 		return
 	}
 	full := true
-	_, err := c.Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: v.Config["name"], Full: &full, Pool: "plimsoll"})
+	_, err := c.VM(v.Host, v.ID).Clone(context.Background(), pveapi.CloneOptions{NewID: id, Name: v.Config["name"], Full: &full, Pool: "plimsoll"})
 	l.sim.Advance(60e9)
 	l.note("A PERSON COPIES %d (%s) TO %d: %v", v.ID, v.Config["name"], id, err)
 	l.own(id)
@@ -154,7 +154,7 @@ func (l *life) unprotect() {
 			_ = l.asRoot("DELETE", fmt.Sprintf("/cluster/ha/resources/vm:%d", v.ID), nil)
 		}
 		if l.mine(v) && v.Config["protection"] == "1" && strings.Contains(v.Config["description"], "stage=ready") {
-			err := l.root().SetConfig(context.Background(), v.Host, v.ID, map[string]string{"protection": "0"}, nil, "")
+			err := l.root().VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"protection": "0"}, nil, "")
 			l.note("A PERSON UNPROTECTS %d: %v", v.ID, err)
 		}
 	}

@@ -68,7 +68,7 @@ func (w making) doRestart(ctx context.Context) {
 	if !w.before(func() {}) {
 		return
 	}
-	upid, err := w.client.Start(ctx, w.host, w.i.VMID)
+	upid, err := w.vm().Start(ctx)
 	w.done(func() {
 		if pveapi.Is(err, pveapi.Running) {
 			w.records.rebooted(w.m) // by an order whose answer was lost

@@ -160,14 +160,14 @@ func honest(t *testing.T, n int) (*world, []string) {
 // sets writes a key of a machine's configuration, as a person does.
 func (w *world) sets(v *pvesim.VMState, key, value string) {
 	w.t.Helper()
-	must.Do(w.t, w.root().SetConfig(w.t.Context(), v.Host, v.ID, map[string]string{key: value}, nil, ""))
+	must.Do(w.t, w.root().VM(v.Host, v.ID).SetConfig(w.t.Context(), map[string]string{key: value}, nil, ""))
 }
 
 // halt stops a machine as a person does, or its guest.
 func (w *world) halt(name string) {
 	w.t.Helper()
 	v := w.there(name)
-	must.Get(w.root().Stop(w.t.Context(), v.Host, v.ID, false))(w.t)
+	must.Get(w.root().VM(v.Host, v.ID).Stop(w.t.Context(), false))(w.t)
 }
 
 // After a power cut machines run again once their hosts do, also under a process that remembers

@@ -271,19 +271,19 @@ func identityDiffers(t *testing.T) {
 		says   string
 	}{
 		{"name", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
-			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"name": "precious"}, nil, "")
+			return c.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"name": "precious"}, nil, "")
 		}, `its name is "precious"`},
 		{"pool", func(w *world, _ *pveapi.Client, v *pvesim.VMState) error {
 			return w.asRoot(http.MethodPut, "/pools", map[string]any{"poolid": "plimsoll", "vms": itoa(v.ID), "delete": 1})
 		}, "out of pool plimsoll"},
 		{"UUID", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
-			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
+			return c.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
 		}, "its system UUID is 7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"},
 		{"tag", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
-			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"tags": "keep"}, nil, "")
+			return c.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"tags": "keep"}, nil, "")
 		}, "it lacks the tag plimsoll_home"},
 		{"notes", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
-			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"description": "precious"}, nil, "")
+			return c.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"description": "precious"}, nil, "")
 		}, "its notes do not hold our mark"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func statusesWithoutData(t *testing.T) {
 	w.run(time.Second)
 	for _, code := range []int{595, 596, 599, 502} {
 		w.inject(fmt.Sprintf("answer %d POST /nodes/pve1/qemu/9001/clone times=1", code))
-		upid, err := w.cfg.Client.Clone(t.Context(), "pve1", 9001, pveapi.CloneOptions{NewID: 1000 + code, Name: "x", Pool: "plimsoll"})
+		upid, err := w.cfg.Client.VM("pve1", 9001).Clone(t.Context(), pveapi.CloneOptions{NewID: 1000 + code, Name: "x", Pool: "plimsoll"})
 		if err == nil || upid != "" {
 			t.Errorf("%d was taken for success: %s", code, upid)
 		}
@@ -384,7 +384,7 @@ func reasonLost(t *testing.T) {
 		Endpoints: []string{front.URL}, Token: func() (string, error) { return w.token, nil }, Insecure: true, Now: w.sim.Now,
 		Transport: front.Client().Transport,
 	}))(t)
-	_, err = c.Config(t.Context(), "pve1", 1234)
+	_, err = c.VM("pve1", 1234).Config(t.Context())
 	var e *pveapi.Error
 	if !errors.As(err, &e) || e.Class() != pveapi.Forbidden && e.Class() != pveapi.Absent {
 		t.Fatalf("got %v, want a class read from the body", err)
@@ -576,8 +576,8 @@ func (w *world) destroyByHand(v pvesim.VMState) {
 	w.t.Helper()
 	c, ctx := w.root(), context.Background()
 	must.Do(w.t, w.sim.Unlock(v.ID))
-	must.Do(w.t, c.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "0"}, nil, ""))
-	must.Get(c.Destroy(ctx, v.Host, v.ID, true))(w.t)
+	must.Do(w.t, c.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"protection": "0"}, nil, ""))
+	must.Get(c.VM(v.Host, v.ID).Destroy(ctx, true))(w.t)
 	w.sim.Advance(10 * time.Second)
 }
 
@@ -868,7 +868,7 @@ func (w *world) strangerLike(name string) int {
 	v := w.there(name)
 	full := true
 	id := w.pool().VMIDs.Last
-	must.Get(w.root().Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}))(w.t)
+	must.Get(w.root().VM(v.Host, v.ID).Clone(context.Background(), pveapi.CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}))(w.t)
 	w.sim.Advance(2 * time.Minute)
 	return id
 }
@@ -930,10 +930,10 @@ func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
 func (w *world) mustDestroy(host string, id int) {
 	w.t.Helper()
 	c := w.root()
-	_, err := c.Stop(w.t.Context(), host, id, true)
+	_, err := c.VM(host, id).Stop(w.t.Context(), true)
 	w.sim.Advance(5 * time.Second)
 	if err == nil {
-		_, err = c.Destroy(w.t.Context(), host, id, true)
+		_, err = c.VM(host, id).Destroy(w.t.Context(), true)
 	}
 	if err != nil {
 		w.t.Fatal(err)

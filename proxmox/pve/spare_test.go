@@ -154,7 +154,7 @@ func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
 			p.Shapes = []pricing.Shape{{Name: "small", CPU: 4000, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}
 		},
 		"template": func(w *world, _ *settings.Pool) {
-			must.Do(w.t, w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""))
+			must.Do(w.t, w.root().VM("pve1", 9001).SetConfig(context.Background(), map[string]string{"description": "a newer image"}, nil, ""))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestUpgradesInPlaceAreNoDrift(t *testing.T) {
 
 func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	w, name := spareWorld(t)
-	must.Get(w.root().Start(t.Context(), "pve1", w.fleet.roster.named(name).VMID))(t)
+	must.Get(w.root().VM("pve1", w.fleet.roster.named(name).VMID).Start(t.Context()))(t)
 	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
 	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
 	// A guest that boots may not hear it, and is stopped then.

@@ -16,7 +16,7 @@ func (w *world) stopAll(t *testing.T, names []string) {
 	t.Helper()
 	for _, n := range names {
 		v := w.there(n)
-		must.Get(w.root().Stop(t.Context(), v.Host, v.ID, false))(t)
+		must.Get(w.root().VM(v.Host, v.ID).Stop(t.Context(), false))(t)
 	}
 	w.sim.Advance(time.Minute)
 	w.intents = &intents.Memory{}
@@ -52,7 +52,7 @@ func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, names := seeing(t, 1)
 			v := w.there(names[0])
-			must.Do(t, w.root().SetConfig(t.Context(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:5"}, nil, ""))
+			must.Do(t, w.root().VM(v.Host, v.ID).SetConfig(t.Context(), map[string]string{"scsi1": "local-lvm:5"}, nil, ""))
 			c.node(w, names[0])
 			w.stopAll(t, names)
 			w.run(70 * time.Minute)
@@ -129,7 +129,7 @@ func TestGuestsRunAreStoppedOrUnknown(t *testing.T) {
 	w.run(time.Second)
 	name := w.join("pve3")[0]
 	v := w.there(name)
-	must.Get(w.root().Stop(t.Context(), v.Host, v.ID, false))(t)
+	must.Get(w.root().VM(v.Host, v.ID).Stop(t.Context(), false))(t)
 	w.run(time.Minute)
 	if !w.fleet.view.guest(v.ID).Stopped {
 		t.Error("it is not known to be stopped")

@@ -259,7 +259,7 @@ func (w *world) unmark() {
 		if text == v.Config["description"] {
 			w.t.Fatalf("no cluster in %q", text)
 		}
-		must.Do(w.t, c.SetConfig(w.t.Context(), v.Host, v.ID, map[string]string{"description": text}, nil, ""))
+		must.Do(w.t, c.VM(v.Host, v.ID).SetConfig(w.t.Context(), map[string]string{"description": text}, nil, ""))
 	}
 }
 

@@ -41,6 +41,9 @@ type (
 	clearing struct{ *work }
 )
 
+// vm is the machine as Proxmox VE's API has it.
+func (w *work) vm() pveapi.VM { return w.client.VM(w.host, w.i.VMID) }
+
 // done runs a change of the machine and keeps it.
 func (w *work) done(change func()) {
 	w.mu.Lock()
@@ -119,7 +122,7 @@ func (w *work) know(c *pveapi.VMConfig) {
 
 // inspect reads the machine and judges whether it is ours.
 func (w *work) inspect(ctx context.Context) (*pveapi.VMConfig, verdict, []string, error) {
-	c, err := w.client.Config(ctx, w.host, w.i.VMID)
+	c, err := w.vm().Config(ctx)
 	if err != nil {
 		return nil, unproved, nil, err
 	}

@@ -33,10 +33,16 @@ func (p Permissions) Has(path, privilege string) bool {
 	return false
 }
 
+// Access is what users and tokens may do, to be asked and granted.
+type Access struct{ c *Client }
+
+// Access returns the cluster's rights. It asks nothing.
+func (c *Client) Access() Access { return Access{c} }
+
 // Permissions asks what the token itself may do. It is the only sure way to know: other calls
 // answer a token without rights with empty lists.
-func (c *Client) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
-	raw, err := get[map[string]fields](ctx, c, "/access/permissions", nil)
+func (a Access) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
+	raw, err := get[map[string]fields](ctx, a.c, "/access/permissions", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +58,8 @@ func (c *Client) Permissions(ctx context.Context) (map[string]map[string]bool, e
 }
 
 // PermissionsOn asks what the token itself may do on one path.
-func (c *Client) PermissionsOn(ctx context.Context, path string) (map[string]bool, error) {
-	answer, err := get[map[string]fields](ctx, c, "/access/permissions", url.Values{"path": {path}})
+func (a Access) PermissionsOn(ctx context.Context, path string) (map[string]bool, error) {
+	answer, err := get[map[string]fields](ctx, a.c, "/access/permissions", url.Values{"path": {path}})
 	held := map[string]bool{}
 	for privilege := range answer[path] {
 		held[privilege] = answer[path].is(privilege)
@@ -62,8 +68,8 @@ func (c *Client) PermissionsOn(ctx context.Context, path string) (map[string]boo
 }
 
 // Roles returns the roles and what privileges they have, sorted.
-func (c *Client) Roles(ctx context.Context) (map[string][]string, error) {
-	list, err := get[[]fields](ctx, c, "/access/roles", nil)
+func (a Access) Roles(ctx context.Context) (map[string][]string, error) {
+	list, err := get[[]fields](ctx, a.c, "/access/roles", nil)
 	if err != nil {
 		return nil, err
 	}

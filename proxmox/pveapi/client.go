@@ -113,15 +113,6 @@ func onNode(method, node, rest string) (string, error) {
 	return path, nil
 }
 
-// onVM returns the path of something of a machine.
-func onVM(method, node string, vmid int, rest string) (string, error) {
-	path, err := onNode(method, node, fmt.Sprintf("/qemu/%d%s", vmid, rest))
-	if err == nil && (vmid < minVMID || vmid > maxVMID) {
-		return "", invalid(method, path, "vmid must be %d to %d, was %d", minVMID, maxVMID, vmid)
-	}
-	return path, err
-}
-
 // onStorage returns the path of something of a storage as a host sees it.
 func onStorage(method, node, storage, rest string) (string, error) {
 	path, err := onNode(method, node, "/storage/"+url.PathEscape(storage)+rest)

@@ -26,53 +26,61 @@ var bench = Account{User: "bench@pve", Token: "t1"}
 
 // everyCall is each of the client's methods, with every option that it has.
 var everyCall = map[string][]func(context.Context, *Client) error{
-	"Version":          {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
-	"Probe":            {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
-	"ClusterStatus":    {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
-	"Resources":        {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
-	"VMIDFree":         {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
-	"VMIDGone":         {func(ctx context.Context, c *Client) error { _, err := c.VMIDGone(ctx, 310); return err }},
-	"Permissions":      {func(ctx context.Context, c *Client) error { _, err := c.Permissions(ctx); return err }},
-	"PermissionsOn":    {func(ctx context.Context, c *Client) error { _, err := c.PermissionsOn(ctx, "/vms/9000"); return err }},
+	"Version":       {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
+	"Probe":         {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
+	"ClusterStatus": {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
+	"Resources":     {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
+	"VMIDFree":      {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
+	"VMIDGone":      {func(ctx context.Context, c *Client) error { _, err := c.VMIDGone(ctx, 310); return err }},
+	"Permissions":   {func(ctx context.Context, c *Client) error { _, err := c.Access().Permissions(ctx); return err }},
+	"PermissionsOn": {func(ctx context.Context, c *Client) error {
+		_, err := c.Access().PermissionsOn(ctx, "/vms/9000")
+		return err
+	}},
 	"TagRules":         {func(ctx context.Context, c *Client) error { _, err := c.TagRules(ctx); return err }},
 	"CertificateOwner": {func(ctx context.Context, c *Client) error { _, err := c.CertificateOwner(ctx, "AA:BB"); return err }},
 	"HostTime":         {func(ctx context.Context, c *Client) error { _, err := c.HostTime(ctx, "pve1"); return err }},
-	"Roles":            {func(ctx context.Context, c *Client) error { _, err := c.Roles(ctx); return err }},
+	"Roles":            {func(ctx context.Context, c *Client) error { _, err := c.Access().Roles(ctx); return err }},
 	"Pool":             {func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "workers/sub"); return err }},
-	"MakeVM": {func(ctx context.Context, c *Client) error {
-		_, err := c.MakeVM(ctx, "pve1", 310, map[string]string{
+	"Make": {func(ctx context.Context, c *Client) error {
+		_, err := c.VM("pve1", 310).Make(ctx, map[string]string{
 			"name": "t", "scsi0": "nfs:0,import-from=local:import/debian.qcow2", "scsihw": "virtio-scsi-single", "serial0": "socket", "agent": "1", "pool": "bench",
 		})
 		return err
 	}},
-	"MakeTemplate": {func(ctx context.Context, c *Client) error { _, err := c.MakeTemplate(ctx, "pve1", 310); return err }},
+	"MakeTemplate": {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).MakeTemplate(ctx); return err }},
 	"MakePool": {
 		func(ctx context.Context, c *Client) error { return c.MakePool(ctx, "bench", "") },
 		func(ctx context.Context, c *Client) error { return c.MakePool(ctx, "bench", "of a test bed") },
 	},
 	"RemovePool":  {func(ctx context.Context, c *Client) error { return c.RemovePool(ctx, "bench") }},
-	"TokenExists": {func(ctx context.Context, c *Client) error { _, err := c.TokenExists(ctx, bench); return err }},
+	"TokenExists": {func(ctx context.Context, c *Client) error { _, err := c.Access().TokenExists(ctx, bench); return err }},
 	"MakeToken": {func(ctx context.Context, c *Client) error {
-		_, err := c.MakeToken(ctx, bench, "of a test bed")
+		_, err := c.Access().MakeToken(ctx, bench, "of a test bed")
 		return err
 	}},
-	"RemoveToken": {func(ctx context.Context, c *Client) error { return c.RemoveToken(ctx, bench) }},
+	"RemoveToken": {func(ctx context.Context, c *Client) error { return c.Access().RemoveToken(ctx, bench) }},
 	"MakeRole": {func(ctx context.Context, c *Client) error {
-		return c.MakeRole(ctx, "Bench", []string{"VM.Audit", "Pool.Audit"})
+		return c.Access().MakeRole(ctx, "Bench", []string{"VM.Audit", "Pool.Audit"})
 	}},
-	"RemoveRole":      {func(ctx context.Context, c *Client) error { return c.RemoveRole(ctx, "Bench") }},
-	"Grant":           {func(ctx context.Context, c *Client) error { return c.Grant(ctx, "/pool/bench", "Bench", bench, true) }},
-	"Grants":          {func(ctx context.Context, c *Client) error { _, err := c.Grants(ctx); return err }},
-	"Networks":        {func(ctx context.Context, c *Client) error { _, err := c.Networks(ctx, "pve1"); return err }},
-	"Storages":        {func(ctx context.Context, c *Client) error { _, err := c.Storages(ctx, "pve1"); return err }},
-	"Status":          {func(ctx context.Context, c *Client) error { _, err := c.Status(ctx, "pve1", 310); return err }},
-	"Config":          {func(ctx context.Context, c *Client) error { _, err := c.Config(ctx, "pve1", 310); return err }},
-	"AgentInterfaces": {func(ctx context.Context, c *Client) error { _, err := c.AgentInterfaces(ctx, "pve1", 310); return err }},
-	"Start":           {func(ctx context.Context, c *Client) error { _, err := c.Start(ctx, "pve1", 310); return err }},
-	"Task":            {func(ctx context.Context, c *Client) error { _, err := c.Task(ctx, upidClone); return err }},
-	"WaitTask":        {func(ctx context.Context, c *Client) error { _, err := c.WaitTask(ctx, upidClone); return err }},
-	"StopTask":        {func(ctx context.Context, c *Client) error { return c.StopTask(ctx, upidClone) }},
-	"TaskLog":         {func(ctx context.Context, c *Client) error { _, err := c.TaskLog(ctx, upidClone, 5); return err }},
+	"RemoveRole": {func(ctx context.Context, c *Client) error { return c.Access().RemoveRole(ctx, "Bench") }},
+	"Grant": {func(ctx context.Context, c *Client) error {
+		return c.Access().Grant(ctx, "/pool/bench", "Bench", bench, true)
+	}},
+	"Grants":   {func(ctx context.Context, c *Client) error { _, err := c.Access().Grants(ctx); return err }},
+	"Networks": {func(ctx context.Context, c *Client) error { _, err := c.Networks(ctx, "pve1"); return err }},
+	"Storages": {func(ctx context.Context, c *Client) error { _, err := c.Storages(ctx, "pve1"); return err }},
+	"Status":   {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Status(ctx); return err }},
+	"Config":   {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Config(ctx); return err }},
+	"AgentInterfaces": {func(ctx context.Context, c *Client) error {
+		_, err := c.VM("pve1", 310).AgentInterfaces(ctx)
+		return err
+	}},
+	"Start":    {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Start(ctx); return err }},
+	"Task":     {func(ctx context.Context, c *Client) error { _, err := c.Task(ctx, upidClone); return err }},
+	"WaitTask": {func(ctx context.Context, c *Client) error { _, err := c.WaitTask(ctx, upidClone); return err }},
+	"StopTask": {func(ctx context.Context, c *Client) error { return c.StopTask(ctx, upidClone) }},
+	"TaskLog":  {func(ctx context.Context, c *Client) error { _, err := c.TaskLog(ctx, upidClone, 5); return err }},
 	"Tasks": {
 		func(ctx context.Context, c *Client) error {
 			_, err := c.Tasks(ctx, "pve1", time.Unix(1795205009, 5), 310)
@@ -113,24 +121,24 @@ var everyCall = map[string][]func(context.Context, *Client) error{
 	}},
 	"Clone": {
 		func(ctx context.Context, c *Client) error {
-			_, err := c.Clone(ctx, "pve1", 9000, CloneOptions{NewID: 310})
+			_, err := c.VM("pve1", 9000).Clone(ctx, CloneOptions{NewID: 310})
 			return err
 		},
 		func(ctx context.Context, c *Client) error {
-			_, err := c.Clone(ctx, "pve1", 9000, CloneOptions{
+			_, err := c.VM("pve1", 9000).Clone(ctx, CloneOptions{
 				NewID: 310, Name: "w-1.example", Pool: "workers/sub", Description: "ü\n**why**", Storage: "fast",
 				Target: "pve2", Format: "qcow2", Full: pointer(true),
 			})
 			return err
 		},
 		func(ctx context.Context, c *Client) error {
-			_, err := c.Clone(ctx, "pve1", 9000, CloneOptions{NewID: 310, Full: pointer(false)})
+			_, err := c.VM("pve1", 9000).Clone(ctx, CloneOptions{NewID: 310, Full: pointer(false)})
 			return err
 		},
 	},
 	"SetConfig": {
 		func(ctx context.Context, c *Client) error {
-			return c.SetConfig(ctx, "pve1", 310, map[string]string{
+			return c.VM("pve1", 310).SetConfig(ctx, map[string]string{
 				"cores": "2", "memory": "2048", "balloon": "0", "onboot": "0", "protection": "0", "agent": "1", "name": "w-1",
 				"tags": "a;b", "description": "# note\n", "net0": "virtio=BC:24:11:0B:75:32,bridge=vmbr0,firewall=1",
 				"ide2": "local:iso/plimsoll-a.iso,media=cdrom", "scsi1": "local:310/vm-310-disk-1.qcow2,size=1G",
@@ -139,30 +147,33 @@ var everyCall = map[string][]func(context.Context, *Client) error{
 			}, nil, "83d8b4df65f233c8abe283d45a0610c9afbf5a52")
 		},
 		func(ctx context.Context, c *Client) error {
-			return c.SetConfig(ctx, "pve1", 310, nil, []string{"ide2", "hookscript"}, "")
+			return c.VM("pve1", 310).SetConfig(ctx, nil, []string{"ide2", "hookscript"}, "")
 		},
 	},
 	"Resize": {func(ctx context.Context, c *Client) error {
-		_, err := c.Resize(ctx, "pve1", 310, "scsi0", 20*pricing.GiB)
+		_, err := c.VM("pve1", 310).Resize(ctx, "scsi0", 20*pricing.GiB)
 		return err
 	}},
 	"Stop": {
-		func(ctx context.Context, c *Client) error { _, err := c.Stop(ctx, "pve1", 310, false); return err },
-		func(ctx context.Context, c *Client) error { _, err := c.Stop(ctx, "pve1", 310, true); return err },
+		func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Stop(ctx, false); return err },
+		func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Stop(ctx, true); return err },
 	},
 	"Shutdown": {
 		func(ctx context.Context, c *Client) error {
-			_, err := c.Shutdown(ctx, "pve1", 310, 0, false)
+			_, err := c.VM("pve1", 310).Shutdown(ctx, 0, false)
 			return err
 		},
 		func(ctx context.Context, c *Client) error {
-			_, err := c.Shutdown(ctx, "pve1", 310, 1500*time.Millisecond, true)
+			_, err := c.VM("pve1", 310).Shutdown(ctx, 1500*time.Millisecond, true)
 			return err
 		},
 	},
 	"Destroy": {
-		func(ctx context.Context, c *Client) error { _, err := c.Destroy(ctx, "pve1", 310, false); return err },
-		func(ctx context.Context, c *Client) error { _, err := c.Destroy(ctx, "pve1", 310, true); return err },
+		func(ctx context.Context, c *Client) error {
+			_, err := c.VM("pve1", 310).Destroy(ctx, false)
+			return err
+		},
+		func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Destroy(ctx, true); return err },
 	},
 }
 
@@ -255,12 +266,12 @@ func TestCallsThatMakeNoSenseAreNotSent(t *testing.T) {
 			return err
 		},
 		`POST /nodes/pve1%2Fx/qemu/310/status/start: node must be the name of a host, was "pve1/x"`: func(ctx context.Context, c *Client) error {
-			_, err := c.Start(ctx, "pve1/x", 310)
+			_, err := c.VM("pve1/x", 310).Start(ctx)
 			return err
 		},
 		`DELETE /tasks: upid must be UPID:host:…:, was "clone"`: func(ctx context.Context, c *Client) error { return c.StopTask(ctx, "clone") },
 		`DELETE /nodes/pve1/qemu/0: vmid must be 100 to 999999999, was 0`: func(ctx context.Context, c *Client) error {
-			_, err := c.Destroy(ctx, "pve1", 0, true)
+			_, err := c.VM("pve1", 0).Destroy(ctx, true)
 			return err
 		},
 		`GET /cluster/nextid: vmid must be 100 to 999999999, was 99`: func(ctx context.Context, c *Client) error {
@@ -268,20 +279,20 @@ func TestCallsThatMakeNoSenseAreNotSent(t *testing.T) {
 			return err
 		},
 		`POST /nodes/pve1/qemu/9000/clone: newid must be 100 to 999999999, was 0`: func(ctx context.Context, c *Client) error {
-			_, err := c.Clone(ctx, "pve1", 9000, CloneOptions{})
+			_, err := c.VM("pve1", 9000).Clone(ctx, CloneOptions{})
 			return err
 		},
 		`PUT /nodes/pve1/qemu/310/config: there must be something to set or to delete`: func(ctx context.Context, c *Client) error {
-			return c.SetConfig(ctx, "pve1", 310, nil, nil, "x")
+			return c.VM("pve1", 310).SetConfig(ctx, nil, nil, "x")
 		},
 		`PUT /nodes/pve1/qemu/310/config: cores must not be set this way, or set and deleted at once`: func(ctx context.Context, c *Client) error {
-			return c.SetConfig(ctx, "pve1", 310, map[string]string{"cores": "1"}, []string{"cores"}, "")
+			return c.VM("pve1", 310).SetConfig(ctx, map[string]string{"cores": "1"}, []string{"cores"}, "")
 		},
 		`PUT /nodes/pve1/qemu/310/config: digest must not be set this way, or set and deleted at once`: func(ctx context.Context, c *Client) error {
-			return c.SetConfig(ctx, "pve1", 310, map[string]string{"digest": "1"}, nil, "")
+			return c.VM("pve1", 310).SetConfig(ctx, map[string]string{"digest": "1"}, nil, "")
 		},
 		`PUT /nodes/pve1/qemu/310/resize: size of scsi0 must be a whole number of KiB above 0, was 1000 bytes`: func(ctx context.Context, c *Client) error {
-			_, err := c.Resize(ctx, "pve1", 310, "scsi0", 1000)
+			_, err := c.VM("pve1", 310).Resize(ctx, "scsi0", 1000)
 			return err
 		},
 		`POST /nodes/pve1/storage/local/upload: filename must be letters, digits, ., _ and -, and end in .iso or .img, was "a b.iso"`: func(ctx context.Context, c *Client) error {
@@ -445,7 +456,7 @@ func TestConfigurationsAreRead(t *testing.T) {
 		"scsi0":"local:9000/base-9000-disk-0.qcow2/310/vm-310-disk-0.qcow2,size=1536M","scsi1":"file=fast:vm-310-disk-1,size=2T","scsihw":"virtio-scsi-pci",
 		"smbios1":"base64=1,uuid=CAE4FD3B-c444-4995-b1b0-8c841a92b0d9","unused0":"local:310/vm-310-disk-2.raw","virtio0":"/dev/sdb"}`
 	c, _ := virtual(t, 1, func(*http.Request, string) reply { return data(config) })
-	got, err := c.Config(t.Context(), "pve1", 310)
+	got, err := c.VM("pve1", 310).Config(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,13 +485,13 @@ func TestConfigurationsAreRead(t *testing.T) {
 	c, _ = virtual(t, 1, func(*http.Request, string) reply {
 		return data(`{"description":" qmclone temporary file","digest":"eb54","lock":"clone","memory":"current=64"}`)
 	})
-	got, err = c.Config(t.Context(), "pve1", 310)
+	got, err = c.VM("pve1", 310).Config(t.Context())
 	if err != nil || got.Name != "" || len(got.Tags) != 0 || got.Cores != 1 || got.Sockets != 1 || got.Memory != 64*pricing.MiB || got.Balloon != nil || got.Lock != "clone" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// What has no digest is no configuration.
 	c, _ = virtual(t, 1, func(*http.Request, string) reply { return data(`{}`) })
-	if _, err := c.Config(t.Context(), "pve1", 310); !Is(err, Garbled) {
+	if _, err := c.VM("pve1", 310).Config(t.Context()); !Is(err, Garbled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -533,16 +544,16 @@ func TestWhatHostsAndStoragesSay(t *testing.T) {
 			{ID: "local:310/a.raw", Storage: "local", Name: "310/a.raw", Content: "images", VMID: 310},
 			{ID: "local:iso/b.iso", Storage: "local", Name: "iso/b.iso", Content: "iso", Size: 11, Created: time.Unix(1795205435, 0)},
 		}},
-		"guest": {func() (any, error) { return c.AgentInterfaces(ctx, "pve1", 310) }, []GuestInterface{
+		"guest": {func() (any, error) { return c.VM("pve1", 310).AgentInterfaces(ctx) }, []GuestInterface{
 			{Name: "lo", MAC: "00:00:00:00:00:00", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 			{Name: "eth0", MAC: "BC:24:11:81:E7:C8", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("fe80::1%eth0")}},
 			{Name: "down0"},
 		}},
-		"status": {func() (any, error) { return c.Status(ctx, "pve1", 310) }, VMStatus{
+		"status": {func() (any, error) { return c.VM("pve1", 310).Status(ctx) }, VMStatus{
 			Status: "running", QMPStatus: "paused", Lock: "backup", Name: "a", Tags: []string{"x"}, HAManaged: true,
 			CPUs: pointer(2.0), MaxMem: pointer(int64(536870912)), Uptime: 61 * time.Second,
 		}},
-		"roles": {func() (any, error) { return c.Roles(ctx) }, map[string][]string{"PVEVMUser": {"VM.Audit", "VM.PowerMgmt"}, "Empty": nil}},
+		"roles": {func() (any, error) { return c.Access().Roles(ctx) }, map[string][]string{"PVEVMUser": {"VM.Audit", "VM.PowerMgmt"}, "Empty": nil}},
 		"pool": {func() (any, error) { return c.Pool(ctx, "workers") }, ResourcePool{Name: "workers", Comment: "c", Members: []Resource{
 			{ID: "qemu/310", Type: "qemu", VMID: 310}, {ID: "qemu/311", Type: "qemu", VMID: 311},
 		}}},
@@ -566,7 +577,7 @@ func TestPrivilegesAreHeldWhereTheyAreHeld(t *testing.T) {
 	c, _ := virtual(t, 1, func(*http.Request, string) reply {
 		return data(`{"/":{"Sys.Audit":1},"/vms":{"Sys.Audit":1,"VM.Audit":0},"/vms/9000":{"VM.Clone":0},"/storage":{}}`)
 	})
-	all, err := c.Permissions(t.Context())
+	all, err := c.Access().Permissions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

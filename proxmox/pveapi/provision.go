@@ -43,13 +43,13 @@ func (c *Client) RemovePool(ctx context.Context, name string) error {
 	return err
 }
 
-// MakeVM orders a machine with the keys of its configuration, and with pool the resource pool it is
+// Make orders the machine with the keys of its configuration, and with pool the resource pool it is
 // put into.
-func (c *Client) MakeVM(ctx context.Context, node string, vmid int, values map[string]string) (UPID, error) {
-	if _, err := onVM(http.MethodPost, node, vmid, ""); err != nil {
+func (v VM) Make(ctx context.Context, values map[string]string) (UPID, error) {
+	if _, err := v.path(http.MethodPost, ""); err != nil {
 		return "", err
 	}
-	path, err := onNode(http.MethodPost, node, "/qemu")
+	path, err := onNode(http.MethodPost, v.node, "/qemu")
 	if err != nil {
 		return "", err
 	}
@@ -57,17 +57,17 @@ func (c *Client) MakeVM(ctx context.Context, node string, vmid int, values map[s
 	for key, value := range values {
 		params[key] = value
 	}
-	params["vmid"] = vmid
-	return c.order(ctx, http.MethodPost, path, params)
+	params["vmid"] = v.id
+	return v.c.order(ctx, http.MethodPost, path, params)
 }
 
 // MakeTemplate orders a machine that does not run to be made a template.
-func (c *Client) MakeTemplate(ctx context.Context, node string, vmid int) (UPID, error) {
-	path, err := onVM(http.MethodPost, node, vmid, "/template")
+func (v VM) MakeTemplate(ctx context.Context) (UPID, error) {
+	path, err := v.path(http.MethodPost, "/template")
 	if err != nil {
 		return "", err
 	}
-	return c.order(ctx, http.MethodPost, path, nil)
+	return v.c.order(ctx, http.MethodPost, path, nil)
 }
 
 // accountPath is the path of a token, or of all of its user's.
@@ -80,23 +80,23 @@ func accountPath(method string, who Account, rest string) (string, error) {
 }
 
 // TokenExists reports whether a user has a token of that name.
-func (c *Client) TokenExists(ctx context.Context, who Account) (bool, error) {
+func (a Access) TokenExists(ctx context.Context, who Account) (bool, error) {
 	path, err := accountPath(http.MethodGet, who, "")
 	if err != nil {
 		return false, err
 	}
-	list, err := get[[]fields](ctx, c, path, nil)
+	list, err := get[[]fields](ctx, a.c, path, nil)
 	return slices.ContainsFunc(list, func(f fields) bool { return f.text("tokenid") == who.Token }), err
 }
 
 // MakeToken makes a token that may nothing until it is granted something, and returns it whole, as
 // it is in a token's file. The server returns its secret this once.
-func (c *Client) MakeToken(ctx context.Context, who Account, comment string) (string, error) {
+func (a Access) MakeToken(ctx context.Context, who Account, comment string) (string, error) {
 	path, err := accountPath(http.MethodPost, who, "/"+who.Token)
 	if err != nil {
 		return "", err
 	}
-	data, err := c.call(ctx, http.MethodPost, path, map[string]any{"privsep": 1, "comment": comment})
+	data, err := a.c.call(ctx, http.MethodPost, path, map[string]any{"privsep": 1, "comment": comment})
 	if err != nil {
 		return "", err
 	}
@@ -108,37 +108,37 @@ func (c *Client) MakeToken(ctx context.Context, who Account, comment string) (st
 }
 
 // RemoveToken removes a token.
-func (c *Client) RemoveToken(ctx context.Context, who Account) error {
+func (a Access) RemoveToken(ctx context.Context, who Account) error {
 	path, err := accountPath(http.MethodDelete, who, "/"+who.Token)
 	if err != nil {
 		return err
 	}
-	_, err = c.call(ctx, http.MethodDelete, path, nil)
+	_, err = a.c.call(ctx, http.MethodDelete, path, nil)
 	return err
 }
 
 // MakeRole makes a role with its privileges.
-func (c *Client) MakeRole(ctx context.Context, name string, privileges []string) error {
+func (a Access) MakeRole(ctx context.Context, name string, privileges []string) error {
 	const path = "/access/roles"
 	if !roleName.MatchString(name) {
 		return invalid(http.MethodPost, path, "roleid must name a role, was %q", name)
 	}
-	_, err := c.call(ctx, http.MethodPost, path, map[string]any{"roleid": name, "privs": strings.Join(privileges, ",")})
+	_, err := a.c.call(ctx, http.MethodPost, path, map[string]any{"roleid": name, "privs": strings.Join(privileges, ",")})
 	return err
 }
 
 // RemoveRole removes a role.
-func (c *Client) RemoveRole(ctx context.Context, name string) error {
+func (a Access) RemoveRole(ctx context.Context, name string) error {
 	if !roleName.MatchString(name) {
 		return invalid(http.MethodDelete, "/access/roles", "roleid must name a role, was %q", name)
 	}
-	_, err := c.call(ctx, http.MethodDelete, "/access/roles/"+name, nil)
+	_, err := a.c.call(ctx, http.MethodDelete, "/access/roles/"+name, nil)
 	return err
 }
 
 // Grant gives a token a role on a path, and with below on all that lies below it.
-func (c *Client) Grant(ctx context.Context, path, role string, who Account, below bool) error {
-	_, err := c.call(ctx, http.MethodPut, "/access/acl", map[string]any{
+func (a Access) Grant(ctx context.Context, path, role string, who Account, below bool) error {
+	_, err := a.c.call(ctx, http.MethodPut, "/access/acl", map[string]any{
 		"path": path, "roles": role, "tokens": who.String(), "propagate": bit(below),
 	})
 	return err
@@ -151,8 +151,8 @@ type Grant struct {
 }
 
 // Grants returns the grants that the token may see.
-func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
-	list, err := get[[]fields](ctx, c, "/access/acl", nil)
+func (a Access) Grants(ctx context.Context) ([]Grant, error) {
+	list, err := get[[]fields](ctx, a.c, "/access/acl", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,11 +35,11 @@ var questions = map[string]struct {
 		return err
 	}},
 	"Permissions": {regexp.MustCompile(`^/access/permissions$`), func(ctx context.Context, c *Client, _ []string, _ string) error {
-		_, err := c.Permissions(ctx)
+		_, err := c.Access().Permissions(ctx)
 		return err
 	}},
 	"Roles": {regexp.MustCompile(`^/access/roles$`), func(ctx context.Context, c *Client, _ []string, _ string) error {
-		all, err := c.Roles(ctx)
+		all, err := c.Access().Roles(ctx)
 		return must(err, len(all["PVEVMAdmin"]) > 5)
 	}},
 	"Pool": {regexp.MustCompile(`^/pools$`), func(ctx context.Context, c *Client, _ []string, query string) error {
@@ -53,11 +53,11 @@ var questions = map[string]struct {
 		return must(err, p.Name != "")
 	}},
 	"Config": {regexp.MustCompile(`^/nodes/(\w+)/qemu/(\d+)/config$`), func(ctx context.Context, c *Client, m []string, _ string) error {
-		v, err := c.Config(ctx, m[1], number(m[2]))
+		v, err := c.VM(m[1], number(m[2])).Config(ctx)
 		return must(err, v.Digest != "" && v.Memory > 0 && (v.Lock == "clone" || v.Name != "" && v.UUID != ""))
 	}},
 	"Status": {regexp.MustCompile(`^/nodes/(\w+)/qemu/(\d+)/status/current$`), func(ctx context.Context, c *Client, m []string, _ string) error {
-		s, err := c.Status(ctx, m[1], number(m[2]))
+		s, err := c.VM(m[1], number(m[2])).Status(ctx)
 		return must(err, (s.Status == "running" || s.Status == "stopped") && s.QMPStatus != "" && s.Name != "")
 	}},
 	"Networks": {regexp.MustCompile(`^/nodes/(\w+)/network$`), func(ctx context.Context, c *Client, m []string, _ string) error {

@@ -31,10 +31,10 @@ func machine(lib *proxmox.Client) *proxmox.VirtualMachine {
 // ways are calls of ours of every kind.
 var ways = map[string]func(context.Context, *Client) error{
 	"set config": func(ctx context.Context, c *Client) error {
-		return c.SetConfig(ctx, "pve1", 310, map[string]string{"cores": "2"}, nil, "")
+		return c.VM("pve1", 310).SetConfig(ctx, map[string]string{"cores": "2"}, nil, "")
 	},
-	"start":   func(ctx context.Context, c *Client) error { _, err := c.Start(ctx, "pve1", 310); return err },
-	"destroy": func(ctx context.Context, c *Client) error { _, err := c.Destroy(ctx, "pve1", 310, true); return err },
+	"start":   func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Start(ctx); return err },
+	"destroy": func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Destroy(ctx, true); return err },
 	"upload": func(ctx context.Context, c *Client) error {
 		_, err := c.Upload(ctx, "pve1", "local", "a.iso", []byte("x"))
 		return err
@@ -43,7 +43,7 @@ var ways = map[string]func(context.Context, *Client) error{
 		_, err := c.DeleteVolume(ctx, "pve1", "local", "local:iso/a.iso")
 		return err
 	},
-	"config":    func(ctx context.Context, c *Client) error { _, err := c.Config(ctx, "pve1", 310); return err },
+	"config":    func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Config(ctx); return err },
 	"free":      func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err },
 	"resources": func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err },
 }
@@ -129,7 +129,7 @@ func TestTrap03AnAbsentMachineIsAbsent(t *testing.T) {
 	if err := machine(plain(t, h)).Ping(t.Context()); err == nil || proxmox.IsNotFound(err) {
 		t.Errorf("go-proxmox is corrected: %v", err)
 	}
-	if _, err := c.Status(t.Context(), "pve1", 310); !Is(err, Absent) {
+	if _, err := c.VM("pve1", 310).Status(t.Context()); !Is(err, Absent) {
 		t.Errorf("ours: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestTrap04WhatHasVanishedIsGone(t *testing.T) {
 		if err := vm.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Status(t.Context(), "pve1", 310); err != nil {
+		if _, err := c.VM("pve1", 310).Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		done.Store(true)
@@ -171,7 +171,7 @@ func TestTrap04WhatHasVanishedIsGone(t *testing.T) {
 	if vm.Lock != "clone" {
 		t.Errorf("go-proxmox is corrected: lock %q", vm.Lock)
 	}
-	if s, err := c.Status(t.Context(), "pve1", 310); err != nil || s.Lock != "" {
+	if s, err := c.VM("pve1", 310).Status(t.Context()); err != nil || s.Lock != "" {
 		t.Errorf("ours: lock %q, %v", s.Lock, err)
 	}
 }
@@ -183,11 +183,11 @@ func TestTrap05ZeroIsNoTemplate(t *testing.T) {
 	if err := vm.Ping(t.Context()); err != nil || !bool(vm.Template) {
 		t.Errorf("go-proxmox is corrected: %v, %v", vm.Template, err)
 	}
-	s, err := c.Status(t.Context(), "pve1", 310)
+	s, err := c.VM("pve1", 310).Status(t.Context())
 	if err != nil || s.Template {
 		t.Errorf("ours: %v, %v", s.Template, err)
 	}
-	v, err := c.Config(t.Context(), "pve1", 310)
+	v, err := c.VM("pve1", 310).Config(t.Context())
 	if err != nil || v.Template {
 		t.Errorf("ours: %v, %v", v.Template, err)
 	}
@@ -358,18 +358,18 @@ func TestTrap09ACloneHasANumberAndSaysWhetherItIsFull(t *testing.T) {
 		t.Errorf("go-proxmox is corrected: %s", last)
 	}
 	c := connected(t, []*host{h})
-	if _, err := c.Clone(t.Context(), "pve1", 9000, CloneOptions{}); !Is(err, Invalid) {
+	if _, err := c.VM("pve1", 9000).Clone(t.Context(), CloneOptions{}); !Is(err, Invalid) {
 		t.Errorf("ours: %v", err)
 	}
 	for full, want := range map[bool]string{false: `{"full":0,"newid":310}`, true: `{"full":1,"newid":310}`} {
-		if _, err := c.Clone(t.Context(), "pve1", 9000, CloneOptions{NewID: 310, Full: &full}); err != nil {
+		if _, err := c.VM("pve1", 9000).Clone(t.Context(), CloneOptions{NewID: 310, Full: &full}); err != nil {
 			t.Error(err)
 		}
 		if asked := h.asked(); asked[len(asked)-1] != "POST /nodes/pve1/qemu/9000/clone "+want {
 			t.Errorf("ours: %s", asked[len(asked)-1])
 		}
 	}
-	if _, err := c.Clone(t.Context(), "pve1", 9000, CloneOptions{NewID: 310}); err != nil || strings.Contains(h.asked()[len(h.asked())-1], "full") {
+	if _, err := c.VM("pve1", 9000).Clone(t.Context(), CloneOptions{NewID: 310}); err != nil || strings.Contains(h.asked()[len(h.asked())-1], "full") {
 		t.Errorf("ours: %v", err)
 	}
 	if slices.ContainsFunc(h.asked()[3:], func(a string) bool { return strings.Contains(a, "nextid") }) {
@@ -383,10 +383,10 @@ func TestTrap10StopAndShutdownSayHow(t *testing.T) {
 	if _, err := machine(plain(t, h)).Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Shutdown(t.Context(), "pve1", 310, 90*time.Second, true); err != nil {
+	if _, err := c.VM("pve1", 310).Shutdown(t.Context(), 90*time.Second, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Stop(t.Context(), "pve1", 310, true); err != nil {
+	if _, err := c.VM("pve1", 310).Stop(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -413,7 +413,7 @@ func TestTrap11AnAgentThatIsNotUpYetIsDistinguishedFromOneThatNeverWillBe(t *tes
 				t.Errorf("go-proxmox is corrected: %v", err)
 			}
 		}
-		if _, err := c.AgentInterfaces(t.Context(), "pve1", 310); !Is(err, want) || Retryable(err) != (want == AgentSilent) {
+		if _, err := c.VM("pve1", 310).AgentInterfaces(t.Context()); !Is(err, want) || Retryable(err) != (want == AgentSilent) {
 			t.Errorf("ours: %v", err)
 		}
 	}
@@ -452,11 +452,11 @@ func TestTrap12WhatOthersWroteIsNotOverwritten(t *testing.T) {
 	}()
 
 	c := connected(t, []*host{h})
-	v, err := c.Config(t.Context(), "pve1", 310)
+	v, err := c.VM("pve1", 310).Config(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.SetConfig(t.Context(), "pve1", 310, map[string]string{"tags": "b"}, nil, v.Digest)
+	err = c.VM("pve1", 310).SetConfig(t.Context(), map[string]string{"tags": "b"}, nil, v.Digest)
 	if !Is(err, Changed) || Retryable(err) {
 		t.Errorf("ours: %v", err)
 	}
@@ -591,7 +591,7 @@ func TestTrap15PasswordsAreNotPrinted(t *testing.T) {
 		c.Warn = func(text string) { said = append(said, text) }
 		c.Observer = func(call Call) { said = append(said, fmt.Sprintf("%+v", call)) }
 	})
-	err := c.SetConfig(t.Context(), "pve1", 310, map[string]string{"cipassword": "hunter2"}, nil, "")
+	err := c.VM("pve1", 310).SetConfig(t.Context(), map[string]string{"cipassword": "hunter2"}, nil, "")
 	var e *Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)

@@ -29,9 +29,28 @@ type CloneOptions struct {
 	Full        *bool  // nil: linked for a template, full for others
 }
 
+// VM is a machine on a host, to be asked and ordered.
+type VM struct {
+	c    *Client
+	node string
+	id   int
+}
+
+// VM returns the machine with an id on a host. It asks nothing.
+func (c *Client) VM(node string, id int) VM { return VM{c, node, id} }
+
+// path returns the path of something of the machine.
+func (v VM) path(method, rest string) (string, error) {
+	path, err := onNode(method, v.node, fmt.Sprintf("/qemu/%d%s", v.id, rest))
+	if err == nil && (v.id < minVMID || v.id > maxVMID) {
+		return "", invalid(method, path, "vmid must be %d to %d, was %d", minVMID, maxVMID, v.id)
+	}
+	return path, err
+}
+
 // Clone orders a copy of a template on the template's host.
-func (c *Client) Clone(ctx context.Context, node string, template int, o CloneOptions) (UPID, error) {
-	path, err := onVM(http.MethodPost, node, template, "/clone")
+func (v VM) Clone(ctx context.Context, o CloneOptions) (UPID, error) {
+	path, err := v.path(http.MethodPost, "/clone")
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +69,7 @@ func (c *Client) Clone(ctx context.Context, node string, template int, o CloneOp
 	if o.Full != nil {
 		params["full"] = bit(*o.Full)
 	}
-	return c.order(ctx, http.MethodPost, path, params)
+	return v.c.order(ctx, http.MethodPost, path, params)
 }
 
 // VMConfig is a machine's configuration, with changes that wait for its next start in it.
@@ -101,12 +120,12 @@ func (v *VMConfig) Agent() bool {
 const defaultMemoryMiB = 512
 
 // Config reads a machine's configuration.
-func (c *Client) Config(ctx context.Context, node string, vmid int) (VMConfig, error) {
-	path, err := onVM(http.MethodGet, node, vmid, "/config")
+func (v VM) Config(ctx context.Context) (VMConfig, error) {
+	path, err := v.path(http.MethodGet, "/config")
 	if err != nil {
 		return VMConfig{}, err
 	}
-	f, err := get[fields](ctx, c, path, nil)
+	f, err := get[fields](ctx, v.c, path, nil)
 	if err != nil {
 		return VMConfig{}, err
 	}
@@ -204,12 +223,12 @@ type VMStatus struct {
 }
 
 // Status asks what a machine does now. It is asked of its host, and not ten seconds old.
-func (c *Client) Status(ctx context.Context, node string, vmid int) (VMStatus, error) {
-	path, err := onVM(http.MethodGet, node, vmid, "/status/current")
+func (v VM) Status(ctx context.Context) (VMStatus, error) {
+	path, err := v.path(http.MethodGet, "/status/current")
 	if err != nil {
 		return VMStatus{}, err
 	}
-	f, err := get[fields](ctx, c, path, nil)
+	f, err := get[fields](ctx, v.c, path, nil)
 	if err != nil {
 		return VMStatus{}, err
 	}
@@ -226,8 +245,8 @@ func (c *Client) Status(ctx context.Context, node string, vmid int) (VMStatus, e
 
 // SetConfig writes keys of a machine's configuration and removes others, at once. With the digest
 // of a configuration that was read it fails as Changed if another client has written meanwhile.
-func (c *Client) SetConfig(ctx context.Context, node string, vmid int, values map[string]string, remove []string, digest string) error {
-	path, err := onVM(http.MethodPut, node, vmid, "/config")
+func (v VM) SetConfig(ctx context.Context, values map[string]string, remove []string, digest string) error {
+	path, err := v.path(http.MethodPut, "/config")
 	if err != nil {
 		return err
 	}
@@ -247,20 +266,20 @@ func (c *Client) SetConfig(ctx context.Context, node string, vmid int, values ma
 	if digest != "" {
 		params["digest"] = digest
 	}
-	_, err = c.call(ctx, http.MethodPut, path, params)
+	_, err = v.c.call(ctx, http.MethodPut, path, params)
 	return err
 }
 
 // Resize grows a disk to a size; one that has it already stays as it is.
-func (c *Client) Resize(ctx context.Context, node string, vmid int, disk string, size pricing.Bytes) (UPID, error) {
-	path, err := onVM(http.MethodPut, node, vmid, "/resize")
+func (v VM) Resize(ctx context.Context, disk string, size pricing.Bytes) (UPID, error) {
+	path, err := v.path(http.MethodPut, "/resize")
 	if err != nil {
 		return "", err
 	}
 	if size <= 0 || size%pricing.KiB != 0 {
 		return "", invalid(http.MethodPut, path, "size of %s must be a whole number of KiB above 0, was %d bytes", disk, size)
 	}
-	return c.order(ctx, http.MethodPut, path, map[string]any{"disk": disk, "size": formatSize(size)})
+	return v.c.order(ctx, http.MethodPut, path, map[string]any{"disk": disk, "size": formatSize(size)})
 }
 
 // formatSize writes a size in the largest unit that holds it exactly.
@@ -277,23 +296,23 @@ func formatSize(size pricing.Bytes) string {
 }
 
 // Start orders a machine to be started.
-func (c *Client) Start(ctx context.Context, node string, vmid int) (UPID, error) {
-	return c.power(ctx, node, vmid, "start", nil)
+func (v VM) Start(ctx context.Context) (UPID, error) {
+	return v.power(ctx, "start", nil)
 }
 
 // Stop orders a machine to be stopped as if its power were cut. A shutdown that is under way is
 // waited for, or with overrule ended.
-func (c *Client) Stop(ctx context.Context, node string, vmid int, overrule bool) (UPID, error) {
+func (v VM) Stop(ctx context.Context, overrule bool) (UPID, error) {
 	params := map[string]any{}
 	if overrule {
 		params["overrule-shutdown"] = 1
 	}
-	return c.power(ctx, node, vmid, "stop", params)
+	return v.power(ctx, "stop", params)
 }
 
 // Shutdown orders the guest to shut down within a time, or the server's minute if that is 0. With
 // forceStop it is stopped if it did not. The task holds the machine's lock all the time.
-func (c *Client) Shutdown(ctx context.Context, node string, vmid int, timeout time.Duration, forceStop bool) (UPID, error) {
+func (v VM) Shutdown(ctx context.Context, timeout time.Duration, forceStop bool) (UPID, error) {
 	params := map[string]any{}
 	if timeout > 0 {
 		params["timeout"] = int64((timeout + time.Second - 1) / time.Second)
@@ -301,29 +320,29 @@ func (c *Client) Shutdown(ctx context.Context, node string, vmid int, timeout ti
 	if forceStop {
 		params["forceStop"] = 1
 	}
-	return c.power(ctx, node, vmid, "shutdown", params)
+	return v.power(ctx, "shutdown", params)
 }
 
-func (c *Client) power(ctx context.Context, node string, vmid int, verb string, params map[string]any) (UPID, error) {
-	path, err := onVM(http.MethodPost, node, vmid, "/status/"+verb)
+func (v VM) power(ctx context.Context, verb string, params map[string]any) (UPID, error) {
+	path, err := v.path(http.MethodPost, "/status/"+verb)
 	if err != nil {
 		return "", err
 	}
-	return c.order(ctx, http.MethodPost, path, params)
+	return v.c.order(ctx, http.MethodPost, path, params)
 }
 
 // Destroy orders a machine and its disks to be removed, with purge from backup jobs, replication
 // and HA too. Disks that only have its number and are not in its configuration stay: on storage
 // that clusters share, they may be another's.
-func (c *Client) Destroy(ctx context.Context, node string, vmid int, purge bool) (UPID, error) {
-	path, err := onVM(http.MethodDelete, node, vmid, "")
+func (v VM) Destroy(ctx context.Context, purge bool) (UPID, error) {
+	path, err := v.path(http.MethodDelete, "")
 	if err != nil {
 		return "", err
 	}
 	if purge {
 		path += "?" + url.Values{"purge": {"1"}}.Encode()
 	}
-	return c.order(ctx, http.MethodDelete, path, nil)
+	return v.c.order(ctx, http.MethodDelete, path, nil)
 }
 
 // GuestInterface is a network interface as the guest sees it.
@@ -334,12 +353,12 @@ type GuestInterface struct {
 
 // AgentInterfaces asks the guest agent for the guest's addresses. While there is no agent, the
 // question takes three seconds and a worker of the host; never more than one is under way there.
-func (c *Client) AgentInterfaces(ctx context.Context, node string, vmid int) ([]GuestInterface, error) {
-	path, err := onVM(http.MethodGet, node, vmid, "/agent/network-get-interfaces")
+func (v VM) AgentInterfaces(ctx context.Context) ([]GuestInterface, error) {
+	path, err := v.path(http.MethodGet, "/agent/network-get-interfaces")
 	if err != nil {
 		return nil, err
 	}
-	f, err := get[fields](ctx, c, path, nil)
+	f, err := get[fields](ctx, v.c, path, nil)
 	if err != nil {
 		return nil, err
 	}

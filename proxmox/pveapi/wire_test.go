@@ -68,7 +68,7 @@ func answerTo(r *http.Request) reply {
 }
 
 func read(ctx context.Context, c *Client) error  { _, err := c.Version(ctx); return err }
-func write(ctx context.Context, c *Client) error { _, err := c.Start(ctx, "pve1", 310); return err }
+func write(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Start(ctx); return err }
 
 // What the hosts do, what is asked, and who is tried.
 func TestWhoIsAskedNext(t *testing.T) {
@@ -683,17 +683,17 @@ func TestHostsAreNotAskedTooMuchAtATime(t *testing.T) {
 	for i := range 12 {
 		for _, node := range []string{"pve1", "pve2"} {
 			all.Go(func() {
-				if _, err := c.AgentInterfaces(t.Context(), node, 300+i); err != nil {
+				if _, err := c.VM(node, 300+i).AgentInterfaces(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
 			all.Go(func() {
-				if _, err := c.Start(t.Context(), node, 300+i); err != nil {
+				if _, err := c.VM(node, 300+i).Start(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
 			all.Go(func() {
-				if _, err := c.Status(t.Context(), node, 300+i); err != nil {
+				if _, err := c.VM(node, 300+i).Status(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -719,11 +719,11 @@ func TestWhoWaitsForRoomMayGiveUp(t *testing.T) {
 		return data(`{"result":[]}`)
 	})
 	var first sync.WaitGroup
-	first.Go(func() { _, _ = c.AgentInterfaces(t.Context(), "pve1", 300) })
+	first.Go(func() { _, _ = c.VM("pve1", 300).AgentInterfaces(t.Context()) })
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := c.AgentInterfaces(ctx, "pve1", 301); !Is(err, Canceled) {
+	if _, err := c.VM("pve1", 301).AgentInterfaces(ctx); !Is(err, Canceled) {
 		t.Errorf("%v", err)
 	}
 	close(release)
@@ -738,7 +738,7 @@ func TestEveryTryIsObserved(t *testing.T) {
 		}
 		return fault(500, "VM is locked (backup)")
 	}, r.in)
-	_, _ = c.Destroy(t.Context(), "pve1", 310, true)
+	_, _ = c.VM("pve1", 310).Destroy(t.Context(), true)
 	if len(r.calls) != 2 {
 		t.Fatalf("%+v", r.calls)
 	}

@@ -90,7 +90,7 @@ func (w *world) spoil(id int, s *spoilt) {
 	w.Helper()
 	if s.prints == "" {
 		w.runs(id, "/bin/busybox", "sh", "-c", "(/bin/busybox sleep 1; "+s.line+") > /dev/null 2>&1 &")
-		w.until("its agent is silent", func() bool { _, err := w.client.AgentInterfaces(w.Context(), "pve1", id); return err != nil })
+		w.until("its agent is silent", func() bool { _, err := w.client.VM("pve1", id).AgentInterfaces(w.Context()); return err != nil })
 		return
 	}
 	if out, code, err := w.shell.Run(w.Context(), id, "/bin/busybox", "sh", "-c", s.line); !strings.Contains(out, s.prints) || code == 0 || err != nil {

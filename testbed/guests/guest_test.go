@@ -185,7 +185,7 @@ func (w *world) begins() (name string, id int) {
 
 // looksInside compares what is seen from inside with what was ordered.
 func (w *world) looksInside(name string, id int) {
-	cards := must.Get(w.client.AgentInterfaces(w.Context(), "pve1", id))(w)
+	cards := must.Get(w.client.VM("pve1", id).AgentInterfaces(w.Context()))(w)
 	if text, want := fmt.Sprint(cards), fmt.Sprintf("[10.%d.%d.15]", id>>8, id&255); !strings.Contains(text, want) {
 		w.Errorf("the agent shows %s, want %s", text, want)
 	}
@@ -219,13 +219,13 @@ func (w *world) isReached(name string, id int) {
 // keepsItsDisk writes to the disk, shuts the machine down, enlarges its disk and starts it again.
 func (w *world) keepsItsDisk(id int) {
 	w.runs(id, "/bin/busybox", "sh", "-c", "echo kept > /dev/sda; /bin/busybox sync")
-	w.task(w.client.Shutdown(w.Context(), "pve1", id, time.Minute, false))
-	if got := must.Get(w.client.Status(w.Context(), "pve1", id))(w); got.Status != "stopped" {
+	w.task(w.client.VM("pve1", id).Shutdown(w.Context(), time.Minute, false))
+	if got := must.Get(w.client.VM("pve1", id).Status(w.Context()))(w); got.Status != "stopped" {
 		w.Errorf("the machine is %+v", got)
 	}
 	w.step("it has shut down when it was asked")
-	w.task(w.client.Resize(w.Context(), "pve1", id, "scsi0", 3*pricing.GiB))
-	w.task(w.client.Start(w.Context(), "pve1", id))
+	w.task(w.client.VM("pve1", id).Resize(w.Context(), "scsi0", 3*pricing.GiB))
+	w.task(w.client.VM("pve1", id).Start(w.Context()))
 	w.answers(id)
 	if got := w.runs(id, "/bin/busybox", "head", "-n", "1", "/dev/sda"); got != "kept\n" {
 		w.Errorf("its disk has %q", got)
@@ -239,7 +239,7 @@ func (w *world) keepsItsDisk(id int) {
 		w.Fatal(err)
 	}
 	w.until("it has booted again, for it was reset", func() bool {
-		_, err := w.client.AgentInterfaces(w.Context(), "pve1", id)
+		_, err := w.client.VM("pve1", id).AgentInterfaces(w.Context())
 		return err == nil && w.runs(id, "/bin/busybox", "cat", "/proc/sys/kernel/random/boot_id") != boot
 	})
 }
@@ -249,8 +249,8 @@ func (w *world) diesByItself(id int) {
 	w.machines.mu.Lock()
 	w.machines.running[id].cancel()
 	w.machines.mu.Unlock()
-	w.until("it is stopped, for its process died", func() bool { return must.Get(w.client.Status(w.Context(), "pve1", id))(w).Status == "stopped" })
-	w.task(w.client.Start(w.Context(), "pve1", id))
+	w.until("it is stopped, for its process died", func() bool { return must.Get(w.client.VM("pve1", id).Status(w.Context()))(w).Status == "stopped" })
+	w.task(w.client.VM("pve1", id).Start(w.Context()))
 	w.answers(id)
 	w.step("it was started once more")
 }
@@ -280,7 +280,7 @@ func (w *world) task(upid pveapi.UPID, err error) {
 
 func (w *world) answers(id int) {
 	w.Helper()
-	w.until("its agent answers", func() bool { _, err := w.client.AgentInterfaces(w.Context(), "pve1", id); return err == nil })
+	w.until("its agent answers", func() bool { _, err := w.client.VM("pve1", id).AgentInterfaces(w.Context()); return err == nil })
 }
 
 // runs runs a program in the guest, and returns what it printed.

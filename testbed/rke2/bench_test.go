@@ -232,7 +232,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	if !joined {
 		t.Fatalf("no worker was made: %v", inside.Counts())
 	}
-	if _, err := client.Destroy(t.Context(), "pve2", 300, true); !pveapi.Is(err, pveapi.Forbidden) {
+	if _, err := client.VM("pve2", 300).Destroy(t.Context(), true); !pveapi.Is(err, pveapi.Forbidden) {
 		t.Error("the token may destroy others' machines:", err)
 	}
 	w.downWithoutTrace()

@@ -164,7 +164,7 @@ func (b *Bench) removeDiscs(ctx context.Context) error {
 
 // ownRoles are the roles of the test bed that are there.
 func (pm *premises) ownRoles(ctx context.Context) ([]string, error) {
-	roles, err := pm.client.Roles(ctx)
+	roles, err := pm.client.Access().Roles(ctx)
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(roles)), func(name string) bool {
 		return !strings.HasPrefix(name, "Plimsoll") || !strings.HasSuffix(name, "-"+pm.cfg.Site.roleSuffix())
 	})
@@ -172,7 +172,7 @@ func (pm *premises) ownRoles(ctx context.Context) ([]string, error) {
 }
 
 func (pm *premises) noToken(ctx context.Context) (bool, error) {
-	there, err := pm.client.TokenExists(ctx, pm.productAccount())
+	there, err := pm.client.Access().TokenExists(ctx, pm.productAccount())
 	if err != nil || there {
 		return false, err
 	}
@@ -182,12 +182,12 @@ func (pm *premises) noToken(ctx context.Context) (bool, error) {
 
 // removeToken removes the token, and with it what it was granted, and the roles.
 func (pm *premises) removeToken(ctx context.Context) error {
-	there, err := pm.client.TokenExists(ctx, pm.productAccount())
+	there, err := pm.client.Access().TokenExists(ctx, pm.productAccount())
 	if err != nil {
 		return err
 	}
 	if there {
-		if err := pm.client.RemoveToken(ctx, pm.productAccount()); err != nil {
+		if err := pm.client.Access().RemoveToken(ctx, pm.productAccount()); err != nil {
 			return err
 		}
 	}
@@ -196,7 +196,7 @@ func (pm *premises) removeToken(ctx context.Context) error {
 		return err
 	}
 	for _, name := range roles {
-		if err := pm.client.RemoveRole(ctx, name); err != nil {
+		if err := pm.client.Access().RemoveRole(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -322,7 +322,7 @@ func (pm *premises) surveyVM(ctx context.Context, r *pveapi.Resource) (pvesim.VM
 	if !slices.Contains(pm.cfg.Site.Template.IDs(), r.VMID) {
 		return vm, nil
 	}
-	c, err := pm.client.Config(ctx, r.Node, r.VMID)
+	c, err := pm.client.VM(r.Node, r.VMID).Config(ctx)
 	if err != nil {
 		return vm, err
 	}

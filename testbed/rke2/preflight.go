@@ -165,7 +165,7 @@ func inSiteWords(text string) string {
 // examineMaking looks whether what machines need around them can be made, and is no other client's.
 func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 	var faults Faults
-	held, err := b.client.Permissions(ctx)
+	held, err := b.client.Access().Permissions(ctx)
 	if err != nil {
 		return nil, err
 	}

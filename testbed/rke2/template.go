@@ -39,7 +39,7 @@ func (tm *templates) template(ctx context.Context) (templateSeen, error) {
 	if seen.making {
 		return seen, nil // it shows nothing of its settings before its end
 	}
-	c, err := tm.client.Config(ctx, seen.host, list[at].VMID)
+	c, err := tm.client.VM(seen.host, list[at].VMID).Config(ctx)
 	if pveapi.Is(err, pveapi.Absent) {
 		return templateSeen{}, nil
 	}
@@ -86,9 +86,9 @@ func (tm *templates) makeTemplate(ctx context.Context) error {
 		case seen.making:
 			err = tm.cfg.Wait(ctx, 2*time.Second)
 		case seen.there:
-			err = tm.finish(ctx)(tm.client.MakeTemplate(ctx, seen.host, tm.cfg.Site.Template.VMID))
+			err = tm.finish(ctx)(tm.client.VM(seen.host, tm.cfg.Site.Template.VMID).MakeTemplate(ctx))
 		default:
-			err = tm.finish(ctx)(tm.client.MakeVM(ctx, tm.cfg.Site.Image.Host, tm.cfg.Site.Template.VMID, tm.templateConfig()))
+			err = tm.finish(ctx)(tm.client.VM(tm.cfg.Site.Image.Host, tm.cfg.Site.Template.VMID).Make(ctx, tm.templateConfig()))
 		}
 		if err != nil {
 			return err
@@ -144,7 +144,7 @@ func (tm *templates) removeTemplate(ctx context.Context) error {
 		case err != nil || !seen.there || seen.strange:
 			return err
 		case !seen.making:
-			return tm.finish(ctx)(tm.client.Destroy(ctx, seen.host, tm.cfg.Site.Template.VMID, true))
+			return tm.finish(ctx)(tm.client.VM(seen.host, tm.cfg.Site.Template.VMID).Destroy(ctx, true))
 		case tm.cfg.Now().Sub(begun) > working:
 			return fmt.Errorf("VM %d on %s is locked, not free within %s", tm.cfg.Site.Template.VMID, seen.host, working)
 		}

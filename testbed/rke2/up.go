@@ -190,7 +190,7 @@ func (b *Bench) templateParts(ctx context.Context) (map[int]pveapi.Parts, error)
 		if r.Type != "qemu" || !slices.Contains(b.cfg.Site.Template.IDs(), r.VMID) {
 			continue
 		}
-		c, err := b.client.Config(ctx, r.Node, r.VMID)
+		c, err := b.client.VM(r.Node, r.VMID).Config(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +204,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	if b.secrets == nil || b.secrets.Proxmox == "" {
 		return false, nil
 	}
-	there, err := b.client.TokenExists(ctx, b.premises.productAccount())
+	there, err := b.client.Access().TokenExists(ctx, b.premises.productAccount())
 	if err != nil || !there {
 		return false, err
 	}
@@ -212,7 +212,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	have, err := b.client.Roles(ctx)
+	have, err := b.client.Access().Roles(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -221,7 +221,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	granted, err := b.client.Grants(ctx)
+	granted, err := b.client.Access().Grants(ctx)
 	for _, n := range where {
 		if !slices.Contains(granted, pveapi.Grant{Path: n.Path, Role: n.Role, Who: b.premises.productAccount().String()}) {
 			return false, err
@@ -234,18 +234,18 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 // is made anew.
 func (b *Bench) makeToken(ctx context.Context) error {
 	who := b.premises.productAccount()
-	there, err := b.client.TokenExists(ctx, who)
+	there, err := b.client.Access().TokenExists(ctx, who)
 	if err != nil {
 		return err
 	}
 	if there && b.secrets.Proxmox == "" {
-		if err := b.client.RemoveToken(ctx, who); err != nil {
+		if err := b.client.Access().RemoveToken(ctx, who); err != nil {
 			return err
 		}
 		there = false
 	}
 	if !there {
-		token, err := b.client.MakeToken(ctx, who, b.premises.comment())
+		token, err := b.client.Access().MakeToken(ctx, who, b.premises.comment())
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (b *Bench) grant(ctx context.Context, who pveapi.Account) error {
 	if err != nil {
 		return err
 	}
-	have, err := b.client.Roles(ctx)
+	have, err := b.client.Access().Roles(ctx)
 	if err != nil {
 		return err
 	}
@@ -272,16 +272,16 @@ func (b *Bench) grant(ctx context.Context, who pveapi.Account) error {
 			if slices.Equal(held, roles[name]) {
 				continue
 			}
-			if err := b.client.RemoveRole(ctx, name); err != nil {
+			if err := b.client.Access().RemoveRole(ctx, name); err != nil {
 				return err
 			}
 		}
-		if err := b.client.MakeRole(ctx, name, roles[name]); err != nil {
+		if err := b.client.Access().MakeRole(ctx, name, roles[name]); err != nil {
 			return err
 		}
 	}
 	for _, n := range where {
-		if err := b.client.Grant(ctx, n.Path, n.Role, who, n.Below); err != nil {
+		if err := b.client.Access().Grant(ctx, n.Path, n.Role, who, n.Below); err != nil {
 			return err
 		}
 	}

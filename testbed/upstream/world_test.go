@@ -385,12 +385,12 @@ func (w *world) destroy(vmid int) {
 		if v.ID != vmid {
 			continue
 		}
-		upid, err := hand.Stop(ctx, v.Host, vmid, false)
+		upid, err := hand.VM(v.Host, vmid).Stop(ctx, false)
 		if err == nil {
 			_, err = hand.WaitTask(ctx, upid)
 		}
 		if err == nil {
-			upid, err = hand.Destroy(ctx, v.Host, vmid, true)
+			upid, err = hand.VM(v.Host, vmid).Destroy(ctx, true)
 		}
 		if err == nil {
 			_, err = hand.WaitTask(ctx, upid)

@@ -38,7 +38,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := must.Get(client.Permissions(t.Context()))(t)
+	have := must.Get(client.Access().Permissions(t.Context()))(t)
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
 	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)

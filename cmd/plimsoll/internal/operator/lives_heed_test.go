@@ -94,16 +94,16 @@ func (l *life) do(e errand) (err error) {
 	ctx, id, host := context.Background(), e.vm.ID, e.vm.Host
 	switch e.command {
 	case "qm start":
-		_, err = l.person.Start(ctx, host, id)
+		_, err = l.person.VM(host, id).Start(ctx)
 		return err
 	case "qm unlock":
 		return l.sim.Unlock(id)
 	case "qm set":
-		return l.person.SetConfig(ctx, host, id, map[string]string{"protection": "0"}, nil, "")
+		return l.person.VM(host, id).SetConfig(ctx, map[string]string{"protection": "0"}, nil, "")
 	case "qm stop":
-		_, err = l.person.Stop(ctx, host, id, true)
+		_, err = l.person.VM(host, id).Stop(ctx, true)
 	case "qm destroy":
-		_, err = l.person.Destroy(ctx, host, id, true)
+		_, err = l.person.VM(host, id).Destroy(ctx, true)
 	default:
 		return fmt.Errorf("no such command: %s", e.command)
 	}

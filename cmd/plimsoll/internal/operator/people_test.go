@@ -126,17 +126,17 @@ var happenings = map[string]func(*life, *rand.Rand){
 	"machine stopped": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
 			l.stopped[v.ID] = true
-			_, err := l.person.Stop(ctx, v.Host, v.ID, false)
+			_, err := l.person.VM(v.Host, v.ID).Stop(ctx, false)
 			return err
 		})
 	},
 	"machine destroyed": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
-			if _, err := l.person.Stop(ctx, v.Host, v.ID, true); err != nil {
+			if _, err := l.person.VM(v.Host, v.ID).Stop(ctx, true); err != nil {
 				return err
 			}
 			l.advance(5 * time.Second)
-			_, err := l.person.Destroy(ctx, v.Host, v.ID, true)
+			_, err := l.person.VM(v.Host, v.ID).Destroy(ctx, true)
 			return err
 		})
 	},
@@ -160,7 +160,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 	"machine's notes": func(l *life, r *rand.Rand) { // added to, or replaced
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
 			if r.IntN(2) == 0 {
-				return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"description": v.Config["description"] + "\n\nwatched by ops"}, nil, "")
+				return l.person.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"description": v.Config["description"] + "\n\nwatched by ops"}, nil, "")
 			}
 			return l.takes(ctx, v, "description", "precious")
 		})
@@ -168,7 +168,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 	"machine's tags": func(l *life, r *rand.Rand) { // one is added, or ours is removed
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
 			if r.IntN(2) == 0 {
-				return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"tags": v.Config["tags"] + ";watched"}, nil, "")
+				return l.person.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{"tags": v.Config["tags"] + ";watched"}, nil, "")
 			}
 			return l.takes(ctx, v, "tags", "watched")
 		})
@@ -287,7 +287,7 @@ func (l *life) asks(method, path string, form url.Values) error {
 // takes has a person take a machine by a change of its configuration, if that succeeds.
 func (l *life) takes(ctx context.Context, v pvesim.VMState, key, value string) error {
 	l.theirs[v.ID] = true
-	err := l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{key: value}, nil, "")
+	err := l.person.VM(v.Host, v.ID).SetConfig(ctx, map[string]string{key: value}, nil, "")
 	for _, is := range l.sim.Inventory().VMs {
 		if is.ID == v.ID && is.Config[key] == value {
 			l.named[v.Config["name"]] = true

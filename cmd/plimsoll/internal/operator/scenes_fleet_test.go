@@ -143,14 +143,14 @@ func (l *setting) ran() pvesim.VMState {
 // marks has a person write something else into a machine's notes.
 func (l *setting) marks(v pvesim.VMState, old, text string) {
 	notes := strings.ReplaceAll(v.Config["description"], old, text)
-	if err := l.person.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"description": notes}, nil, ""); err != nil || notes == v.Config["description"] {
+	if err := l.person.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"description": notes}, nil, ""); err != nil || notes == v.Config["description"] {
 		l.fault("the notes of %d are %q: %v", v.ID, notes, err)
 	}
 }
 
 // halts has a person stop a machine.
 func (l *setting) halts(v pvesim.VMState) {
-	if _, err := l.person.Stop(context.Background(), v.Host, v.ID, false); err != nil {
+	if _, err := l.person.VM(v.Host, v.ID).Stop(context.Background(), false); err != nil {
 		l.fault("stop %d: %v", v.ID, err)
 	}
 	l.sim.Advance(10 * time.Second)
@@ -256,6 +256,6 @@ func (l *setting) asks(group int) {
 
 // starts has a person start a machine.
 func (l *setting) starts(v pvesim.VMState) {
-	_, err := l.person.Start(context.Background(), v.Host, v.ID)
+	_, err := l.person.VM(v.Host, v.ID).Start(context.Background())
 	l.note("A PERSON STARTS %d: %v", v.ID, err)
 }

@@ -70,7 +70,7 @@ var goingScenes = []scene{
 		acts: []act{
 			{at: time.Minute, do: func(l *setting) {
 				v := l.ran()
-				if err := l.person.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err != nil {
+				if err := l.person.VM(v.Host, v.ID).SetConfig(context.Background(), map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err != nil {
 					l.fault("%v", err)
 				}
 			}},

@@ -51,14 +51,14 @@ func (u *Uploader) Make(ctx context.Context, image *Image, to Upload) error {
 	} else if made, err := u.made(ctx, image, &to); made || err != nil {
 		return err
 	}
-	task, err := u.Client.MakeTemplate(ctx, to.Host, to.VMID)
+	task, err := u.Client.VM(to.Host, to.VMID).MakeTemplate(ctx)
 	return u.wait(ctx, task, err, fmt.Sprintf("making %d on %s a template", to.VMID, to.Host))
 }
 
 // made reports whether the VMID is a template of this image already. One that is of another is an
 // error, and one that is not a template yet was left by an attempt that was interrupted.
 func (u *Uploader) made(ctx context.Context, image *Image, to *Upload) (bool, error) {
-	config, err := u.Client.Config(ctx, to.Host, to.VMID)
+	config, err := u.Client.VM(to.Host, to.VMID).Config(ctx)
 	if err != nil || !strings.Contains(config.Description, image.mark()) {
 		return false, fmt.Errorf("--vmid: must be free, and %d has a machine that is not of this image", to.VMID)
 	}
@@ -95,7 +95,7 @@ func (u *Uploader) create(ctx context.Context, image *Image, to *Upload) error {
 	if to.VLAN != "" {
 		card += ",tag=" + to.VLAN
 	}
-	task, err := u.Client.MakeVM(ctx, to.Host, to.VMID, map[string]string{
+	task, err := u.Client.VM(to.Host, to.VMID).Make(ctx, map[string]string{
 		"name": to.Name, "description": image.mark() + "\n" + image.Recipe.Kind + " on Debian " + image.Recipe.Suite,
 		"memory": "2048", "cores": "2", "cpu": to.CPU, "ostype": "l26", "net0": card,
 		"scsihw": "virtio-scsi-single", "boot": "order=scsi0", "agent": "1", "serial0": "socket", "vga": "serial0",
