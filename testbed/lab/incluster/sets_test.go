@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -119,19 +120,28 @@ func pveOfSets() *machines.Part {
 }
 
 // plugDevices plays the device plugin and the driver of claimed devices of every node, which come
-// after the node.
+// after the node. The API server ends a watch that is slow, and the next begins with all nodes.
 func (f *field) plugDevices() {
-	watch, err := f.client.CoreV1().Nodes().Watch(f.Context(), metav1.ListOptions{})
-	if err != nil {
-		f.Error(err)
-		return
-	}
-	has := fmt.Appendf(nil, `{"status": {"capacity": {%[1]q: "1"}, "allocatable": {%[1]q: "1"}}}`, device)
-	for e := range watch.ResultChan() {
-		if n, is := e.Object.(*corev1.Node); is && n.DeletionTimestamp == nil && n.Status.Allocatable.Name(device, "").IsZero() {
-			_, _ = f.client.CoreV1().Nodes().Patch(f.Context(), n.Name, types.MergePatchType, has, metav1.PatchOptions{}, "status")
-			_, _ = f.client.ResourceV1().ResourceSlices().Create(f.Context(), cardOf(n), metav1.CreateOptions{})
+	for f.Context().Err() == nil {
+		watch, err := f.client.CoreV1().Nodes().Watch(f.Context(), metav1.ListOptions{})
+		if err != nil {
+			time.Sleep(time.Second)
+			continue
 		}
+		for e := range watch.ResultChan() {
+			if n, is := e.Object.(*corev1.Node); is && n.DeletionTimestamp == nil && n.Status.Allocatable.Name(device, "").IsZero() {
+				f.plugInto(n)
+			}
+		}
+	}
+}
+
+// plugInto gives a node its devices. What fails is tried again at the node's next heartbeat.
+func (f *field) plugInto(n *corev1.Node) {
+	has := fmt.Appendf(nil, `{"status": {"capacity": {%[1]q: "1"}, "allocatable": {%[1]q: "1"}}}`, device)
+	_, err := f.client.ResourceV1().ResourceSlices().Create(f.Context(), cardOf(n), metav1.CreateOptions{})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		_, _ = f.client.CoreV1().Nodes().Patch(f.Context(), n.Name, types.MergePatchType, has, metav1.PatchOptions{}, "status")
 	}
 }
 
