@@ -86,17 +86,24 @@ func (j *Rotating) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// rotate puts the file aside and begins another.
+// rotate puts the file aside and begins another. The first place that is free is filled: one that
+// failed half way has left it, and tried again until it succeeds it would remove all files else.
 func (j *Rotating) rotate() error {
 	err := j.file.Close()
 	if j.file = nil; err != nil {
 		return err
 	}
-	if err := os.Remove(j.aside(j.keep)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	free := 1
+	for ; free < j.keep; free++ {
+		if _, err := os.Lstat(j.aside(free)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if err := os.Remove(j.aside(free)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for n := j.keep - 1; n >= 1; n-- {
-		if err := os.Rename(j.aside(n), j.aside(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for n := free - 1; n >= 1; n-- {
+		if err := os.Rename(j.aside(n), j.aside(n+1)); err != nil {
 			return err
 		}
 	}

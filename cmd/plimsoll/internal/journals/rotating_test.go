@@ -2,6 +2,7 @@ package journals
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -122,5 +123,38 @@ func TestAJournalGoesOnAfterARotationThatFailed(t *testing.T) {
 	}
 	if _, err := os.Stat(name + ".1"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A rotation that failed half way, or whose process ended, has made room. When it is tried again, no
+// further file is removed.
+func TestARotationThatIsTriedAgainRemovesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		had, want map[string]string // by what is behind the name
+	}{
+		{"all are there", map[string]string{".1": "a", ".2": "b", ".3": "c"}, map[string]string{".1": "now", ".2": "a", ".3": "b"}},
+		{"few are yet", map[string]string{".1": "a"}, map[string]string{".1": "now", ".2": "a"}},
+		{"its own move failed", map[string]string{".2": "a", ".3": "b"}, map[string]string{".1": "now", ".2": "a", ".3": "b"}},
+		{"the first one's failed", map[string]string{".1": "a", ".3": "b"}, map[string]string{".1": "now", ".2": "a", ".3": "b"}},
+		{"the second one's failed", map[string]string{".1": "a", ".2": "b"}, map[string]string{".1": "now", ".2": "a", ".3": "b"}},
+	} {
+		name := filepath.Join(t.TempDir(), "journal")
+		must.Do(t, os.WriteFile(name, []byte("now"), 0o600))
+		for end, text := range c.had {
+			must.Do(t, os.WriteFile(name+end, []byte(text), 0o600))
+		}
+		j := must.Get(OpenRotating(name, 1, 3))(t)
+		must.Do(t, errors.Join(j.Append(&loop.Step{ID: "d-000001"}), j.Close()))
+		got := map[string]string{}
+		for _, end := range []string{".1", ".2", ".3", ".4"} {
+			if text, err := os.ReadFile(name + end); err == nil {
+				got[end] = string(text)
+			}
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v are beside it, want %v", c.name, got, c.want)
+		}
 	}
 }
