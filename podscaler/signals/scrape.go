@@ -44,6 +44,10 @@ type scrape struct {
 // heardFor is for how many readings a page counts that no later one has followed.
 const heardFor = 3
 
+// hangsFor is for how many readings the requests count of a pod that is ready and shows no page any
+// more.
+const hangsFor = 20
+
 // defaultEvery is the time between two readings of a page where none is given.
 const defaultEvery = 15 * time.Second
 
@@ -485,12 +489,11 @@ func (s *scrape) sum(now time.Time) added {
 	return total
 }
 
-// flying adds up the gauges of the pods there are, but for those of pods that show no page any
-// more: one that has crashed holds no requests.
+// flying adds up the gauges of the pods that hold requests.
 func (s *scrape) flying(m *measurement) {
 	total, found := 0.0, false
 	for _, p := range s.pods {
-		if p.here && s.last.Sub(p.last) <= heardFor*s.every && !math.IsNaN(p.flight) {
+		if s.holds(p) {
 			total, found = total+p.flight, true
 		}
 	}
@@ -499,6 +502,18 @@ func (s *scrape) flying(m *measurement) {
 		return
 	}
 	m.reading(inFlight, podscaler.Known(total))
+}
+
+// holds reports whether a pod holds the requests that its last page showed. One that has crashed
+// or restarted does not. One that hangs does, and more: without them fewer replicas would be wanted
+// just then.
+func (s *scrape) holds(p *scraped) bool {
+	if !p.here || math.IsNaN(p.flight) {
+		return false
+	}
+	silent := s.last.Sub(p.last)
+	hangs := p.pod.Ready && !p.pod.Started.After(p.last) && silent <= hangsFor*s.every
+	return hangs || silent <= heardFor*s.every
 }
 
 // health says why nothing that was scraped counts: no pods, or fewer than half of the ready ones

@@ -123,6 +123,51 @@ func TestACrashedPodHoldsNoRequests(t *testing.T) {
 	}
 }
 
+// A pod that hangs shows no page and is ready, and its queue is as long as it was at least. For five
+// minutes that counts, while it is there, is ready and has not begun anew.
+func TestAPodThatHangsHoldsItsRequests(t *testing.T) {
+	w := podscaler.Workload{Name: "shop/cart"}
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		ends   func(*pods, time.Time)
+		counts int // readings after its last page
+	}{
+		"it hangs":               {func(*pods, time.Time) {}, 20},
+		"it is not ready":        {func(p *pods, _ time.Time) { p.list[1].Ready = false }, 10},
+		"it restarts":            {func(p *pods, at time.Time) { p.list[1].Started = at }, 10},
+		"it is gone":             {func(p *pods, _ time.Time) { p.list = p.list[:1] }, 10},
+		"its page is back at 99": {func(p *pods, _ time.Time) { p.pages["b"] = counts(0, 0, 0, 99) }, 10},
+	} {
+		p := newPods(t)
+		r := p.rig(t, p.source(time.Minute, 15*time.Second))
+		for i := range 30 {
+			at := began.Add(time.Duration(i) * 15 * time.Second)
+			p.there(began.Add(-time.Hour), "a", "b")
+			p.set("a", counts(100*i, 100*i, 100*i, 2))
+			p.set("b", counts(100*i, 100*i, 100*i, 300))
+			if i > 0 {
+				p.set("b", "500")
+			}
+			if i > 10 {
+				c.ends(p, at)
+			}
+			r.Prepare(t.Context(), at)
+			got, _ := r.Read(t.Context(), &w, at)
+			want := 304. // of which one each is of another series
+			if i > c.counts {
+				want = 3
+			}
+			if p.pages["b"] != "500" && i > 0 {
+				want = 103
+			}
+			if got.InFlight != podscaler.Known(want) {
+				t.Errorf("%s, reading %d: %+v in flight, want %v", name, i, got.InFlight, want)
+				break
+			}
+		}
+	}
+}
+
 // counts is a page with a histogram of three buckets.
 func counts(fast, slow, endless, busy int) string {
 	return fmt.Sprintf(`# TYPE req_seconds histogram
