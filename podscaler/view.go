@@ -242,7 +242,8 @@ type Room struct {
 	BootingMachines int // machines ordered and not yet nodes
 	// Places is where further replicas would go; without one nothing is known of it.
 	Places *Places
-	// PodLead is how long a new replica has lately taken to be ready on a node that was there.
+	// PodLead is how long a new replica of the workload, or of the cluster where none of its own was
+	// seen, has lately taken to be ready on a node that was there.
 	// MachineLead is how long a machine has taken from its order to a replica that is ready on it.
 	// Both are what nine in ten stayed within; 0 is not known.
 	PodLead, MachineLead time.Duration

@@ -28,7 +28,7 @@ func (d *decider) expectations() {
 		w := &d.in.Workloads[i]
 		if e := w.expectation(steps[w.Name]); e != nil {
 			if s := d.scalers[w.Name]; s != nil && e.Held == nil {
-				e.More = s.hopes.more(d.o.Time, e, cmp.Or(d.leads.machine(), usualLead))
+				e.More = s.hopes.more(d.o.Time, e, cmp.Or(d.leads.machine(w.Name), usualLead))
 			}
 			e.Workload = w.Name
 			d.step.Expected = append(d.step.Expected, *e)

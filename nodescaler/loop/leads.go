@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -10,6 +11,8 @@ import (
 // they are not known until some have come again.
 type leads struct {
 	machines, pods nodescaler.Recent
+	// own are pods' by workload: one that is slow to start says nothing of the others.
+	own map[string]nodescaler.Recent
 	// coming are the machines that are no nodes yet, by when they were ordered; created the pods
 	// by when they were, and zero if how long they take says nothing: they waited for a node, or
 	// have been ready before.
@@ -39,7 +42,7 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 		since := was
 		switch {
 		case p.Ready && known && !was.IsZero():
-			l.pods.Add(p.ReadyChanged.Sub(was))
+			l.came(p.Workload, p.ReadyChanged.Sub(was))
 			since = time.Time{}
 		case first, p.Ready, p.Unschedulable:
 			since = time.Time{}
@@ -53,6 +56,17 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	if len(l.created) > there {
 		l.forget(s, there)
 	}
+}
+
+// came takes in how long a workload's replica took to come.
+func (l *leads) came(workload string, took time.Duration) {
+	l.pods.Add(took)
+	if l.own == nil {
+		l.own = map[string]nodescaler.Recent{}
+	}
+	of := l.own[workload]
+	of.Add(took)
+	l.own[workload] = of
 }
 
 // comes reports whether the pod is a replica that comes, or has come.
@@ -102,10 +116,16 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 	}
 }
 
-// machine is how long it takes from an order to a replica that is ready on the machine.
-func (l *leads) machine() time.Duration {
+// pod is how long a workload's replica takes to come. Until one was seen to, it is as long as the
+// others' take.
+func (l *leads) pod(workload string) time.Duration {
+	return cmp.Or(l.own[workload].Usual(), l.pods.Usual())
+}
+
+// machine is how long it takes from an order to a workload's replica that is ready on the machine.
+func (l *leads) machine(workload string) time.Duration {
 	if len(l.machines) == 0 {
 		return 0
 	}
-	return l.machines.Usual() + l.pods.Usual()
+	return l.machines.Usual() + l.pod(workload)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // How long a pod takes to come is known of those that were seen to, once. One whose readiness
@@ -81,9 +82,47 @@ func TestHowLongAReplicaOnANewMachineTakes(t *testing.T) {
 	}{
 		{leads{}, 0}, {leads{pods: pods}, 0}, {leads{machines: nodescaler.Recent{time.Minute}}, time.Minute},
 		{leads{machines: nodescaler.Recent{time.Minute}, pods: pods}, 70 * time.Second},
+		{leads{machines: nodescaler.Recent{time.Minute}, pods: pods, own: map[string]nodescaler.Recent{"shop/web": {time.Second}}}, 61 * time.Second},
 	} {
-		expect(t, "lead", c.want, c.leads.machine())
+		expect(t, "lead", c.want, c.leads.machine("shop/web"))
 	}
+}
+
+// How long a replica takes is its own workload's matter. Of one of which none was seen to come, it
+// is what the others' take. With the workload it is forgotten.
+func TestASlowStarterIsSlowAlone(t *testing.T) {
+	h := newHouse()
+	leads := map[string]time.Duration{}
+	r := h.runner(podsSay(func(v *podscaler.View) podscaler.Recommendation {
+		leads[v.Workload.Name] = v.Room.PodLead
+		return podscaler.Recommendation{Known: true, Replicas: v.Replicas, Reasons: why}
+	}), nil)
+	web := r.Workloads[0]
+	for _, name := range []string{"shop/slow", "shop/new"} {
+		w := web
+		w.Name = name
+		r.Workloads, h.state.Replicas[name] = append(r.Workloads, w), 1
+	}
+	at := 0
+	step := func() {
+		at++
+		must.Get(r.Once(t.Context(), t0.Add(time.Duration(at)*10*time.Second)))(t)
+	}
+	step()
+	for name, takes := range map[string]time.Duration{"shop/web": 5 * time.Second, "shop/slow": 4 * time.Minute} {
+		p := h.pod(name+"-1", "worker-a")
+		p.Workload, p.Ready, p.Created, p.ReadyChanged = name, false, t0, t0.Add(takes)
+		h.state.Pods = append(h.state.Pods, p)
+	}
+	step()
+	for i := range h.state.Pods {
+		h.state.Pods[i].Ready = true
+	}
+	step()
+	expect(t, "leads", map[string]time.Duration{"shop/web": 5 * time.Second, "shop/slow": 4 * time.Minute, "shop/new": 4 * time.Minute}, leads)
+	r.Workloads = r.Workloads[:1]
+	step()
+	expect(t, "kept", map[string]nodescaler.Recent{"shop/web": {5 * time.Second}}, r.Memory.leads.own)
 }
 
 // Pods that are gone are forgotten, and those that stay are not.

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -152,6 +153,7 @@ func (m *Memory) keep(workloads []Workload) (faults []error) {
 		s.Requests(w.Pod)
 		m.scalers[w.Name] = s
 	}
+	maps.DeleteFunc(m.leads.own, func(name string, _ nodescaler.Recent) bool { return m.scalers[name] == nil })
 	return faults
 }
 

@@ -130,7 +130,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 		Rollout: d.o.Cluster.Rollouts[wl.Name], Pause: in.Pause,
 		Room: podscaler.Room{
 			PendingReplicas: a.Pending, BootingMachines: d.booting,
-			PodLead: d.leads.pods.Usual(), MachineLead: d.leads.machine(),
+			PodLead: d.leads.pod(wl.Name), MachineLead: d.leads.machine(wl.Name),
 		},
 	}
 	a.bid = s.Bid(a.view)
