@@ -207,6 +207,38 @@ func TestAWorkloadIsNotIdleForThePauseThatFixedIt(t *testing.T) {
 	}
 }
 
+// A person's 0 stays 0 although something calls for the workload, and our own does not. One that
+// was found so may be KEDA's, as is one of a workload that nothing is written to: it is woken.
+func TestAnIdleWorkloadStaysAtAPersonsZero(t *testing.T) {
+	type look struct{ at, there, calls, to int }
+	for _, c := range []struct {
+		name         string
+		held, status bool
+		looks        []look
+	}{
+		{"a person's", false, false, []look{{0, 3, 3, 3}, {150, 3, 3, 3}, {165, 0, 3, 0}, {900, 0, 3, 0}, {915, 2, 3, 3}}},
+		{"ours", false, false, []look{{0, 2, 0, 2}, {60, 2, 0, 0}, {75, 0, 0, 0}, {500, 0, 3, 2}}},
+		{"a person's after ours", false, false, []look{{0, 2, 0, 2}, {60, 2, 0, 0}, {75, 0, 3, 2}, {90, 2, 3, 3}, {300, 3, 3, 3}, {315, 0, 3, 0}}},
+		{"ours, seen after another decision", false, false, []look{{0, 2, 0, 2}, {60, 2, 0, 0}, {75, 2, 3, 3}, {90, 0, 3, 2}}},
+		{"found so", false, false, []look{{0, 0, 0, 0}, {300, 0, 3, 2}}},
+		{"of a process that just ended", false, false, []look{{0, 3, 3, 3}, {15, 0, 3, 2}}},
+		{"KEDA's", true, false, []look{{0, 3, 3, 3}, {300, 3, 3, 3}, {315, 0, 3, 2}}},
+		{"a person's, by the status", false, true, []look{{0, 0, 3, 0}, {300, 0, 3, 0}, {315, 1, 3, 2}, {615, 0, 3, 0}}},
+		{"another, of which the status is behind", false, true, []look{{0, 3, 3, 3}, {15, 0, 3, 2}}},
+	} {
+		w := workload(func(w *podscaler.Workload) { w.Min, w.Idle = 2, &podscaler.Idle{After: time.Minute} })
+		p := &sleeper{}
+		s := podscaler.NewScaler(w, p)
+		for _, l := range c.looks {
+			p.replicas = l.calls
+			d := s.Decide(&podscaler.View{Now: after(l.at), Workload: s.Workload(), Replicas: l.there, Held: c.held, SwitchedOff: c.status})
+			if d.To != l.to || (l.calls > 0 && l.to == 0) != mentions(d, "ScalingDisabled") {
+				t.Errorf("%s, at %d s: went from %d to %d, should be %d; %v", c.name, l.at, l.there, d.To, l.to, d.Reasons)
+			}
+		}
+	}
+}
+
 func pods(ready, unready int) []podscaler.Pod {
 	all := make([]podscaler.Pod, ready+unready)
 	for i := range all {

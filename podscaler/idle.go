@@ -31,7 +31,8 @@ type Call struct {
 
 // rest decides on a workload that may be idle, and reports whether that is all there is to decide:
 // it is idle and stays so, is woken, or has not been called for long enough. An open schedule's
-// floor calls for it, too.
+// floor calls for it, too. Replicas of 0 of which it is not known who set them may be KEDA's: they
+// are woken like our own. A person's are not.
 func (s *Scaler) rest(v *View, b bounds, d *Decision) bool {
 	idle, waker := s.workload.Idle, s.waker()
 	if idle == nil || waker == nil {

@@ -28,9 +28,19 @@ type memory struct {
 	// quietSince is since when nothing has called for a workload that may be idle; zero if
 	// something does, or may.
 	quietSince time.Time
-	// scaledToZero says that replicas are 0 because we made them so.
-	scaledToZero bool
+	// scaledToZero says that replicas are 0 because we made them so, switchedOff that they are
+	// because another client did while we watched. Of replicas of 0 that were found so neither is
+	// known.
+	scaledToZero, switchedOff bool
+	// there is how many there were at the last run.
+	there int
+	// mayZero is when a write of 0 may last have been ours: one of an earlier process, or one that
+	// another decision followed before it was seen.
+	mayZero time.Time
 }
+
+// zeroSeen is how long after it was decided on a write of 0 replicas is seen at the latest.
+const zeroSeen = 2 * time.Minute
 
 type wanted struct {
 	at       time.Time
@@ -64,11 +74,11 @@ func (v move) keep(all []move, r *Rules) []move {
 func (m *memory) observe(v *View, b *Behavior) {
 	if m.started.IsZero() {
 		m.started = v.Now
-		m.scaledToZero = v.ScaledToZero
+		m.scaledToZero, m.switchedOff, m.mayZero = v.ScaledToZero, v.SwitchedOff, v.Now
 		m.wanted = append(m.wanted, wanted{v.Now, v.Replicas})
 	}
 	if v.Replicas > 0 {
-		m.scaledToZero = false
+		m.scaledToZero, m.switchedOff = false, false
 	}
 	if p := m.pending; !p.at.IsZero() && p.to == v.Replicas {
 		if b == nil {
@@ -83,7 +93,10 @@ func (m *memory) observe(v *View, b *Behavior) {
 		m.scaledToZero = p.to == 0
 		m.pending = move{}
 	}
-	m.lastRun = v.Now
+	if m.there > 0 && v.Replicas == 0 && !v.Held && !m.scaledToZero && v.Now.Sub(m.mayZero) > zeroSeen {
+		m.switchedOff = true
+	}
+	m.there, m.lastRun = v.Replicas, v.Now
 }
 
 // zeroed reports whether replicas that are 0 were made so by us, by what is known until it is seen.
@@ -116,6 +129,9 @@ func (m *memory) want(at time.Time, replicas int) { m.wanted = append(m.wanted, 
 func (m *memory) decided(at time.Time, from, to int) {
 	if from != to {
 		m.pending = move{at, from, to}
+	}
+	if from > 0 && to == 0 {
+		m.mayZero = at
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Scaler) Decide(v *View) Decision {
 	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
 	b := s.workload.boundsAt(v.Now)
 	switch fixed := v.Pause.fixed(v.Now); {
-	case fixed == nil && s.rest(v, b, &d):
+	case fixed == nil && !s.memory.switchedOff && s.rest(v, b, &d):
 	case s.unasked(v, b, fixed, &d):
 		s.memory.heard(v.Now, true) // that it was silent before says nothing of meanwhile
 	default:

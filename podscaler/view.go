@@ -83,6 +83,12 @@ type View struct {
 	// Scaler made them so, not because a person paused the workload. Only a Scaler's first run
 	// looks at it; after that it knows.
 	ScaledToZero bool
+	// SwitchedOff says that it records that another client made them so while a Scaler watched. Only
+	// a first run looks at it, too.
+	SwitchedOff bool
+	// Held says that nothing is written here, so that what changes is another client's doing, as
+	// KEDA's that carries out what is recommended.
+	Held bool
 	// Pods are those of this step: their place is used again in the next, and who wants them then
 	// copies them.
 	Pods   []Pod

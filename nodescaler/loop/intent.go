@@ -58,6 +58,8 @@ type Workload struct {
 	// ScaledToZero says that its status records replicas of 0 as our own doing. A scaler goes by
 	// it at its first look, and by its memory after that.
 	ScaledToZero bool
+	// SwitchedOff says that it records them as another client's.
+	SwitchedOff bool
 	// ByContainer says that its policy goes by what containers use, and not by pods' CPU alone.
 	ByContainer bool
 	// Sizes is what is wanted of the requests of its pods; nil leaves them alone.

@@ -115,7 +115,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 	}
 	a.Pending = max(0, replicas-a.Ready)
 	if d.newCluster || s.New() {
-		s.Look(&podscaler.View{Now: d.snap.Now, Workload: wl, Replicas: replicas, ScaledToZero: in.ScaledToZero})
+		s.Look(&podscaler.View{Now: d.snap.Now, Workload: wl, Replicas: replicas, ScaledToZero: in.ScaledToZero, SwitchedOff: in.SwitchedOff})
 		return a
 	}
 	window, turn := d.o.Windows[wl.Name]
@@ -127,7 +127,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 	}
 	a.view = &podscaler.View{
 		Now: d.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window.Window,
-		Rollout: d.o.Cluster.Rollouts[wl.Name], Pause: in.Pause,
+		Rollout: d.o.Cluster.Rollouts[wl.Name], Pause: in.Pause, Held: in.Held != nil || d.in.DryRun,
 		Room: podscaler.Room{
 			PendingReplicas: a.Pending, BootingMachines: d.booting,
 			PodLead: d.leads.pod(wl.Name), MachineLead: d.leads.machine(wl.Name),

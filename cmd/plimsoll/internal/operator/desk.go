@@ -218,7 +218,8 @@ func (c *Config) intent(d *desk) loop.Intent {
 		wants := loop.Workload{
 			Workload: w.words, Held: w.held, Paused: w.held != nil && w.held.Code == v1alpha1.ReasonPaused,
 			Missed: missedSince(w.object), ByContainer: resources.ByContainer(&w.object.Spec.PolicySpec),
-			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(c.Admission),
+			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), SwitchedOff: switchedOff(w.object.Status.Conditions),
+			Sizes: w.wants(c.Admission),
 		}
 		if w.invalid != nil {
 			wants.Workload = podscaler.Workload{Name: w.name}

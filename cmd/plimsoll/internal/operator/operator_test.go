@@ -676,6 +676,23 @@ func TestReplicasOfZeroAreOursOnlyIfTheStatusSaysSo(t *testing.T) {
 	}
 }
 
+// What is recommended may be carried out by another client. Whoever leads next has to know of it.
+func TestReplicasOfZeroThatAreRecommendedAreOurs(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	web.Spec.Mode = v1alpha1.ModeRecommend
+	h.node("workers", "a")
+	h.begin().steps(1)
+	zero := func() string { return said(web.Status.Conditions)["ScaledToZero"] }
+	h.expect("at first", "False NotAtZero", zero())
+	web.Annotations = map[string]string{v1alpha1.AnnotationPausedReplicas: "0"}
+	h.steps(3)
+	h.expect("once it is recommended", "True ScaledToZero", zero())
+	h.replicas["shop/web"] = 0 // by KEDA
+	h.steps(2)
+	h.expect("once it is so", "True ScaledToZero", zero())
+}
+
 // A write of 0 replicas that was not answered in time may have been carried out. Whoever leads next
 // has to know by the status that it was ours.
 func TestReplicasOfZeroThatWereTriedForAreOurs(t *testing.T) {

@@ -50,6 +50,27 @@ var policyScenes = []podScene{
 		says:  []string{"Idle", "Activated"},
 	},
 	{
+		name: "a person sets a workload to 0 that may be idle",
+		manifests: web(`  runPeriod: 10s
+  policy: HPA
+  idle: {after: 1m}
+  hpa: {metrics: [{type: External, name: orders, averageValue: 10, activation: 5}]}
+  signals: {metrics: [{name: orders, query: orders}]}
+`),
+		acts: []podAct{measuring(0, "orders", 20), {3 * time.Minute, func(s *podStage) { s.replicas["shop/web"] = 0 }}, {5 * time.Minute, func(s *podStage) {
+			if n := s.replicas["shop/web"]; n != 0 {
+				s.Errorf("a person set 0 replicas, and there are %d", n)
+			}
+			s.begin() // another process
+		}}, {8 * time.Minute, func(s *podStage) {
+			if n := s.replicas["shop/web"]; n != 0 {
+				s.Errorf("after a restart there are %d", n)
+			}
+		}}},
+		lasts: 9 * time.Minute,
+		says:  []string{"ScalingDisabled", "SwitchedOff"},
+	},
+	{
 		name:      "a registry knows other instances than are ready",
 		manifests: web("  runPeriod: 10s\n  policy: Watermark\n  signals: {registration: {query: registered}}\n"),
 		acts: []podAct{

@@ -438,15 +438,31 @@ func (c conditions) capacity(coming, waiting int, what string) {
 
 // zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that
 // starts takes replicas of 0 for a person's wish otherwise. A write that failed may have been
-// carried out: it counts until the next decision.
+// carried out: it counts until the next decision. So does what is only recommended, which another
+// client, as KEDA, carries out. Of a workload that may be idle it states, too, that another's are
+// to stay.
 func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outcome) {
 	switch {
 	case ws == nil || !w.target.Known:
-	case outcome != nil && ws.Decision.To == 0:
+	case outcome != nil && ws.Decision.To == 0, w.recommendsZero(ws):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "0 replicas were decided on here")
 	case ws.Replicas > 0 && (ws.Decision != nil || !failedUpdate(*c.list)):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonNotAtZero, "there are replicas")
+	case w.words.Idle != nil && ws.Decision != nil && reasonWith(ws.Decision.Reasons, podscaler.ReasonScalingDisabled) != nil:
+		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonSwitchedOff, "another client set the replicas to 0: they stay until they are set to something else")
 	}
+}
+
+// recommendsZero reports whether 0 replicas are recommended where there are some.
+func (w *workload) recommendsZero(ws *loop.WorkloadStep) bool {
+	d := ws.Decision
+	return d != nil && d.From > 0 && d.To == 0 && w.held != nil && w.held.Code == v1alpha1.ReasonRecommending
+}
+
+// switchedOff reports whether replicas of 0 are recorded as another client's.
+func switchedOff(all []metav1.Condition) bool {
+	zero := meta.FindStatusCondition(all, v1alpha1.ConditionScaledToZero)
+	return zero != nil && zero.Reason == reasonSwitchedOff
 }
 
 // rests reports whether nothing is done because people want it so, by why an object is held.
