@@ -83,8 +83,8 @@ type View struct {
 	// Scaler made them so, not because a person paused the workload. Only a Scaler's first run
 	// looks at it; after that it knows.
 	ScaledToZero bool
-	// SwitchedOff says that it records that another client made them so while a Scaler watched. Only
-	// a first run looks at it, too.
+	// SwitchedOff says that it records that another client made them so while a Scaler watched.
+	// Only a first run looks at it, too.
 	SwitchedOff bool
 	// Held says that nothing is written here, so that what changes is another client's doing, as
 	// KEDA's that carries out what is recommended.
@@ -248,10 +248,9 @@ type Room struct {
 	BootingMachines int // machines ordered and not yet nodes
 	// Places is where further replicas would go; without one nothing is known of it.
 	Places *Places
-	// PodLead is how long a new replica of the workload, or of the cluster where none of its own was
-	// seen, has lately taken to be ready on a node that was there.
-	// MachineLead is how long a machine has taken from its order to a replica that is ready on it.
-	// Both are what nine in ten stayed within; 0 is not known.
+	// PodLead is how long a new replica of the workload, or of any before one was seen, has lately
+	// taken to be ready on a node that was there, and MachineLead a machine from its order to such
+	// a replica. Both are what nine in ten stayed within; 0 is not known.
 	PodLead, MachineLead time.Duration
 }
 

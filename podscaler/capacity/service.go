@@ -105,9 +105,9 @@ func (e *estimate) learn(v, weight float64) {
 	e.value += (v - e.value) * weight / e.weight
 }
 
-// less is what a request took at most at the last looks in a row, at each of which it took less than
-// was believed, and so many requests a second at most came as at the first of them. While ever more
-// come, CPU that is measured late is that of fewer.
+// less is what a request took at most at the last looks in a row, at each of which it took less
+// than was believed, and so many requests a second at most came as at the first of them. While ever
+// more come, CPU that is measured late is that of fewer.
 type less struct {
 	looks      int
 	each, rate float64

@@ -123,8 +123,8 @@ func TestACrashedPodHoldsNoRequests(t *testing.T) {
 	}
 }
 
-// A pod that hangs shows no page and is ready, and its queue is as long as it was at least. For five
-// minutes that counts, while it is there, is ready and has not begun anew.
+// A pod that hangs shows no page and is ready, and its queue is as long as it was at least. For
+// five minutes that counts, while it is there, is ready and has not begun anew.
 func TestAPodThatHangsHoldsItsRequests(t *testing.T) {
 	w := podscaler.Workload{Name: "shop/cart"}
 	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -126,8 +126,8 @@ func TestAJournalGoesOnAfterARotationThatFailed(t *testing.T) {
 	}
 }
 
-// A rotation that failed half way, or whose process ended, has made room. When it is tried again, no
-// further file is removed.
+// A rotation that failed half way, or whose process ended, has made room. When it is tried again,
+// no further file is removed.
 func TestARotationThatIsTriedAgainRemovesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -59,7 +59,7 @@ const (
 	reasonMachinesComing = "MachinesComing" // machines are on their way
 	reasonScaledToZero   = "ScaledToZero"   // by a decision
 	reasonNotAtZero      = "NotAtZero"
-	reasonSwitchedOff    = "SwitchedOff" // by a person, of a workload that is woken from other zeros
+	reasonSwitchedOff    = "SwitchedOff" // by a person, where other zeros are woken
 	reasonNoneComing     = "NoMachinesComing"
 	reasonPricesAgree    = "PricesAgree"
 	reasonAsRegistered   = "AsRegistered"  // a registry knows what is ready
