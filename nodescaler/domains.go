@@ -8,8 +8,8 @@ import (
 // Domains counts pods by domain while a policy moves them between nodes, so that the rules of
 // topology can be checked. It is nil for a snapshot without such rules, and refuses nothing then.
 type Domains struct {
-	nodes  []*Node
-	closed map[string]bool
+	nodes            []*Node
+	closed, cordoned map[string]bool
 	// has maps each mark that a rule names to the pods with it and their nodes. apart counts the
 	// pods of a domain that must be apart from a mark. keys are the topology keys of these rules,
 	// by mark.
@@ -24,12 +24,13 @@ type Domains struct {
 	log *[]moved
 }
 
-// moved is a change: a pod that was added or a node that was opened, or the contrary with a sign of
-// -1.
+// moved is a change: a pod that was added, or a node that was opened or uncordoned, or the contrary
+// with a sign of -1.
 type moved struct {
-	pod  *Pod
-	node *Node
-	sign int
+	pod     *Pod
+	node    *Node
+	sign    int
+	cordons bool
 }
 
 type domain struct{ key, mark, value string }
@@ -40,14 +41,16 @@ type tallied struct {
 	by string
 }
 
-// NewDomains counts the pods on the index's nodes. To the scheduler those of spares are domains as
-// well, without pods, while a rule does not read taints.
+// NewDomains counts the pods on the index's nodes. To the scheduler cordoned nodes and those of
+// spares are domains as well, as long as there is a Node, while a rule does not read taints.
 func NewDomains(x *Index) *Domains {
-	if !x.ruled && !slices.ContainsFunc(x.Snapshot.Future, func(f Future) bool { return len(f.Like.Topology) > 0 }) {
+	future := func(f Future) bool { return len(f.Like.Topology) > 0 }
+	room := func(h Headroom) bool { return len(h.Like.Topology) > 0 }
+	if !x.ruled && !slices.ContainsFunc(x.Snapshot.Future, future) && !slices.ContainsFunc(x.Headroom, room) {
 		return nil
 	}
 	d := &Domains{
-		closed: map[string]bool{}, has: map[string]map[*Pod]*Node{}, apart: map[domain]int{},
+		closed: map[string]bool{}, cordoned: map[string]bool{}, has: map[string]map[*Pod]*Node{}, apart: map[domain]int{},
 		keys: map[string][]string{}, tallies: map[tallied]*tally{}, rules: map[*Topology]*tally{}, of: map[string][]*tally{},
 	}
 	for i := range x.Snapshot.Pods {
@@ -56,14 +59,14 @@ func NewDomains(x *Index) *Domains {
 	for i := range x.Snapshot.Future {
 		d.name(&x.Snapshot.Future[i].Like)
 	}
+	for i := range x.Headroom {
+		d.name(&x.Headroom[i].Like)
+	}
 	for i := range x.loads {
 		n := &x.loads[i]
 		d.nodes = append(d.nodes, n.Node)
 		for _, p := range n.Crowd {
 			d.Put(p, n.Node, 1)
-		}
-		if n.Draining && i < len(x.Nodes) { // it goes: those that leave it need not wait for that
-			d.Close(n.Node)
 		}
 	}
 	return d
@@ -87,7 +90,7 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 	if d == nil || !p.Marked() {
 		return
 	}
-	d.note(moved{p, n, sign})
+	d.note(moved{pod: p, node: n, sign: sign})
 	for _, mark := range p.Has {
 		pods, named := d.has[mark]
 		if !named {
@@ -99,7 +102,9 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 			delete(pods, p)
 		}
 		for _, t := range d.of[mark] {
-			t.put(p, n, sign)
+			if !d.shuns(t, n) {
+				t.put(p, n, sign)
+			}
 		}
 	}
 	for i := range p.Topology {
@@ -109,7 +114,39 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 	}
 }
 
-// Close removes a node that is leaving from its domains. It returns a function that adds it again.
+// Cordon has a node be as it is once it takes no more pods: no domain, for rules that read taints.
+// It returns a function that takes that back.
+func (d *Domains) Cordon(n *Node) (uncordon func()) {
+	if d == nil || n.Cordoned || d.cordoned[n.Name] {
+		return func() {}
+	}
+	d.cordon(n, -1)
+	return func() { d.cordon(n, 1) }
+}
+
+func (d *Domains) cordon(n *Node, sign int) {
+	d.note(moved{node: n, sign: sign, cordons: true})
+	d.cordoned[n.Name] = sign < 0
+	for _, t := range d.tallies {
+		if !t.reads {
+			continue
+		}
+		for p, at := range d.has[t.Mark] {
+			if at == n {
+				t.put(p, n, sign)
+			}
+		}
+		if !d.closed[n.Name] {
+			t.open(n, sign)
+		}
+	}
+}
+
+// shuns reports whether the tally does not count the node because it is cordoned.
+func (d *Domains) shuns(t *tally, n *Node) bool { return t.reads && d.cordoned[n.Name] }
+
+// Close removes a node that is as good as gone from its domains. It returns a function that adds it
+// again.
 func (d *Domains) Close(n *Node) (reopen func()) {
 	if d == nil || d.closed[n.Name] {
 		return func() {}
@@ -119,10 +156,12 @@ func (d *Domains) Close(n *Node) (reopen func()) {
 }
 
 func (d *Domains) open(n *Node, sign int) {
-	d.note(moved{nil, n, sign})
+	d.note(moved{node: n, sign: sign})
 	d.closed[n.Name] = sign < 0
 	for _, t := range d.tallies {
-		t.open(n, sign)
+		if !d.shuns(t, n) {
+			t.open(n, sign)
+		}
 	}
 }
 
@@ -136,10 +175,13 @@ func (d *Domains) Record() (undo func()) {
 	return func() {
 		d.log = nil
 		for _, m := range slices.Backward(log) {
-			if m.pod == nil {
-				d.open(m.node, -m.sign)
-			} else {
+			switch {
+			case m.pod != nil:
 				d.Put(m.pod, m.node, -m.sign)
+			case m.cordons:
+				d.cordon(m.node, -m.sign)
+			default:
+				d.open(m.node, -m.sign)
 			}
 		}
 	}
@@ -244,13 +286,16 @@ func (d *Domains) tally(p *Pod, t *Topology) *tally {
 // count counts the pods of a rule.
 func (d *Domains) count(p *Pod, t *Topology) *tally {
 	made := &tally{Topology: *t, like: p, nodes: map[string]int{}, pods: map[string]int{}, levels: map[int]int{}}
+	made.reads = t.Tolerated && t.Skew > 0 && !tolerates(p, unschedulable)
 	for _, n := range d.nodes {
-		if !d.closed[n.Name] {
+		if !d.closed[n.Name] && !d.shuns(made, n) {
 			made.open(n, 1)
 		}
 	}
 	for pod, n := range d.has[t.Mark] {
-		made.put(pod, n, 1)
+		if !d.shuns(made, n) {
+			made.put(pod, n, 1)
+		}
 	}
 	return made
 }
@@ -259,6 +304,7 @@ func (d *Domains) count(p *Pod, t *Topology) *tally {
 type tally struct {
 	Topology
 	like  *Pod           // of the pods that have the rule
+	reads bool           // whether cordoned nodes do not count
 	nodes map[string]int // that count, by domain; pods those with the mark
 	pods  map[string]int
 	all   int

@@ -21,7 +21,8 @@ func domainWorld(t *rapid.T) *Snapshot {
 				n.Labels[key] = value
 			}
 		}
-		n.Cordoned = rapid.IntRange(0, 9).Draw(t, "cordoned") == 0
+		n.Cordoned = rapid.IntRange(0, 4).Draw(t, "cordoned") == 0
+		n.Draining = n.Cordoned && rapid.Bool().Draw(t, "draining")
 		s.Nodes = append(s.Nodes, n)
 	}
 	marks := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app=a", "app=b"}), 0, 2, rapid.ID)
@@ -34,6 +35,9 @@ func domainWorld(t *rapid.T) *Snapshot {
 		}
 		if rapid.IntRange(0, 3).Draw(t, "selects") == 0 {
 			p.Selector = map[string]string{"disk": "a"}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "tolerates") == 0 {
+			p.Tolerations = []Toleration{{Key: unschedulable.Key}}
 		}
 		if rapid.Bool().Draw(t, "placed") {
 			p.Node = s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "node")].Name
@@ -62,8 +66,15 @@ var someTopology = rapid.Custom(func(t *rapid.T) Topology {
 // slowDomains answers from where pods are now, by the definitions of Kubernetes' rules.
 type slowDomains struct {
 	*Snapshot
-	on     map[string]string // node by pod
-	closed map[string]bool
+	on               map[string]string // node by pod
+	closed, cordoned map[string]bool
+}
+
+// counts reports whether the node counts for the rule, as it is by now.
+func (s *slowDomains) counts(p *Pod, r *Topology, n *Node) bool {
+	now := *n
+	now.Cordoned = n.Cordoned || s.cordoned[n.Name]
+	return r.Counts(p, &now)
 }
 
 func (s *slowDomains) refuses(p *Pod, n *Node) bool {
@@ -94,7 +105,7 @@ func (s *slowDomains) count(p *Pod, r *Topology, domain string) (n int) {
 	for i := range s.Pods {
 		other := &s.Pods[i]
 		at := s.node(s.on[other.Name])
-		if at == nil || !slices.Contains(other.Has, r.Mark) || r.Skew > 0 && other.Terminating || !r.Counts(p, at) {
+		if at == nil || !slices.Contains(other.Has, r.Mark) || r.Skew > 0 && other.Terminating || !s.counts(p, r, at) {
 			continue
 		}
 		if is := at.domain(r.Key); is == domain || domain == "" {
@@ -120,7 +131,7 @@ func (s *slowDomains) allows(p *Pod, n *Node, r *Topology) bool {
 	}
 	least, domains := -1, map[string]bool{}
 	for i := range s.Nodes {
-		if at := &s.Nodes[i]; !s.closed[at.Name] && r.Counts(p, at) {
+		if at := &s.Nodes[i]; !s.closed[at.Name] && s.counts(p, r, at) {
 			domains[at.domain(r.Key)] = true
 			if is := s.count(p, r, at.domain(r.Key)); least < 0 || is < least {
 				least = is
@@ -157,21 +168,51 @@ func TestNodesOfSparesAreDomains(t *testing.T) {
 	}
 }
 
-// However pods are moved and nodes closed, what was counted on the way is what counting anew finds.
+// A node that is being emptied keeps others from having more than the skew as long as it is there,
+// and so does one that would be emptied. Where only nodes count whose taints are tolerated, it does
+// not.
+func TestNodesThatAreEmptiedAreDomains(t *testing.T) {
+	for _, draining := range []bool{true, false} {
+		for _, tolerated := range []bool{false, true} {
+			rule := []Topology{{Key: HostLabel, Mark: "app=a", Skew: 1, Tolerated: tolerated}}
+			s := &Snapshot{Nodes: []Node{{Name: "n1", Ready: true}, {Name: "n2", Ready: true, Cordoned: draining, Draining: draining}}}
+			s.Pods = []Pod{
+				{Pod: podscaler.Pod{Name: "p1"}, Node: "n1", Has: []string{"app=a"}, Topology: rule},
+				{Pod: podscaler.Pod{Name: "p2"}, Unschedulable: true, Has: []string{"app=a"}, Topology: rule},
+			}
+			x := NewIndex(s)
+			d := NewDomains(x)
+			uncordon := d.Cordon(x.Nodes[1].Node)
+			if got := d.Refuses(x.Pending[0], x.Nodes[0].Node); got == tolerated {
+				t.Errorf("draining %t, tolerated alone %t: refused %t", draining, tolerated, got)
+			}
+			if uncordon(); !draining && !d.Refuses(x.Pending[0], x.Nodes[0].Node) {
+				t.Errorf("tolerated alone %t: not refused beside a node that is open", tolerated)
+			}
+			d.Close(x.Nodes[1].Node)
+			if d.Refuses(x.Pending[0], x.Nodes[0].Node) {
+				t.Errorf("draining %t, tolerated alone %t: refused beside a node that is gone", draining, tolerated)
+			}
+		}
+	}
+}
+
+// However pods are moved and nodes cordoned and closed, what was counted on the way is what counting
+// anew finds.
 func TestDomainsCountAsPodsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := domainWorld(t)
-		slow := &slowDomains{s, map[string]string{}, map[string]bool{}}
+		slow := &slowDomains{s, map[string]string{}, map[string]bool{}, map[string]bool{}}
 		for i := range s.Pods {
 			slow.on[s.Pods[i].Name] = s.Pods[i].Node
 		}
 		x := NewIndex(s)
 		d := NewDomains(x)
-		reopen := map[string]func(){}
+		reopen, uncordon := map[string]func(){}, map[string]func(){}
 		var undo func()
 		for range rapid.IntRange(1, 10).Draw(t, "steps") {
 			p, n := &s.Pods[rapid.IntRange(0, len(s.Pods)-1).Draw(t, "pod")], &s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "to")]
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				if at := slow.node(slow.on[p.Name]); at != nil {
 					d.Put(p, at, -1)
@@ -187,15 +228,21 @@ func TestDomainsCountAsPodsMove(t *testing.T) {
 					reopen[n.Name]()
 				}
 			case 2:
+				if slow.cordoned[n.Name] = !slow.cordoned[n.Name]; slow.cordoned[n.Name] {
+					uncordon[n.Name] = d.Cordon(n)
+				} else {
+					uncordon[n.Name]()
+				}
+			case 3:
 				if undo != nil {
 					undo()
 					undo = nil
 					continue
 				}
-				on, closed, taken := maps.Clone(slow.on), maps.Clone(slow.closed), d.Record()
+				on, closed, cordoned, taken := maps.Clone(slow.on), maps.Clone(slow.closed), maps.Clone(slow.cordoned), d.Record()
 				undo = func() {
 					taken()
-					slow.on, slow.closed = on, closed
+					slow.on, slow.closed, slow.cordoned = on, closed, cordoned
 				}
 			default:
 				if slow.on[p.Name] != "" {

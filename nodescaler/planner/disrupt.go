@@ -70,7 +70,7 @@ func (t *disrupter) run() bool {
 	}
 	t.vainly = vainly
 	for _, c := range list { // their pods are to go where they can stay
-		t.closed[c.Name] = t.places.close(c.Node)
+		t.closed[c.Name] = t.places.shut(c.Node)
 	}
 	before := t.Bought
 	for i := range list {
@@ -151,8 +151,16 @@ func cost(n *nodescaler.NodeLoad) (sum float64) {
 	return sum
 }
 
-// end drains a candidate if its pods have places, or orders these.
+// end drains a candidate if its pods have places, or orders these. Its node is taken for gone
+// already, for it goes in any case: pods that are let in once it is gone wait that long, or a
+// machine would be ordered for each pod that is spread over nodes.
 func (t *disrupter) end(c *ending) {
+	reopen := t.places.domains.Close(c.Node)
+	defer func() {
+		if !t.begun(c.Name) {
+			reopen()
+		}
+	}()
 	if !c.Ready {
 		t.lose(c)
 		return
@@ -334,7 +342,7 @@ func (t *disrupter) crowdOut(c *ending, why string) {
 	var blocked *nodescaler.Reason
 	t.yielding(c.Name, func() { to, blocked = t.drainer.leave(c.NodeLoad) })
 	for _, name := range others {
-		t.closed[name] = t.places.close(t.X.Node(name).Node)
+		t.closed[name] = t.places.shut(t.X.Node(name).Node)
 	}
 	if blocked == nil && t.spared(c.VM.Pool) {
 		t.drain(c, to)

@@ -206,19 +206,26 @@ func (s *places) take(node string, p *nodescaler.Pod) {
 	}
 }
 
-// close takes a node out of the places and domains, and returns what reopens it.
+// close takes a node that is to be emptied out of the places, and returns what reopens it. As long
+// as there is a Node the scheduler has it for a domain: a pod that fits once it is gone waits until
+// then, and a machine is ordered for it.
 func (s *places) close(n *nodescaler.Node) (reopen func()) {
-	domain := s.domains.Close(n)
+	open, uncordon := s.shut(n), s.domains.Cordon(n)
+	return func() {
+		open()
+		uncordon()
+	}
+}
+
+// shut has a node take no pods, and returns what reopens it.
+func (s *places) shut(n *nodescaler.Node) (reopen func()) {
 	at, ok := s.at[n.Name]
 	if !ok {
-		return domain
+		return func() {}
 	}
 	was := at.room.get(at.leaf)
 	at.room.set(at.leaf, none)
-	return func() {
-		at.room.set(at.leaf, was)
-		domain()
-	}
+	return func() { at.room.set(at.leaf, was) }
 }
 
 // roomy are the nodes that have room for the pod.

@@ -68,6 +68,11 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
 	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.usedOf)
+	for name := range p.ends { // taken for gone, as when that was decided
+		if n := x.Node(name); n != nil && n.Draining {
+			u.places.domains.Close(n.Node)
+		}
+	}
 	u.Repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}, awaited: map[string]bool{}}

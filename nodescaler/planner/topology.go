@@ -184,12 +184,12 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 
 // place gives the pod a domain by each of its rules, or says why it has no domain.
 func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
-	var groups []nodescaler.Topology
+	var groups []*nodescaler.Topology
 	of := p
 	for i := range p.Topology {
 		r := &p.Topology[i]
 		if r.Key == nodescaler.HostLabel && !r.Together {
-			groups = append(groups, *r)
+			groups = append(groups, r)
 			continue
 		}
 		domain, why := y.domain(p, of, r)
@@ -218,8 +218,8 @@ func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
 			}
 		}
 	}
-	for i := range groups {
-		of = y.deal(of, &groups[i])
+	for _, r := range groups {
+		of = y.deal(p, of, r)
 	}
 	return of, ""
 }
@@ -393,11 +393,11 @@ func (t *grower) had(o *packing.Offer) bool {
 // those of the first groups alone. As many go into each group as there are nodes with room that
 // take them, and the rest by turns into those that a new node takes: as many as the skew, for it is
 // the node with the fewest. Groups beyond are for nodes that are there.
-func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
-	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
+func (y *topology) deal(p, of *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
+	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(of))
 	levels := y.levels[id]
 	if levels == nil {
-		levels = y.level(p, t)
+		levels = y.level(p, of, t)
 		y.levels[id] = levels
 	}
 	group := slices.IndexFunc(levels, func(n int) bool { return n > 0 })
@@ -408,7 +408,7 @@ func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.P
 		y.dealt[id]++
 	}
 	mark := groupMark(t, group)
-	return y.copy(p, mark, func(c *nodescaler.Pod) {
+	return y.copy(of, mark, func(c *nodescaler.Pod) {
 		c.Has, c.Repels = withMark(c.Has, mark), withMark(c.Repels, mark)
 		if group >= t.Skew {
 			c.Affinity = c.Affinity.And(nodescaler.Requirement{Key: nodescaler.NameField, Operator: nodescaler.Exists})
@@ -429,28 +429,28 @@ func withMark(marks []string, mark string) []string {
 
 // level says how many pods the nodes with room take of each group, and has nodes that hold some
 // refuse the others. While machines come, nodes take as many as beside one that has none; else as
-// many as once each has what it has room for, up to the fullest's share.
-func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
+// many as once each has what it has room for, up to the fullest's share. Nodes count that the pod
+// might go to by its own rules, and it goes to those alone that it was given.
+func (y *topology) level(p, of *nodescaler.Pod, t *nodescaler.Topology) []int {
 	holds := map[string]int{} // how many more a node has room for
+	will := y.places.domains.Counts(p, t)
 	for _, n := range y.places.roomy(p) {
-		holds[n.Name] = y.places.holds(n.Name, p, y.asked[*t])
-	}
-	least, domains := -1, 0
-	for i, all := 0, y.X.AllNodes(); i < len(all); i++ {
-		if n := &all[i]; t.Counts(p, n.Node) {
-			domains++
-			if will := marked(n.Crowd, t) + holds[n.Name]; least < 0 || will < least {
-				least = will
-			}
+		domain := cmp.Or(n.Labels[t.Key], n.Name)
+		if has, counts := will[domain]; counts {
+			will[domain] = has + y.places.holds(n.Name, p, y.asked[*t])
 		}
 	}
-	if domains < t.MinDomains || len(y.coming) > 0 {
-		least = 0
+	for _, n := range y.places.roomy(of) {
+		holds[n.Name] = y.places.holds(n.Name, of, y.asked[*t])
+	}
+	least := 0
+	if len(will) >= max(t.MinDomains, 1) && len(y.coming) == 0 {
+		least = slices.Min(slices.Collect(maps.Values(will)))
 	}
 	takes, most := make([]int, len(y.X.Nodes)), min(t.Skew, y.asked[*t])
 	for i := range y.X.Nodes {
 		n := &y.X.Nodes[i]
-		takes[i] = min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), y.asked[*t])
+		takes[i] = min(max(t.Skew+least-marked(n.Crowd, t), 0), y.asked[*t])
 		most = max(most, min(takes[i], holds[n.Name]))
 	}
 	levels := make([]int, most)

@@ -89,7 +89,7 @@ func TestHowManyPodsNodesTakeOfEachGroup(t *testing.T) {
 	s := scanOf(w)
 	p := s.X.Pending[0]
 	y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
-	if got := y.level(p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {
+	if got := y.level(p, p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("%v, want 1 of the first and none of the second: a node without room takes none", got)
 	}
 }
@@ -145,7 +145,7 @@ func TestNodesToComeHaveNoPodOfAGroup(t *testing.T) {
 		s.coming = c.coming
 		p := s.X.Pending[0]
 		y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
-		if got := y.level(p, &p.Topology[0]); !slices.Equal(got, c.want) {
+		if got := y.level(p, p, &p.Topology[0]); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -282,6 +282,30 @@ func TestDriftedFleetsAreReplaced(t *testing.T) {
 	}
 }
 
+// Six pods are spread over three nodes with room for all. Where one of the machines is replaced its
+// pods wait until its node is gone, for no more than minutes, and no machine is ordered for them.
+func TestPodsThatAreSpreadWaitUntilAReplacedMachineIsGone(t *testing.T) {
+	for _, policy := range []string{"joint", "unneeded"} {
+		rule := spreadOverNodes("a", 1)
+		l := &life.Life{World: *sample.New(), Wanted: map[string]int{"ns/app300": 6}, Marks: map[string]life.Marks{"ns/app300": {Has: []string{"a"}, Topology: rule}}}
+		for i := range 3 {
+			name := fmt.Sprint("w-", i)
+			l.Node(name, fmt.Sprint("pve", i+1), func(n *nodescaler.Node) { n.Labels = map[string]string{nodescaler.HostLabel: name} })
+			for range 2 {
+				l.Pod(fmt.Sprint("p-", len(l.Pods)), name, 300, 200, func(p *nodescaler.Pod) { p.Workload, p.Has, p.Topology = "ns/app300", []string{"a"}, rule })
+			}
+		}
+		p := build(t, Spec{Policy: policy})
+		l.Live(t, p, life.Step)
+		l.World.Change(replaces(nodes(1))).Change(drifted("w-0"))
+		done := renew(t, l, p, map[string]bool{"w-0": true}, 1)
+		done = append(done, l.Live(t, p, time.Hour)...)
+		if boughtIn(done) > 0 || len(l.Waiting()) > 0 || len(l.Machines) != 2 {
+			t.Errorf("%s: %d machines, %v wait: %v", policy, len(l.Machines), l.Waiting(), done)
+		}
+	}
+}
+
 // renew lives until the old machines are gone.
 func renew(t sample.Fatal, l *life.Life, p nodescaler.Policy, old map[string]bool, limit int) (done []string) {
 	waits, end := map[string]int{}, l.Now.Add(12*time.Hour)

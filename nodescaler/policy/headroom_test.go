@@ -101,6 +101,37 @@ func TestHeadroomBuysMachines(t *testing.T) {
 	}
 }
 
+// Headroom may be spread, kept apart or together where no pod is.
+func TestHeadroomMayHaveRules(t *testing.T) {
+	together := func(p *nodescaler.Pod) {
+		p.Has, p.Topology = []string{"app=web"}, []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: "app=web", Together: true}}
+	}
+	for _, policy := range []string{"joint", "unneeded"} {
+		for _, c := range []struct {
+			name string
+			like func(*nodescaler.Pod)
+			want []string
+			room string
+		}{
+			{"spread over nodes, of which there is one", sample.SpreadBy(nodescaler.HostLabel, 1), nil, "ns/room1 2/2+0"},
+			{"spread over nodes, of which there are to be two", func(p *nodescaler.Pod) {
+				sample.SpreadBy(nodescaler.HostLabel, 1)(p)
+				p.Topology[0].MinDomains = 2
+			}, []string{"Buy w small pve2"}, "ns/room1 1/2+1"},
+			{"together", together, nil, "ns/room1 2/2+0"},
+		} {
+			t.Run(policy+"/"+c.name, func(t *testing.T) {
+				w := full(1).Change(room(2, 100, c.like)).Change(func(w *sample.World) { w.Nodes[0].Labels = map[string]string{nodescaler.HostLabel: "w-1"} })
+				p := sample.Decide(t, build(t, Spec{Policy: policy}), w.At(0))
+				sample.Expect(t, p, c.want)
+				if d := cmp.Diff([]string{c.room}, counts(p)); d != "" {
+					t.Errorf("headroom (-want +got):\n%s%s", d, sample.Reasons(p))
+				}
+			})
+		}
+	}
+}
+
 // later is what a policy plans in 40 minutes in which nothing is done.
 func later(t *testing.T, policy string, w *sample.World) []string {
 	p := build(t, Spec{Policy: policy})

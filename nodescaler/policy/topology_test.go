@@ -296,7 +296,8 @@ func TestPodsGoWhereThoseAreThatTheyAreToBeWith(t *testing.T) {
 	}
 }
 
-// A node whose pods are spread, or kept apart or together, is emptied where the others let them go.
+// A node whose pods are spread, or kept apart or together, is emptied where the others let them go
+// while it is there still, cordoned.
 func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 	rule := func(change func(*nodescaler.Topology)) func(*nodescaler.Pod) {
 		return func(p *nodescaler.Pod) {
@@ -305,6 +306,10 @@ func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 		}
 	}
 	spread := func(skew int) func(*nodescaler.Pod) { return rule(func(r *nodescaler.Topology) { r.Skew = skew }) }
+	overHosts := func(skew int) func(*nodescaler.Pod) {
+		return rule(func(r *nodescaler.Topology) { r.Key, r.Skew = nodescaler.HostLabel, skew })
+	}
+	heeding := rule(func(r *nodescaler.Topology) { r.Skew, r.Tolerated = 1, true })
 	apart := rule(func(*nodescaler.Topology) {})
 	together := rule(func(r *nodescaler.Topology) { r.Together = true })
 	for _, c := range []struct {
@@ -314,8 +319,12 @@ func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 		spare string // may go, all others being kept
 	}{
 		{"spread, and the zone has another node", spread(1), "aab", "n1"},
-		{"spread, and it was the only node of its zone", spread(1), "ab", "n1"},
-		{"spread by two", spread(2), "abb", "n1"},
+		{"spread, and it was the only node of its zone", spread(1), "ab", ""},
+		{"spread where no cordoned node counts, and it was", heeding, "ab", "n1"},
+		{"spread by two, and it was", spread(2), "ab", "n1"},
+		{"spread by two, and the other zone has so many", spread(2), "abb", ""},
+		{"spread over nodes", overHosts(1), "aaa", ""},
+		{"spread over nodes by two", overHosts(2), "aaa", "n1"},
 		{"apart, and the other zones have one each", apart, "abc", ""},
 		{"together", together, "aa", "n1"},
 		{"together, where another is", together, "ab", "n1"},

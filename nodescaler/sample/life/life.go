@@ -24,10 +24,10 @@ type Life struct {
 	born   int
 }
 
-// Marks are what a workload's pods have and repel.
+// Marks are what a workload's pods have and repel. Unseen are rules that the scheduler alone knows.
 type Marks struct {
-	Has, Repels []string
-	Topology    []nodescaler.Topology
+	Has, Repels      []string
+	Topology, Unseen []nodescaler.Topology
 }
 
 // Step is how often Live decides, and Boot how long a machine takes from its order until it is a
@@ -154,14 +154,14 @@ func (l *Life) Schedule() {
 
 // spreads reports whether the pod's rules of topology let it go to the node, by their definition.
 func (l *Life) spreads(p *nodescaler.Pod, n *nodescaler.Node, crowds map[string]nodescaler.Crowd) bool {
-	for _, t := range p.Topology {
+	for _, t := range slices.Concat(p.Topology, l.Marks[p.Workload].Unseen) {
 		domain, is := n.Labels[t.Key]
 		if !is {
 			return false
 		}
 		counts := map[string]int{}
 		for _, other := range l.Nodes {
-			if d, is := other.Labels[t.Key]; is {
+			if d, is := other.Labels[t.Key]; is && !(t.Tolerated && (other.Cordoned || !other.Ready)) {
 				counts[d] += 0
 				for _, q := range crowds[other.Name] {
 					if slices.Contains(q.Has, t.Mark) {

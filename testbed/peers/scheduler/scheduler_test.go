@@ -80,6 +80,7 @@ func (s *asked) refusing(t *testing.T, p *corev1.Pod, nodes []*corev1.Node) [][]
 // tally is what the comparison found.
 type tally struct {
 	answers, fits, wrong int
+	left                 int            // pods of nodes that are emptied
 	alone, refused       map[string]int // by filter, and by our reason
 }
 
@@ -95,33 +96,86 @@ func TestTheSchedulerAnswersTheSame(t *testing.T) {
 		}
 		w := c.world()
 		s.now.SharedLister = cache.NewSnapshot(w.placed, w.nodes)
-		answers := w.answers()
+		of := w.observe()
+		answers := w.answers(of, w.pending)
 		for i, p := range w.pending {
+			sum.compare(t, &w, p, answers[i], s.refusing(t, p, w.nodes))
+		}
+		answers = c.drain(&w, of)
+		s.now.SharedLister = cache.NewSnapshot(w.placed, w.nodes)
+		for i, p := range w.leaving {
+			sum.left++
 			sum.compare(t, &w, p, answers[i], s.refusing(t, p, w.nodes))
 		}
 	}
 	sum.judge(t)
 }
 
-// answers are ours, by pending pod and node: why it does not go there, or "".
-func (w *world) answers() (all [][]string) {
+// observed is what we see of a world.
+type observed struct {
+	*nodescaler.Index
+	domains *nodescaler.Domains
+	pods    map[string]*nodescaler.Pod
+}
+
+func (w *world) observe() *observed {
 	o := stored
 	o.Nodes, o.Pods = w.nodes, slices.Concat(w.placed, w.pending)
 	state := kube.Read(&o.Objects)
-	x := nodescaler.NewIndex(&state)
-	domains := nodescaler.NewDomains(x)
-	pods := map[string]*nodescaler.Pod{}
-	for i := range state.Pods {
-		pods[state.Pods[i].Name] = &state.Pods[i]
+	for _, name := range w.spares {
+		state.Machines = append(state.Machines, nodescaler.Machine{Name: name, Phase: nodescaler.Spare})
 	}
-	for _, p := range w.pending {
+	of := &observed{nodescaler.NewIndex(&state), nil, map[string]*nodescaler.Pod{}}
+	of.domains = nodescaler.NewDomains(of.Index)
+	for i := range state.Pods {
+		of.pods[state.Pods[i].Name] = &state.Pods[i]
+	}
+	return of
+}
+
+func (of *observed) pod(p *corev1.Pod) *nodescaler.Pod { return of.pods[p.Namespace+"/"+p.Name] }
+
+// answers are ours, by pod and node: why it does not go there, or "".
+func (w *world) answers(of *observed, pods []*corev1.Pod) (all [][]string) {
+	for _, p := range pods {
 		var ours []string
 		for _, n := range w.nodes {
-			ours = append(ours, answer(pods[p.Namespace+"/"+p.Name], x.Node(n.Name), domains))
+			ours = append(ours, answer(of.pod(p), of.Node(n.Name), of.domains))
 		}
 		all = append(all, ours)
 	}
 	return all
+}
+
+// drain cordons a node, as its controller does, and has its pods wait. It returns our answers to
+// where they may go if that is simulated.
+func (c chance) drain(w *world, of *observed) (ours [][]string) {
+	k := c.IntN(len(w.nodes))
+	n := w.nodes[k].DeepCopy()
+	if n.Spec.Unschedulable {
+		return nil
+	}
+	cordon(n)
+	w.nodes = slices.Clone(w.nodes)
+	w.nodes[k] = n
+	of.domains.Cordon(of.Node(n.Name).Node)
+	w.placed = slices.DeleteFunc(w.placed, func(p *corev1.Pod) bool {
+		if p.Spec.NodeName != n.Name {
+			return false
+		}
+		of.domains.Put(of.pod(p), of.Node(n.Name).Node, -1)
+		if p.Spec.Volumes == nil { // by then others are bound, or in use elsewhere
+			p = p.DeepCopy()
+			p.Spec.NodeName = ""
+			w.leaving = append(w.leaving, p)
+		}
+		return true
+	})
+	ours = w.answers(of, w.leaving)
+	for i := range ours {
+		ours[i][k] = "Cordoned"
+	}
+	return ours
 }
 
 // The Node of a machine that is stopped is a domain without pods to the scheduler, unless the pod's
@@ -162,8 +216,11 @@ func TestNodesThatTakeNoPodsAreDomains(t *testing.T) {
 	}
 }
 
-// answer is the code of what refuses the pod, or "".
+// answer is the code of what refuses the pod, or "". Nothing goes to a machine that is stopped.
 func answer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
+	if n == nil {
+		return "Spare"
+	}
 	code := nodescaler.Refusal(p, n.Node, n.Used)
 	switch other := n.Crowd.Clash(p); {
 	case code == "" && other != nil:
@@ -177,6 +234,9 @@ func answer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domai
 func (sum *tally) compare(t *testing.T, w *world, p *corev1.Pod, ours []string, theirs [][]string) {
 	t.Helper()
 	for i, refusing := range theirs {
+		if ours[i] == "Spare" || ours[i] == "Cordoned" {
+			continue
+		}
 		sum.answers++
 		switch {
 		case len(refusing) == 0 && ours[i] == "":
@@ -200,7 +260,10 @@ func (sum *tally) compare(t *testing.T, w *world, p *corev1.Pod, ours []string, 
 func (sum *tally) judge(t *testing.T) {
 	t.Helper()
 	share := func(n int) float64 { return 100 * float64(n) / float64(max(sum.answers, 1)) }
-	t.Logf("%d answers, of which %.1f %% are that the pod fits", sum.answers, share(sum.fits))
+	t.Logf("%d answers, of which %.1f %% are that the pod fits; %d pods left nodes that were emptied", sum.answers, share(sum.fits), sum.left)
+	if sum.left < 2000 {
+		t.Error("want 2000 pods and more that leave nodes")
+	}
 	if sum.answers < 200_000 || share(sum.fits) < 30 || share(sum.fits) > 70 {
 		t.Error("want 200000 and more, and 30 to 70 %")
 	}

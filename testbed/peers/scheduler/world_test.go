@@ -15,7 +15,9 @@ import (
 // templates, taints of nodes that are not ready or only starting, and resizes.
 type world struct {
 	nodes           []*corev1.Node
+	spares          []string // nodes whose machines are stopped
 	placed, pending []*corev1.Pod
+	leaving         []*corev1.Pod // of a node that is emptied
 }
 
 // chance draws.
@@ -30,10 +32,15 @@ func (c chance) world() (w world) {
 	for i := range 6 {
 		w.nodes = append(w.nodes, c.node(fmt.Sprint("n", i)))
 	}
+	if n := pick(c, w.nodes...); n.Spec.Unschedulable {
+		w.spares = append(w.spares, n.Name)
+	}
 	for i := range 20 {
 		p := c.pod(fmt.Sprint("p", i))
 		if i < 12 {
-			p.Spec.NodeName = pick(c, w.nodes...).Name
+			for p.Spec.NodeName == "" || slices.Contains(w.spares, p.Spec.NodeName) {
+				p.Spec.NodeName = pick(c, w.nodes...).Name
+			}
 			w.placed = append(w.placed, p)
 			continue
 		}
@@ -68,9 +75,10 @@ func (c chance) node(name string) *corev1.Node {
 			n.Status.Allocatable[more.name] = amount(pick(c, more.amounts...))
 		}
 	}
-	// Its controller adds the taint at once.
-	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	if c.one(7) {
+		if cordon(n); c.one(2) {
+			n.Annotations = map[string]string{"plimsoll.dev/draining": "true"}
+		}
 	}
 	for range c.IntN(3) {
 		if c.one(3) {
@@ -81,6 +89,12 @@ func (c chance) node(name string) *corev1.Node {
 		}
 	}
 	return n
+}
+
+// cordon has the node take no more pods. Its controller adds the taint at once.
+func cordon(n *corev1.Node) {
+	n.Spec.Unschedulable = true
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 }
 
 func amount(s string) resource.Quantity { return resource.MustParse(s) }
