@@ -255,7 +255,8 @@ func (kept *Pod) IsPlaceholder() bool {
 }
 
 // Completed is the spec of a form as pods have it. The API server fills in requests that are only
-// limited, and the node's ports of pods in its network, but of pods alone.
+// limited, of containers and of the pod as a whole, and the node's ports of pods in its network,
+// but of pods alone.
 func Completed(form *corev1.PodSpec) *corev1.PodSpec {
 	s := form.DeepCopy()
 	for _, containers := range [][]corev1.Container{s.InitContainers, s.Containers} {
@@ -268,7 +269,27 @@ func Completed(form *corev1.PodSpec) *corev1.PodSpec {
 			}
 		}
 	}
+	requestedAsWhole(s)
 	return s
+}
+
+// requestedAsWhole fills in what a pod requests as a whole that is limited as a whole: of CPU and
+// memory what its containers request, and where they request nothing, the limit.
+func requestedAsWhole(s *corev1.PodSpec) {
+	if s.Resources == nil || len(s.Resources.Limits) == 0 {
+		return
+	}
+	all := resource.AggregateContainerRequests(&corev1.Pod{Spec: *s}, resource.PodResourcesOptions{})
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		amount, any := all[name]
+		if _, said := s.Resources.Requests[name]; any && !said {
+			if s.Resources.Requests == nil {
+				s.Resources.Requests = corev1.ResourceList{}
+			}
+			s.Resources.Requests[name] = amount
+		}
+	}
+	requested(s.Resources)
 }
 
 func requested(r *corev1.ResourceRequirements) {
