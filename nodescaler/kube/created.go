@@ -90,7 +90,7 @@ func createdBy(all []v1alpha1.CreatedContainer, p *corev1.Pod, within rightsize.
 		}
 		recommended = append(recommended, rec)
 	}
-	pod := rightsize.Pod{Containers: kept.Sizes(p), Ranges: within}
+	pod := rightsize.Pod{Containers: kept.Sizes(p), Starts: kept.Starts(p), Ranges: within}
 	d := rightsize.Decide(time.Time{}, rightsize.Initial, rightsize.Upward(recommended, &pod), &pod)
 	if d.Action != rightsize.SetOnCreate {
 		return nil

@@ -43,8 +43,17 @@ type Pod struct {
 	Resize      ResizeState
 	ResizeSince time.Time
 	Containers  []Container
+	// Starts are its init containers that end before the containers start.
+	Starts []Start `json:",omitempty"`
 	// Ranges are those of its namespace.
 	Ranges Ranges `json:",omitzero"`
+}
+
+// Start is an init container that ends. It is not sized, and has its part in what a pod comes to.
+type Start struct {
+	Requests, Limits pricing.Resources
+	// Sidecars is how many of the pod's run beside it, the first ones.
+	Sidecars int
 }
 
 // Container is a container of a pod, with what its specification has.
@@ -136,14 +145,16 @@ func (r Resource) Unbounded(amount pricing.Resources) bool { return r.of(amount)
 
 // Decide returns what is to be done to a pod about what is recommended for its containers.
 func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) Decision {
-	recommended, within := pod.admitted(recommended)
-	w := weigh(recommended, pod)
+	w, within := pod.weighed(recommended)
 	d := Decision{Action: None, Changes: w.changes}
 	stay := func(code, format string, args ...any) Decision {
 		d.Reasons = append(d.Reasons, because(code, format, args...))
 		return d
 	}
 	switch {
+	case !w.any && len(within) > 0:
+		d.Reasons = within
+		return d
 	case !w.any:
 		return stay(ReasonNoRecommendation, "nothing is recommended for any of its containers")
 	case !mode.sets():
@@ -264,6 +275,34 @@ func (w *weighing) String() string {
 		return "it has what is recommended"
 	}
 	return strings.Join(all, "; ")
+}
+
+// weighed weighs what is recommended as far as the pod's ranges admit it. A resource of which they
+// admit nothing of that stays as it is, which was admitted.
+func (p *Pod) weighed(recommended []Recommendation) (w *weighing, why []Reason) {
+	admitted, why := p.admitted(recommended)
+	w = weigh(admitted, p)
+	var stays []Reason
+	for _, r := range both {
+		against := p.against(r, p.changed(w.changes))
+		if against == "" {
+			continue
+		}
+		recommended = except(recommended, r)
+		admitted, why = p.admitted(recommended)
+		w = weigh(admitted, p)
+		stays = append(stays, because(ReasonLimitRange, "%s stays as it is, for no LimitRange of its namespace may be exceeded: %s", r, against))
+	}
+	return w, append(why, stays...)
+}
+
+// except are recommendations of all but a resource.
+func except(recommended []Recommendation, r Resource) []Recommendation {
+	all := slices.Clone(recommended)
+	for i := range all {
+		all[i].Resources = slices.DeleteFunc(slices.Clone(all[i].Resources), func(o Resource) bool { return o == r })
+	}
+	return all
 }
 
 func weigh(recommended []Recommendation, pod *Pod) *weighing {

@@ -121,10 +121,34 @@ func (n *Shared) limit(p *Candidate, changes []Change) (fit []Change, why []Reas
 			why = append(why, s.why(shares[i], n))
 		}
 	}
+	fit, held := p.withinRanges(fit, changes)
+	stays = append(stays, held...)
 	if len(fit) > 0 && guaranteed(p.changed(fit)) {
 		return changes, []Reason{because(ReasonQoSFixed, "its shares of node %s are what it requests, and limits at that would be another class of service", n.name)}
 	}
 	return fit, append(why, stays...)
+}
+
+// withinRanges has the limits of a resource stay in proportion to requests, as changes have them,
+// where the pod's ranges admit nothing else.
+func (p *Pod) withinRanges(fit, changes []Change) (within []Change, why []Reason) {
+	fit, plain := slices.Clone(fit), p.changed(changes)
+	for _, r := range both {
+		against := p.against(r, p.changed(fit))
+		if against == "" {
+			continue
+		}
+		why = append(why, because(ReasonLimitRange, "its limits of %s do not become its shares of its node: %s", r, against))
+		for i := range fit {
+			at := slices.IndexFunc(plain, func(c Container) bool { return c.Name == fit[i].Container })
+			r.set(&fit[i].Limits, r.of(plain[at].Limits))
+		}
+	}
+	return slices.DeleteFunc(fit, func(c Change) bool {
+		return slices.ContainsFunc(p.Containers, func(was Container) bool {
+			return was.Name == c.Container && was.Requests == c.Requests && was.Limits == c.Limits
+		})
+	}), why
 }
 
 // changed are the containers of a pod after changes.

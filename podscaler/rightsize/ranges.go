@@ -1,6 +1,7 @@
 package rightsize
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -12,11 +13,12 @@ import (
 // and resizes, that are not within them, so that what is recommended is brought within them first,
 // as the Vertical Pod Autoscaler's admission controller does.
 //
-// It differs from that one in five ways. Where a
-// LimitRange and the policy contradict each other, the LimitRange counts. Containers without a
-// recommendation stay as they are. What is raised for a minimum is rounded up, and limits are, so
-// that a pod keeps its class of service. The default is a limit among those of the pod. And limits
-// keep to the maxLimitRequestRatio of the container, and together to that of the pod.
+// It differs from that one in seven ways. Where a LimitRange and the policy contradict each other,
+// the LimitRange counts. Containers without a recommendation stay as they are. What is raised for a
+// minimum is rounded up, and limits are, so that a pod keeps its class of service. The default is a
+// limit among those of the pod. Sidecars are sized, and count. Limits keep to the
+// maxLimitRequestRatio of the container, and together to that of the pod. And what would not be
+// admitted stays as it is. testbed/peers/vpa has the API server's own LimitRanger judge.
 type Ranges struct {
 	Container Range `json:"container,omitzero"`
 	// Pod bounds the sums over the pod's containers.
@@ -126,22 +128,34 @@ func (g *Range) admits(r Resource, c *Container, amount int64) int64 {
 func (p *Pod) together(r Resource, all []Recommendation, part func(*Recommendation) *pricing.Resources) {
 	g := &p.Ranges.Pod
 	least, most := r.of(g.Min), r.of(g.Max)
-	if requests, of := p.sum(r, all, part, false); of > 0 && requests < least {
+	var starts Start // which may come to the least by themselves
+	for _, s := range p.Starts {
+		r.set(&starts.Requests, max(r.of(starts.Requests), r.of(s.Requests)))
+		r.set(&starts.Limits, max(r.of(starts.Limits), r.of(s.Limits)))
+	}
+	if requests, of := p.sum(r, all, part, false); of > 0 && max(requests, r.of(starts.Requests)) < least {
 		p.scale(r, all, part, least-(requests-of), of, true)
 	}
 	limits, of := p.sum(r, all, part, true)
-	for pass := 0; pass < 4 && of > 0 && limits < least; pass++ { // each was rounded up
+	// Each was rounded up.
+	for pass := 0; pass < 4 && of > 0 && max(limits, r.of(starts.Limits)) < least; pass++ {
 		p.scale(r, all, part, least-(limits-of), of, true)
 		limits, of = p.sum(r, all, part, true)
 	}
-	if most == 0 || of == 0 || limits <= most {
+	if most == 0 {
 		return
 	}
-	p.scale(r, all, part, max(most-(limits-of), 0), of, false)
-	for range all { // each limit was rounded up, or its request to 1
-		if limits, _ = p.sum(r, all, part, true); limits > most {
-			p.lower(r, all, part, limits-most)
+	if of > 0 && limits > most {
+		p.scale(r, all, part, max(most-(limits-of), 0), of, false)
+		for range all { // each limit was rounded up, or its request to 1
+			if limits, _ = p.sum(r, all, part, true); limits > most {
+				p.lower(r, all, part, limits-most)
+			}
 		}
+	}
+	// Not all have limits.
+	if requests, of := p.sum(r, all, part, false); of > 0 && requests > most {
+		p.scale(r, all, part, max(most-(requests-of), 0), of, false)
 	}
 }
 
@@ -210,27 +224,88 @@ func (g *Range) limits(r Resource, limit, request int64) int64 {
 	if high := r.of(g.Max); high > 0 {
 		most = min(most, high)
 	}
-	if ratio := r.of(g.Ratio); ratio > 0 {
-		most = min(most, partOf(request, ratio, 1000, false))
-	}
+	most = min(most, g.widest(r, request))
 	if limit == 0 {
 		return 0
 	}
 	return max(most, request)
 }
 
+// widest is the largest limit that the ratio allows beside a request.
+func (g *Range) widest(r Resource, request int64) int64 {
+	ratio := r.of(g.Ratio)
+	if ratio == 0 {
+		return math.MaxInt64
+	}
+	most := partOf(request, ratio, 1000, false)
+	if g.exceeds(r, request, most) {
+		most--
+	}
+	return most
+}
+
+// exceeds reports whether a limit is above the ratio. The API server divides as floating point, by
+// which 16.1 times a request is too much of 16.1.
+func (g *Range) exceeds(r Resource, request, limit int64) bool {
+	return r.of(g.Ratio) > 0 && limit > 0 && float64(limit)/float64(request)*1000 > float64(r.of(g.Ratio))
+}
+
+// against is what the API server's LimitRanger has against a pod with such containers, for a
+// resource, or "". Where it wants a limit that is not there, its defaults have given one.
+func (p *Pod) against(r Resource, all []Container) string {
+	for i := range all {
+		if why := p.Ranges.Container.against(r, all[i].request(r), r.of(all[i].Limits)); why != "" {
+			return "container " + all[i].Name + " would " + why
+		}
+	}
+	requests, limits := p.comesTo(r, all)
+	if why := p.Ranges.Pod.against(r, requests, limits); why != "" {
+		return "the pod would " + why
+	}
+	return ""
+}
+
+// comesTo is what the pod requests and is limited to with such containers, as it starts or runs.
+func (p *Pod) comesTo(r Resource, all []Container) (requests, limits int64) {
+	for i := range all {
+		requests, limits = requests+all[i].request(r), limits+r.of(all[i].Limits)
+	}
+	for _, s := range p.Starts {
+		start := Container{Requests: s.Requests, Limits: s.Limits}
+		request, limit, beside := start.request(r), r.of(s.Limits), s.Sidecars
+		for i := range all {
+			if all[i].Sidecar && beside > 0 {
+				request, limit, beside = request+all[i].request(r), limit+r.of(all[i].Limits), beside-1
+			}
+		}
+		requests, limits = max(requests, request), max(limits, limit)
+	}
+	return requests, limits
+}
+
+func (g *Range) against(r Resource, request, limit int64) string {
+	switch least, most := r.of(g.Min), r.of(g.Max); {
+	case request < least:
+		return fmt.Sprintf("request %s, at least %s", r.text(request), r.text(least))
+	case limit > 0 && limit < least:
+		return fmt.Sprintf("be limited to %s, at least %s", r.text(limit), r.text(least))
+	case most > 0 && max(request, limit) > most:
+		return fmt.Sprintf("be limited to %s, at most %s", r.text(max(request, limit)), r.text(most))
+	case g.exceeds(r, request, limit):
+		return fmt.Sprintf("be limited to %s, at most %.3g times its request, %s", r.text(limit), float64(r.of(g.Ratio))/1000, r.text(request))
+	}
+	return ""
+}
+
 // inRatio lowers limits until those of the pod are no more of its requests than is allowed, each by
 // the same part of what it is above its request.
 func (p *Pod) inRatio(recommended []Recommendation, changes []Change) {
 	for _, r := range both {
-		ratio := r.of(p.Ranges.Pod.Ratio)
-		if ratio == 0 {
+		if r.of(p.Ranges.Pod.Ratio) == 0 {
 			continue
 		}
-		var requests, limits, room int64
-		for _, c := range p.changed(changes) {
-			requests, limits = requests+c.request(r), limits+r.of(c.Limits)
-		}
+		var room int64
+		requests, limits := p.comesTo(r, p.changed(changes))
 		above := make([]int64, len(changes))
 		for i := range changes {
 			c := Container{Name: changes[i].Container, Requests: changes[i].Requests, Limits: changes[i].Limits}
@@ -240,7 +315,7 @@ func (p *Pod) inRatio(recommended []Recommendation, changes []Change) {
 				room += above[i]
 			}
 		}
-		excess := min(limits-partOf(requests, ratio, 1000, false), room)
+		excess := min(limits-p.Ranges.Pod.widest(r, requests), room)
 		for i := range changes {
 			if excess > 0 {
 				r.set(&changes[i].Limits, r.of(changes[i].Limits)-partOf(above[i], excess, room, true))

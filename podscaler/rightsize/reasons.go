@@ -82,7 +82,7 @@ const (
 	ReasonShare = "Share"
 	// ReasonBelowRequest: the share is less than the request, and no limit can be set to it.
 	ReasonBelowRequest = "BelowRequest"
-	// ReasonBelowUse: the share of memory is less than is in use, or that is unknown.
+	// ReasonBelowUse: a limit of memory would be less than is in use, or that is unknown.
 	ReasonBelowUse = "BelowUse"
 	// ReasonOverNode: a limit is raised once those of others on the node were lowered.
 	ReasonOverNode = "OverNode"

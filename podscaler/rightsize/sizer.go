@@ -395,9 +395,43 @@ func (s *Sizer) choose(now time.Time, w *Wants, pods []Candidate) *Order {
 	return nil
 }
 
-// decide says what is to be done to a pod, with the limits that are its shares.
+// decide says what is to be done to a pod. No memory is taken away that is in use: it stays as it
+// is, then, and CPU is sized alone.
 func (s *Sizer) decide(now time.Time, p *Candidate) Decision {
-	d := Decide(now, s.wants.Mode, s.carried(&p.Pod), &p.Pod)
+	carried := s.carried(&p.Pod)
+	d := s.sized(now, p, carried)
+	why := p.belowUse(&d)
+	if why == nil {
+		return d
+	}
+	if d = s.sized(now, p, except(carried, Memory)); d.Action == Resize {
+		d.Reasons = append(d.Reasons, *why)
+		return d
+	}
+	d.Reasons = append([]Reason{*why}, d.Reasons...)
+	return d
+}
+
+// belowUse is why a resize would take memory away that is in use, or nil.
+func (p *Candidate) belowUse(d *Decision) *Reason {
+	if d.Action != Resize {
+		return nil
+	}
+	for _, c := range d.Changes {
+		at := slices.IndexFunc(p.Containers, func(was Container) bool { return was.Name == c.Container })
+		was, is, uses := p.Containers[at].Limits.Memory, c.Limits.Memory, p.uses(c.Container)
+		if is > 0 && (was == 0 || is < was) && uses.Known && uses.Value > float64(is) {
+			why := because(ReasonBelowUse, "container %s: its limit of memory would be %s, which is less than it uses, %s: the pod's memory stays as it is",
+				c.Container, Memory.text(int64(is)), Memory.text(amount(uses.Value)))
+			return &why
+		}
+	}
+	return nil
+}
+
+// sized says what is to be done to a pod, with the limits that are its shares.
+func (s *Sizer) sized(now time.Time, p *Candidate, carried []Recommendation) Decision {
+	d := Decide(now, s.wants.Mode, carried, &p.Pod)
 	resizes := d.Action == Resize
 	if p.Node == nil || !s.wants.Mode.Acts() || !resizes && (p.Resize != ResizeDone || !slices.Contains(leaves, d.Reasons[0].Code)) {
 		return d
@@ -420,7 +454,7 @@ func (s *Sizer) decide(now time.Time, p *Candidate) Decision {
 }
 
 // leaves are the reasons why what a pod requests is left as it is. Its limits may be set then.
-var leaves = []string{ReasonUnchanged, ReasonWithinBounds, ReasonNoRecommendation}
+var leaves = []string{ReasonUnchanged, ReasonWithinBounds, ReasonNoRecommendation, ReasonLimitRange}
 
 // unready is the pod that was resized last, if it is not ready: it may need more, and no second pod
 // must come to be as it is.

@@ -331,3 +331,30 @@ func TestUseOfTheFutureDoesNotCount(t *testing.T) {
 		t.Errorf("of a clock that is a bit ahead %d samples count, want %d", got, want)
 	}
 }
+
+// A ratio of the pod's limits to its requests has the limit of one container lowered as another
+// requests less. Memory that is in use stays.
+func TestNoMemoryIsTakenAwayThatIsInUse(t *testing.T) {
+	rec := func(name string, cpu, memory int64) Recommendation {
+		to := pair(cpu, memory)
+		return Recommendation{Container: name, Resources: both, Target: to, Lower: to, Upper: to}
+	}
+	for _, c := range []struct {
+		uses   float64 // by the cache
+		limits pricing.Bytes
+		code   string
+	}{{250, 250, ""}, {251, 300, ReasonBelowUse}} {
+		s := NewSizer(&Wants{}, noon)
+		s.wants.Mode, s.says.Recommended = InPlace, []Recommendation{rec("app", 200, 50), rec("cache", 100, 100)}
+		p := &Candidate{Name: "a", Pod: Pod{
+			Running: true, Ranges: Ranges{Pod: Range{Ratio: pricing.Resources{Memory: 2000}}},
+			Containers: []Container{{Name: "app", Requests: pair(100, 200), Limits: pair(100, 200)}, {Name: "cache", Requests: pair(100, 100), Limits: pair(300, 300)}},
+		}}
+		p.Uses = []podscaler.ContainerUse{{Name: "cache", Memory: podscaler.Sample{Known: true, Value: c.uses * float64(mi)}}}
+		d := s.decide(noon, p)
+		after := p.changed(d.Changes)
+		if d.Action != Resize || after[0].Requests.CPU != 200 || after[1].Limits.Memory != c.limits*mi || c.code != "" && d.Reasons[len(d.Reasons)-1].Code != c.code {
+			t.Errorf("with %.0fMi in use, %s for %v: %+v", c.uses, d.Action, d.Reasons, after)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type common struct {
 	owners []metav1.OwnerReference
 	// containers are what the pod's containers ask for, each by itself.
 	containers []rightsize.Container
+	starts     []rightsize.Start
 	// asks is the same as a HorizontalPodAutoscaler counts it.
 	asks podscaler.Asks
 }
@@ -54,6 +55,10 @@ func (c *common) key() string {
 		for _, r := range of.Restarts {
 			text(string(r))
 		}
+	}
+	number(int64(len(c.starts)))
+	for _, of := range c.starts {
+		number(int64(of.Requests.CPU), int64(of.Requests.Memory), int64(of.Limits.CPU), int64(of.Limits.Memory), int64(of.Sidecars))
 	}
 	amounts := func(of map[string]int64) {
 		number(int64(len(of)))

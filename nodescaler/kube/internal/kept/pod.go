@@ -93,7 +93,7 @@ func ShortPod(p *corev1.Pod) *Pod {
 	kept.tolerations(p)
 	kept.requests(p)
 	kept.resize, kept.resizeSince = resizeState(p)
-	kept.common = (&common{same(p.Labels), kept.OwnerReferences, Sizes(p), asks(p)}).shared()
+	kept.common = (&common{same(p.Labels), kept.OwnerReferences, Sizes(p), Starts(p), asks(p)}).shared()
 	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
 	kept.Said.Asks = &kept.asks
 	kept.constraints(p)
@@ -370,6 +370,6 @@ func ExpectName(autoscaler string) string {
 func (kept *Pod) Sizing() rightsize.Pod {
 	return rightsize.Pod{
 		Running: kept.Said.Phase == podscaler.Running && !kept.Said.Terminating, Started: kept.Said.Started,
-		Resize: kept.resize, ResizeSince: kept.resizeSince, Containers: kept.containers,
+		Resize: kept.resize, ResizeSince: kept.resizeSince, Containers: kept.containers, Starts: kept.starts,
 	}
 }

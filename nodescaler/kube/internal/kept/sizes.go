@@ -58,6 +58,21 @@ func Sizes(p *corev1.Pod) []rightsize.Container {
 	return all
 }
 
+// Starts are the init containers that end, of a pod whose containers are sized.
+func Starts(p *corev1.Pod) (all []rightsize.Start) {
+	sidecars := 0
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		switch s := (rightsize.Start{Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits), Sidecars: sidecars}); {
+		case c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways:
+			sidecars++
+		case s.Requests != pricing.Resources{} || s.Limits != pricing.Resources{}:
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 func sizeOf(c *corev1.Container, statuses []corev1.ContainerStatus) rightsize.Container {
 	size := rightsize.Container{
 		Name: Text(c.Name), Requests: Resources(c.Resources.Requests), Limits: Resources(c.Resources.Limits), Restarts: restarts(c),

@@ -35,7 +35,7 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 		rightsize.Pod{Containers: []rightsize.Container{
 			{Name: "app", Requests: pair(100, 64), Limits: pair(0, 128), Restarts: []rightsize.Resource{rightsize.Memory}}, {Name: "proxy"},
 			{Name: "side", Sidecar: true, Requests: pair(1000, 0)},
-		}},
+		}, Starts: []rightsize.Start{{Requests: pair(2000, 0)}}},
 	}, {
 		"a pod that asks as a whole", meta + `spec: {resources: {requests: {cpu: 1}}, containers: [{name: app}]}`, rightsize.Pod{},
 	}, {
