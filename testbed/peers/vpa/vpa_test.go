@@ -84,7 +84,7 @@ func TestTheRecommenderRecommendsTheSame(t *testing.T) {
 }
 
 func TestTheRecommenderRecommendsAsConvertedManifestsDo(t *testing.T) {
-	recommendsTheSame(t, readCases(t, "cmd/plimsoll/internal/convert/testdata/vpa.jsonl"), 25)
+	recommendsTheSame(t, readCases(t, "cmd/plimsoll/internal/convert/testdata/vpa.jsonl"), 50)
 }
 
 func recommendsTheSame(t *testing.T, cases []twinCase, least int) {

@@ -2,6 +2,8 @@ package convert
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -50,9 +52,9 @@ func TestVerticalPodAutoscalers(t *testing.T) {
 	})
 }
 
-// The policies of each converted manifest size containers on a load, of which each uses something
-// else. testbed/peers/vpa asks the recommender of the Vertical Pod Autoscaler the same, by the
-// policies as they were.
+// The policies of each converted manifest, and of fifty drawn ones, size containers on a load, of
+// which each uses something else. testbed/peers/vpa asks the recommender of the Vertical Pod
+// Autoscaler the same, by the policies as they were.
 func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 	type burst struct {
 		Kind, Pod, Container             string
@@ -80,7 +82,8 @@ func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 	}
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	for _, f := range must.Get(txtar.ParseFile("testdata/vpa.txtar"))(t).Files {
+	files := must.Get(txtar.ParseFile("testdata/vpa.txtar"))(t).Files
+	for _, f := range append(files, drawnVPAs(t, 50)...) {
 		results, _, err := Manifests(f.Data, Options{})
 		if err != nil || !strings.HasSuffix(f.Name, ".yaml") {
 			continue // another test has what is refused
@@ -110,6 +113,51 @@ func TestConvertedVerticalPodAutoscalersRecommendAsBefore(t *testing.T) {
 		}
 	}
 	golden.Compare(t, "testdata/vpa.jsonl", text.String())
+}
+
+// drawnVPAs are so many objects, each unlike the others, with policies for some of the containers.
+func drawnVPAs(t *testing.T, n int) (files []txtar.File) {
+	t.Helper()
+	type list = map[string]any
+	chance := rand.New(rand.NewPCG(50, 26))
+	pick := func(of ...any) any { return of[chance.IntN(len(of))] }
+	with := func(of list, key string, of10 int, v any) {
+		if chance.IntN(10) < of10 {
+			of[key] = v
+		}
+	}
+	bounds := func(cpu, memory []any) any {
+		all := list{}
+		with(all, "cpu", 7, pick(cpu...))
+		with(all, "memory", 7, pick(memory...))
+		return all
+	}
+	seen := map[string]bool{}
+	for len(files) < n {
+		var policies []any
+		for _, container := range []string{"app", "istio-proxy", "web", "*"} {
+			p := list{"containerName": container}
+			with(p, "mode", 3, pick("Auto", "Auto", "Off"))
+			with(p, "minAllowed", 5, bounds([]any{"50m", 0.3, "1"}, []any{"100Mi", "1e9", "700M"}))
+			with(p, "maxAllowed", 5, bounds([]any{1, "1500m", "2.5"}, []any{"1Gi", "1000000Ki", "3G"}))
+			with(p, "controlledResources", 3, pick([]any{"cpu"}, []any{"memory"}, []any{"memory", "cpu"}))
+			with(p, "controlledValues", 3, pick("RequestsOnly", "RequestsAndLimits"))
+			if chance.IntN(2) == 0 {
+				policies = append(policies, p)
+			}
+		}
+		spec := list{"targetRef": list{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "resourcePolicy": list{"containerPolicies": policies}}
+		with(spec, "updatePolicy", 8, list{"updateMode": pick("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace"), "minReplicas": pick(1, 2, 3)})
+		key := string(must.Get(json.Marshal(spec))(t))
+		if len(policies) == 0 || seen[key] {
+			continue
+		}
+		seen[key] = true
+		object := list{"apiVersion": "autoscaling.k8s.io/v1", "kind": kindVPA, "metadata": list{"name": "web"}, "spec": spec}
+		data := append(must.Get(json.Marshal(object))(t), "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 3}}\n"...)
+		files = append(files, txtar.File{Name: fmt.Sprintf("drawn-%d.yaml", len(files)), Data: data})
+	}
+	return files
 }
 
 func TestSizesAreWrittenAsTheAPITakesThem(t *testing.T) {
