@@ -10,9 +10,10 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
-var tuneAll = flag.Bool("tune.all", false, "tune on all of the twenty loads, which takes minutes")
+var whole = flag.Bool("whole", false, "tune on weeks in place of days, which takes minutes")
 
 // tuneLoads are those that settings are tuned on, each with a week more than is tuned on, or with
 // what of it is recorded: three that were recorded, three drawn from what was fitted to these, and
@@ -44,23 +45,26 @@ func inTurn(n int, do func(int) error) error {
 	return nil
 }
 
-// What was tuned on three weeks is better than the default in the one after them, or is not
-// offered. By itself the test has days for weeks.
+// What was tuned on three weeks is better than the default in the one after them, which it has not
+// seen, for 15 of 20 loads or more. By itself the test has days for weeks. These teach less: for as
+// many it is better or is not offered, and for half of all it is offered and better.
 func TestTunedSettingsAreBetterInTheNextWeek(t *testing.T) {
-	week, loads := MinutesADay, []*Trace{Diurnal(4, 1), Diurnal(4, 2), MMPP(4, 1), MMPP(4, 2)}
-	if *tuneAll {
-		week, loads = MinutesAWeek, tuneLoads(t)
+	race.Skip(t)
+	week, loads, fewest := MinutesADay, tuneLoads(t), 10
+	if *whole {
+		week, fewest = MinutesAWeek, 15
 	}
 	offered, better := 0, 0
 	for _, load := range loads {
 		s, seen := Default(), FewestWeeks*week
-		whole := must.Get(Scale(load, week, 5, s))(t)
-		tuned := must.Get(tune(&Trace{Name: whole.Name, Counts: whole.Counts[:seen]}, s, week, inTurn))(t)
+		load.Counts = load.Counts[:min(seen+week, len(load.Counts))]
+		scaled := must.Get(Scale(load, week, 5, s))(t)
+		tuned := must.Get(tune(&Trace{Name: scaled.Name, Counts: scaled.Counts[:seen]}, s, week, inTurn))(t)
 		chosen, checked := tuned.Gain()
 		best := &tuned.Tried[tuned.Best]
 		var next [2]Result
 		for i, c := range []policy.Predictive{{}, best.Settings} {
-			played := must.Get(walk(whole, week, week, s, c))(t)
+			played := must.Get(walk(scaled, week, week, s, c))(t)
 			next[i] = played.Checked()
 		}
 		gain := 1 - s.Cost(next[1])/s.Cost(next[0])
@@ -74,8 +78,9 @@ func TestTunedSettingsAreBetterInTheNextWeek(t *testing.T) {
 			load.Name, tuned.Offered(), best, 100*chosen, 100*checked, 100*gain, 100*next[0].LostPart(), 100*next[1].LostPart(), next[0].MeanPods(), next[1].MeanPods())
 	}
 	t.Logf("of %d loads %d are offered settings, which are better in the next week for %d", len(loads), offered, better)
-	if worse := offered - better; 4*worse > len(loads) || 2*offered < len(loads) {
-		t.Errorf("of %d loads %d are offered settings, %d of them worse ones; should be half and a quarter", len(loads), offered, worse)
+	if len(loads) != 20 || better < fewest || offered-better > 5 {
+		t.Errorf("of %d loads %d are offered settings, %d of them worse ones; of 20 should be %d with better ones, and 5 with worse ones at most",
+			len(loads), offered, offered-better, fewest)
 	}
 }
 
