@@ -197,8 +197,8 @@ func TestNodesThatAreEmptiedAreDomains(t *testing.T) {
 	}
 }
 
-// However pods are moved and nodes cordoned and closed, what was counted on the way is what counting
-// anew finds.
+// However pods are moved and nodes cordoned and closed, what was counted on the way is what
+// counting anew finds.
 func TestDomainsCountAsPodsMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := domainWorld(t)
