@@ -27,14 +27,14 @@ import (
 // Spared is the settings of spares. With neither Most nor BudgetPercent none is kept.
 type Spared struct {
 	// Most is how many spares each pool may have; 0 with a budget leaves it to that.
-	Most int `json:"most" yaml:"most"`
+	Most int `json:"most"`
 	// BudgetPercent is what a pool's spares may cost, in percent of what the most machines cost
 	// that the pool had within a day. It allows one spare for each of those at most; 0 is no
 	// budget.
-	BudgetPercent float64 `json:"budgetPercent" yaml:"budgetPercent"`
+	BudgetPercent float64 `json:"budgetPercent"`
 	// Worth is what a minute is worth in which pods wait for a machine, in minutes of that
 	// machine's price.
-	Worth float64 `json:"worth" yaml:"worth"`
+	Worth float64 `json:"worth"`
 }
 
 // DefaultSpared keeps none: they count against a pool's limit and take its storage, which is for

@@ -24,54 +24,54 @@ type Rules struct {
 type Growth struct {
 	// ExpendablePodsPriorityCutoff is the lowest priority for which a machine is ordered, or
 	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
-	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff" yaml:"expendablePodsPriorityCutoff"`
-	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay" yaml:"newPodScaleUpDelay"`
+	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff"`
+	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay"`
 	// CapacityBufferPodInjectionEnabled counts replicas that are only expected among those that
 	// wait, as cluster-autoscaler does once they are made known to it by CapacityBuffers or
 	// placeholders.
-	CapacityBufferPodInjectionEnabled bool `json:"capacityBufferPodInjectionEnabled" yaml:"capacityBufferPodInjectionEnabled"`
+	CapacityBufferPodInjectionEnabled bool `json:"capacityBufferPodInjectionEnabled"`
 	// EnforceNodeGroupMinSize orders machines for pools below their minimum.
-	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize" yaml:"enforceNodeGroupMinSize"`
+	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize"`
 
 	// MaxNodeProvisionTime is how long a machine may take to become a node before it is given
 	// up, MaxNodeStartupTime how long a node that is not ready yet is expected to be.
-	MaxNodeProvisionTime            nodescaler.Duration `json:"maxNodeProvisionTime" yaml:"maxNodeProvisionTime"`
-	MaxNodeStartupTime              nodescaler.Duration `json:"maxNodeStartupTime" yaml:"maxNodeStartupTime"`
-	InitialNodeGroupBackoffDuration nodescaler.Duration `json:"initialNodeGroupBackoffDuration" yaml:"initialNodeGroupBackoffDuration"`
-	MaxNodeGroupBackoffDuration     nodescaler.Duration `json:"maxNodeGroupBackoffDuration" yaml:"maxNodeGroupBackoffDuration"`
-	NodeGroupBackoffResetTimeout    nodescaler.Duration `json:"nodeGroupBackoffResetTimeout" yaml:"nodeGroupBackoffResetTimeout"`
+	MaxNodeProvisionTime            nodescaler.Duration `json:"maxNodeProvisionTime"`
+	MaxNodeStartupTime              nodescaler.Duration `json:"maxNodeStartupTime"`
+	InitialNodeGroupBackoffDuration nodescaler.Duration `json:"initialNodeGroupBackoffDuration"`
+	MaxNodeGroupBackoffDuration     nodescaler.Duration `json:"maxNodeGroupBackoffDuration"`
+	NodeGroupBackoffResetTimeout    nodescaler.Duration `json:"nodeGroupBackoffResetTimeout"`
 }
 
 // Shrinking is which nodes are unneeded, and how they are emptied.
 type Shrinking struct {
 	// Below the threshold, a node is little used; of daemons, the original's default counts
 	// what they ask for.
-	ScaleDownUtilizationThreshold float64 `json:"scaleDownUtilizationThreshold" yaml:"scaleDownUtilizationThreshold"`
-	IgnoreDaemonsetsUtilization   bool    `json:"ignoreDaemonsetsUtilization" yaml:"ignoreDaemonsetsUtilization"`
+	ScaleDownUtilizationThreshold float64 `json:"scaleDownUtilizationThreshold"`
+	IgnoreDaemonsetsUtilization   bool    `json:"ignoreDaemonsetsUtilization"`
 	// The times for which a node has to be unneeded, if it is ready and if it is not.
-	ScaleDownUnneededTime nodescaler.Duration `json:"scaleDownUnneededTime" yaml:"scaleDownUnneededTime"`
-	ScaleDownUnreadyTime  nodescaler.Duration `json:"scaleDownUnreadyTime" yaml:"scaleDownUnreadyTime"`
+	ScaleDownUnneededTime nodescaler.Duration `json:"scaleDownUnneededTime"`
+	ScaleDownUnreadyTime  nodescaler.Duration `json:"scaleDownUnreadyTime"`
 	// The times for which no node is taken after an order, a return and a failed drain.
-	ScaleDownDelayAfterAdd     nodescaler.Duration `json:"scaleDownDelayAfterAdd" yaml:"scaleDownDelayAfterAdd"`
-	ScaleDownDelayAfterDelete  nodescaler.Duration `json:"scaleDownDelayAfterDelete" yaml:"scaleDownDelayAfterDelete"`
-	ScaleDownDelayAfterFailure nodescaler.Duration `json:"scaleDownDelayAfterFailure" yaml:"scaleDownDelayAfterFailure"`
+	ScaleDownDelayAfterAdd     nodescaler.Duration `json:"scaleDownDelayAfterAdd"`
+	ScaleDownDelayAfterDelete  nodescaler.Duration `json:"scaleDownDelayAfterDelete"`
+	ScaleDownDelayAfterFailure nodescaler.Duration `json:"scaleDownDelayAfterFailure"`
 	// How many nodes may be on their way out at once, how many of those with pods to move, and
 	// how many empty ones are taken in one scan.
-	MaxScaleDownParallelism int `json:"maxScaleDownParallelism" yaml:"maxScaleDownParallelism"`
-	MaxDrainParallelism     int `json:"maxDrainParallelism" yaml:"maxDrainParallelism"`
-	MaxEmptyBulkDelete      int `json:"maxEmptyBulkDelete" yaml:"maxEmptyBulkDelete"`
+	MaxScaleDownParallelism int `json:"maxScaleDownParallelism"`
+	MaxDrainParallelism     int `json:"maxDrainParallelism"`
+	MaxEmptyBulkDelete      int `json:"maxEmptyBulkDelete"`
 	// A drain fails when pods are not evicted within the first, or not gone within the second
 	// after it. An empty node is reclaimed no sooner than the third after it was cordoned.
-	MaxPodEvictionTime        nodescaler.Duration `json:"maxPodEvictionTime" yaml:"maxPodEvictionTime"`
-	MaxGracefulTermination    nodescaler.Duration `json:"maxGracefulTermination" yaml:"maxGracefulTermination"`
-	NodeDeleteDelayAfterTaint nodescaler.Duration `json:"nodeDeleteDelayAfterTaint" yaml:"nodeDeleteDelayAfterTaint"`
+	MaxPodEvictionTime        nodescaler.Duration `json:"maxPodEvictionTime"`
+	MaxGracefulTermination    nodescaler.Duration `json:"maxGracefulTermination"`
+	NodeDeleteDelayAfterTaint nodescaler.Duration `json:"nodeDeleteDelayAfterTaint"`
 }
 
 // Health is how many nodes may be not ready. With more than the first, and a larger part of all
 // than the second, in percent, nothing is done. Nodes whose host is known to be away do not count.
 type Health struct {
-	OKTotalUnreadyCount       int     `json:"okTotalUnreadyCount" yaml:"okTotalUnreadyCount"`
-	MaxTotalUnreadyPercentage float64 `json:"maxTotalUnreadyPercentage" yaml:"maxTotalUnreadyPercentage"`
+	OKTotalUnreadyCount       int     `json:"okTotalUnreadyCount"`
+	MaxTotalUnreadyPercentage float64 `json:"maxTotalUnreadyPercentage"`
 }
 
 // DefaultRules are cluster-autoscaler's defaults.

@@ -28,14 +28,14 @@ import (
 type Joint struct {
 	// Lead is the most that a machine is taken to need from its order until it is a node. Less
 	// counts once machines have been seen to need less.
-	Lead nodescaler.Duration `json:"lead" yaml:"lead"`
+	Lead nodescaler.Duration `json:"lead"`
 	// Rebuy is what buying a machine again costs beside the time that it is paid for and carries
 	// nothing yet, as time for which it could be held.
-	Rebuy nodescaler.Duration `json:"rebuy" yaml:"rebuy"`
+	Rebuy nodescaler.Duration `json:"rebuy"`
 	// Drains is how many machines that carry pods are emptied at once.
-	Drains int `json:"drains" yaml:"drains"`
+	Drains int `json:"drains"`
 	// Spares is how many machines are kept stopped, to be started in place of orders.
-	Spares planner.Spared `json:"spares" yaml:"spares"`
+	Spares planner.Spared `json:"spares"`
 }
 
 // DefaultJoint is the defaults.
@@ -48,15 +48,6 @@ func (c *Joint) UnmarshalJSON(data []byte) error {
 	type fields Joint
 	f := fields(DefaultJoint())
 	err := decode("joint", data, &f)
-	*c = Joint(f)
-	return err
-}
-
-// UnmarshalYAML reads settings over the defaults.
-func (c *Joint) UnmarshalYAML(read func(any) error) error {
-	type fields Joint
-	f := fields(DefaultJoint())
-	err := read(&f)
 	*c = Joint(f)
 	return err
 }

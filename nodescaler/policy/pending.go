@@ -33,19 +33,19 @@ import (
 // Pending is the settings of the pending policy, named as kproximate's where it has them.
 type Pending struct {
 	// Pool is the pool whose machines it orders; it may be omitted if there is only one.
-	Pool string `json:"pool,omitempty" yaml:"pool,omitempty"`
+	Pool string `json:"pool,omitempty"`
 	// Shape is the name of the one shape that it orders; the pool's first if omitted.
-	Shape        string              `json:"shape,omitempty" yaml:"shape,omitempty"`
-	PollInterval nodescaler.Duration `json:"pollInterval" yaml:"pollInterval"`
+	Shape        string              `json:"shape,omitempty"`
+	PollInterval nodescaler.Duration `json:"pollInterval"`
 	// Parallel is how many machines may be on their way at once: kproximate's workers.
-	Parallel int `json:"parallel" yaml:"parallel"`
+	Parallel int `json:"parallel"`
 	// LoadHeadroom is the share of the load that has to stay free on top of it when a node is
 	// reclaimed.
-	LoadHeadroom float64 `json:"loadHeadroom" yaml:"loadHeadroom"`
-	CountAs      CountAs `json:"countAs" yaml:"countAs"`
+	LoadHeadroom float64 `json:"loadHeadroom"`
+	CountAs      CountAs `json:"countAs"`
 	// WaitForJoin is how long a machine that has joined still counts as on its way while its
 	// node is not ready.
-	WaitForJoin nodescaler.Duration `json:"waitForJoin" yaml:"waitForJoin"`
+	WaitForJoin nodescaler.Duration `json:"waitForJoin"`
 }
 
 // CountAs says what a machine counts as, when load is divided by machines.
@@ -67,15 +67,6 @@ func (c *Pending) UnmarshalJSON(data []byte) error {
 	type fields Pending
 	f := fields(DefaultPending())
 	err := decode("pending", data, &f)
-	*c = Pending(f)
-	return err
-}
-
-// UnmarshalYAML reads settings over the defaults.
-func (c *Pending) UnmarshalYAML(read func(any) error) error {
-	type fields Pending
-	f := fields(DefaultPending())
-	err := read(&f)
 	*c = Pending(f)
 	return err
 }

@@ -26,10 +26,10 @@ import (
 // Spec names a policy and holds its settings. Blocks of other policies than the named one are
 // not looked at, so that a file may keep several to switch between.
 type Spec struct {
-	Policy   string    `json:"policy" yaml:"policy"`
-	Pending  *Pending  `json:"pending,omitempty" yaml:"pending,omitempty"`
-	Unneeded *Unneeded `json:"unneeded,omitempty" yaml:"unneeded,omitempty"`
-	Joint    *Joint    `json:"joint,omitempty" yaml:"joint,omitempty"`
+	Policy   string    `json:"policy"`
+	Pending  *Pending  `json:"pending,omitempty"`
+	Unneeded *Unneeded `json:"unneeded,omitempty"`
+	Joint    *Joint    `json:"joint,omitempty"`
 }
 
 // registry is the policies by name. Each policy's file adds its own from init, and nothing

@@ -44,19 +44,6 @@ func TestSettingsAreReadOverTheDefaults(t *testing.T) {
 	}
 }
 
-func TestYAMLIsReadOverTheDefaultsToo(t *testing.T) {
-	// A YAML decoder hands in a function that fills what is written into the value.
-	var p Pending
-	var u Unneeded
-	read := func(v any) error { return json.Unmarshal([]byte(`{"parallel": 8, "maxDrainParallelism": 2}`), v) }
-	if err := p.UnmarshalYAML(read); err != nil || p.Parallel != 8 || p.LoadHeadroom != 0.2 {
-		t.Errorf("%+v, %v", p, err)
-	}
-	if err := u.UnmarshalYAML(read); err != nil || u.MaxDrainParallelism != 2 || u.MaxScaleDownParallelism != 10 {
-		t.Errorf("%+v, %v", u, err)
-	}
-}
-
 func TestBadSettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 	tests := []struct{ spec, want string }{
 		{`{"policy": "pending", "pending": {"parallel": 0, "loadHeadroom": -1, "countAs": "pods", "pollInterval": "0s", "waitForJoin": "-1s"}}`,

@@ -35,14 +35,14 @@ import (
 
 // Unneeded is the settings of the unneeded policy, named as cluster-autoscaler's flags.
 type Unneeded struct {
-	ScanInterval nodescaler.Duration `json:"scanInterval" yaml:"scanInterval"`
+	ScanInterval nodescaler.Duration `json:"scanInterval"`
 	// FrequentLoopsEnabled scans before the interval is over when something waits that the last
 	// scan did nothing for.
-	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled" yaml:"frequentLoopsEnabled"`
+	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled"`
 
-	planner.Growth    `yaml:",inline"`
-	planner.Shrinking `yaml:",inline"`
-	planner.Health    `yaml:",inline"`
+	planner.Growth
+	planner.Shrinking
+	planner.Health
 }
 
 // DefaultUnneeded is cluster-autoscaler's defaults.
@@ -56,15 +56,6 @@ func (c *Unneeded) UnmarshalJSON(data []byte) error {
 	type fields Unneeded
 	f := fields(DefaultUnneeded())
 	err := decode("unneeded", data, &f)
-	*c = Unneeded(f)
-	return err
-}
-
-// UnmarshalYAML reads settings over the defaults.
-func (c *Unneeded) UnmarshalYAML(read func(any) error) error {
-	type fields Unneeded
-	f := fields(DefaultUnneeded())
-	err := read(&f)
 	*c = Unneeded(f)
 	return err
 }

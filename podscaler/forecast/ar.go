@@ -14,10 +14,10 @@ import "cmp"
 // AR is the settings of the AR forecaster.
 type AR struct {
 	// Lags is how many values it looks back on; 32, unless set.
-	Lags int `json:"lags,omitempty" yaml:"lags,omitempty"`
+	Lags int `json:"lags,omitempty"`
 	// Memory is after how many periods a value's weight has fallen to a third (1/e); 4320,
 	// unless set: three days of minutes.
-	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Memory float64 `json:"memory,omitempty"`
 }
 
 func init() {

@@ -30,11 +30,11 @@ type Calibrated struct {
 type Calibration struct {
 	// Horizons are the horizons whose errors are followed, in periods; 1, unless set. Another
 	// horizon gets the spread of the next longer one, and beyond the longest nothing is known.
-	Horizons []int `json:"horizons,omitempty" yaml:"horizons,omitempty"`
+	Horizons []int `json:"horizons,omitempty"`
 	// Window is how many errors are kept at each horizon; 1440, unless set.
-	Window int `json:"window,omitempty" yaml:"window,omitempty"`
+	Window int `json:"window,omitempty"`
 	// Rate is the step by which a level is moved; 0.005, unless set.
-	Rate float64 `json:"rate,omitempty" yaml:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
 }
 
 // coverage are the levels that are calibrated one by one.

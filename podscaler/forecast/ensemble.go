@@ -19,21 +19,21 @@ import (
 type EnsembleSettings struct {
 	// Members are the forecasters that are weighed; AR, Ridge, HoltWinters, Theta, Seasonal and
 	// Last, unless set.
-	Members []Spec `json:"members,omitempty" yaml:"members,omitempty"`
+	Members []Spec `json:"members,omitempty"`
 	// Season is the periods of a season where no members are set; 1440, unless set: a day of
 	// minutes.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 	// Horizon is how many periods ahead decisions are made, by which members are judged; 1,
 	// unless set.
-	Horizon int `json:"horizon,omitempty" yaml:"horizon,omitempty"`
+	Horizon int `json:"horizon,omitempty"`
 	// Quantile is the level that decisions are made at; the mean counts besides. 0.95, unless
 	// set.
-	Quantile float64 `json:"quantile,omitempty" yaml:"quantile,omitempty"`
+	Quantile float64 `json:"quantile,omitempty"`
 	// Memory is after how many periods a loss has fallen to a third (1/e); 240, unless set:
 	// on recorded days more was slower to leave a member that a shock had thrown.
-	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Memory float64 `json:"memory,omitempty"`
 	// Rate is how sharply losses distinguish members; 0.1, unless set.
-	Rate float64 `json:"rate,omitempty" yaml:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
 }
 
 // Vote is what a member has to say in an ensemble.

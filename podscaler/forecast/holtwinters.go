@@ -17,12 +17,12 @@ import (
 // HoltWinters is the settings of the HoltWinters forecaster.
 type HoltWinters struct {
 	// Season is the periods of a season; 1440, unless set: a day of minutes; 1 means no season.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 	// Damping is what is left of the trend from one period to the next; 0.9, unless set.
-	Damping float64 `json:"damping,omitempty" yaml:"damping,omitempty"`
+	Damping float64 `json:"damping,omitempty"`
 	// Memory is after how many periods an error's weight in the choice of the smoothing has
 	// fallen to a third (1/e); 1440, unless set.
-	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Memory float64 `json:"memory,omitempty"`
 }
 
 func init() {

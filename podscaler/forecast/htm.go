@@ -30,20 +30,20 @@ import (
 // HTM is the settings of the HTM forecaster.
 type HTM struct {
 	// Columns is how many there are; 512, unless set. The published size is 2048.
-	Columns int `json:"columns,omitempty" yaml:"columns,omitempty"`
+	Columns int `json:"columns,omitempty"`
 	// Cells is the number of them in a column; 8, unless set. The published size is 32.
-	Cells int `json:"cells,omitempty" yaml:"cells,omitempty"`
+	Cells int `json:"cells,omitempty"`
 	// Active is how many columns are active at a time; 20, unless set.
-	Active int `json:"active,omitempty" yaml:"active,omitempty"`
+	Active int `json:"active,omitempty"`
 	// History is the number of values whose median is seen beside the last one; 15, unless set.
-	History int `json:"history,omitempty" yaml:"history,omitempty"`
+	History int `json:"history,omitempty"`
 	// Season is the periods of a season; none, unless set.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 	// Horizons are what is learnt, in periods; 1, 5 and 15, unless set. What is between two of
 	// them is on a line between them, and what is beyond the last is as the last.
-	Horizons []int `json:"horizons,omitempty" yaml:"horizons,omitempty"`
+	Horizons []int `json:"horizons,omitempty"`
 	// Seed is that of the chance by which columns are wired; 1, unless set.
-	Seed uint64 `json:"seed,omitempty" yaml:"seed,omitempty"`
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 func init() {

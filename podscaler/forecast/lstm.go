@@ -29,31 +29,31 @@ import (
 // LSTM is the settings of the LSTM forecaster.
 type LSTM struct {
 	// Units is how many units the layer has; 20, unless set.
-	Units int `json:"units,omitempty" yaml:"units,omitempty"`
+	Units int `json:"units,omitempty"`
 	// Lookback is how many values it looks back on; 16, unless set.
-	Lookback int `json:"lookback,omitempty" yaml:"lookback,omitempty"`
+	Lookback int `json:"lookback,omitempty"`
 	// Level is over how many periods the level is a mean; 16, unless set. By a level over
 	// very many it sees the values as they are, and is lost outside the range of its history.
 	// DailyLSTM has none.
-	Level float64 `json:"level,omitempty" yaml:"level,omitempty"`
+	Level float64 `json:"level,omitempty"`
 	// Rounds is how often it goes through the history at most; 20, unless set. It stops when
 	// the last fifth, which it does not learn from, is foretold no better for six rounds.
-	Rounds int `json:"rounds,omitempty" yaml:"rounds,omitempty"`
+	Rounds int `json:"rounds,omitempty"`
 	// Batch is how many windows of the history it learns from at a time; 8, unless set.
-	Batch int `json:"batch,omitempty" yaml:"batch,omitempty"`
+	Batch int `json:"batch,omitempty"`
 	// Rate is the size of a step at first, which gets smaller by the round; 0.005, unless set.
-	Rate float64 `json:"rate,omitempty" yaml:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
 	// History is how many periods are kept to learn from on line; 4320, unless set: three days
 	// of minutes.
-	History int `json:"history,omitempty" yaml:"history,omitempty"`
+	History int `json:"history,omitempty"`
 	// Retrain is after how many periods it begins to learn anew from those, from what it knows;
 	// 1440, unless set. It does one batch each period, so that none of them has to wait, and
 	// goes by what it knew until it is done. One that was never trained begins likewise.
-	Retrain int `json:"retrain,omitempty" yaml:"retrain,omitempty"`
+	Retrain int `json:"retrain,omitempty"`
 	// Seed is that of its first weights and of the order in which it learns; 1, unless set.
-	Seed uint64 `json:"seed,omitempty" yaml:"seed,omitempty"`
+	Seed uint64 `json:"seed,omitempty"`
 	// Season is how many periods a day has; 1440, unless set. DailyLSTM alone reads it.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 }
 
 func init() {

@@ -15,25 +15,25 @@ package forecast
 // QLearning is the settings of the QLearning forecaster.
 type QLearning struct {
 	// Levels is how many the load is distinguished by; 24, unless set.
-	Levels int `json:"levels,omitempty" yaml:"levels,omitempty"`
+	Levels int `json:"levels,omitempty"`
 	// Pods is how many take the highest load of the training; 32, unless set.
-	Pods int `json:"pods,omitempty" yaml:"pods,omitempty"`
+	Pods int `json:"pods,omitempty"`
 	// Episodes is how often the history is played in the training; 60, unless set.
-	Episodes int `json:"episodes,omitempty" yaml:"episodes,omitempty"`
+	Episodes int `json:"episodes,omitempty"`
 	// Rate is the least that a period counts for against what was learnt before; 0.02, unless set.
-	Rate float64 `json:"rate,omitempty" yaml:"rate,omitempty"`
+	Rate float64 `json:"rate,omitempty"`
 	// Discount is what a reward is worth a period later; 0.5, unless set.
-	Discount float64 `json:"discount,omitempty" yaml:"discount,omitempty"`
+	Discount float64 `json:"discount,omitempty"`
 	// Explore is how much of the training's first episode is tried at random; 0.3, unless set. It
 	// falls from episode to episode, and is 0 on line.
-	Explore float64 `json:"explore,omitempty" yaml:"explore,omitempty"`
+	Explore float64 `json:"explore,omitempty"`
 	// Shortage is how many pods too many a missing one counts for; 1, unless set.
-	Shortage float64 `json:"shortage,omitempty" yaml:"shortage,omitempty"`
+	Shortage float64 `json:"shortage,omitempty"`
 	// Warmup is how many periods have to pass before it is trained on them; 1440, unless set: a
 	// day of minutes.
-	Warmup int `json:"warmup,omitempty" yaml:"warmup,omitempty"`
+	Warmup int `json:"warmup,omitempty"`
 	// Seed is where the trials begin; 1, unless set. The same one makes the same forecasts.
-	Seed uint64 `json:"seed,omitempty" yaml:"seed,omitempty"`
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 func init() {

@@ -19,13 +19,13 @@ import (
 // RaceSettings is the settings of a Race.
 type RaceSettings struct {
 	// Entrants are the forecasters that compete; AR, HoltWinters and Last, unless set.
-	Entrants []Spec `json:"entrants,omitempty" yaml:"entrants,omitempty"`
+	Entrants []Spec `json:"entrants,omitempty"`
 	// Window is over how many periods they are compared; 5, unless set.
-	Window int `json:"window,omitempty" yaml:"window,omitempty"`
+	Window int `json:"window,omitempty"`
 	// Threshold is the difference above which no one is believed; 0.3, unless set.
-	Threshold float64 `json:"threshold,omitempty" yaml:"threshold,omitempty"`
+	Threshold float64 `json:"threshold,omitempty"`
 	// Horizon is how many periods ahead the forecasts are compared; 1, unless set.
-	Horizon int `json:"horizon,omitempty" yaml:"horizon,omitempty"`
+	Horizon int `json:"horizon,omitempty"`
 }
 
 // Entrant is a model in a race or an ensemble, and what it is called there.

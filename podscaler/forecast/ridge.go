@@ -16,14 +16,14 @@ import (
 // Ridge is the settings of the Ridge forecaster.
 type Ridge struct {
 	// Lags is how many values it looks back on one by one; 12, unless set.
-	Lags int `json:"lags,omitempty" yaml:"lags,omitempty"`
+	Lags int `json:"lags,omitempty"`
 	// Season is the periods of a season; 1440, unless set: a day of minutes.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 	// Harmonics is how many sines there are to a season; 4, unless set.
-	Harmonics int `json:"harmonics,omitempty" yaml:"harmonics,omitempty"`
+	Harmonics int `json:"harmonics,omitempty"`
 	// Memory is after how many periods a value's weight has fallen to a third (1/e); ten
 	// seasons, unless set.
-	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Memory float64 `json:"memory,omitempty"`
 }
 
 func init() {

@@ -11,7 +11,7 @@ import "cmp"
 // Seasonal is the settings of the Seasonal forecaster.
 type Seasonal struct {
 	// Season is the periods of a season; 1440, unless set: a day of minutes.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 }
 
 // dayOfMinutes is the season of a series that has a value each minute.

@@ -6,20 +6,20 @@ import "cmp"
 // the named forecaster counts; a missing one means its defaults, as does a setting that is 0.
 type Spec struct {
 	// Name is what the forecaster is called among others; its type, unless set.
-	Name        string            `json:"name,omitempty" yaml:"name,omitempty"`
-	Type        string            `json:"type" yaml:"type"`
-	Seasonal    *Seasonal         `json:"seasonal,omitempty" yaml:"seasonal,omitempty"`
-	AR          *AR               `json:"ar,omitempty" yaml:"ar,omitempty"`
-	HoltWinters *HoltWinters      `json:"holtWinters,omitempty" yaml:"holtWinters,omitempty"`
-	Theta       *Theta            `json:"theta,omitempty" yaml:"theta,omitempty"`
-	Ridge       *Ridge            `json:"ridge,omitempty" yaml:"ridge,omitempty"`
-	QLearning   *QLearning        `json:"qLearning,omitempty" yaml:"qLearning,omitempty"`
-	SARSA       *SARSA            `json:"sarsa,omitempty" yaml:"sarsa,omitempty"`
-	HTM         *HTM              `json:"htm,omitempty" yaml:"htm,omitempty"`
-	LSTM        *LSTM             `json:"lstm,omitempty" yaml:"lstm,omitempty"`
-	DailyLSTM   *LSTM             `json:"dailyLSTM,omitempty" yaml:"dailyLSTM,omitempty"`
-	Ensemble    *EnsembleSettings `json:"ensemble,omitempty" yaml:"ensemble,omitempty"`
-	Race        *RaceSettings     `json:"race,omitempty" yaml:"race,omitempty"`
+	Name        string            `json:"name,omitempty"`
+	Type        string            `json:"type"`
+	Seasonal    *Seasonal         `json:"seasonal,omitempty"`
+	AR          *AR               `json:"ar,omitempty"`
+	HoltWinters *HoltWinters      `json:"holtWinters,omitempty"`
+	Theta       *Theta            `json:"theta,omitempty"`
+	Ridge       *Ridge            `json:"ridge,omitempty"`
+	QLearning   *QLearning        `json:"qLearning,omitempty"`
+	SARSA       *SARSA            `json:"sarsa,omitempty"`
+	HTM         *HTM              `json:"htm,omitempty"`
+	LSTM        *LSTM             `json:"lstm,omitempty"`
+	DailyLSTM   *LSTM             `json:"dailyLSTM,omitempty"`
+	Ensemble    *EnsembleSettings `json:"ensemble,omitempty"`
+	Race        *RaceSettings     `json:"race,omitempty"`
 }
 
 // WithSeason returns the spec with the periods of a season for those that go by one, where it gives

@@ -14,10 +14,10 @@ import "cmp"
 // Theta is the settings of the Theta forecaster.
 type Theta struct {
 	// Season is the periods of a season; 1440, unless set: a day of minutes; 1 means no season.
-	Season int `json:"season,omitempty" yaml:"season,omitempty"`
+	Season int `json:"season,omitempty"`
 	// Memory is after how many periods a value's weight in the line, and an error's in the
 	// choice of the smoothing, has fallen to a third (1/e); 720, unless set.
-	Memory float64 `json:"memory,omitempty" yaml:"memory,omitempty"`
+	Memory float64 `json:"memory,omitempty"`
 }
 
 func init() {

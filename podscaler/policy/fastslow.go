@@ -25,21 +25,21 @@ import (
 // FastSlow is the settings of the fast-slow policy.
 type FastSlow struct {
 	// Metric is a series in the view's window, by name; unset is the pods' CPU.
-	Metric string `json:"metric,omitempty" yaml:"metric,omitempty"`
+	Metric string `json:"metric,omitempty"`
 	// Target is what a pod is to use: of the CPU in percent of its request, where unset is 60;
 	// of a series in its own unit.
-	Target *Quantity `json:"target,omitempty" yaml:"target,omitempty"`
+	Target *Quantity `json:"target,omitempty"`
 	// Tolerance is how far the use may be from the target with nothing done, as a part of it;
 	// unset is 0.2. The workload's behavior overrides it by direction.
-	Tolerance *float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
+	Tolerance *float64 `json:"tolerance,omitempty"`
 	// ScaleUpFactor is how many replicas a run may add for each that there is; unset is 9, which
 	// makes ten of one.
-	ScaleUpFactor *float64 `json:"scaleUpFactor,omitempty" yaml:"scaleUpFactor,omitempty"`
+	ScaleUpFactor *float64 `json:"scaleUpFactor,omitempty"`
 	// DownStep is how many replicas are taken away at a time; unset is 1.
-	DownStep *int `json:"downStep,omitempty" yaml:"downStep,omitempty"`
+	DownStep *int `json:"downStep,omitempty"`
 	// DownWindow is how long after a shrinking, and after all replicas were last needed, none is
 	// taken away; unset is 9m.
-	DownWindow *podscaler.Duration `json:"downWindow,omitempty" yaml:"downWindow,omitempty"`
+	DownWindow *podscaler.Duration `json:"downWindow,omitempty"`
 }
 
 func init() {

@@ -27,36 +27,36 @@ import (
 // HPA is the settings of the HPA policy.
 type HPA struct {
 	// Metrics are what is looked at; none is CPU at 80 % of the request.
-	Metrics []Metric `json:"metrics,omitempty" yaml:"metrics,omitempty"`
+	Metrics []Metric `json:"metrics,omitempty"`
 	// Tolerance is how far a ratio may be from 1 with nothing done; unset is 0.1. The
 	// workload's behavior overrides it by direction.
-	Tolerance *float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
+	Tolerance *float64 `json:"tolerance,omitempty"`
 	// CPUInitializationPeriod is how long after its start a pod's CPU samples count only if it
 	// is ready and was so throughout them; unset is the workload's readiness.
-	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
+	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty"`
 	// InitialReadinessDelay is how long after its start a change of readiness is still part of
 	// starting: a pod that is not ready since then has never been. Unset is the workload's
 	// readiness.
-	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
+	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty"`
 }
 
 // Metric is a metric and the one target it has.
 type Metric struct {
-	Type MetricType `json:"type" yaml:"type"`
+	Type MetricType `json:"type"`
 	// Name is that of the resource for Resource and ContainerResource, such as cpu or memory, and a
 	// series in the view's window for all others.
-	Name string `json:"name" yaml:"name"`
+	Name string `json:"name"`
 	// Container is the container that is looked at; for ContainerResource.
-	Container string `json:"container,omitempty" yaml:"container,omitempty"`
+	Container string `json:"container,omitempty"`
 	// AverageUtilization is in percent of what is requested; for Resource and ContainerResource.
-	AverageUtilization int `json:"averageUtilization,omitempty" yaml:"averageUtilization,omitempty"`
+	AverageUtilization int `json:"averageUtilization,omitempty"`
 	// AverageValue is for each pod; for all types.
-	AverageValue Quantity `json:"averageValue,omitempty" yaml:"averageValue,omitempty"`
+	AverageValue Quantity `json:"averageValue,omitempty"`
 	// Value is for the whole; for Object and External.
-	Value Quantity `json:"value,omitempty" yaml:"value,omitempty"`
+	Value Quantity `json:"value,omitempty"`
 	// Activation is what the whole must be above to call for a workload that is idle; for Object
 	// and External. Unset is 0.
-	Activation Quantity `json:"activation,omitempty" yaml:"activation,omitempty"`
+	Activation Quantity `json:"activation,omitempty"`
 }
 
 // MetricType is where a metric comes from, in the words of autoscaling/v2.

@@ -34,17 +34,17 @@ import (
 type Joint struct {
 	// Headroom is the part of the objective that response times are kept away from it by; unset is
 	// 0.04, and it is 0 while the machines cost more than their target.
-	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
+	Headroom *float64 `json:"headroom,omitempty"`
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica
 	// or a machine comes, as a quantile; unset is 0.75.
-	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
+	Certainty *float64 `json:"certainty,omitempty"`
 	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up
 	// to 30m where those that were given up are needed again.
-	Keep *podscaler.Duration `json:"keep,omitempty" yaml:"keep,omitempty"`
+	Keep *podscaler.Duration `json:"keep,omitempty"`
 	// Fill asks for replicas in room that is paid for and empty; unset is true.
-	Fill *bool `json:"fill,omitempty" yaml:"fill,omitempty"`
+	Fill *bool `json:"fill,omitempty"`
 	// Without names one of JointMechanisms that is switched off. Only experiments can set it.
-	Without string `json:"-" yaml:"-"`
+	Without string `json:"-"`
 }
 
 func init() {

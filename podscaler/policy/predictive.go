@@ -34,74 +34,74 @@ import (
 // Predictive is the settings of the predictive policy.
 type Predictive struct {
 	// Forecaster says what the load will be; unset is Ensemble.
-	Forecaster string `json:"forecaster,omitempty" yaml:"forecaster,omitempty"`
+	Forecaster string `json:"forecaster,omitempty"`
 	// Members are the forecasters that an Ensemble weighs, or that compete in a Race; unset are
 	// its own.
-	Members []string `json:"members,omitempty" yaml:"members,omitempty"`
+	Members []string `json:"members,omitempty"`
 	// Period is what arrivals are meant over before they are learned from; unset is 1m.
-	Period *podscaler.Duration `json:"period,omitempty" yaml:"period,omitempty"`
+	Period *podscaler.Duration `json:"period,omitempty"`
 	// Horizon is how many periods ahead the load is looked for; unset is as many as pods take to be
 	// ready, which is measured.
-	Horizon int `json:"horizon,omitempty" yaml:"horizon,omitempty"`
+	Horizon int `json:"horizon,omitempty"`
 	// Lead is how long pods take while none has been seen to start; unset is one period.
-	Lead *podscaler.Duration `json:"lead,omitempty" yaml:"lead,omitempty"`
+	Lead *podscaler.Duration `json:"lead,omitempty"`
 	// Quantile has pods sized for the load that is not exceeded with that chance; unset is the
 	// mean.
-	Quantile *float64 `json:"quantile,omitempty" yaml:"quantile,omitempty"`
+	Quantile *float64 `json:"quantile,omitempty"`
 	// MarginalValue has pods added while one more is expected to save so many requests a second;
 	// in place of the mean or a quantile.
-	MarginalValue *float64 `json:"marginalValue,omitempty" yaml:"marginalValue,omitempty"`
+	MarginalValue *float64 `json:"marginalValue,omitempty"`
 	// Excess is the part of the pods' capacity that the load is to take. Unset is 0.9, with
 	// Quantile or MarginalValue, which make room themselves, 1; and 0.7 of a profile that is
 	// learned, which says when the CPU is full and not when answers become slow.
-	Excess *float64 `json:"excess,omitempty" yaml:"excess,omitempty"`
+	Excess *float64 `json:"excess,omitempty"`
 	// ReactiveFloor keeps as many pods as the arrivals of the moment need, even if less is
 	// forecast; unset is true.
-	ReactiveFloor *bool `json:"reactiveFloor,omitempty" yaml:"reactiveFloor,omitempty"`
+	ReactiveFloor *bool `json:"reactiveFloor,omitempty"`
 	// Profile says what pods serve; unset is learned.
-	Profile PredictiveProfile `json:"profile,omitzero" yaml:"profile,omitempty"`
+	Profile PredictiveProfile `json:"profile,omitzero"`
 	// CPU is what an HPA on the pods' CPU would have for a target, by whose rules it goes while
 	// nothing is known of what comes; unset is 80 % of the request.
-	CPU PredictiveCPU `json:"cpu,omitzero" yaml:"cpu,omitempty"`
+	CPU PredictiveCPU `json:"cpu,omitzero"`
 }
 
 // PredictiveProfile is one of several ways to say how many requests a second pods serve.
 type PredictiveProfile struct {
-	Linear    *LinearProfile    `json:"linear,omitempty" yaml:"linear,omitempty"`
-	Quadratic *QuadraticProfile `json:"quadratic,omitempty" yaml:"quadratic,omitempty"`
-	Table     []ProfilePoint    `json:"table,omitempty" yaml:"table,omitempty"`
-	Learned   *LearnedProfile   `json:"learned,omitempty" yaml:"learned,omitempty"`
+	Linear    *LinearProfile    `json:"linear,omitempty"`
+	Quadratic *QuadraticProfile `json:"quadratic,omitempty"`
+	Table     []ProfilePoint    `json:"table,omitempty"`
+	Learned   *LearnedProfile   `json:"learned,omitempty"`
 }
 
 // LinearProfile has x pods serve perPod·x + base.
 type LinearProfile struct {
-	PerPod float64 `json:"perPod" yaml:"perPod"`
-	Base   float64 `json:"base,omitempty" yaml:"base,omitempty"`
+	PerPod float64 `json:"perPod"`
+	Base   float64 `json:"base,omitempty"`
 }
 
 // QuadraticProfile has x pods serve a·x² + b·x + c.
 type QuadraticProfile struct {
-	A float64 `json:"a" yaml:"a"`
-	B float64 `json:"b" yaml:"b"`
-	C float64 `json:"c,omitempty" yaml:"c,omitempty"`
+	A float64 `json:"a"`
+	B float64 `json:"b"`
+	C float64 `json:"c,omitempty"`
 }
 
 // ProfilePoint is a measurement: so many pods served so many requests a second together.
 type ProfilePoint struct {
-	Pods  int     `json:"pods" yaml:"pods"`
-	Total float64 `json:"total" yaml:"total"`
+	Pods  int     `json:"pods"`
+	Total float64 `json:"total"`
 }
 
 // LearnedProfile is found out from the pods' CPU and the requests that come.
 type LearnedProfile struct {
 	// CPU is what a pod may use; unset is what it requests.
-	CPU Quantity `json:"cpu,omitempty" yaml:"cpu,omitempty"`
+	CPU Quantity `json:"cpu,omitempty"`
 }
 
 // PredictiveCPU is a target for the pods' CPU, of which one is enough.
 type PredictiveCPU struct {
-	AverageUtilization int      `json:"averageUtilization,omitempty" yaml:"averageUtilization,omitempty"`
-	AverageValue       Quantity `json:"averageValue,omitempty" yaml:"averageValue,omitempty"`
+	AverageUtilization int      `json:"averageUtilization,omitempty"`
+	AverageValue       Quantity `json:"averageValue,omitempty"`
 }
 
 func init() {

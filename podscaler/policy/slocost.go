@@ -22,13 +22,13 @@ import (
 type SLOCost struct {
 	// RTWeight is the weight of the response time, above 0 and below 1; the cost has the rest.
 	// Unset is 0.5.
-	RTWeight *float64 `json:"rtWeight,omitempty" yaml:"rtWeight,omitempty"`
+	RTWeight *float64 `json:"rtWeight,omitempty"`
 	// Role is what the cost target is; unset is Cap.
-	Role Role `json:"role,omitempty" yaml:"role,omitempty"`
+	Role Role `json:"role,omitempty"`
 	// Wait does nothing while replicas are not ready yet or machines boot.
-	Wait bool `json:"wait,omitempty" yaml:"wait,omitempty"`
+	Wait bool `json:"wait,omitempty"`
 	// Tolerance leaves the replicas alone while the multiplier is this close to 1.
-	Tolerance float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
+	Tolerance float64 `json:"tolerance,omitempty"`
 }
 
 // Role is what the cost target is to the policy.

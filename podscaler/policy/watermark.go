@@ -32,62 +32,62 @@ import (
 // Watermark is the settings of the watermark policy.
 type Watermark struct {
 	// Algorithm says what is held against the marks; unset is Average.
-	Algorithm Algorithm `json:"algorithm,omitempty" yaml:"algorithm,omitempty"`
+	Algorithm Algorithm `json:"algorithm,omitempty"`
 	// High and Low are the marks of the pods' CPU; one of them is enough, and the load is then
 	// kept on its side. Without them and without Metrics they are 80 % and 40 % of a pod's
 	// request.
-	High Quantity `json:"high,omitempty" yaml:"high,omitempty"`
-	Low  Quantity `json:"low,omitempty" yaml:"low,omitempty"`
+	High Quantity `json:"high,omitempty"`
+	Low  Quantity `json:"low,omitempty"`
 	// Metrics are what is looked at in place of the CPU alone; the one that wants most counts.
-	Metrics []WatermarkMetric `json:"metrics,omitempty" yaml:"metrics,omitempty"`
+	Metrics []WatermarkMetric `json:"metrics,omitempty"`
 	// Tolerance is how far beyond a mark the load may be with nothing done; unset is 0.01. The
 	// workload's behavior overrides it by direction.
-	Tolerance *float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
+	Tolerance *float64 `json:"tolerance,omitempty"`
 	// UpLimitPercent and DownLimitPercent are how far one step may go, in percent of the
 	// replicas, and at least one replica; 0 turns the direction off. Unset are 50 and 20.
-	UpLimitPercent   *int `json:"upLimitPercent,omitempty" yaml:"upLimitPercent,omitempty"`
-	DownLimitPercent *int `json:"downLimitPercent,omitempty" yaml:"downLimitPercent,omitempty"`
+	UpLimitPercent   *int `json:"upLimitPercent,omitempty"`
+	DownLimitPercent *int `json:"downLimitPercent,omitempty"`
 	// Cooldown is how long after the last change, whichever way it went, there is no further
 	// one up or down; unset are 1m and 5m.
-	Cooldown ByDirection `json:"cooldown,omitzero" yaml:"cooldown,omitempty"`
+	Cooldown ByDirection `json:"cooldown,omitzero"`
 	// Delay is how long the load must have been above the high mark, or below the low one;
 	// unset is 0s.
-	Delay ByDirection `json:"delay,omitzero" yaml:"delay,omitempty"`
+	Delay ByDirection `json:"delay,omitzero"`
 	// Multiple is what the replicas are a multiple of; unset is 1.
-	Multiple int `json:"multiple,omitempty" yaml:"multiple,omitempty"`
+	Multiple int `json:"multiple,omitempty"`
 	// ConvergeTo is the mark that the load is brought nearer to while it is between both, by
 	// one Multiple a step; unset means None.
-	ConvergeTo Converge `json:"convergeTo,omitempty" yaml:"convergeTo,omitempty"`
+	ConvergeTo Converge `json:"convergeTo,omitempty"`
 	// AntiOscillation leaves as many replicas as carry the load below the high mark; unset is
 	// true.
-	AntiOscillation *bool `json:"antiOscillation,omitempty" yaml:"antiOscillation,omitempty"`
+	AntiOscillation *bool `json:"antiOscillation,omitempty"`
 	// TolerateZero takes a load of 0 for one; else nothing is done at 0, which is what a
 	// broken measurement looks like, too.
-	TolerateZero bool `json:"tolerateZero,omitempty" yaml:"tolerateZero,omitempty"`
+	TolerateZero bool `json:"tolerateZero,omitempty"`
 	// CPUInitializationPeriod is how long after its start a pod's samples count only if it is
 	// ready and was so throughout them; unset is the workload's readiness.
-	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
+	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty"`
 	// InitialReadinessDelay is how long after its start a change of readiness is still part of
 	// starting; unset is the workload's readiness.
-	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
+	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty"`
 }
 
 // WatermarkMetric is a metric and its marks, of which one is enough.
 type WatermarkMetric struct {
-	Type MetricType `json:"type" yaml:"type"`
+	Type MetricType `json:"type"`
 	// Name is that of the resource for Resource and ContainerResource, such as cpu or memory, and a
 	// series in the view's window for all others.
-	Name string `json:"name" yaml:"name"`
+	Name string `json:"name"`
 	// Container is the container that is looked at; for ContainerResource.
-	Container string   `json:"container,omitempty" yaml:"container,omitempty"`
-	High      Quantity `json:"high,omitempty" yaml:"high,omitempty"`
-	Low       Quantity `json:"low,omitempty" yaml:"low,omitempty"`
+	Container string   `json:"container,omitempty"`
+	High      Quantity `json:"high,omitempty"`
+	Low       Quantity `json:"low,omitempty"`
 }
 
 // ByDirection is a time for growing and one for shrinking.
 type ByDirection struct {
-	Up   *podscaler.Duration `json:"up,omitempty" yaml:"up,omitempty"`
-	Down *podscaler.Duration `json:"down,omitempty" yaml:"down,omitempty"`
+	Up   *podscaler.Duration `json:"up,omitempty"`
+	Down *podscaler.Duration `json:"down,omitempty"`
 }
 
 // Algorithm says what is held against watermarks.

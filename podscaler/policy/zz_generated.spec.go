@@ -5,11 +5,11 @@ package policy
 // Spec names a policy and carries its settings, in the block of that policy and in no other. A
 // missing block means the policy's defaults.
 type Spec struct {
-	Policy     string      `json:"policy" yaml:"policy"`
-	FastSlow   *FastSlow   `json:"fastSlow,omitempty" yaml:"fastSlow,omitempty"`
-	HPA        *HPA        `json:"hpa,omitempty" yaml:"hpa,omitempty"`
-	Joint      *Joint      `json:"joint,omitempty" yaml:"joint,omitempty"`
-	Predictive *Predictive `json:"predictive,omitempty" yaml:"predictive,omitempty"`
-	SLOCost    *SLOCost    `json:"sloCost,omitempty" yaml:"sloCost,omitempty"`
-	Watermark  *Watermark  `json:"watermark,omitempty" yaml:"watermark,omitempty"`
+	Policy     string      `json:"policy"`
+	FastSlow   *FastSlow   `json:"fastSlow,omitempty"`
+	HPA        *HPA        `json:"hpa,omitempty"`
+	Joint      *Joint      `json:"joint,omitempty"`
+	Predictive *Predictive `json:"predictive,omitempty"`
+	SLOCost    *SLOCost    `json:"sloCost,omitempty"`
+	Watermark  *Watermark  `json:"watermark,omitempty"`
 }

@@ -120,9 +120,9 @@ package policy
 // Spec names a policy and carries its settings, in the block of that policy and in no other. A
 // missing block means the policy's defaults.
 type Spec struct {
-	Policy string ` + "`json:\"policy\" yaml:\"policy\"`" + `
+	Policy string ` + "`json:\"policy\"`" + `
 {{- range .}}{{if .Settings}}
-	{{.Name}} *{{.Name}} ` + "`json:\"{{.Key}},omitempty\" yaml:\"{{.Key}},omitempty\"`" + `
+	{{.Name}} *{{.Name}} ` + "`json:\"{{.Key}},omitempty\"`" + `
 {{- end}}{{end}}
 }
 `))
