@@ -122,15 +122,6 @@ func (m MMPP) Stationary() []float64 {
 	return pi
 }
 
-// MeanRate is the mean arrivals of a period in the long run.
-func (m MMPP) MeanRate() float64 {
-	mean := 0.0
-	for i, part := range m.Stationary() {
-		mean += part * m.Rates[i]
-	}
-	return mean
-}
-
 // MeanPods is the mean replicas in the long run of a scaler that follows the rate: ServersFor in
 // each state, by the part of time spent there.
 func (m MMPP) MeanPods(perPod, use float64) float64 {
