@@ -32,6 +32,7 @@ type imitation struct {
 	serving string              // the control plane's machine while it runs
 	token   string              // that agents need
 	nodes   map[string]pve.Node // that have joined, or will at their time
+	discs   []PlannedDisc       // that machines have booted with, each once
 	wrong   []error             // why machines did not join
 }
 
@@ -59,6 +60,13 @@ func (i *imitation) join(b *pvesim.Boot) error {
 	doc, err := readCloudConfig(b.UserData)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(i.discs, func(d PlannedDisc) bool { return d.Machine == doc.Hostname }) {
+		d, err := discOf(b, doc)
+		if err != nil {
+			return err
+		}
+		i.discs = append(i.discs, d)
 	}
 	at := slices.IndexFunc(doc.Files, func(f guestFile) bool { return f.Path == configFile })
 	if at < 0 {

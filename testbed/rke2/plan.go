@@ -98,6 +98,7 @@ func (b *Bench) rehearse(ctx context.Context, sim *pvesim.Cluster) (*Plan, error
 	if err := rehearsal.Up(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("in the emulated cluster: %w", err), errors.Join(net.wrong...))
 	}
+	plan.Discs = net.discs
 	for _, name := range slices.Sorted(maps.Keys(store)) {
 		plan.Files = append(plan.Files, planned(name, store[name]))
 	}
@@ -149,7 +150,7 @@ func (r *recorder) read(call *PlannedCall, kind string, data []byte) error {
 	case err != nil:
 		return err
 	case media == "multipart/form-data":
-		return r.readUpload(call, multipart.NewReader(bytes.NewReader(data), params["boundary"]))
+		return readUpload(call, multipart.NewReader(bytes.NewReader(data), params["boundary"]))
 	case media == "application/x-www-form-urlencoded":
 		values, err := url.ParseQuery(string(data))
 		for key := range values {
@@ -167,8 +168,8 @@ func (r *recorder) read(call *PlannedCall, kind string, data []byte) error {
 	return nil
 }
 
-// readUpload adds the fields of an upload, and the disc that is uploaded.
-func (r *recorder) readUpload(call *PlannedCall, form *multipart.Reader) error {
+// readUpload adds the fields of an upload, and the name of its file.
+func readUpload(call *PlannedCall, form *multipart.Reader) error {
 	for {
 		p, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -177,46 +178,35 @@ func (r *recorder) readUpload(call *PlannedCall, form *multipart.Reader) error {
 		if err != nil {
 			return err
 		}
+		if call.Params[p.FormName()] = p.FileName(); p.FileName() != "" {
+			continue
+		}
 		data, err := io.ReadAll(p)
 		if err != nil {
 			return err
 		}
-		if p.FileName() == "" {
-			call.Params[p.FormName()] = string(data)
-			continue
-		}
-		call.Params[p.FormName()] = p.FileName()
-		disc, err := readDisc(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.FileName(), err)
-		}
-		r.plan.Discs = append(r.plan.Discs, *disc)
+		call.Params[p.FormName()] = string(data)
 	}
 }
 
-// readDisc is what is on a first-boot disc.
-func readDisc(image []byte) (*PlannedDisc, error) {
-	files, _, err := firstboot.ReadDisc(image)
-	if err != nil {
-		return nil, err
+// discOf is what is on the first-boot disc that a machine has booted with.
+func discOf(b *pvesim.Boot, doc *cloudConfig) (PlannedDisc, error) {
+	d := PlannedDisc{Machine: doc.Hostname}
+	for _, f := range []PlannedFile{
+		planned(firstboot.MetaData, b.MetaData), planned(firstboot.NetworkConfig, b.NetworkConfig), planned(firstboot.UserData, b.UserData),
+	} {
+		if f.Bytes > 0 {
+			d.Files = append(d.Files, f)
+		}
 	}
-	var d PlannedDisc
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		d.Files = append(d.Files, planned(name, files[name]))
-	}
-	doc, err := readCloudConfig(files[firstboot.UserData])
-	if err != nil {
-		return nil, err
-	}
-	d.Machine = doc.Hostname
 	for _, f := range doc.Files {
 		content, err := f.written()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
+			return d, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		d.Guest = append(d.Guest, planned(f.Path, content))
 	}
-	return &d, nil
+	return d, nil
 }
 
 // survey is the site as an emulated cluster is made of it.
