@@ -58,15 +58,15 @@ func (s *Scaler) fallBack(v *View, d *Decision) (want int, ok bool) {
 	return want, true
 }
 
-func (f *Fallback) validate(faults *faults, w *Workload) {
-	faults.unless(f.After >= 0, "fallback.after", "must be at least 0", f.After)
+func (f *Fallback) validate(faults *Faults, w *Workload) {
+	faults.Unless(f.After >= 0, "fallback.after", "must be at least 0", f.After)
 	switch f.Behavior {
 	case "", FallbackStatic, FallbackCurrentIfHigher, FallbackCurrentIfLower:
-		faults.unless(w.Min <= f.Replicas && f.Replicas <= w.Max && f.Replicas > 0, "fallback.replicas",
+		faults.Unless(w.Min <= f.Replicas && f.Replicas <= w.Max && f.Replicas > 0, "fallback.replicas",
 			fmt.Sprintf("must be above 0 and between minReplicas and maxReplicas, which are %d and %d", w.Min, w.Max), f.Replicas)
 	case FallbackCurrent:
-		faults.unless(f.Replicas == 0, "fallback.replicas", "must be unset with behavior Current, which does not look at it", f.Replicas)
+		faults.Unless(f.Replicas == 0, "fallback.replicas", "must be unset with behavior Current, which does not look at it", f.Replicas)
 	default:
-		faults.unless(false, "fallback.behavior", "must be Static, Current, CurrentIfHigher or CurrentIfLower", f.Behavior)
+		faults.Unless(false, "fallback.behavior", "must be Static, Current, CurrentIfHigher or CurrentIfLower", f.Behavior)
 	}
 }

@@ -86,7 +86,7 @@ func (s *Scaler) waker() Waker {
 	return w
 }
 
-func (i *Idle) validate(f *faults, w *Workload) {
-	f.unless(i.Replicas >= 0 && i.Replicas < w.Min, "idle.replicas", fmt.Sprintf("must be at least 0 and below minReplicas, which is %d", w.Min), i.Replicas)
-	f.unless(i.After >= 0, "idle.after", "must be at least 0", i.After)
+func (i *Idle) validate(f *Faults, w *Workload) {
+	f.Unless(i.Replicas >= 0 && i.Replicas < w.Min, "idle.replicas", fmt.Sprintf("must be at least 0 and below minReplicas, which is %d", w.Min), i.Replicas)
+	f.Unless(i.After >= 0, "idle.after", "must be at least 0", i.After)
 }

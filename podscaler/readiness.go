@@ -44,14 +44,14 @@ func (r *Readiness) Starting(p *Pod, since, now time.Time) bool {
 	return !p.Ready && p.Started.Add(delay).After(p.ReadyChanged)
 }
 
-func (r *Readiness) validate(f *faults) {
+func (r *Readiness) validate(f *Faults) {
 	if r.InitialDelay != nil {
-		f.unless(*r.InitialDelay >= 0, "readiness.initialDelay", "must be at least 0", *r.InitialDelay)
+		f.Unless(*r.InitialDelay >= 0, "readiness.initialDelay", "must be at least 0", *r.InitialDelay)
 	}
 	if r.CPUInitialization != nil {
-		f.unless(*r.CPUInitialization >= 0, "readiness.cpuInitialization", "must be at least 0", *r.CPUInitialization)
+		f.Unless(*r.CPUInitialization >= 0, "readiness.cpuInitialization", "must be at least 0", *r.CPUInitialization)
 	}
-	f.unless(r.MinAvailablePercent >= 0 && r.MinAvailablePercent <= 100, "readiness.minAvailablePercent", "must be between 0 and 100", r.MinAvailablePercent)
+	f.Unless(r.MinAvailablePercent >= 0 && r.MinAvailablePercent <= 100, "readiness.minAvailablePercent", "must be between 0 and 100", r.MinAvailablePercent)
 }
 
 // available holds a workload of which too few replicas are ready: what those few measure says

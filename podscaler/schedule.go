@@ -102,31 +102,31 @@ func (w *Workload) boundsAt(now time.Time) bounds {
 	return b
 }
 
-func (s *Schedule) validate(f *faults, key string, w *Workload) {
-	f.unless(s.Name != "", key+".name", "must not be empty", `""`)
+func (s *Schedule) validate(f *Faults, key string, w *Workload) {
+	f.Unless(s.Name != "", key+".name", "must not be empty", `""`)
 	again, once := !s.Start.IsZero() || !s.End.IsZero(), !s.From.IsZero() || !s.To.IsZero()
 	switch {
 	case again == once:
-		f.unless(false, key, "must have start and end, or from and to", map[bool]string{true: "both", false: "neither"}[again])
+		f.Unless(false, key, "must have start and end, or from and to", map[bool]string{true: "both", false: "neither"}[again])
 	case again:
-		f.unless(!s.Start.IsZero(), key+".start", "must be set where end is", `""`)
-		f.unless(!s.End.IsZero(), key+".end", "must be set where start is", `""`)
-		f.unless(!s.Start.Equal(s.End), key+".end", "must differ from start, which leaves open when the window is", s.End)
+		f.Unless(!s.Start.IsZero(), key+".start", "must be set where end is", `""`)
+		f.Unless(!s.End.IsZero(), key+".end", "must be set where start is", `""`)
+		f.Unless(!s.Start.Equal(s.End), key+".end", "must differ from start, which leaves open when the window is", s.End)
 	default:
-		f.unless(!s.From.IsZero(), key+".from", "must be set where to is", `""`)
-		f.unless(s.To.After(s.From), key+".to", "must be after from, which is "+s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
+		f.Unless(!s.From.IsZero(), key+".from", "must be set where to is", `""`)
+		f.Unless(s.To.After(s.From), key+".to", "must be after from, which is "+s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
 	}
-	f.unless(s.Ramp >= 0 && s.Ramp <= maxRamp, key+".ramp", "must be between 0 and 24h", s.Ramp)
-	f.unless(s.Min != nil || s.Max != nil, key, "must have minReplicas, maxReplicas or both", "neither")
+	f.Unless(s.Ramp >= 0 && s.Ramp <= maxRamp, key+".ramp", "must be between 0 and 24h", s.Ramp)
+	f.Unless(s.Min != nil || s.Max != nil, key, "must have minReplicas, maxReplicas or both", "neither")
 	within := fmt.Sprintf("must be between minReplicas and maxReplicas, which are %d and %d", w.Min, w.Max)
 	if s.Min != nil {
-		f.unless(w.Min <= *s.Min && *s.Min <= w.Max, key+".minReplicas", within, *s.Min)
+		f.Unless(w.Min <= *s.Min && *s.Min <= w.Max, key+".minReplicas", within, *s.Min)
 	}
 	if s.Max != nil {
-		f.unless(w.Min <= *s.Max && *s.Max <= w.Max, key+".maxReplicas", within, *s.Max)
+		f.Unless(w.Min <= *s.Max && *s.Max <= w.Max, key+".maxReplicas", within, *s.Max)
 	}
 	if s.Min != nil && s.Max != nil {
-		f.unless(*s.Min <= *s.Max, key+".maxReplicas", fmt.Sprintf("must be at least its minReplicas, which is %d", *s.Min), *s.Max)
+		f.Unless(*s.Min <= *s.Max, key+".maxReplicas", fmt.Sprintf("must be at least its minReplicas, which is %d", *s.Min), *s.Max)
 	}
 }
 

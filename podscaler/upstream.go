@@ -31,11 +31,11 @@ func (u Upstream) filled() Upstream {
 	return u
 }
 
-func (u *Upstream) validate(f *faults) {
-	f.unless(u.Drop >= 0 && u.Drop <= 1, "upstream.drop", "must be above 0 and at most 1", u.Drop)
-	f.unless(u.Within >= 0, "upstream.within", "must be above 0", u.Within)
-	f.unless(u.ErrorRise >= 0 && u.ErrorRise <= 1, "upstream.errorRise", "must be above 0 and at most 1", u.ErrorRise)
-	f.unless(u.Hold >= 0, "upstream.hold", "must be above 0", u.Hold)
+func (u *Upstream) validate(f *Faults) {
+	f.Unless(u.Drop >= 0 && u.Drop <= 1, "upstream.drop", "must be above 0 and at most 1", u.Drop)
+	f.Unless(u.Within >= 0, "upstream.within", "must be above 0", u.Within)
+	f.Unless(u.ErrorRise >= 0 && u.ErrorRise <= 1, "upstream.errorRise", "must be above 0 and at most 1", u.ErrorRise)
+	f.Unless(u.Hold >= 0, "upstream.hold", "must be above 0", u.Hold)
 }
 
 // traffic is what came in at one run.

@@ -30,6 +30,16 @@ func (f *Fault) Error() string {
 	return f.path + ": " + f.text
 }
 
+// Faults collects what is wrong in configuration: all of it, not the first.
+type Faults []error
+
+// Must notes a fault of the key, with the rule that it breaks and its value, unless it keeps it.
+func (f *Faults) Must(kept bool, key, rule string, was any) {
+	if !kept {
+		*f = append(*f, NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
+	}
+}
+
 // Validate reports every fault of the book, as Faults joined together.
 func (b *Book) Validate() error {
 	var f faults

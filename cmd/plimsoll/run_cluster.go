@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,15 +121,11 @@ type handOffSettings struct {
 }
 
 // check is what is wrong with them.
-func (h *handOffSettings) check() (faults []error) {
+func (h *handOffSettings) check() (faults pricing.Faults) {
 	if h == nil {
 		return nil
 	}
-	must := func(kept bool, key, rule, was string) {
-		if !kept {
-			faults = append(faults, pricing.NewFault("handoff."+key, fmt.Sprintf("must be %s, was %q", rule, was)))
-		}
-	}
+	must := func(kept bool, key, rule, was string) { faults.Must(kept, "handoff."+key, rule, strconv.Quote(was)) }
 	// "" is missed otherwise.
 	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By))
 	placing := h.By == kube.ByPlaceholders
@@ -166,12 +163,10 @@ type limitSettings struct {
 }
 
 // check is what is wrong with it.
-func (l *limitSettings) check() (faults []error) {
-	if l != nil && l.Amount <= 0 {
-		faults = append(faults, pricing.NewFault("limit.amount", fmt.Sprintf("must be above 0, was %s", l.Amount)))
-	}
-	if l != nil && l.Per < time.Minute {
-		faults = append(faults, pricing.NewFault("limit.per", fmt.Sprintf("must be 1m or longer, was %s", l.Per)))
+func (l *limitSettings) check() (faults pricing.Faults) {
+	if l != nil {
+		faults.Must(l.Amount > 0, "limit.amount", "above 0", l.Amount)
+		faults.Must(l.Per >= time.Minute, "limit.per", "1m or longer", l.Per)
 	}
 	return faults
 }
@@ -272,12 +267,8 @@ const stateInCluster = "kubernetes"
 
 // checkCluster adds what is wrong with the settings of what runs in a cluster.
 func (s *siteFile) checkCluster() []error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	quoted := func(text string) string { return fmt.Sprintf("%q", text) }
 	if s.parts == nil { // for another verb, which looks at the site only
 		return nil
@@ -312,12 +303,8 @@ func (s *siteFile) checkCluster() []error {
 }
 
 // checkServed adds what is wrong with what is shown to others, and kept for them.
-func (s *siteFile) checkServed() (faults []error) {
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
-		}
-	}
+func (s *siteFile) checkServed() (faults pricing.Faults) {
+	must := faults.Must
 	for _, served := range []struct{ key, address string }{{"dashboard", s.Dashboard}, {"kedaScaler", s.KEDAScaler}} {
 		_, _, ok := cli.SplitAddress(served.address)
 		must(ok || served.address == "", served.key, "host:port", fmt.Sprintf("%q", served.address))

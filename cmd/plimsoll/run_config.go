@@ -98,12 +98,8 @@ const (
 
 // check adds what is wrong with the settings, by key, rule and value.
 func (s *siteFile) check(pools []string) []error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	if s.Metrics != "" {
 		_, _, ok := cli.SplitAddress(s.Metrics)
 		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))

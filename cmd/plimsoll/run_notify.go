@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
@@ -33,14 +34,12 @@ type receiverSettings struct {
 
 // checkReceivers returns what is wrong with the receivers.
 func checkReceivers(all []receiverSettings) []error {
-	var faults []error
+	var faults pricing.Faults
 	seen := map[string]bool{}
 	known := append(operator.ToldOf(), string(notify.Scaled))
 	for i, r := range all {
 		must := func(kept bool, key, rule, was string) {
-			if !kept {
-				faults = append(faults, pricing.NewFault(fmt.Sprintf("notifications[%d].%s", i, key), fmt.Sprintf("must be %s, was %q", rule, was)))
-			}
+			faults.Must(kept, fmt.Sprintf("notifications[%d].%s", i, key), rule, strconv.Quote(was))
 		}
 		must(r.Name != "" && !seen[r.Name], "name", "a name of its own", r.Name)
 		seen[r.Name] = true

@@ -30,13 +30,11 @@ type oneQuota struct {
 var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([a-z0-9*-]{0,61}[a-z0-9*])?$`)
 
 // check is what is wrong with them.
-func (q quotaSettings) check() (faults []error) {
+func (q quotaSettings) check() (faults pricing.Faults) {
 	seen := map[string]int{}
 	for i, one := range q {
 		must := func(kept bool, key, rule string, was any) {
-			if !kept {
-				faults = append(faults, pricing.NewFault(fmt.Sprintf("quotas[%d]%s", i, key), fmt.Sprintf("must be %s, was %v", rule, was)))
-			}
+			faults.Must(kept, fmt.Sprintf("quotas[%d]%s", i, key), rule, was)
 		}
 		must(namespacePattern.MatchString(one.Namespace), ".namespace", "a namespace, in which * is any letters", fmt.Sprintf("%q", one.Namespace))
 		must(one.MaxHourlyCost >= 0, ".maxHourlyCost", "above 0", one.MaxHourlyCost)

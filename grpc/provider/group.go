@@ -57,12 +57,8 @@ func sortGroups(all []*group) {
 }
 
 func checkPools(pools []Pool) error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	names := map[string]bool{}
 	for i := range pools {
 		p := &pools[i]

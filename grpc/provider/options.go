@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -33,12 +32,8 @@ func (o *Options) faults() []error {
 	if o == nil {
 		return nil
 	}
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	share := func(key string, f *float64) {
 		must(f == nil || *f >= 0 && *f <= 1, key, "from 0 to 1", value(f))
 	}

@@ -65,7 +65,7 @@ type fastSlow struct {
 }
 
 func newFastSlow(c FastSlow) (podscaler.Policy, error) {
-	var f faults
+	var f podscaler.Faults
 	target := *cmp.Or(c.Target, new(Quantity(60_000)))
 	p := &fastSlow{
 		metric: c.Metric, target: float64(target) / 1000,
@@ -73,20 +73,20 @@ func newFastSlow(c FastSlow) (podscaler.Policy, error) {
 		window:  time.Duration(*cmp.Or(c.DownWindow, new(podscaler.Duration(9*time.Minute)))),
 		startup: startupOf(&f, "fastSlow", nil, nil),
 	}
-	f.unless(c.Metric == "" || c.Target != nil, "fastSlow.target", "must be set for a metric other than CPU", c.Metric)
-	f.unless(target > 0, "fastSlow.target", "must be above 0", target)
-	f.unless(0 <= p.tolerance && p.tolerance < 1, "fastSlow.tolerance", "must be at least 0 and below 1", p.tolerance)
-	f.unless(p.factor > 0 && !math.IsInf(p.factor, 0), "fastSlow.scaleUpFactor", "must be above 0", p.factor)
-	f.unless(p.step >= 1, "fastSlow.downStep", "must be at least 1", p.step)
-	f.unless(p.window >= 0, "fastSlow.downWindow", "must be at least 0", p.window)
-	return p, f.err()
+	f.Unless(c.Metric == "" || c.Target != nil, "fastSlow.target", "must be set for a metric other than CPU", c.Metric)
+	f.Unless(target > 0, "fastSlow.target", "must be above 0", target)
+	f.Unless(0 <= p.tolerance && p.tolerance < 1, "fastSlow.tolerance", "must be at least 0 and below 1", p.tolerance)
+	f.Unless(p.factor > 0 && !math.IsInf(p.factor, 0), "fastSlow.scaleUpFactor", "must be above 0", p.factor)
+	f.Unless(p.step >= 1, "fastSlow.downStep", "must be at least 1", p.step)
+	f.Unless(p.window >= 0, "fastSlow.downWindow", "must be at least 0", p.window)
+	return p, f.Err()
 }
 
 func (p *fastSlow) check(w *podscaler.Workload) error {
-	var f faults
-	f.unless(p.metric != "" || w.Pod.CPU > 0, "pod.cpu", "must be above 0 for fastSlow.target, which is in percent of it", int64(w.Pod.CPU))
-	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy FastSlow, which multiplies what is there", w.Min)
-	return f.err()
+	var f podscaler.Faults
+	f.Unless(p.metric != "" || w.Pod.CPU > 0, "pod.cpu", "must be above 0 for fastSlow.target, which is in percent of it", int64(w.Pod.CPU))
+	f.Unless(w.Min > 0, "minReplicas", "must be at least 1 for policy FastSlow, which multiplies what is there", w.Min)
+	return f.Err()
 }
 
 // Desired is what the load needs, as far as one run may go towards it.

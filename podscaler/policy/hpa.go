@@ -100,13 +100,13 @@ func newHPA(c HPA) (podscaler.Policy, error) {
 	if c.Tolerance != nil {
 		h.tolerance = *c.Tolerance
 	}
-	var f faults
-	f.unless(h.tolerance >= 0 && !math.IsInf(h.tolerance, 0), "hpa.tolerance", "must be at least 0", h.tolerance)
+	var f podscaler.Faults
+	f.Unless(h.tolerance >= 0 && !math.IsInf(h.tolerance, 0), "hpa.tolerance", "must be at least 0", h.tolerance)
 	h.startup = startupOf(&f, "hpa", c.CPUInitializationPeriod, c.InitialReadinessDelay)
 	for i := range h.metrics {
 		h.metrics[i].validate(&f, fmt.Sprintf("hpa.metrics[%d]", i))
 	}
-	return h, f.err()
+	return h, f.Err()
 }
 
 // targetsOf are the targets that each type of metric may have.
@@ -120,15 +120,15 @@ var targetsOf = map[MetricType][]string{
 
 // validateType looks at what metrics of both policies are named by, and returns the targets that
 // one of its type may have.
-func validateType(f *faults, key string, t MetricType, name, container string) (allowed []string, known bool) {
+func validateType(f *podscaler.Faults, key string, t MetricType, name, container string) (allowed []string, known bool) {
 	allowed, known = targetsOf[t]
-	f.unless(known, key+".type", "must be Resource, ContainerResource, Pods, Object or External", strconv.Quote(string(t)))
+	f.Unless(known, key+".type", "must be Resource, ContainerResource, Pods, Object or External", strconv.Quote(string(t)))
 	if !known {
 		return nil, false
 	}
-	f.unless(name != "", key+".name", "must not be empty", `""`)
-	f.unless(t != ContainerResource || container != "", key+".container", "must name the container with type ContainerResource", `""`)
-	f.unless(t == ContainerResource || container == "", key+".container", "must be empty but with type ContainerResource", strconv.Quote(container))
+	f.Unless(name != "", key+".name", "must not be empty", `""`)
+	f.Unless(t != ContainerResource || container != "", key+".container", "must name the container with type ContainerResource", `""`)
+	f.Unless(t == ContainerResource || container == "", key+".container", "must be empty but with type ContainerResource", strconv.Quote(container))
 	return allowed, known
 }
 
@@ -142,20 +142,20 @@ func titleOf(name, container string) string {
 	return name + " of container " + container
 }
 
-func (m *Metric) validate(f *faults, key string) {
+func (m *Metric) validate(f *podscaler.Faults, key string) {
 	allowed, known := validateType(f, key, m.Type, m.Name, m.Container)
 	if !known {
 		return
 	}
-	f.unless(m.AverageUtilization >= 0, key+".averageUtilization", "must be above 0", m.AverageUtilization)
-	f.unless(m.AverageValue >= 0, key+".averageValue", "must be above 0", m.AverageValue)
-	f.unless(m.Value >= 0, key+".value", "must be above 0", m.Value)
-	f.unless(m.Activation >= 0, key+".activation", "must be at least 0", m.Activation)
-	f.unless(m.Activation == 0 || !m.Type.perPod(), key+".activation", "may be set only with type Object or External, which there are without pods", m.Activation)
+	f.Unless(m.AverageUtilization >= 0, key+".averageUtilization", "must be above 0", m.AverageUtilization)
+	f.Unless(m.AverageValue >= 0, key+".averageValue", "must be above 0", m.AverageValue)
+	f.Unless(m.Value >= 0, key+".value", "must be above 0", m.Value)
+	f.Unless(m.Activation >= 0, key+".activation", "must be at least 0", m.Activation)
+	f.Unless(m.Activation == 0 || !m.Type.perPod(), key+".activation", "may be set only with type Object or External, which there are without pods", m.Activation)
 	set := m.targets()
 	one := len(set) == 1 && slices.Contains(allowed, set[0])
 	rule := fmt.Sprintf("must have one target, which for %s is %s", m.Type, strings.Join(allowed, " or "))
-	f.unless(one, key, rule, cmp.Or(strings.Join(set, " and "), "none"))
+	f.Unless(one, key, rule, cmp.Or(strings.Join(set, " and "), "none"))
 }
 
 // targets names the targets that are set.
@@ -173,17 +173,17 @@ func (m *Metric) targets() (set []string) {
 }
 
 func (h *hpa) check(w *podscaler.Workload) error {
-	var f faults
+	var f podscaler.Faults
 	whole := false
 	for i, m := range h.metrics {
 		whole = whole || !m.Type.perPod()
 		request, known := requestOf(w, m.Name)
-		f.unless(m.AverageUtilization == 0 || m.Container != "" || !known || request > 0, "pod."+m.Name,
+		f.Unless(m.AverageUtilization == 0 || m.Container != "" || !known || request > 0, "pod."+m.Name,
 			fmt.Sprintf("must be above 0 for hpa.metrics[%d], which is in percent of it", i), request)
 	}
-	f.unless(w.Idle == nil || whole, "idle", "must be omitted without an Object or External metric, which alone can call for a workload", "there")
-	f.unless(w.Min > 0 || whole, "minReplicas", "must be at least 1 without an Object or External metric, for nothing else can be measured at 0", w.Min)
-	return f.err()
+	f.Unless(w.Idle == nil || whole, "idle", "must be omitted without an Object or External metric, which alone can call for a workload", "there")
+	f.Unless(w.Min > 0 || whole, "minReplicas", "must be at least 1 without an Object or External metric, for nothing else can be measured at 0", w.Min)
+	return f.Err()
 }
 
 // Desired is the most replicas that any metric asks for. An unknown metric may be the one that

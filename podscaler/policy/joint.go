@@ -69,28 +69,28 @@ type joint struct {
 func newJoint(c Joint) (podscaler.Policy, error) {
 	headroom, certainty := *cmp.Or(c.Headroom, new(0.04)), *cmp.Or(c.Certainty, new(0.75))
 	keep := time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(shortKeep))))
-	var f faults
-	f.unless(0 <= headroom && headroom < 1, "joint.headroom", "must be at least 0 and below 1", headroom)
-	f.unless(0 < certainty && certainty < 1, "joint.certainty", "must be above 0 and below 1", certainty)
-	f.unless(keep > 0, "joint.keep", "must be above 0", keep)
+	var f podscaler.Faults
+	f.Unless(0 <= headroom && headroom < 1, "joint.headroom", "must be at least 0 and below 1", headroom)
+	f.Unless(0 < certainty && certainty < 1, "joint.certainty", "must be above 0 and below 1", certainty)
+	f.Unless(keep > 0, "joint.keep", "must be above 0", keep)
 	load, err := newForecaster(certainty)
 	if err != nil {
-		return nil, cmp.Or(f.err(), err)
+		return nil, cmp.Or(f.Err(), err)
 	}
 	p := &joint{forecaster: load, sizer: sizer{headroom: headroom}, allocator: allocator{fill: *cmp.Or(c.Fill, new(true))}, holder: holder{keep: keep, learns: c.Keep == nil}}
 	for _, off := range []**switches{&p.estimator.off, &p.forecaster.off, &p.sizer.off, &p.allocator.off, &p.holder.off} {
 		*off = &p.off
 	}
-	f.unless(p.switchOff(c.Without), "without", "must be one of joint's mechanisms", c.Without)
-	return p, f.err()
+	f.Unless(p.switchOff(c.Without), "without", "must be one of joint's mechanisms", c.Without)
+	return p, f.Err()
 }
 
 func (p *joint) check(w *podscaler.Workload) error {
-	var f faults
-	f.unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy Joint", w.SLO.Target)
-	f.unless(w.Pod.CPU > 0, "pod.cpu", "must be above 0 for policy Joint, which begins with it", int64(w.Pod.CPU))
-	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy Joint, which learns from what is there", w.Min)
-	return f.err()
+	var f podscaler.Faults
+	f.Unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy Joint", w.SLO.Target)
+	f.Unless(w.Pod.CPU > 0, "pod.cpu", "must be above 0 for policy Joint, which begins with it", int64(w.Pod.CPU))
+	f.Unless(w.Min > 0, "minReplicas", "must be at least 1 for policy Joint, which learns from what is there", w.Min)
+	return f.Err()
 }
 
 // Desired learns from what is seen and asks for what is needed, or paid for. Lost replicas answer

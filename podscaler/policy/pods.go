@@ -12,15 +12,15 @@ import (
 type startup struct{ initialization, readinessDelay *time.Duration }
 
 // startupOf reads the two times from a policy's settings.
-func startupOf(f *faults, block string, initialization, readinessDelay *podscaler.Duration) startup {
+func startupOf(f *podscaler.Faults, block string, initialization, readinessDelay *podscaler.Duration) startup {
 	var s startup
 	if initialization != nil {
 		s.initialization = new(time.Duration(*initialization))
-		f.unless(*initialization >= 0, block+".cpuInitializationPeriod", "must be at least 0", *initialization)
+		f.Unless(*initialization >= 0, block+".cpuInitializationPeriod", "must be at least 0", *initialization)
 	}
 	if readinessDelay != nil {
 		s.readinessDelay = new(time.Duration(*readinessDelay))
-		f.unless(*readinessDelay >= 0, block+".initialReadinessDelay", "must be at least 0", *readinessDelay)
+		f.Unless(*readinessDelay >= 0, block+".initialReadinessDelay", "must be at least 0", *readinessDelay)
 	}
 	return s
 }

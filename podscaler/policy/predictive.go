@@ -143,30 +143,30 @@ const warmUp = 10
 const mostAhead = 60
 
 func newPredictive(c Predictive) (podscaler.Policy, error) {
-	var f faults
+	var f podscaler.Faults
 	period := time.Duration(*cmp.Or(c.Period, new(podscaler.Duration(time.Minute))))
 	p := &predictive{
 		excess: c.excess(), floor: *cmp.Or(c.ReactiveFloor, new(true)), settings: c, horizon: c.Horizon,
 		series: series{length: period}, lead: time.Duration(*cmp.Or(c.Lead, new(podscaler.Duration(period)))),
 	}
-	f.unless(period >= 10*time.Second && period <= time.Hour, "predictive.period", "must be from 10s to 1h", period)
-	f.unless(c.Horizon >= 0 && c.Horizon <= mostAhead, "predictive.horizon", fmt.Sprintf("must be from 1 to %d", mostAhead), c.Horizon)
-	f.unless(p.lead > 0 && p.lead <= 24*time.Hour, "predictive.lead", "must be above 0s and at most 24h", p.lead)
-	f.unless(c.Horizon == 0 || c.Lead == nil, "predictive.lead", "must be omitted with predictive.horizon, which counts instead", p.lead)
-	f.unless(p.excess > 0 && p.excess <= 1, "predictive.excess", "must be above 0 and at most 1", p.excess)
+	f.Unless(period >= 10*time.Second && period <= time.Hour, "predictive.period", "must be from 10s to 1h", period)
+	f.Unless(c.Horizon >= 0 && c.Horizon <= mostAhead, "predictive.horizon", fmt.Sprintf("must be from 1 to %d", mostAhead), c.Horizon)
+	f.Unless(p.lead > 0 && p.lead <= 24*time.Hour, "predictive.lead", "must be above 0s and at most 24h", p.lead)
+	f.Unless(c.Horizon == 0 || c.Lead == nil, "predictive.lead", "must be omitted with predictive.horizon, which counts instead", p.lead)
+	f.Unless(p.excess > 0 && p.excess <= 1, "predictive.excess", "must be above 0 and at most 1", p.excess)
 	if q := c.Quantile; q != nil {
-		f.unless(*q > 0 && *q < 1, "predictive.quantile", "must be above 0 and below 1", *q)
-		f.unless(c.MarginalValue == nil, "predictive.quantile", "must be omitted with predictive.marginalValue", *q)
+		f.Unless(*q > 0 && *q < 1, "predictive.quantile", "must be above 0 and below 1", *q)
+		f.Unless(c.MarginalValue == nil, "predictive.quantile", "must be omitted with predictive.marginalValue", *q)
 	}
 	if m := c.MarginalValue; m != nil {
-		f.unless(*m > 0 && !math.IsInf(*m, 0), "predictive.marginalValue", "must be above 0", *m)
+		f.Unless(*m > 0 && !math.IsInf(*m, 0), "predictive.marginalValue", "must be above 0", *m)
 	}
 	p.readProfile(&f, c.Profile)
 	p.readCPU(&f, c.CPU)
-	if f.err() == nil {
+	if f.Err() == nil {
 		p.foresight.build(&f, c, p.ahead(0, p.lead))
 	}
-	return p, f.err()
+	return p, f.Err()
 }
 
 // excess is the part of the capacity that is to be taken.
@@ -183,7 +183,7 @@ func (c *Predictive) excess() float64 {
 }
 
 // readProfile reads the profile from the one field that is set, if one is.
-func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
+func (p *predictive) readProfile(f *podscaler.Faults, c PredictiveProfile) {
 	var given []string
 	take := func(key, shape string, profile capacity.Profile, err error) {
 		given, p.profile, p.shape = append(given, key), &profile, shape
@@ -212,15 +212,15 @@ func (p *predictive) readProfile(f *faults, c PredictiveProfile) {
 	}
 	if l := c.Learned; l != nil {
 		given, p.cpu = append(given, "learned"), l.CPU
-		f.unless(l.CPU >= 0, "predictive.profile.learned.cpu", "must be above 0", l.CPU)
+		f.Unless(l.CPU >= 0, "predictive.profile.learned.cpu", "must be above 0", l.CPU)
 	}
-	f.unless(len(given) <= 1, "predictive.profile", "must be given in one way", strings.Join(given, " and "))
+	f.Unless(len(given) <= 1, "predictive.profile", "must be given in one way", strings.Join(given, " and "))
 }
 
-func (p *predictive) readCPU(f *faults, c PredictiveCPU) {
-	f.unless(c.AverageUtilization >= 0, "predictive.cpu.averageUtilization", "must be above 0", c.AverageUtilization)
-	f.unless(c.AverageValue >= 0, "predictive.cpu.averageValue", "must be above 0", c.AverageValue)
-	f.unless(c.AverageUtilization == 0 || c.AverageValue == 0, "predictive.cpu", "must have one target", "averageUtilization and averageValue")
+func (p *predictive) readCPU(f *podscaler.Faults, c PredictiveCPU) {
+	f.Unless(c.AverageUtilization >= 0, "predictive.cpu.averageUtilization", "must be above 0", c.AverageUtilization)
+	f.Unless(c.AverageValue >= 0, "predictive.cpu.averageValue", "must be above 0", c.AverageValue)
+	f.Unless(c.AverageUtilization == 0 || c.AverageValue == 0, "predictive.cpu", "must have one target", "averageUtilization and averageValue")
 	m := Metric{Type: Resource, Name: "cpu", AverageUtilization: c.AverageUtilization, AverageValue: c.AverageValue}
 	if c.AverageUtilization == 0 && c.AverageValue == 0 {
 		m.AverageUtilization = 80
@@ -229,12 +229,12 @@ func (p *predictive) readCPU(f *faults, c PredictiveCPU) {
 }
 
 func (p *predictive) check(w *podscaler.Workload) error {
-	var f faults
-	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy Predictive, which goes by the pods' CPU where nothing else is known", w.Min)
-	f.unless(!p.byShare || w.Pod.CPU > 0, "pod.cpu", "must be above 0 without predictive.cpu.averageValue, for the target of the CPU is in percent of it", int64(w.Pod.CPU))
-	f.unless(p.profile != nil || p.cpu > 0 || w.Pod.CPU > 0, "pod.cpu", "must be above 0 for a profile that is learned without predictive.profile.learned.cpu", int64(w.Pod.CPU))
-	f.unless(p.series.length >= w.RunPeriod, "predictive.period", fmt.Sprintf("must be at least the run period, which is %s", w.RunPeriod), p.series.length)
-	return f.err()
+	var f podscaler.Faults
+	f.Unless(w.Min > 0, "minReplicas", "must be at least 1 for policy Predictive, which goes by the pods' CPU where nothing else is known", w.Min)
+	f.Unless(!p.byShare || w.Pod.CPU > 0, "pod.cpu", "must be above 0 without predictive.cpu.averageValue, for the target of the CPU is in percent of it", int64(w.Pod.CPU))
+	f.Unless(p.profile != nil || p.cpu > 0 || w.Pod.CPU > 0, "pod.cpu", "must be above 0 for a profile that is learned without predictive.profile.learned.cpu", int64(w.Pod.CPU))
+	f.Unless(p.series.length >= w.RunPeriod, "predictive.period", fmt.Sprintf("must be at least the run period, which is %s", w.RunPeriod), p.series.length)
+	return f.Err()
 }
 
 // Desired is what the load needs until new pods are ready, or what can be said in its place.
@@ -306,7 +306,7 @@ func (p *predictive) observe(v *podscaler.View) (arrivals float64, measured bool
 
 // forget is what a restart does, but for what pods take to start.
 func (p *predictive) forget() {
-	var f faults
+	var f podscaler.Faults
 	p.foresight, p.demand, p.seen, p.learnt, p.cores = foresight{}, capacity.Demand{}, 0, false, meanUse{}
 	p.foresight.build(&f, p.settings, p.ahead(0, p.lead))
 }

@@ -22,11 +22,11 @@ type foresight struct {
 }
 
 // build makes the forecaster that the settings name, for decisions so many periods ahead.
-func (o *foresight) build(f *faults, c Predictive, h int) {
+func (o *foresight) build(f *podscaler.Faults, c Predictive, h int) {
 	o.name = cmp.Or(c.Forecaster, "Ensemble")
 	o.day = int(24 * time.Hour / time.Duration(*cmp.Or(c.Period, new(podscaler.Duration(time.Minute)))))
 	members := o.members(f, c)
-	if f.err() != nil {
+	if f.Err() != nil {
 		return
 	}
 	ensemble, race := forecast.EnsembleSettings{Members: members, Horizon: h}, forecast.RaceSettings{Entrants: members, Horizon: h}
@@ -38,27 +38,22 @@ func (o *foresight) build(f *faults, c Predictive, h int) {
 	if o.model, err = forecast.New(s); err == nil {
 		o.by, err = forecast.NewCalibrated(o.model, forecast.Calibration{Horizons: horizons(h, c.Horizon > 0)})
 	}
-	f.add("predictive", err)
+	if err != nil {
+		*f = append(*f, fmt.Errorf("predictive.%w", err))
+	}
 }
 
 // members are the forecasters that are named to be weighed, or to compete.
-func (o *foresight) members(f *faults, c Predictive) (members []forecast.Spec) {
+func (o *foresight) members(f *podscaler.Faults, c Predictive) (members []forecast.Spec) {
 	several := strings.EqualFold(o.name, "Ensemble") || strings.EqualFold(o.name, "Race")
-	f.unless(len(c.Members) == 0 || several, "predictive.members", "may be there only with forecaster Ensemble or Race", o.name)
+	f.Unless(len(c.Members) == 0 || several, "predictive.members", "may be there only with forecaster Ensemble or Race", o.name)
 	for i, m := range c.Members {
 		key, name := fmt.Sprintf("predictive.members[%d]", i), strings.ToLower(m)
-		f.unless(slices.Contains(forecast.Names(), name), key, "must be one of "+strings.Join(forecast.Names(), ", "), strconv.Quote(m))
-		f.unless(name != "ensemble" && name != "race", key, "must be a forecaster that has no members itself", strconv.Quote(m))
+		f.Unless(slices.Contains(forecast.Names(), name), key, "must be one of "+strings.Join(forecast.Names(), ", "), strconv.Quote(m))
+		f.Unless(name != "ensemble" && name != "race", key, "must be a forecaster that has no members itself", strconv.Quote(m))
 		members = append(members, forecast.Spec{Type: m}.WithSeason(o.day))
 	}
 	return members
-}
-
-// add records a fault that was found elsewhere, under the key that led there.
-func (f *faults) add(key string, err error) {
-	if err != nil {
-		*f = append(*f, fmt.Errorf("%s.%w", key, err))
-	}
 }
 
 // horizons are those whose errors are followed; one between them has the spread of the next. Beyond

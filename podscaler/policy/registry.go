@@ -69,13 +69,13 @@ func (s Spec) New() (podscaler.Policy, error) {
 
 // strays are the settings of other policies, which would count for nothing: whoever wrote them
 // meant another policy, or wants of this one what it does not do.
-func (s Spec) strays(name string) (f faults) {
+func (s Spec) strays(name string) (f podscaler.Faults) {
 	blocks := reflect.ValueOf(s)
 	for i := range blocks.NumField() {
 		block := blocks.Type().Field(i)
 		if of := block.Name; of != name && block.Type.Kind() == reflect.Pointer && !blocks.Field(i).IsNil() {
 			key, _, _ := strings.Cut(block.Tag.Get("json"), ",")
-			f.unless(false, key, "may be there only with policy "+of, name)
+			f.Unless(false, key, "may be there only with policy "+of, name)
 		}
 	}
 	return f
@@ -118,19 +118,6 @@ func Warnings(w *podscaler.Workload, p podscaler.Policy) []podscaler.Reason {
 	}
 	return all
 }
-
-// faults collects what is wrong with a policy's settings: all of it, not the first.
-type faults []error
-
-// unless records that the value of key breaks the rule, unless it keeps it.
-func (f *faults) unless(kept bool, key, rule string, value any) {
-	if !kept {
-		*f = append(*f, fmt.Errorf("%s: %s, was %v", key, rule, value))
-	}
-}
-
-// err returns the faults as one error, or nil.
-func (f faults) err() error { return errors.Join(f...) }
 
 // ceil rounds up to a number of replicas. The slack keeps 3.0000000000000004, which is what
 // floats make of .6 × 5, from becoming 4.

@@ -60,19 +60,19 @@ func newSLOCost(c SLOCost) (podscaler.Policy, error) {
 	if c.RTWeight != nil {
 		p.rtWeight = *c.RTWeight
 	}
-	var f faults
-	f.unless(0 < p.rtWeight && p.rtWeight < 1, "sloCost.rtWeight", "must be above 0 and below 1", p.rtWeight)
-	f.unless(0 <= p.tolerance && p.tolerance < 1, "sloCost.tolerance", "must be at least 0 and below 1", p.tolerance)
-	f.unless(c.Role == "" || c.Role == Cap || c.Role == Symmetric, "sloCost.role", "must be Cap or Symmetric", c.Role)
-	return p, f.err()
+	var f podscaler.Faults
+	f.Unless(0 < p.rtWeight && p.rtWeight < 1, "sloCost.rtWeight", "must be above 0 and below 1", p.rtWeight)
+	f.Unless(0 <= p.tolerance && p.tolerance < 1, "sloCost.tolerance", "must be at least 0 and below 1", p.tolerance)
+	f.Unless(c.Role == "" || c.Role == Cap || c.Role == Symmetric, "sloCost.role", "must be Cap or Symmetric", c.Role)
+	return p, f.Err()
 }
 
 func (p *sloCost) check(w *podscaler.Workload) error {
-	var f faults
-	f.unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy SLOCost", w.SLO.Target)
-	f.unless(w.Cost.Target > 0, "cost.target", "must be above 0 for policy SLOCost", w.Cost.Target)
-	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy SLOCost, which multiplies what is there", w.Min)
-	return f.err()
+	var f podscaler.Faults
+	f.Unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy SLOCost", w.SLO.Target)
+	f.Unless(w.Cost.Target > 0, "cost.target", "must be above 0 for policy SLOCost", w.Cost.Target)
+	f.Unless(w.Min > 0, "minReplicas", "must be at least 1 for policy SLOCost, which multiplies what is there", w.Min)
+	return f.Err()
 }
 
 // Desired is the replicas times k, rounded up.

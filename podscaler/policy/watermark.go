@@ -145,7 +145,7 @@ const (
 )
 
 func newWatermark(c Watermark) (podscaler.Policy, error) {
-	var f faults
+	var f podscaler.Faults
 	w := &watermark{
 		absolute:  c.Algorithm == Absolute,
 		metrics:   c.Metrics,
@@ -163,13 +163,13 @@ func newWatermark(c Watermark) (podscaler.Policy, error) {
 	if c.Tolerance != nil {
 		w.tolerance = *c.Tolerance
 	}
-	f.unless(slices.Contains([]Algorithm{"", Average, Absolute}, c.Algorithm), "watermark.algorithm", "must be Average or Absolute", strconv.Quote(string(c.Algorithm)))
-	f.unless(len(c.Metrics) == 0 || c.High == 0 && c.Low == 0, "watermark.metrics", "must be empty with watermark.high or watermark.low, which are marks of the cpu", len(c.Metrics))
-	f.unless(w.tolerance >= 0 && w.tolerance < 1, "watermark.tolerance", "must be at least 0 and below 1", w.tolerance)
+	f.Unless(slices.Contains([]Algorithm{"", Average, Absolute}, c.Algorithm), "watermark.algorithm", "must be Average or Absolute", strconv.Quote(string(c.Algorithm)))
+	f.Unless(len(c.Metrics) == 0 || c.High == 0 && c.Low == 0, "watermark.metrics", "must be empty with watermark.high or watermark.low, which are marks of the cpu", len(c.Metrics))
+	f.Unless(w.tolerance >= 0 && w.tolerance < 1, "watermark.tolerance", "must be at least 0 and below 1", w.tolerance)
 	w.up.validate(&f, "up", math.MaxInt32)
 	w.down.validate(&f, "down", 100)
-	f.unless(w.multiple >= 1 && w.multiple <= math.MaxInt32, "watermark.multiple", "must be between 1 and 2147483647", w.multiple)
-	f.unless(slices.Contains([]Converge{ConvergeNone, ConvergeHigh, ConvergeLow}, w.converge), "watermark.convergeTo", "must be None, High or Low", strconv.Quote(string(w.converge)))
+	f.Unless(w.multiple >= 1 && w.multiple <= math.MaxInt32, "watermark.multiple", "must be between 1 and 2147483647", w.multiple)
+	f.Unless(slices.Contains([]Converge{ConvergeNone, ConvergeHigh, ConvergeLow}, w.converge), "watermark.convergeTo", "must be None, High or Low", strconv.Quote(string(w.converge)))
 	w.validateMarks(&f, len(c.Metrics) == 0)
 	if f != nil {
 		return nil, errors.Join(f...)
@@ -191,42 +191,42 @@ func newCourse(percent *int, cooldown, delay *podscaler.Duration, defaultPercent
 	return c
 }
 
-func (c *course) validate(f *faults, name string, most int) {
-	f.unless(c.percent >= 0 && c.percent <= most, "watermark."+name+"LimitPercent", fmt.Sprintf("must be between 0 and %d", most), c.percent)
-	f.unless(c.cooldown >= 0, "watermark.cooldown."+name, "must be at least 0", c.cooldown)
-	f.unless(c.delay >= 0, "watermark.delay."+name, "must be at least 0", c.delay)
+func (c *course) validate(f *podscaler.Faults, name string, most int) {
+	f.Unless(c.percent >= 0 && c.percent <= most, "watermark."+name+"LimitPercent", fmt.Sprintf("must be between 0 and %d", most), c.percent)
+	f.Unless(c.cooldown >= 0, "watermark.cooldown."+name, "must be at least 0", c.cooldown)
+	f.Unless(c.delay >= 0, "watermark.delay."+name, "must be at least 0", c.delay)
 }
 
 // validateMarks looks at the metrics; alone says that there is but the CPU, whose marks are not
 // in a list and may be missing.
-func (w *watermark) validateMarks(f *faults, alone bool) {
+func (w *watermark) validateMarks(f *podscaler.Faults, alone bool) {
 	for i, m := range w.metrics {
 		key := fmt.Sprintf("watermark.metrics[%d]", i)
 		if alone {
 			key = "watermark"
 		}
 		validateType(f, key, m.Type, m.Name, m.Container)
-		f.unless(m.High >= 0, key+".high", "must be above 0", m.High)
-		f.unless(m.Low >= 0, key+".low", "must be above 0", m.Low)
-		f.unless(m.High == 0 || m.High > m.Low, key+".high", fmt.Sprintf("must be above low, which is %s", m.Low), m.High)
-		f.unless(alone || m.High != 0 || m.Low != 0, key, "must have a high or a low watermark", "none")
+		f.Unless(m.High >= 0, key+".high", "must be above 0", m.High)
+		f.Unless(m.Low >= 0, key+".low", "must be above 0", m.Low)
+		f.Unless(m.High == 0 || m.High > m.Low, key+".high", fmt.Sprintf("must be above low, which is %s", m.Low), m.High)
+		f.Unless(alone || m.High != 0 || m.Low != 0, key, "must have a high or a low watermark", "none")
 		if alone && m.High == 0 && m.Low == 0 {
 			continue // both are of the request
 		}
-		f.unless(w.converge != ConvergeHigh || m.High != 0, key+".high", "must be set to converge to it", m.High)
-		f.unless(w.converge != ConvergeLow || m.Low != 0, key+".low", "must be set to converge to it", m.Low)
+		f.Unless(w.converge != ConvergeHigh || m.High != 0, key+".high", "must be set to converge to it", m.High)
+		f.Unless(w.converge != ConvergeLow || m.Low != 0, key+".low", "must be set to converge to it", m.Low)
 	}
 }
 
 func (w *watermark) check(of *podscaler.Workload) error {
-	var f faults
+	var f podscaler.Faults
 	for _, m := range w.metrics {
-		f.unless(m.High != 0 || m.Low != 0 || of.Pod.CPU > 0, "pod.cpu", "must be above 0 without watermark.high and watermark.low, which are then in percent of it", int64(of.Pod.CPU))
+		f.Unless(m.High != 0 || m.Low != 0 || of.Pod.CPU > 0, "pod.cpu", "must be above 0 without watermark.high and watermark.low, which are then in percent of it", int64(of.Pod.CPU))
 	}
-	f.unless(of.Min >= 1, "minReplicas", "must be at least 1 for policy Watermark, which multiplies what is there", of.Min)
+	f.Unless(of.Min >= 1, "minReplicas", "must be at least 1 for policy Watermark, which multiplies what is there", of.Min)
 	multiple := fmt.Sprintf("must be a multiple of watermark.multiple, which is %d", w.multiple)
-	f.unless(of.Min%w.multiple == 0, "minReplicas", multiple, of.Min)
-	f.unless(of.Max%w.multiple == 0, "maxReplicas", multiple, of.Max)
+	f.Unless(of.Min%w.multiple == 0, "minReplicas", multiple, of.Min)
+	f.Unless(of.Max%w.multiple == 0, "maxReplicas", multiple, of.Max)
 	return errors.Join(f...)
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // Access says what the objects of a namespace may make this program ask. Empty, none of them names
@@ -47,24 +49,24 @@ const everyNamespace = "*"
 
 // Validate returns every fault of the settings, with the key that each is under, or nil.
 func (a *Access) Validate() error {
-	var f faults
+	var f podscaler.Faults
 	for i := range a.AllowedHosts {
 		h, key := &a.AllowedHosts[i], fmt.Sprintf("allowedHosts[%d]", i)
-		f.unless(len(h.Hosts) > 0, key+".hosts", "must name a host", "none")
+		f.Unless(len(h.Hosts) > 0, key+".hosts", "must name a host", "none")
 		for j, host := range h.Hosts {
-			f.unless(hostForm(host), fmt.Sprintf("%s.hosts[%d]", key, j),
+			f.Unless(hostForm(host), fmt.Sprintf("%s.hosts[%d]", key, j),
 				"must be a DNS name in lower case or an address, with a port or without, such as prometheus.monitoring:9090, and 127.0.0.1 or ::1 for localhost", strconv.Quote(host))
 		}
 		for j, n := range h.Namespaces {
-			f.unless(nameForm.MatchString(n), fmt.Sprintf("%s.namespaces[%d]", key, j), "must be the name of a namespace", strconv.Quote(n))
+			f.Unless(nameForm.MatchString(n), fmt.Sprintf("%s.namespaces[%d]", key, j), "must be the name of a namespace", strconv.Quote(n))
 		}
 		for j, name := range h.Headers {
-			f.unless(headerForm.MatchString(name) && !ownHeader(name), fmt.Sprintf("%s.headers[%d]", key, j),
+			f.Unless(headerForm.MatchString(name) && !ownHeader(name), fmt.Sprintf("%s.headers[%d]", key, j),
 				"must be the name of a header that HTTP itself makes no use of, and that carries no credentials", strconv.Quote(name))
 		}
 	}
 	for i, n := range a.FreeQueries {
-		f.unless(n == everyNamespace || nameForm.MatchString(n), fmt.Sprintf("freeQueries[%d]", i), "must be the name of a namespace, or *", strconv.Quote(n))
+		f.Unless(n == everyNamespace || nameForm.MatchString(n), fmt.Sprintf("freeQueries[%d]", i), "must be the name of a namespace, or *", strconv.Quote(n))
 	}
 	return errors.Join(f...)
 }

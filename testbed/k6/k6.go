@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Scripts are the loads, and load.js, which they share. The head of each lists what it reads from
@@ -74,12 +76,8 @@ const MaxUsers = 5000
 
 // Validate says everything that is wrong with the load.
 func (l *Load) Validate() error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	kinds := []Kind{Sleep, Pace, Open}
 	u, err := url.Parse(l.URL)
 	must(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "url", "like http://127.0.0.1:8080/apps/default/web/", fmt.Sprintf("%q", l.URL))

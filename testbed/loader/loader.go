@@ -49,12 +49,8 @@ const mostMemory = 4 * pricing.GB
 
 // Validate says everything that is wrong with the configuration, by the names of the flags.
 func (c *Config) Validate() error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
-		}
-	}
+	var faults pricing.Faults
+	must := faults.Must
 	if c.Calibrate != 0 {
 		must(c.Digits == 0, "digits", "omitted with calibrate", c.Digits)
 		must(c.Calibrate >= leastDemand && c.Calibrate <= mostDemand, "calibrate", fmt.Sprintf("from %s to %s", leastDemand, mostDemand), c.Calibrate)

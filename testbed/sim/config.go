@@ -124,21 +124,12 @@ const (
 	Open  Kind = "open"  // requests arrive regardless of the earlier ones
 )
 
-// findings are the rules that a configuration breaks.
-type findings []error
-
-func (f *findings) must(kept bool, key, rule string, was any) {
-	if !kept {
-		*f = append(*f, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
-	}
-}
-
 // unique wants a list to have names, each once, and returns them.
-func unique[T any](f *findings, key string, all []T, name func(*T) string) []string {
+func unique[T any](f *pricing.Faults, key string, all []T, name func(*T) string) []string {
 	var names []string
 	for i := range all {
 		n := name(&all[i])
-		f.must(n != "" && !slices.Contains(names, n), fmt.Sprintf("%s[%d].name", key, i), "given, and be there once", fmt.Sprintf("%q", n))
+		f.Must(n != "" && !slices.Contains(names, n), fmt.Sprintf("%s[%d].name", key, i), "given, and be there once", fmt.Sprintf("%q", n))
 		names = append(names, n)
 	}
 	return names
@@ -146,14 +137,14 @@ func unique[T any](f *findings, key string, all []T, name func(*T) string) []str
 
 // Validate says everything that is wrong with the configuration.
 func (c *Config) Validate() error {
-	var f findings
+	var f pricing.Faults
 	// Zero is how a machine says that it does not exist yet.
-	f.must(!c.Start.IsZero(), "start", "given", c.Start)
-	f.must(c.Tick > 0, "tick", "greater than 0", c.Tick)
-	f.must(c.MetricsEvery > 0, "metricsEvery", "greater than 0", c.MetricsEvery)
-	f.must(c.Late >= 0, "late", "0 or more", c.Late)
-	f.must(c.Clones >= 0, "clones", "0 or more", c.Clones)
-	if f.must(c.Prices != nil, "prices", "given", "nothing"); c.Prices != nil {
+	f.Must(!c.Start.IsZero(), "start", "given", c.Start)
+	f.Must(c.Tick > 0, "tick", "greater than 0", c.Tick)
+	f.Must(c.MetricsEvery > 0, "metricsEvery", "greater than 0", c.MetricsEvery)
+	f.Must(c.Late >= 0, "late", "0 or more", c.Late)
+	f.Must(c.Clones >= 0, "clones", "0 or more", c.Clones)
+	if f.Must(c.Prices != nil, "prices", "given", "nothing"); c.Prices != nil {
 		if err := c.Prices.Validate(); err != nil {
 			f = append(f, fmt.Errorf("prices: %w", err))
 		}
@@ -171,35 +162,35 @@ func (c *Config) Validate() error {
 	return errors.Join(f...)
 }
 
-func (d *Delays) validate(f *findings) {
+func (d *Delays) validate(f *pricing.Faults) {
 	for _, r := range []struct {
 		key string
 		timing.Range
 	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"wake", d.Wake}, {"podStart", d.PodStart}} {
-		f.must(r.Valid(), "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
+		f.Must(r.Valid(), "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
 	}
 }
 
-func (c *Config) validatePools(f *findings) {
+func (c *Config) validatePools(f *pricing.Faults) {
 	pools := unique(f, "pools", c.Pools, func(p *nodescaler.Pool) string { return p.Name })
 	for i := range c.Pools {
-		f.must(c.Pools[i].PodSlots >= 0, fmt.Sprintf("pools[%d].podSlots", i), "0 or more", c.Pools[i].PodSlots)
+		f.Must(c.Pools[i].PodSlots >= 0, fmt.Sprintf("pools[%d].podSlots", i), "0 or more", c.Pools[i].PodSlots)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Initial)) {
-		f.must(slices.Contains(pools, name), "initial."+name, "one of the pools", pools)
-		f.must(c.Initial[name] >= 0, "initial."+name, "0 or more", c.Initial[name])
+		f.Must(slices.Contains(pools, name), "initial."+name, "one of the pools", pools)
+		f.Must(c.Initial[name] >= 0, "initial."+name, "0 or more", c.Initial[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Spares)) {
-		f.must(slices.Contains(pools, name), "spares."+name, "one of the pools", pools)
-		f.must(c.Spares[name] >= 0, "spares."+name, "0 or more", c.Spares[name])
+		f.Must(slices.Contains(pools, name), "spares."+name, "one of the pools", pools)
+		f.Must(c.Spares[name] >= 0, "spares."+name, "0 or more", c.Spares[name])
 	}
 	for i := range c.Begin {
-		f.must(slices.Contains(pools, c.Begin[i].Pool), fmt.Sprintf("begin[%d].pool", i), "one of the pools", c.Begin[i].Pool)
+		f.Must(slices.Contains(pools, c.Begin[i].Pool), fmt.Sprintf("begin[%d].pool", i), "one of the pools", c.Begin[i].Pool)
 	}
 }
 
-func (w *Workload) validate(f *findings) {
-	must := func(kept bool, key, rule string, was any) { f.must(kept, "workloads."+w.Name+"."+key, rule, was) }
+func (w *Workload) validate(f *pricing.Faults) {
+	must := func(kept bool, key, rule string, was any) { f.Must(kept, "workloads."+w.Name+"."+key, rule, was) }
 	must(w.Replicas >= 0, "replicas", "0 or more", w.Replicas)
 	must(w.Requests.CPU >= 0 && w.Requests.Memory >= 0, "requests", "0 or more", w.Requests)
 	must(w.Quota > 0, "quota", "greater than 0", w.Quota)
@@ -241,15 +232,15 @@ func (l *Load) validate(must func(kept bool, key, rule string, was any)) {
 // requests apart by whole nanoseconds.
 const MaxLevel = 1e9
 
-func (x *Fault) validate(f *findings, key string, hosts []string) {
-	f.must(slices.Contains(FaultKinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", FaultKinds), x.Kind)
-	f.must(x.At >= 0, key+"at", "0 or more", x.At)
-	f.must(x.For >= 0, key+"for", "0 or more", x.For)
-	f.must(x.Kind != MetricsVanish || x.For > 0, key+"for", "greater than 0 for "+string(MetricsVanish), x.For)
+func (x *Fault) validate(f *pricing.Faults, key string, hosts []string) {
+	f.Must(slices.Contains(FaultKinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", FaultKinds), x.Kind)
+	f.Must(x.At >= 0, key+"at", "0 or more", x.At)
+	f.Must(x.For >= 0, key+"for", "0 or more", x.For)
+	f.Must(x.Kind != MetricsVanish || x.For > 0, key+"for", "greater than 0 for "+string(MetricsVanish), x.For)
 	noisy := x.Kind == NoisyNeighbour
-	f.must(!noisy || x.For > 0, key+"for", "greater than 0 for "+string(NoisyNeighbour), x.For)
-	f.must(!noisy || x.Left > 0 && x.Left < 1, key+"left", "between 0 and 1 for "+string(NoisyNeighbour), x.Left)
-	f.must(!noisy || x.Host == "" || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s, or none for all", hosts), x.Host)
-	f.must(x.Count >= 0, key+"count", "0 or more", x.Count)
-	f.must(x.Kind != HostDies || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s", hosts), x.Host)
+	f.Must(!noisy || x.For > 0, key+"for", "greater than 0 for "+string(NoisyNeighbour), x.For)
+	f.Must(!noisy || x.Left > 0 && x.Left < 1, key+"left", "between 0 and 1 for "+string(NoisyNeighbour), x.Left)
+	f.Must(!noisy || x.Host == "" || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s, or none for all", hosts), x.Host)
+	f.Must(x.Count >= 0, key+"count", "0 or more", x.Count)
+	f.Must(x.Kind != HostDies || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s", hosts), x.Host)
 }
