@@ -20,6 +20,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func nodesReady(ctx context.Context, c kubernetes.Interface, want int) error {
 	}
 	ready := 0
 	for _, n := range list.Items {
-		if isReady(&n) {
+		if kubelet.Ready(&n) {
 			ready++
 		}
 	}
@@ -73,15 +74,6 @@ func nodesReady(ctx context.Context, c kubernetes.Interface, want int) error {
 		return fmt.Errorf("%d of %d nodes are ready", ready, len(list.Items))
 	}
 	return nil
-}
-
-func isReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // podsReady fails unless so many pods are, and no others are there.

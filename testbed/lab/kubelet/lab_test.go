@@ -202,19 +202,13 @@ func (w *world) running(before ...string) corev1.Pod {
 		if err != nil {
 			return err
 		}
-		if len(all) != 1 || !isReady(&all[0]) || slices.Contains(before, all[0].Name) {
+		if len(all) != 1 || !labtest.PodReady(&all[0]) || slices.Contains(before, all[0].Name) {
 			return fmt.Errorf("%d pods", len(all))
 		}
 		one = all[0]
 		return nil
 	})
 	return one
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func get(url string) string {
@@ -497,7 +491,7 @@ func TestPodsOutliveTheAPIServer(t *testing.T) {
 	restarts := func(want int32) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
 			now, err := w.client.CoreV1().Pods("default").Get(ctx, p.Name, metav1.GetOptions{})
-			if err == nil && (now.Status.ContainerStatuses[0].RestartCount != want || !isReady(now)) {
+			if err == nil && (now.Status.ContainerStatuses[0].RestartCount != want || !labtest.PodReady(now)) {
 				err = fmt.Errorf("%+v", now.Status)
 			}
 			return err
@@ -534,7 +528,7 @@ func TestSilentNodesLoseTheirProcesses(t *testing.T) {
 	label(strconv.Quote(LabelValue))
 	w.until("it runs again", func(ctx context.Context) error {
 		now, err := w.client.CoreV1().Pods("default").Get(ctx, p.Name, metav1.GetOptions{})
-		if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now) || get("http://"+now.Status.PodIP+":8080/") != "here") {
+		if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !labtest.PodReady(now) || get("http://"+now.Status.PodIP+":8080/") != "here") {
 			err = fmt.Errorf("%+v", now.Status)
 		}
 		return err

@@ -2,13 +2,20 @@
 package labtest
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // Up brings a lab up for one test and takes it down behind it. Its folder is the test's artifact
@@ -62,6 +69,20 @@ func Until(t testing.TB, what string, pause time.Duration, ask func(context.Cont
 		case <-time.After(pause):
 		}
 	}
+}
+
+// PodReady reports whether a pod is ready.
+func PodReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// Results are those that a run of experiments has left in a folder.
+func Results(t testing.TB, folder string) *testbed.Results {
+	t.Helper()
+	text := must.Get(os.ReadFile(filepath.Join(folder, "results.json")))(t)
+	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
 // logs prints the last lines of every log.

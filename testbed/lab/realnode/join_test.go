@@ -14,6 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
+	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -85,8 +87,8 @@ func (w *world) comesUp() (id int) {
 	id = w.vms()[0].ID
 	add("its agent answers", patience, func() bool { return w.answers(id) })
 	add("its kubelet has registered", patience, func() bool { return len(w.nodes()) == 1 })
-	add("the node is Ready", patience, func() bool { n := w.nodes(); return nodeReady(&n[0]) })
-	add("the pod is Ready", patience, func() bool { p := w.pods(); return len(p) == 1 && podReady(&p[0]) })
+	add("the node is Ready", patience, func() bool { n := w.nodes(); return kubelet.Ready(&n[0]) })
+	add("the pod is Ready", patience, func() bool { p := w.pods(); return len(p) == 1 && labtest.PodReady(&p[0]) })
 	whole := at[len(at)-1].Sub(began)
 	for i, name := range names {
 		part := at[i+1].Sub(at[i])
@@ -172,7 +174,7 @@ func (w *world) bearsLoad(id int) {
 	if seen.Failed > 0 || seen.Requests == 0 {
 		w.Errorf("%d of %d requests failed", seen.Failed, seen.Requests)
 	}
-	if pod := w.pods()[0]; !podReady(&pod) || pod.Status.ContainerStatuses[0].RestartCount > 0 {
+	if pod := w.pods()[0]; !labtest.PodReady(&pod) || pod.Status.ContainerStatuses[0].RestartCount > 0 {
 		w.Errorf("the pod is %+v", pod.Status)
 	}
 }
@@ -182,9 +184,9 @@ func (w *world) comesBack(what string, since *corev1.Node) {
 	w.Helper()
 	w.until(what, patience, func() bool {
 		n := w.nodes()
-		return len(n) == 1 && n[0].Status.NodeInfo.BootID != since.Status.NodeInfo.BootID && nodeReady(&n[0])
+		return len(n) == 1 && n[0].Status.NodeInfo.BootID != since.Status.NodeInfo.BootID && kubelet.Ready(&n[0])
 	})
-	w.until("the pod is Ready again", patience, func() bool { p := w.pods(); return len(p) == 1 && podReady(&p[0]) })
+	w.until("the pod is Ready again", patience, func() bool { p := w.pods(); return len(p) == 1 && labtest.PodReady(&p[0]) })
 	if n, vms := w.nodes()[0], w.vms(); n.UID != since.UID || len(vms) != 1 {
 		w.Errorf("there are the node %s of %s and the machines %v, want the node and the machine from before", n.UID, since.UID, vms)
 	}
@@ -204,6 +206,6 @@ func (w *world) crashLoops(id int) {
 	before := w.nodes()[0]
 	const unit = "/run/systemd/system/kubelet.service.d"
 	w.inside(id, "mkdir -p "+unit+"; printf '[Service]\nExecStart=\nExecStart=/bin/false\n' > "+unit+"/broken.conf; systemctl daemon-reload; systemctl restart kubelet")
-	w.until("its kubelet crashes, and it is not Ready", 2*time.Minute, func() bool { n := w.nodes(); return !nodeReady(&n[0]) })
+	w.until("its kubelet crashes, and it is not Ready", 2*time.Minute, func() bool { n := w.nodes(); return !kubelet.Ready(&n[0]) })
 	w.comesBack("Plimsoll has rebooted it, and it is Ready", &before)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 )
 
 // A node that is emptied is stopped and kept. A pod that waits wakes it, and it is the same node.
@@ -27,7 +28,7 @@ func TestARealNodeIsStashedAndWoken(t *testing.T) {
 	before, certificate := w.nodes()[0], w.clientCertificate(id)
 	w.scale("0")
 	w.until("it is stopped, for it was emptied", patience, func() bool { return w.vms()[0].State == "stopped" })
-	w.until("its node is cordoned and not Ready", patience, func() bool { n := w.nodes(); return n[0].Spec.Unschedulable && !nodeReady(&n[0]) })
+	w.until("its node is cordoned and not Ready", patience, func() bool { n := w.nodes(); return n[0].Spec.Unschedulable && !kubelet.Ready(&n[0]) })
 	w.scale("1")
 	w.until("it runs", patience, func() bool { return w.vms()[0].State == "running" })
 	w.until("its agent answers", patience, func() bool { return w.answers(id) })

@@ -223,16 +223,6 @@ func (w *world) pods() []corev1.Pod {
 	return must.Get(w.client.CoreV1().Pods(metav1.NamespaceDefault).List(w.Context(), metav1.ListOptions{}))(w).Items
 }
 
-func nodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-}
-
 // answers reports whether a guest's agent does.
 func (w *world) answers(id int) bool {
 	return w.shell.Call(w.Context(), http.MethodPost, id, "agent/ping", nil, nil) == nil

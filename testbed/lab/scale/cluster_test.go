@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
@@ -191,21 +191,12 @@ func (w *world) makeNodes() {
 		}
 		ready := 0
 		for i := range list.Items {
-			if isReady(list.Items[i].Status.Conditions) {
+			if kubelet.Ready(&list.Items[i]) {
 				ready++
 			}
 		}
 		return ready, *nodes, nil
 	})
-}
-
-func isReady(conditions []corev1.NodeCondition) bool {
-	for _, c := range conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // makePods makes the Deployments, waits until their pods run, sends them requests, and gives each

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
-	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // verb runs the real program, and returns what it prints.
@@ -31,12 +29,6 @@ func verb(t *testing.T, program string, args ...string) string {
 	return out.String()
 }
 
-func resultsIn(t *testing.T, folder string) *testbed.Results {
-	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join(folder, "results.json")))(t)
-	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
-}
-
 // The short form of the experiment, with everything as in the long one: the real program, policy,
 // control plane, machines, pods and k6. What is so on any machine is asserted, and no speed.
 func TestAnExperimentRunsInTheLab(t *testing.T) {
@@ -50,7 +42,7 @@ func TestAnExperimentRunsInTheLab(t *testing.T) {
 	verb(t, program, short("lab")...)
 	t.Logf("after %.0f s", time.Since(began).Seconds())
 
-	r := resultsIn(t, in("lab"))
+	r := labtest.Results(t, in("lab"))
 	if r.World != "lab" || len(r.Runs) != 1 || r.Planned != 1 || r.DurationSeconds != 60*minutes {
 		t.Fatalf("%+v with %d runs", r.Header, len(r.Runs))
 	}

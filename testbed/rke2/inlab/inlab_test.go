@@ -120,7 +120,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 	must.Do(t, r.Bench().Up(t.Context()))
 	var pod *corev1.Pod
 	until(t, "Plimsoll is ready", func(ctx context.Context) (err error) {
-		if pod, err = r.plimsoll(ctx); err == nil && !ready(pod) {
+		if pod, err = r.plimsoll(ctx); err == nil && !labtest.PodReady(pod) {
 			err = fmt.Errorf("%+v", pod.Status)
 		}
 		return err
@@ -144,7 +144,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 		}
 		running := 0
 		for i := range list.Items {
-			if ready(&list.Items[i]) {
+			if labtest.PodReady(&list.Items[i]) {
 				running++
 			}
 		}
@@ -173,16 +173,10 @@ func (r *Rig) rollOut(before *corev1.Pod) {
 			return err
 		}
 		lease, err := r.Client.CoordinationV1().Leases("plimsoll").Get(ctx, "plimsoll", metav1.GetOptions{})
-		if err == nil && (now.Name == before.Name || !ready(now) || !strings.HasPrefix(*lease.Spec.HolderIdentity, now.Name+"_")) {
+		if err == nil && (now.Name == before.Name || !labtest.PodReady(now) || !strings.HasPrefix(*lease.Spec.HolderIdentity, now.Name+"_")) {
 			err = fmt.Errorf("%s leads, %s is there", *lease.Spec.HolderIdentity, now.Name)
 		}
 		return err
-	})
-}
-
-func ready(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 

@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -172,12 +171,6 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 	return r
 }
 
-func resultsIn(t *testing.T, folder string) *testbed.Results {
-	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join(folder, "results.json")))(t)
-	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
-}
-
 // A test bed is built, an experiment is run on it by the real program, and the test bed is taken
 // down. The program is killed while the users are there, and run again. Plimsoll and k6 are pods
 // there and real, the application's pods are played by the traffic plane. What is so on any machine
@@ -194,7 +187,7 @@ func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	verb(t, program, args...)
 	t.Logf("after %.0f s", time.Since(began).Seconds())
 
-	res := resultsIn(t, out)
+	res := labtest.Results(t, out)
 	if res.World != "rke2" || len(res.Runs) != 1 || res.Planned != 1 || res.DurationSeconds != 60*minutes {
 		t.Fatalf("%+v with %d runs", res.Header, len(res.Runs))
 	}
