@@ -2,15 +2,9 @@ package rke2
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"mime/multipart"
-	"net/mail"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 )
 
 // imitation is a cluster whose nodes are the machines of an emulated Proxmox VE. They follow their
@@ -103,7 +98,7 @@ func (i *imitation) join(b *pvesim.Boot) error {
 // readCloudConfig is what cloud-init reads of user-data: one document, or several of which the
 // later ones' commands are put before those of the first.
 func readCloudConfig(data []byte) (*cloudConfig, error) {
-	parts, err := partsOf(data)
+	parts, err := machines.CloudConfigs(data)
 	if err != nil {
 		return nil, fmt.Errorf("user-data: %w", err)
 	}
@@ -123,52 +118,6 @@ func readCloudConfig(data []byte) (*cloudConfig, error) {
 		whole = doc
 	}
 	return &whole, nil
-}
-
-// written is what cloud-init writes to the file.
-func (f *guestFile) written() ([]byte, error) {
-	if f.Encoding == "" {
-		return []byte(f.Content), nil
-	}
-	if f.Encoding != "gz+b64" {
-		return nil, fmt.Errorf("cloud-init got an encoding %q", f.Encoding)
-	}
-	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(f.Content)))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(r)
-}
-
-// partsOf are the cloud-configs in user-data.
-func partsOf(data []byte) ([][]byte, error) {
-	if bytes.HasPrefix(data, []byte("#cloud-config\n")) {
-		return [][]byte{data}, nil
-	}
-	message, err := mail.ReadMessage(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	_, params, err := mime.ParseMediaType(message.Header.Get("Content-Type"))
-	if err != nil {
-		return nil, err
-	}
-	var all [][]byte
-	r := multipart.NewReader(message.Body, params["boundary"])
-	for {
-		p, err := r.NextPart()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		text, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, p))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text)
-	}
 }
 
 // halted takes a machine out of the cluster. Without the control plane nodes are not seen.

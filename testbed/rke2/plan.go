@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 )
 
 // Plan is what up would do where nothing of the test bed is there yet.
@@ -200,7 +201,7 @@ func discOf(b *pvesim.Boot, doc *cloudConfig) (PlannedDisc, error) {
 		}
 	}
 	for _, f := range doc.Files {
-		content, err := f.written()
+		content, err := machines.Unpack(f.Encoding, f.Content)
 		if err != nil {
 			return d, fmt.Errorf("%s: %w", f.Path, err)
 		}

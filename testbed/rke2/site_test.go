@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
@@ -129,7 +130,7 @@ func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 		if f.Owner != "root:root" || f.Permissions != "0600" && f.Permissions != "0700" {
 			t.Errorf("%s is %s's, %s", f.Path, f.Owner, f.Permissions)
 		}
-		content := must.Get(f.written())(t)
+		content := must.Get(machines.Unpack(f.Encoding, f.Content))(t)
 		f.Content = string(content)
 		all[f.Path] = f
 	}

@@ -36,7 +36,7 @@ var errNotToldToJoin = errors.New("user-data: there is no configuration of an RK
 
 // readAgent reads user-data as cloud-init and the agent read it.
 func readAgent(userData []byte) (*agent, error) {
-	configs, err := cloudConfigs(userData)
+	configs, err := CloudConfigs(userData)
 	if err != nil {
 		return nil, fmt.Errorf("user-data: %w", err)
 	}
@@ -71,8 +71,8 @@ func readAgent(userData []byte) (*agent, error) {
 
 var agentConfig = regexp.MustCompile(`^/etc/rancher/(rke2|k3s)/config\.yaml$`)
 
-// cloudConfigs are the cloud-config parts of user-data.
-func cloudConfigs(userData []byte) ([][]byte, error) {
+// CloudConfigs are the cloud-config parts of user-data.
+func CloudConfigs(userData []byte) ([][]byte, error) {
 	if bytes.HasPrefix(userData, []byte("#cloud-config\n")) {
 		return [][]byte{userData}, nil
 	}

@@ -82,18 +82,19 @@ type controlPlane struct {
 // guestFile is a file that cloud-init writes.
 type guestFile struct{ Path, Content, Encoding string }
 
-func (f *guestFile) text() ([]byte, error) {
-	switch f.Encoding {
+// Unpack is what cloud-init writes to a file of such an encoding and content.
+func Unpack(encoding, content string) ([]byte, error) {
+	switch encoding {
 	case "":
-		return []byte(f.Content), nil
+		return []byte(content), nil
 	case "gz+b64":
-		r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(f.Content)))
+		r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(content)))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
+			return nil, err
 		}
 		return io.ReadAll(r)
 	}
-	return nil, fmt.Errorf("%s: encoding: must be gz+b64 or none, was %q", f.Path, f.Encoding)
+	return nil, fmt.Errorf("encoding: must be gz+b64 or none, was %q", encoding)
 }
 
 // readServer reads a server's config.yaml, and what it finds among its manifests.
@@ -116,9 +117,9 @@ func readServer(config, kind string, files []guestFile) (*controlPlane, error) {
 		if path.Dir(f.Path) != "/var/lib/rancher/"+kind+"/server/manifests" {
 			continue
 		}
-		text, err := f.text()
+		text, err := Unpack(f.Encoding, f.Content)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		s.manifests[f.Path] = text
 	}
