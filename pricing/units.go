@@ -104,6 +104,20 @@ func Per(m Micros, d time.Duration) Rate {
 	return Rate(divRound(n, big.NewInt(int64(d))))
 }
 
+// Limit is an amount of money that is not to be crossed, with its period.
+type Limit struct {
+	Amount Micros        `json:"amount" strict:"required"`
+	Per    time.Duration `json:"per" strict:"required"`
+}
+
+// Rate is the limit for an hour; none is 0.
+func (l *Limit) Rate() Rate {
+	if l == nil {
+		return 0
+	}
+	return Per(l.Amount, l.Per)
+}
+
 // settle turns an exact cost in Rate × nanoseconds into money. It is the one place where cost
 // over time is rounded.
 func settle(exact *big.Int) Micros {

@@ -251,21 +251,7 @@ type Policy struct {
 	// before.
 	Spares int `json:"spares,omitempty"`
 	// Limit is what all machines together may cost, even if the policies want more.
-	Limit *Limit `json:"limit,omitempty"`
-}
-
-// Limit is an amount of money that is not to be crossed, with its period.
-type Limit struct {
-	Amount pricing.Micros `json:"amount" strict:"required"`
-	Per    time.Duration  `json:"per" strict:"required"`
-}
-
-// rate is the limit for an hour; none is 0.
-func (l *Limit) rate() pricing.Rate {
-	if l == nil {
-		return 0
-	}
-	return pricing.Per(l.Amount, l.Per)
+	Limit *pricing.Limit `json:"limit,omitempty"`
 }
 
 // PodPolicy is a pod policy with the guards around it.

@@ -110,7 +110,7 @@ func (e checker) validateLimit(path string, p *Policy) {
 		machines[i] = pricing.Placed{Shape: at.Pool.Shapes[0], Host: at.Host, Stopped: at.Spare}
 	}
 	least := e.Prices.Total(machines, midnight)
-	e.f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
+	e.f.Must(p.Limit.Rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
 }
 
 func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {

@@ -293,7 +293,7 @@ func (r *Rules) replace(in *podscaler.Rules) {
 
 // intent is what a job wants of the world it runs in.
 func (e *Experiment) intent(j *Job, c *sim.Config) loop.Intent {
-	in := loop.Intent{Pools: c.Pools, Prices: c.Prices, Limit: j.Policy.Limit.rate()}
+	in := loop.Intent{Pools: c.Pools, Prices: c.Prices, Limit: j.Policy.Limit.Rate()}
 	for i := range e.Workloads {
 		w := loop.Workload{Workload: e.Workloads[i].Scaled(j.Policy)}
 		if j.Policy.Pods != nil { // one that knows the load to come has none

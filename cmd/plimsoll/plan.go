@@ -132,10 +132,10 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 	if err := checkPending(&cfg.Nodes, site.Pools); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
-	if err := errors.Join(append(site.Limit.check(), site.Quotas.check()...)...); err != nil {
+	if err := errors.Join(append(checkLimit(site.Limit), site.Quotas.check()...)...); err != nil {
 		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
-	cfg.Limit, cfg.Quotas = site.Limit.rate(), site.Quotas.quotas()
+	cfg.Limit, cfg.Quotas = site.Limit.Rate(), site.Quotas.quotas()
 	return cfg, seen, nil
 }
 

@@ -119,7 +119,7 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	server, err := provider.New(provider.Config{Pools: s.groups(), Machines: fleet.ForAutoscaler(), Prices: s.Prices, Limit: s.Limit.rate(), Now: s.env.Now})
+	server, err := provider.New(provider.Config{Pools: s.groups(), Machines: fleet.ForAutoscaler(), Prices: s.Prices, Limit: s.Limit.Rate(), Now: s.env.Now})
 	if err != nil {
 		return cli.Misconfigured(file, err)
 	}

@@ -69,7 +69,7 @@ type clusterSettings struct {
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
-	Limit *limitSettings `json:"limit,omitempty"`
+	Limit *pricing.Limit `json:"limit,omitempty"`
 	// Quotas are what namespaces may take of the machines; without them any namespace may take all.
 	Quotas quotaSettings `json:"quotas,omitempty"`
 	// HandOff is how replicas that are expected are made known to whoever orders machines in our
@@ -156,27 +156,13 @@ func (s *siteFile) handOff() kube.HandOff {
 	return kube.HandOff{By: kube.ByNothing}
 }
 
-// limitSettings is an amount of money that is never to be crossed, with its period.
-type limitSettings struct {
-	Amount pricing.Micros `json:"amount" strict:"required"`
-	Per    time.Duration  `json:"per" strict:"required"`
-}
-
-// check is what is wrong with it.
-func (l *limitSettings) check() (faults pricing.Faults) {
+// checkLimit is what is wrong with what all machines may cost.
+func checkLimit(l *pricing.Limit) (faults pricing.Faults) {
 	if l != nil {
 		faults.Must(l.Amount > 0, "limit.amount", "above 0", l.Amount)
 		faults.Must(l.Per >= time.Minute, "limit.per", "1m or longer", l.Per)
 	}
 	return faults
-}
-
-// rate is the limit for an hour; none is 0.
-func (l *limitSettings) rate() pricing.Rate {
-	if l == nil {
-		return 0
-	}
-	return pricing.Per(l.Amount, l.Per)
 }
 
 // nodeSettings names a node policy. The block of settings that bears its name counts; what that
@@ -273,7 +259,7 @@ func (s *siteFile) checkCluster() []error {
 	if s.parts == nil { // for another verb, which looks at the site only
 		return nil
 	}
-	faults = append(faults, s.Limit.check()...)
+	faults = append(faults, checkLimit(s.Limit)...)
 	if !s.inCluster() {
 		for _, k := range s.clusterKeys() {
 			must(false, k, "omitted where pools are in the file: they are decided on by cluster-autoscaler alone", "there")

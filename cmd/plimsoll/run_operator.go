@@ -246,7 +246,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	cfg := &operator.Config{
 		Cluster: r.cluster, Admission: r.Admission != nil, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
-		Nodes: nodes, Limit: r.Limit.rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
+		Nodes: nodes, Limit: r.Limit.Rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: r.logger(),
 	}
 	if err := r.journal(cfg); err != nil {
@@ -333,7 +333,7 @@ func (r *clusterRun) provide(cfg *operator.Config) error {
 		return err
 	}
 	machines := &presentFleet{}
-	server, err := provider.New(provider.Config{Machines: machines, Limit: r.Limit.rate(), Now: r.env.Now})
+	server, err := provider.New(provider.Config{Machines: machines, Limit: r.Limit.Rate(), Now: r.env.Now})
 	if err != nil {
 		return err
 	}
@@ -448,7 +448,7 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	fleet, err := site.fleet(cfg)
 	timed := timedFleet{fleet, site.leads}
 	if r.Limit != nil && r.has(partNodeScaler) && r.has(partProvider) {
-		return &limitedFleet{timedFleet: timed, limit: r.Limit.rate(), now: r.env.Now}, err
+		return &limitedFleet{timedFleet: timed, limit: r.Limit.Rate(), now: r.env.Now}, err
 	}
 	return timed, err
 }
