@@ -49,12 +49,8 @@ const (
 
 // Check says what of an experiment cannot be in the lab.
 func (*World) Check(e *testbed.Experiment) error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, fmt.Errorf("%s: must be %s in the lab, was %v", key, rule, was))
-		}
-	}
+	var faults pricing.Faults
+	must := func(kept bool, key, rule string, was any) { faults.Must(kept, key, rule+" in the lab", was) }
 	live.Check(e, must)
 	for i := range e.Hosts {
 		h, key := &e.Hosts[i], fmt.Sprintf("hosts[%d]", i)

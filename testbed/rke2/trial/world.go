@@ -41,12 +41,8 @@ func (*World) Parallel() int { return 1 }
 
 // Check says what of an experiment cannot be on the test bed, or that what is kept is of another.
 func (w *World) Check(e *testbed.Experiment) error {
-	var faults []error
-	must := func(kept bool, key, rule string, was any) {
-		if !kept {
-			faults = append(faults, fmt.Errorf("%s: must be %s on this test bed, was %v", key, rule, was))
-		}
-	}
+	var faults pricing.Faults
+	must := func(kept bool, key, rule string, was any) { faults.Must(kept, key, rule+" on this test bed", was) }
 	live.Check(e, must)
 	must(len(e.Pools) == 1, "pools", "one, as there is one of workers", len(e.Pools))
 	for i := range e.Pools {
