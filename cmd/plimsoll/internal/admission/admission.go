@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -34,8 +35,16 @@ const (
 	Annotation = "plimsoll.dev/rightsized-by"
 	// longest is how long a question may be: an object has at most half of it.
 	longest = 3 << 20
+	// maxCommas is how many things may be in it: {} is 3 bytes as it is written, and hundreds once
+	// it is decoded. A pod of 1,000 variables has less than half as many.
+	maxCommas = 20000
 	// patience is how long a question may take to arrive, or its answer.
 	patience = 10 * time.Second
+	// atOnce is how many questions are read and answered at a time, each within milliseconds. A
+	// further one waits as long as waits, and a question that has a place must come within arrival.
+	atOnce  = 4
+	waits   = time.Second
+	arrival = 2 * time.Second
 )
 
 // Config is what answers are made of.
@@ -47,6 +56,8 @@ type Config struct {
 	// restart. What cannot be read leaves the last good ones in force.
 	Certificate, Key func() ([]byte, error)
 	Log              *slog.Logger
+
+	places chan struct{} // of questions that are being answered
 }
 
 // Check is what is wrong with the certificate as it is now.
@@ -97,11 +108,13 @@ func (c *certificates) now(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // Serve answers until the context is done.
 func Serve(ctx context.Context, l net.Listener, cfg Config) error {
+	cfg.places = make(chan struct{}, atOnce)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, cfg.answer)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: time.Minute,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&certificates{Config: &cfg}).now},
+		MaxHeaderBytes: 16 << 10,
+		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&certificates{Config: &cfg}).now},
 		// Whoever reaches the port can fill it.
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
@@ -112,10 +125,21 @@ func Serve(ctx context.Context, l net.Listener, cfg Config) error {
 	return nil
 }
 
-// answer answers a question of the API server.
+// answer answers a question of the API server, which creates the pod as it is if that fails.
 func (c *Config) answer(w http.ResponseWriter, r *http.Request) {
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-time.After(waits):
+		http.Error(w, "too many questions are being answered", http.StatusServiceUnavailable)
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(arrival))
 	var review admissionv1.AdmissionReview
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
+	if err == nil && bytes.Count(body, []byte(",")) > maxCommas {
+		err = fmt.Errorf("must have at most %d commas, has more", maxCommas)
+	}
 	if err == nil {
 		err = json.Unmarshal(body, &review)
 	}

@@ -12,13 +12,17 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	runtimes "runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -299,6 +303,82 @@ func TestWhatIsNoQuestionIsRefused(t *testing.T) {
 	}
 	if res := must.Get(a.client.Get(a.url))(t); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET: %s", res.Status)
+	}
+}
+
+// Some bytes of JSON are many more once they are decoded. What has too many things in it is not
+// decoded, whoever asks; the API server creates the pod as it is.
+func TestAFewBytesDoNotBecomeMany(t *testing.T) {
+	review := func(pod string) string {
+		return `{"request": {"uid": "u", "operation": "CREATE", "resource": {"version": "v1", "resource": "pods"}, "namespace": "shop", "object": ` + pod + `}}`
+	}
+	containers := func(n int) string {
+		return `{"spec": {"containers": [` + strings.Repeat("{},", n-1) + "{}]}}"
+	}
+	c := Config{Created: sizes, Log: slog.New(slog.DiscardHandler), places: make(chan struct{}, atOnce)}
+	for name, body := range map[string]string{
+		"containers":         review(containers(1_000_000)),
+		"as many as may be":  review(containers(maxCommas - 10)),
+		"of the review":      `{"request": {"userInfo": {"groups": [` + strings.Repeat(`"",`, 1_000_000) + `""]}}}`,
+		"annotations":        review(`{"metadata": {"annotations": {` + strings.Repeat(`"":"",`, 500_000) + `"":""}}}`),
+		"much in few things": review(`{"metadata": {"annotations": {"a": "` + strings.Repeat("x", 3_000_000) + `"}}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtimes.MemStats
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(body))
+			runtimes.ReadMemStats(&before)
+			c.answer(w, r)
+			runtimes.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got >= 64<<20 {
+				t.Errorf("%d MiB are allocated for %d bytes", got>>20, len(body))
+			}
+			if w.Code != http.StatusOK && (w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "must have at most")) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		})
+	}
+}
+
+// Few questions are read at once. A further one waits a moment, and the pod is created as it is.
+func TestFewQuestionsAreReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Config{Created: sizes, Log: slog.New(slog.DiscardHandler), places: make(chan struct{}, atOnce)}
+		ask := func(body io.Reader) int {
+			w := httptest.NewRecorder()
+			c.answer(w, httptest.NewRequest(http.MethodPost, Path, body))
+			return w.Code
+		}
+		silent, end := io.Pipe()
+		for range atOnce {
+			go ask(silent)
+		}
+		synctest.Wait()
+		const question = `{"request": {"uid": "u"}}`
+		start := time.Now()
+		if code := ask(strings.NewReader(question)); code != http.StatusServiceUnavailable || time.Since(start) != waits {
+			t.Errorf("%d after %s", code, time.Since(start))
+		}
+		_ = end.Close()
+		if code := ask(strings.NewReader(question)); code != http.StatusOK {
+			t.Errorf("%d with a place", code)
+		}
+	})
+}
+
+// A question that does not come gives its place up, before others have waited in vain for long.
+func TestASilentQuestionEnds(t *testing.T) {
+	t.Parallel()
+	a := newServer(t)
+	silent, end := io.Pipe()
+	defer func() { _ = end.Close() }()
+	start := time.Now()
+	res, err := a.client.Post(a.url, "application/json", silent)
+	if err == nil {
+		_ = res.Body.Close()
+	}
+	if took := time.Since(start); took > patience-time.Second {
+		t.Errorf("it had its place for %s", took)
 	}
 }
 
