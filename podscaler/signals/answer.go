@@ -129,6 +129,7 @@ func (d *decoding) all() error {
 		case "warnings":
 			var all []string
 			err := d.json.Decode(&all)
+			all = slices.DeleteFunc(all, harmless)
 			d.into.warnings = cmp.Or(short(strings.Join(all, "; ")), d.into.warnings)
 			return err
 		case "isPartial": // VictoriaMetrics, where a storage node does not answer
@@ -158,6 +159,11 @@ func (d *decoding) all() error {
 	}
 	return d.settle()
 }
+
+// harmless reports whether a warning is one of the query, not of the data, and no more than a
+// notice. Prometheus before 3.0, and Thanos, have such among warnings: that a counter has an
+// unusual name, say.
+func harmless(warning string) bool { return strings.HasPrefix(warning, "PromQL info:") }
 
 // settle looks at what was read by what the answer says that it is.
 func (d *decoding) settle() error {

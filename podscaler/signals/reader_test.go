@@ -310,6 +310,8 @@ func TestAPartialAnswerIsEnoughToGrowBy(t *testing.T) {
 		"a warning":              `"warnings":["store 2 does not answer"],"data":%s`,
 		"VictoriaMetrics":        `"isPartial":true,"data":%s`,
 		"both, and none to read": `"isPartial":true,"warnings":[],"data":%s`,
+		"of the query":           `"warnings":["PromQL warning: encountered a mix of histograms and floats"],"data":%s`,
+		"beside a notice":        `"warnings":["PromQL info: metric might not be a counter","store 2 does not answer"],"data":%s`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, istio)
@@ -331,14 +333,23 @@ func TestAPartialAnswerIsEnoughToGrowBy(t *testing.T) {
 	}
 }
 
-func TestAWholeAnswerOfVictoriaMetricsIsNoGap(t *testing.T) {
-	f := newFake(t, istio)
-	r := reader(t, f, source(Spec{Preset: Istio}), Options{})
-	f.answer = func(q string) string { return `{"status":"success","isPartial":false,"data":` + istio(q)[1:] + `}` }
-	later := noon.Add(30 * time.Second)
-	r.Prepare(context.Background(), later)
-	if w := read(t, r, "shop/cart", later); !w.Since.Equal(noon) || r.Findings("shop/cart") != nil {
-		t.Errorf("got %+v, %s", w, lines(r.Findings("shop/cart")))
+func TestAWholeAnswerIsNoGap(t *testing.T) {
+	for name, whole := range map[string]string{
+		"VictoriaMetrics":  `"isPartial":false,"data":%s`,
+		"a notice":         `"warnings":["PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket: \"a\" (1:1)"],"data":%s`,
+		"no warning":       `"warnings":[],"data":%s`,
+		"of a later major": `"infos":["PromQL info: metric might not be a counter"],"data":%s`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, istio)
+			r := reader(t, f, source(Spec{Preset: Istio}), Options{})
+			f.answer = func(q string) string { return `{"status":"success",` + fmt.Sprintf(whole, istio(q)[1:]) + `}` }
+			later := noon.Add(30 * time.Second)
+			r.Prepare(context.Background(), later)
+			if w := read(t, r, "shop/cart", later); !w.Since.Equal(noon) || r.Findings("shop/cart") != nil {
+				t.Errorf("got %+v, %s", w, lines(r.Findings("shop/cart")))
+			}
+		})
 	}
 }
 
