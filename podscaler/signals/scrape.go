@@ -103,6 +103,7 @@ type counter struct {
 	value  float64
 	family string
 	edge   float64 // NaN if it is not a bucket
+	seen   time.Time
 
 	request, ended, failed bool // it counts requests; those that came to an end; those that failed
 }
@@ -330,6 +331,7 @@ func (s *scrape) take(r *round, pages []*page) {
 		if got.err == nil {
 			from, known := s.since(p, r.now)
 			p.add(got, from, r.now, known)
+			p.sweep(r.now, s.window)
 		}
 	}
 	s.forget(s.last)
@@ -364,11 +366,27 @@ func (p *scraped) add(got *page, from, now time.Time, known bool) {
 		case before != nil && !anew[c.family]:
 			v -= before.value
 		}
-		p.series[key] = c
+		c.seen, p.series[key] = now, c
 		c.add(&more, v)
 	}
 	p.last, p.flight, p.unsure = now, got.flight, got.unsure
 	p.added = append(p.added, more)
+}
+
+// remembered is how many series of a pod are kept whether or not they are on its pages: one that
+// comes back has its old count, which is not what came in meanwhile.
+const remembered = 1000
+
+// sweep forgets series of a pod that shows ever new ones, as with a label for each client: beyond
+// those remembered, what was on no page within the window, and beyond maxSeries, on the last one.
+func (p *scraped) sweep(now time.Time, window time.Duration) {
+	switch n := len(p.series); {
+	case n <= remembered:
+		return
+	case n > maxSeries:
+		window = 0
+	}
+	maps.DeleteFunc(p.series, func(_ string, c *counter) bool { return now.Sub(c.seen) > window })
 }
 
 // add adds what a counter has more to what it counts.

@@ -274,6 +274,53 @@ func TestARestartIsNotANegativeRate(t *testing.T) {
 	}
 }
 
+// An exporter may have a label for each client or request. Its series come and never come back;
+// what is kept of them is bounded, and each counts once.
+func TestSeriesThatAreGoneAreForgotten(t *testing.T) {
+	for fresh, most := range map[int]int{10: 1000, 300: 2 * 1000, 9000: maxSeries} {
+		t.Run(strconv.Itoa(fresh), func(t *testing.T) {
+			s := source(Spec{Scrape: &Scrape{Port: 1, Requests: "requests_total"}})
+			s.SLO.Window = time.Minute
+			sc := newScrape("shop/cart", &s, nil)
+			pod := Pod{Workload: "shop/cart", Name: "a", Address: "a", Ready: true, Started: noon.Add(-time.Hour)}
+			for i := range 100 {
+				var page strings.Builder
+				for n := range fresh {
+					fmt.Fprintf(&page, "requests_total{client=\"%d\"} 1\n", i*fresh+n)
+				}
+				r := &round{now: noon.Add(time.Duration(i) * 15 * time.Second), options: &Options{}, measured: map[string]*measurement{"shop/cart": {}}}
+				pages := sc.read(r, nil, errors.New("not yet"), []Pod{pod})
+				pages[0].err = sc.parse(strings.NewReader(page.String()), false, pages[0])
+				sc.take(r, pages)
+				if n := len(sc.pods["a"].series); n > most {
+					t.Fatalf("%d series are kept after page %d, want at most %d", n, i+1, most)
+				}
+				if got, want := sc.sum(r.now).requests, float64(min(i, 4)*fresh); !near(got, want) {
+					t.Fatalf("page %d: %v requests, want %v", i+1, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A series that is on no page for long, as when an application's part is missing from a merged one,
+// goes on where it ended.
+func TestASeriesThatComesBackCountsWhatCameIn(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	p.there(noon.Add(-time.Hour), "a")
+	for i := range 20 {
+		p.set("a", "busy 1\n")
+		if i == 0 || i == 19 {
+			p.set("a", counts(1_000_000+i, 0, 0, 1))
+		}
+		got := step(t, r, time.Duration(i)*15*time.Second)
+		if i == 19 && (!got.Arrivals.Known || got.Arrivals.Value > 19) {
+			t.Errorf("%+v arrive, want what came in", got.Arrivals)
+		}
+	}
+}
+
 func TestAPodThatStartedInTheWindowCountsFromItsFirstRequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
