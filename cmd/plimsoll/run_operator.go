@@ -171,7 +171,7 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	})
 	if r.admits != nil {
 		parts.Go(func() {
-			if err := admission.Serve(serving, r.admits, r.admission()); err != nil {
+			if err := admission.Serve(serving, provider.Limited(r.admits, 512, 256), r.admission()); err != nil {
 				cancel(fmt.Errorf("admission: %w", err))
 			}
 		})
@@ -297,7 +297,7 @@ func (r *clusterRun) serveKEDA(cfg *operator.Config) {
 		}
 		fmt.Fprintf(r.env.Stderr, "KEDA's external scaler on %s\n", l.Addr())
 		all, ctx := errgroup.WithContext(ctx)
-		all.Go(func() error { return keda.Serve(ctx, l) })
+		all.Go(func() error { return keda.Serve(ctx, provider.Limited(l, 16, 4)) })
 		if beside != nil {
 			all.Go(func() error { return beside(ctx, f) })
 		}

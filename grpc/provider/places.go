@@ -130,8 +130,12 @@ type limited struct {
 	strangers, clients *places
 }
 
-func newLimited(l net.Listener) *limited {
-	return &limited{l, &places{all: connections, of: connectionsOf}, &places{all: connections, of: connectionsOf}}
+// Limited is a listener with places for so many connections, in all and of one address. A newcomer
+// is let in, and the oldest is closed of the address that has most.
+func Limited(l net.Listener, all, of int) net.Listener { return newLimited(l, all, of) }
+
+func newLimited(l net.Listener, all, of int) *limited {
+	return &limited{l, &places{all: all, of: of}, &places{all: all, of: of}}
 }
 
 // Accept waits for a connection.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -270,4 +271,33 @@ func TestPlacesLaw(t *testing.T) {
 			t.Fatalf("%d are left", len(p.held))
 		}
 	})
+}
+
+// Beyond its places a listener closes the oldest connection of the address that has most.
+func TestALimitedListenerClosesTheOldest(t *testing.T) {
+	inner := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := Limited(inner, 4, 2)
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			if _, err := l.Accept(); err != nil {
+				return
+			}
+		}
+	}()
+	var all []net.Conn
+	for range 3 {
+		c := must.Get(net.Dial("tcp", inner.Addr().String()))(t)
+		defer func() { _ = c.Close() }()
+		all = append(all, c)
+	}
+	must.Do(t, all[0].SetReadDeadline(time.Now().Add(5*time.Second)))
+	if _, err := all[0].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the oldest: %v, want it closed", err)
+	}
+	must.Do(t, all[1].SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	var late net.Error
+	if _, err := all[1].Read(make([]byte, 1)); !errors.As(err, &late) || !late.Timeout() {
+		t.Errorf("the second: %v, want it open", err)
+	}
 }

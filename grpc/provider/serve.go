@@ -85,7 +85,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, how *Listening, d do
 		<-ctx.Done()
 		stop(server)
 	}()
-	err = server.Serve(newLimited(l))
+	err = server.Serve(newLimited(l, connections, connectionsOf))
 	cancel()
 	<-ended
 	if errors.Is(err, grpc.ErrServerStopped) {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalscaler"
@@ -79,13 +80,25 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	s.last = map[string]decided{}
 	s.mu.Unlock()
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(64<<10), grpc.MaxConcurrentStreams(1000))
+	server := grpc.NewServer(options()...)
 	externalscaler.RegisterExternalScalerServer(server, s)
 	defer context.AfterFunc(ctx, server.Stop)() // streams have no end of their own
 	if err := server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil
+}
+
+// options bound what is held of a connection. KEDA has one, with a stream for each trigger that it
+// has pushed to it; such a stream, and its connection, have no end of their own.
+func options() []grpc.ServerOption {
+	const message, header, streams, window = 16 << 10, 16 << 10, 1000, 64 << 10
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(message), grpc.MaxHeaderListSize(header), grpc.MaxConcurrentStreams(streams),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
+		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
+	}
 }
 
 // question is what a trigger asks for.
