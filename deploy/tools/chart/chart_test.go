@@ -74,7 +74,7 @@ podLabels: {team: platform, app.kubernetes.io/name: mine}
 commonAnnotations: {owner: platform}
 commonLabels: {team: platform, app.kubernetes.io/instance: mine}
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
-networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {}}], providerFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 443}]}]}
+networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {}}], providerFrom: [{namespaceSelector: {}}], kedaFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 443}]}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboard: {enabled: true, namespace: monitoring, annotations: {folder: plimsoll}}
@@ -452,6 +452,17 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 			for _, c := range append([]client{prometheus, autoscaler}, strangers...) {
 				if got, want := reaches(p, port, c), reflect.DeepEqual(c, open); got != want {
 					t.Errorf("%s from %v: %v, want %v", port, c, got, want)
+				}
+			}
+		}
+	}
+	keda := client{"keda", labels.Set{"app": "keda-operator"}}
+	for from, open := range map[string][]client{"": {keda}, `, networkPolicy: {kedaFrom: []}`: append(strangers, keda, prometheus)} {
+		for _, p := range all[*networkingv1.NetworkPolicy](render(t, `{components: [podscaler], config: {kedaScaler: "0.0.0.0:8088"}`+from+`}`)) {
+			for _, c := range append(strangers, keda, prometheus) {
+				want := slices.ContainsFunc(open, func(o client) bool { return reflect.DeepEqual(o, c) })
+				if got := reaches(p, "8088", c); got != want {
+					t.Errorf("kedaScaler from %v with %q: %v, want %v", c, from, got, want)
 				}
 			}
 		}
