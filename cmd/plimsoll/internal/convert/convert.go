@@ -28,12 +28,13 @@ type Options struct {
 // Result is what came of one autoscaler.
 type Result struct {
 	From string // HorizontalPodAutoscaler default/web
-	// To is nil where nothing was left that could be carried over.
+	// To is nil where nothing was left that could be carried over, and where there is a Fault.
 	To *v1alpha1.WorkloadAutoscaler
 	// Pool is what was made of kproximate's values, in place of To.
 	Pool  *v1alpha1.VMPool
 	Lost  []Loss
 	Notes []string // what was added or should be known, and is no loss
+	Fault error    // what is wrong with the manifest
 	// source is the manifest's key of each key that was written, if it is called otherwise here.
 	source map[string]string
 }
@@ -70,7 +71,7 @@ func Kinds() string {
 }
 
 // Manifests converts the autoscalers in a YAML file of any number of documents and lists. What else
-// there is in it is returned by name.
+// there is in it is returned by name. The error is that of the file, or those of all results.
 func Manifests(data []byte, o Options) (results []Result, others []string, err error) {
 	objects, err := resources.Objects(data)
 	if err != nil {
@@ -88,19 +89,23 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 	var unknown []other
 	around := &around{readAuthentications(objects), readScaled(objects)}
 	for _, object := range objects {
-		r, known, err := convert(object, o, around)
-		switch {
-		case err != nil:
-			faults = append(faults, err)
+		switch r, known := convert(object, o, around); {
 		case known:
-			results = append(results, r)
+			results, faults = append(results, r), append(faults, r.Fault)
 		default:
 			unknown = append(unknown, other{r.From, object})
 		}
 	}
 	results = merge(results)
 	for i := range results {
-		faults = append(faults, results[i].checked(schema))
+		r := &results[i]
+		if r.Fault == nil {
+			r.Fault = r.checked(schema)
+			faults = append(faults, r.Fault)
+		}
+		if r.Fault != nil {
+			r.To, r.Pool, r.Lost, r.Notes = nil, nil, nil, nil
+		}
 	}
 	for _, o := range unknown {
 		if !around.used(o.object) { // wherever in the file that is
@@ -139,14 +144,15 @@ var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 })
 
 // convert converts one object, if it is an autoscaler.
-func convert(object map[string]any, o Options, a *around) (r Result, known bool, err error) {
+func convert(object map[string]any, o Options, a *around) (r Result, known bool) {
 	m := tree{"", object, &reading{read: map[string]bool{}, source: map[string]string{}, around: a, auths: a.auths}}
 	if values, is := kproximate(m); is {
 		r.From = "kproximate's values"
 		r.Pool = fromKproximate(values)
 		values.leftover()
 		r.Lost, r.Notes, r.source = m.lost, m.notes, m.source
-		return r, true, r.named(m.err())
+		r.Fault = r.named(m.err())
+		return r, true
 	}
 	version, kind := m.at("apiVersion").text(), m.at("kind").text()
 	name, namespace := m.at("metadata").at("name").word(), m.at("metadata").at("namespace").text()
@@ -168,22 +174,15 @@ func convert(object map[string]any, o Options, a *around) (r Result, known bool,
 		}
 		r.To.Annotations = m.annotations
 		r.Lost, r.Notes, r.source = m.lost, m.notes, m.source
-		return r, true, r.finish(spec, m.err())
+		r.Fault = r.named(m.err())
+		if spec == nil {
+			r.To = nil
+		} else {
+			r.To.Spec = *spec // with a fault, too: what sizes its target goes with it
+		}
+		return r, true
 	}
-	return r, false, nil
-}
-
-// finish takes the spec over, if there is one.
-func (r *Result) finish(spec *v1alpha1.WorkloadAutoscalerSpec, err error) error {
-	switch {
-	case err != nil:
-		return r.named(err)
-	case spec == nil:
-		r.To = nil
-	default:
-		r.To.Spec = *spec
-	}
-	return nil
+	return r, false
 }
 
 // check finds what makes no sense in what was made: it was wrong before. Most rules are known to

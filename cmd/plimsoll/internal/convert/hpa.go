@@ -112,13 +112,16 @@ func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 		metric.AverageValue = quantity(old)
 		return metric, true
 	}
+	said := false
 	switch goal.at("type").text() {
 	case "Utilization":
-		metric.AverageUtilization = percentage(goal.at("averageUtilization"))
+		value := goal.at("averageUtilization")
+		metric.AverageUtilization, said = percentage(value), value.there()
 	case "AverageValue":
-		metric.AverageValue = quantity(goal.at("averageValue"))
+		value := goal.at("averageValue")
+		metric.AverageValue, said = quantity(value), value.there()
 	}
-	if metric.AverageUtilization == nil && metric.AverageValue == nil {
+	if !said {
 		goal.fault("must have averageUtilization, with type Utilization, or averageValue, with type AverageValue", goal.value)
 		return metric, false
 	}

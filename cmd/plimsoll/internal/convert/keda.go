@@ -196,7 +196,7 @@ func addResource(spec *v1alpha1.WorkloadAutoscalerSpec, t tree, resource string)
 	default:
 		t.at("metricType").fault("must be Utilization or AverageValue for "+resource, kind)
 	}
-	if metric.AverageUtilization == nil && metric.AverageValue == nil {
+	if !settings.at("value").there() {
 		settings.at("value").fault("must be there", "nothing")
 	}
 	for _, key := range []string{"averageUtilization", "averageValue"} {
@@ -217,13 +217,13 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 		return
 	}
 	name := t.at("name").text()
-	if name == "" || named(spec, name) {
-		name = fmt.Sprintf("trigger-%d", len(spec.Signals.Metrics))
+	for n := len(spec.Signals.Metrics); name == "" || named(spec, name); n++ {
+		name = fmt.Sprintf("trigger-%d", n)
 	}
 	settings.at("metricName").skip() // KEDA no longer reads it
 	metric := v1alpha1.HPAMetric{Type: "External", Name: name}
 	threshold := quantity(settings.at("threshold"))
-	if threshold == nil {
+	if !settings.at("threshold").there() {
 		settings.at("threshold").fault("must be there", "nothing")
 	}
 	switch kind := t.at("metricType").text(); kind {

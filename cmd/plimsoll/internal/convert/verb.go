@@ -37,7 +37,7 @@ The output is in mode Recommend and changes nothing. Keys that cannot be convert
 standard error and in comments of the output. Objects of other kinds are skipped.
 
 It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
-holds no such manifest.`,
+holds no such manifest without faults.`,
 		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
 			"  kubectl get vpa,deployments -o yaml | plimsoll convert -f - > sizes.yaml\n" +
 			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -\n" +
@@ -74,7 +74,7 @@ func printConverted(env *cli.Env, file string, data []byte, o Options) error {
 	switch {
 	case errors.Is(err, ErrUnit):
 		return cli.WithHint("say it with --window-unit; the paper's experiments measure over minutes: --window-unit m", cli.WithCode(cli.ExitUsage, err))
-	case err != nil:
+	case err != nil && !slices.ContainsFunc(results, func(r Result) bool { return r.To != nil || r.Pool != nil }):
 		return cli.Misconfigured(file, err)
 	case len(results) == 0:
 		return cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: must hold one of %s, was %s", file, Kinds(), orNothing(others)))
@@ -90,7 +90,10 @@ func printConverted(env *cli.Env, file string, data []byte, o Options) error {
 	for _, other := range others {
 		fmt.Fprintf(env.Stderr, "note: skipped %s: its kind is not supported\n", other)
 	}
-	if lost > 0 {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: what has faults was not converted:\n  %s", file, strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	case lost > 0:
 		return fmt.Errorf("%s could not be carried over", cli.Count(lost, "key", "keys"))
 	}
 	return nil

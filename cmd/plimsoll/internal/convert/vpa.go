@@ -207,7 +207,7 @@ func merge(all []Result) []Result {
 	var sizers []*Result
 	for i := range all {
 		switch r := &all[i]; {
-		case r.To == nil:
+		case r.To == nil, r.Fault != nil && r.To.Spec.Rightsize != nil:
 		case r.To.Spec.Rightsize != nil:
 			sizers = append(sizers, r)
 		default:
