@@ -153,14 +153,15 @@ func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // vmpools serves as much of the Kubernetes API as lists VMPools, and writes the file kubeconfig for
-// it: vmpools file..., or vmpools - where there is no such kind.
+// it: vmpools file..., vmpools - where there is no such kind, or vmpools ! where they may not be
+// listed.
 func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
-		ts.Fatalf("usage: vmpools -|file...")
+		ts.Fatalf("usage: vmpools -|!|file...")
 	}
 	var items []string
 	for _, name := range args {
-		if name != "-" {
+		if name != "-" && name != "!" {
 			items = append(items, ts.ReadFile(name))
 		}
 	}
@@ -170,6 +171,11 @@ func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if slices.Contains(args, "!") {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "vmpools.plimsoll.dev is forbidden"}`)
+			return
+		}
 		fmt.Fprintf(w, `{"kind": "VMPoolList", "apiVersion": "plimsoll.dev/v1alpha1", "items": [%s]}`, strings.Join(items, ","))
 	}))
 	ts.Defer(s.Close)

@@ -226,6 +226,9 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 	case errors.Is(err, errNoKind):
 		return described(doctor.Warn, "VMPools are not checked: "+err.Error(),
 			"install the chart plimsoll-crds, or apply what 'plimsoll manifests crds' prints", "plimsoll doctor --pools FILE, with their manifests"), nil
+	case errors.Is(err, errNoRight):
+		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "kubectl auth can-i list vmpools.plimsoll.dev, and give that user the right",
+			"plimsoll doctor --pools FILE, with their manifests"), nil
 	case cli.ExitCode(err) == cli.ExitUnreachable:
 		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "see whether the API server is up, and whether it is reached from here",
 			"plimsoll doctor --pools FILE, with their manifests"), nil
@@ -289,6 +292,9 @@ func (s *running) handOffInCluster(ctx context.Context) []doctor.Check {
 // errNoKind is why there are no VMPools to list.
 var errNoKind = errors.New("the cluster does not know the kind VMPool")
 
+// errNoRight is why VMPools may not be listed.
+var errNoRight = errors.New("the API server does not let the kubeconfig's user list VMPools")
+
 // listPools asks the API server for all VMPools.
 func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	cfg, err := s.rest()
@@ -304,6 +310,8 @@ func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, errNoKind
+	case apierrors.IsForbidden(err):
+		return nil, errNoRight
 	case err != nil:
 		return nil, cli.WithCode(cli.ExitUnreachable, fmt.Errorf("list VMPools: %w", err))
 	}

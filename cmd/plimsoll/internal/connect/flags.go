@@ -63,8 +63,11 @@ func (a *Flags) Connect(ctx context.Context, env *cli.Env, timeout time.Duration
 		return client, nil
 	}
 	client.Close()
-	if pveapi.Is(err, pveapi.Certificate) {
+	switch {
+	case pveapi.Is(err, pveapi.Certificate):
 		return nil, untrusted(ctx, a.Endpoints[0], err)
+	case pveapi.Is(err, pveapi.Unauthorized):
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--token-file: must hold a token that Proxmox VE accepts, was another: %w", err))
 	}
 	return nil, cli.WithCode(cli.ExitUnreachable, err)
 }
