@@ -3,8 +3,11 @@ package starter
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"text/template"
+
+	"sigs.k8s.io/yaml"
 )
 
 // The names of the files.
@@ -26,7 +29,7 @@ func (p *Proposal) Files() ([]File, error) {
 	var files []File
 	for _, f := range []struct{ name, text string }{{ConfigFile, configText}, {PoolsFile, poolsText}, {PricesFile, pricesText}} {
 		t, err := template.New(f.name).Funcs(template.FuncMap{
-			"list": list, "q": func(s string) string { return fmt.Sprintf("%q", s) }, "line": line,
+			"list": list, "q": func(s string) string { return fmt.Sprintf("%q", s) }, "word": word, "line": line,
 		}).Parse(f.text)
 		if err != nil {
 			return nil, err
@@ -51,6 +54,19 @@ func list(texts []string) string {
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
+
+// word is a name as YAML 1.1, which Kubernetes reads, takes it for text: in quotes where it would
+// be a number, a boolean or nothing.
+func word(name string) string {
+	var read any
+	if err := yaml.Unmarshal([]byte(name), &read); err != nil || read != any(name) || !plain.MatchString(name) {
+		return fmt.Sprintf("%q", name)
+	}
+	return name
+}
+
+// plain is what YAML takes for one word within brackets and braces, too.
+var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // line is text from elsewhere that goes into a comment.
 func line(text string) string { return strings.Trim(fmt.Sprintf("%q", text), `"`) }
@@ -125,12 +141,12 @@ spec:
   # Other templates: {{.}}.{{end}}
 {{- if .ByHost}}
   template:
-    byHost: { {{- range $i, $t := .ByHost}}{{if $i}}, {{end}}{{$t.Host}}: {{$t.VMID}}{{end -}} }
+    byHost: { {{- range $i, $t := .ByHost}}{{if $i}}, {{end}}{{word $t.Host}}: {{$t.VMID}}{{end -}} }
 {{- else}}
   template: {vmid: {{.Template.VMID}}} # {{line .Template.Name}}
 {{- end}}
 {{- if .Pinned}}
-  placement: {hosts: [{{.Pinned}}]}
+  placement: {hosts: [{{word .Pinned}}]}
 {{- end}}
 {{- if .Full}}
   # Storage {{.Template.Storage}} cannot make linked clones.

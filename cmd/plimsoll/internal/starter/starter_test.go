@@ -3,8 +3,11 @@ package starter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -58,6 +61,37 @@ func TestChoicesFollowWhatThereIs(t *testing.T) {
 		for _, says := range c.says {
 			if !strings.Contains(string(files[1].Text), says) {
 				t.Errorf("%s: %q is not in\n%s", c.name, says, files[1].Text)
+			}
+		}
+	}
+}
+
+// Hosts may have names that YAML takes for numbers or booleans.
+func TestNamesOfHostsStayText(t *testing.T) {
+	for _, host := range []string{"01", "1e3", "on", "No", "y", "null", "1-2", "pve1", "0x1f", "2026-01-01"} {
+		for _, alone := range []bool{true, false} {
+			p := seen(func(s *Seen) {
+				s.Hosts[0].Name, s.Templates[1].Host = host, host
+				for i := range s.Storages {
+					s.Storages[i].Hosts[0] = host
+				}
+				if alone {
+					s.Templates[0].Name = "other"
+				}
+			})
+			must.Do(t, p.Propose(first))
+			var pool struct {
+				Spec struct {
+					Template  struct{ ByHost map[string]int }
+					Placement struct{ Hosts []string }
+				}
+			}
+			text := must.Get(p.Files())(t)[1].Text
+			if err := yaml.Unmarshal(text, &pool); err != nil {
+				t.Fatalf("%s: %v\n%s", host, err, text)
+			}
+			if alone && !slices.Equal(pool.Spec.Placement.Hosts, []string{host}) || !alone && pool.Spec.Template.ByHost[host] != 9000 {
+				t.Errorf("%s is read as %+v", host, pool.Spec)
 			}
 		}
 	}
