@@ -168,6 +168,17 @@ func TestAutoscalerRunsOnServersForCriticalAddons(t *testing.T) {
 	}
 }
 
+// The NetworkPolicy names the usual namespace. In another one, calls would time out without a word.
+func TestAnotherNamespaceIsNamedInANote(t *testing.T) {
+	_, stderr, _ := inProcess(t, nil, "manifests", "cluster-autoscaler", "--namespace", "autoscaling")
+	if want := `networkPolicy.providerFrom of the chart to [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "autoscaling"}}`; !strings.Contains(stderr, want) {
+		t.Errorf("%q is not in %q", want, stderr)
+	}
+	if _, stderr, _ := inProcess(t, nil, "manifests", "cluster-autoscaler", "--namespace", "kube-system"); stderr != "" {
+		t.Errorf("in the usual namespace: %q", stderr)
+	}
+}
+
 func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
 		{"--namespace", "a.b", `must be a name of at most 63 lower-case letters, digits and '-', was "a.b"`},

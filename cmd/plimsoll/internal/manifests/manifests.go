@@ -49,6 +49,11 @@ rotation: it reads its files once.`,
 			if err := sizeClones(env, cmd, pools, &v); err != nil {
 				return err
 			}
+			if v.Namespace != usual.Namespace {
+				fmt.Fprintf(env.Stderr, "note: Plimsoll's NetworkPolicy lets cluster-autoscaler in from namespace %s, and its calls would time out: "+
+					"set networkPolicy.providerFrom of the chart to [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %q}}, podSelector: {matchLabels: {app: cluster-autoscaler}}}], "+
+					"or change what 'plimsoll manifests install' prints alike\n", usual.Namespace, v.Namespace)
+			}
 			v.Command = pveapi.Shell(append([]string{"plimsoll"}, env.Args...)...)
 			return v.Print(env.Stdout)
 		},
