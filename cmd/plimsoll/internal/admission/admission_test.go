@@ -371,7 +371,7 @@ func TestASilentQuestionEnds(t *testing.T) {
 	t.Parallel()
 	a := newServer(t)
 	silent, end := io.Pipe()
-	defer func() { _ = end.Close() }()
+	defer time.AfterFunc(patience, func() { _ = end.Close() }).Stop() // which the client waits for
 	start := time.Now()
 	res, err := a.client.Post(a.url, "application/json", silent)
 	if err == nil {
