@@ -203,11 +203,14 @@ func (p *Pool) Disks(t TemplateSeen, s pricing.Shape) (store string, size pricin
 func (g *Ground) noStorage(p *Pool, s pricing.Shape, h *Host) *nodescaler.Reason {
 	from, _ := g.From(p, h.Name)
 	name, size := p.Disks(from.TemplateSeen, s)
-	if r := g.noStore(name, h.Name); r != nil {
-		return r
+	needed := []string{name, p.Discs}
+	if p.Storage == "" { // else all drives go there: a full clone moves each
+		needed = append(needed, from.Stores...)
 	}
-	if r := g.noStore(p.Discs, h.Name); r != nil {
-		return r
+	for _, name := range needed {
+		if r := g.noStore(name, h.Name); r != nil {
+			return r
+		}
 	}
 	st := g.Store(name, h.Name)
 	if st == nil || st.Total == 0 {

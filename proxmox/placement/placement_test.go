@@ -40,6 +40,16 @@ func (g *Ground) stands(host string, s pricing.Shape) {
 	g.Machines = append(g.Machines, Machine{VMID: id, Pool: "web", Name: fmt.Sprintf("web-%d", id), Shape: s, Host: host, Filling: true})
 }
 
+// awayFromPve1 gives the pool a template on pve2 with a second drive, such as an EFI disk, on a
+// shared storage that the cluster keeps from pve1.
+func awayFromPve1(g *Ground, p *Pool) {
+	p.Template = Template{VMID: 9002}
+	g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph", "nfs"}}
+	for _, host := range []string{"pve2", "pve3"} {
+		g.Stores = append(g.Stores, Store{Name: "nfs", Host: host, Active: true, Shared: true})
+	}
+}
+
 // Every reason for which a host is refused, with its numbers.
 func TestHostsAreRefusedWithReasons(t *testing.T) {
 	for _, c := range []struct {
@@ -71,6 +81,15 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 		{"no bridge", func(_ *Ground, p *Pool) { p.Bridge = "vmbr7" }, "pve1", CodeBridgeMissing, "pve1 has no bridge vmbr7"},
 		{"bridges cannot be seen", func(g *Ground, p *Pool) { p.Bridge = "vmbr7"; g.Hosts[0].Bridges = nil }, "pve1", "", ""},
 		{"no storage", func(_ *Ground, p *Pool) { p.Clone, p.Storage = Full, "zfs" }, "pve1", CodeStorageMissing, "pve1 has no storage zfs"},
+		{"another drive's storage is not on the host", awayFromPve1, "pve1", CodeStorageMissing, "pve1 has no storage nfs"},
+		{"a full clone leaves that storage", func(g *Ground, p *Pool) {
+			awayFromPve1(g, p)
+			p.Clone, p.Storage = Full, "ceph"
+		}, "pve1", "", ""},
+		{"a full clone to where its drives are does not", func(g *Ground, p *Pool) {
+			awayFromPve1(g, p)
+			p.Clone = Full
+		}, "pve1", CodeStorageMissing, "pve1 has no storage nfs"},
 		{"no storage for discs", func(_ *Ground, p *Pool) { p.Discs = "iso" }, "pve1", CodeStorageMissing, "pve1 has no storage iso"},
 		{"a storage that is off", func(g *Ground, _ *Pool) { g.Stores[0].Active = false }, "pve1", CodeStorageMissing, "pve1 has no storage lvm"},
 		{"storages cannot be seen", func(g *Ground, p *Pool) { g.Stores = nil; p.Clone, p.Storage = Full, "zfs" }, "pve1", "", ""},
