@@ -37,6 +37,9 @@ func (m *tracked) hanging(advise bool) nodescaler.Reason {
 // doRecall asks for a task that its host's list does not show.
 func (w clearing) doRecall(ctx context.Context) {
 	status, err := w.client.Task(ctx, pveapi.UPID(w.i.Task.UPID))
+	if err == nil && w.i.Task.Kind == intents.TaskStart {
+		status = w.explained(ctx, status)
+	}
 	w.done(func() {
 		switch {
 		case w.catalogue.pools[w.m.Pool] == nil && w.m.Gone.IsZero(): // removed meanwhile

@@ -286,12 +286,18 @@ func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placem
 // one that does is not silent any more. What a host does not answer now it answers later.
 func (lo *lookout) readTasks(ctx context.Context, seen *placement.Sight) {
 	since, tasks := lo.tasksWanted(seen)
+	starts := lo.starts()
 	listed := map[string]bool{}
 	var mu sync.Mutex
 	lo.askHosts(ctx, slices.Sorted(maps.Keys(since)), func(ctx context.Context, host string) error {
 		list, err := lo.client.Tasks(ctx, host, since[host].Add(-time.Second))
 		if err != nil {
 			return err
+		}
+		for i, t := range list {
+			if starts[t.UPID] {
+				list[i] = lo.explained(ctx, t)
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -306,6 +312,19 @@ func (lo *lookout) readTasks(ctx context.Context, seen *placement.Sight) {
 	defer lo.mu.Unlock()
 	lo.view.tasks, lo.view.tasksFrom = tasks, listed
 	maps.Copy(lo.view.known, listed)
+}
+
+// starts are those that machines wait for.
+func (lo *lookout) starts() map[pveapi.UPID]bool {
+	lo.mu.Lock()
+	defer lo.mu.Unlock()
+	all := map[pveapi.UPID]bool{}
+	for _, m := range lo.roster.machines {
+		if m.Task != nil && m.Task.Kind == intents.TaskStart {
+			all[pveapi.UPID(m.Task.UPID)] = true
+		}
+	}
+	return all
 }
 
 // tasksWanted says of which hosts tasks are to be listed, since when, and what remains known of the

@@ -11,8 +11,9 @@ import (
 
 func TestFailuresForLackOfRoomAreToldFromOthers(t *testing.T) {
 	for fault, want := range map[string]bool{
-		`fail clone text="clone failed: no space left on device"`:                                     true,
-		`fail start text="start failed: cannot set up guest memory 'pc.ram': Cannot allocate memory"`: true,
+		`fail clone text="clone failed: no space left on device"`:                           true,
+		`fail start log="kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory"`: true,
+		`fail start log="kvm: CPU model 'host' requires KVM or HVF"`:                        false,
 		"fail clone": false,
 		"fail start": false,
 	} {

@@ -100,7 +100,7 @@ func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
 
 func TestSpareWithoutMemoryForItStaysOne(t *testing.T) {
 	w, name := spareWorld(t)
-	w.inject(`fail start for=3m text="start failed: QEMU exited with code 1: cannot set up guest memory 'pc.ram': Cannot allocate memory"`)
+	w.inject(`fail start for=3m log="kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory"`)
 	w.wake(name)
 	w.until("it is a spare again", time.Minute, func() bool { return w.phase(name) == nodescaler.Spare })
 	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, placement.CodeNoMemory) {

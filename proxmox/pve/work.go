@@ -330,6 +330,25 @@ func (cr *crew) unwell(m *tracked, kind intents.TaskKind, t pveapi.TaskStatus) {
 	}
 }
 
+// startLog is how many lines of a start's log may say why it failed.
+const startLog = 10
+
+// explained adds a lack of room to the exit text of a start that failed: that says no more than
+// that QEMU ended, and what QEMU said of it is in the log.
+func (g *ground) explained(ctx context.Context, t pveapi.TaskStatus) pveapi.TaskStatus {
+	if err := t.Err(); err == nil || pveapi.ClassOf(err) != pveapi.Unknown {
+		return t
+	}
+	lines, _ := g.client.TaskLog(ctx, t.UPID, startLog) // without it, it failed for a reason not known
+	for _, line := range lines {
+		if c := pveapi.Classify(line); c == pveapi.MemoryFull || c == pveapi.StorageFull {
+			t.Exit += ": " + brief(line)
+			break
+		}
+	}
+	return t
+}
+
 // workFor is the work on a machine as it is now.
 func (cr *crew) workFor(m *tracked) *work {
 	w := &work{crew: cr, m: m, i: m.Intent.Clone(), p: cr.catalogue.pools[m.Pool], host: m.Host, conf: m.conf, now: cr.cfg.Now(), book: cr.catalogue.prices}

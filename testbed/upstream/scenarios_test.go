@@ -424,7 +424,7 @@ func failedClone(t *testing.T) {
 	}{
 		"for a full storage":      {`fail clone text="clone failed: no space left on device"`, "NoRoom", 1},
 		"for any other reason":    {"fail clone", "MachineFailed", 99},
-		"for lack of memory":      {`fail start text="start failed: cannot set up guest memory 'pc.ram': Cannot allocate memory"`, "NoRoom", 1},
+		"for lack of memory":      {`fail start log="kvm: cannot set up guest memory 'pc.ram': Cannot allocate memory"`, "NoRoom", 1},
 		"of a kind never met yet": {`fail start text="start failed: the moon is full"`, "MachineFailed", 99},
 	} {
 		t.Run(name, func(t *testing.T) {

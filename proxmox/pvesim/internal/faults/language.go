@@ -110,7 +110,7 @@ const slowness = " [by=DURATION] [p50=DURATION p99=DURATION]"
 var forms = readForms([]form{
 	{of: OfBoot, form: "fail boot", does: "the guest hangs while it boots: its agent never answers, without a report"},
 	{of: OfBoot, form: "slow boot" + slowness, does: "the guest takes so much longer to boot"},
-	{of: OfTask, form: "fail TASK [text=TEXT]", does: "the task ends with that error, and clears up behind itself"},
+	{of: OfTask, form: "fail TASK [text=TEXT] [log=TEXT]", does: "the task ends with that error, below that line in its log, and clears up behind itself"},
 	{of: OfTask, form: "kill task TASK", does: "the task's worker is killed: \"unexpected status\", and what it had done so far is left"},
 	{of: OfTask, form: "warn TASK", does: "the task succeeds with WARNINGS: 1"},
 	{of: OfTask, form: "slow TASK" + slowness, does: "the task takes so much longer"},

@@ -12,8 +12,8 @@ func TestFaultsAreReadFromTheirLines(t *testing.T) {
 		line, form string
 		arg, opt   words
 	}{
-		{"fail clone on=pve2 nth=3", "fail TASK [text=TEXT]", words{"TASK": "clone"}, words{"on": "pve2", "nth": "3"}},
-		{`fail start p=0.1 text="start failed: \"no\" memory" # on Mondays`, "fail TASK [text=TEXT]", words{"TASK": "start"}, words{"p": "0.1", "text": `start failed: "no" memory`}},
+		{"fail clone on=pve2 nth=3", "fail TASK [text=TEXT] [log=TEXT]", words{"TASK": "clone"}, words{"on": "pve2", "nth": "3"}},
+		{`fail start p=0.1 text="start failed: \"no\" memory" # on Mondays`, "fail TASK [text=TEXT] [log=TEXT]", words{"TASK": "start"}, words{"p": "0.1", "text": `start failed: "no" memory`}},
 		{"fail boot p=0.1", "fail boot", words{}, words{"p": "0.1"}},
 		{"slow start p50=40s p99=3m", "slow TASK" + slowness, words{"TASK": "start"}, words{"p50": "40s", "p99": "3m"}},
 		{"slow GET /cluster/resources by=20s", "slow METHOD PATH" + slowness, words{"METHOD": "GET", "PATH": "/cluster/resources"}, words{"by": "20s"}},
@@ -55,7 +55,7 @@ func TestFaultsAreRefusedWithWordRuleAndValue(t *testing.T) {
 		"fial clone":                     `line 1: fial: the first word must be one of agent, answer, crash, cut, drop, expire, fail, freeze, full, host, kill, lock, lose, no, revoke, slow, steal, storage-lock, unauthorized, warn (did you mean fail?), was "fial"`,
 		"fail clnoe":                     `line 1: task: must be ` + tasks + ` (did you mean clone?), was "clnoe"`,
 		"fail":                           `line 1: fail: must go on with ` + tasks,
-		"fail clone nht=3":               `line 1: nht: an option of fail TASK must be one of after, at, every, for, nth, on, p, text, times, user, vm (did you mean nth?), was "nht"`,
+		"fail clone nht=3":               `line 1: nht: an option of fail TASK must be one of after, at, every, for, log, nth, on, p, text, times, user, vm (did you mean nth?), was "nht"`,
 		"fail clone nth=0":               `line 1: nth: must be a whole number from 1 up, was "0"`,
 		"fail clone nth=1 nth=2":         `line 1: nth: must be given once`,
 		"fail clone now":                 `line 1: fail TASK: must end here or go on with name=value, was "now"`,

@@ -279,6 +279,9 @@ func (c *World) taskFault(t *Task, stage string) error {
 		case "kill task":
 			panic(engine.Killed{})
 		case "fail":
+			if log := f.Opt("log"); log != "" {
+				t.print("%s", log)
+			}
 			text := cmp.Or(f.Opt("text"), failures[t.Kind], "command failed: exit code 1")
 			return failure.New("%s", strings.ReplaceAll(text, "%s", t.ID))
 		}
