@@ -332,7 +332,21 @@ func (i *Intent) Placed() placement.Machine {
 // Blamed reports whether a failure says something about its pool. What others did to the machine,
 // and what another configuration led to, does not.
 func (i *Intent) Blamed(recipe string, now time.Time) bool {
-	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.Cramped() && now.Sub(i.FailedAt) >= crampedFor {
+	return !i.Pardoned && i.speaks(recipe, now)
+}
+
+// BlamesHost reports whether a failure says something about its host, as it does for a while. A
+// machine that joins on another host pardons it for the pool, and says nothing of this host.
+func (i *Intent) BlamesHost(recipe string, now time.Time) bool {
+	return i.speaks(recipe, now) && now.Sub(i.FailedAt) < HostRest && i.Failed.Code != pvecode.VMIDsExhausted
+}
+
+// HostRest is the longest that a host rests after machines failed on it.
+const HostRest = 30 * time.Minute
+
+// speaks reports whether a failure says something about how machines are made.
+func (i *Intent) speaks(recipe string, now time.Time) bool {
+	if i.Failed == nil || i.Recipe != recipe || i.Cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
 	return !slices.Contains([]string{pvecode.Vanished, pvecode.Unfinished, pvecode.PoolAtMax, pvecode.OtherCluster, pvecode.Stopped}, i.Failed.Code)

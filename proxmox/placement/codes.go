@@ -17,6 +17,8 @@ const (
 	CodeHostNotInPool     = "HostNotInPool"     // the pool does not list the host
 	// The host has as many of the pool's machines as it may.
 	CodeHostAtLimit = "HostAtLimit"
+	// The pool's last machines on the host failed, and another host takes the machine.
+	CodeHostFailing = "HostFailing"
 	// There is no template that could be cloned to the host.
 	CodeTemplateMissing = "TemplateMissing"
 	// The template has not been looked for yet, as is so of a pool that is new.

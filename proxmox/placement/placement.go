@@ -100,7 +100,30 @@ func (g *Ground) Refuses(p *Pool, s pricing.Shape, host string) *nodescaler.Reas
 	if r := g.unfit(p, s, host); r != nil {
 		return r
 	}
-	return g.NoRoom(p, s, g.Host(host))
+	if r := g.NoRoom(p, s, g.Host(host)); r != nil {
+		return r
+	}
+	return g.failing(p, s, host)
+}
+
+// failing says that a host rests, if one that does not takes the machine.
+func (g *Ground) failing(p *Pool, s pricing.Shape, host string) *nodescaler.Reason {
+	why, rests := p.Failing[host]
+	if !rests {
+		return nil
+	}
+	for i := range g.Hosts {
+		if _, too := p.Failing[g.Hosts[i].Name]; !too && g.Refuses(p, s, g.Hosts[i].Name) == nil {
+			return &why
+		}
+	}
+	return nil
+}
+
+// Fits reports whether a host takes machines of the shape when it has room for them.
+func (g *Ground) Fits(p *Pool, s pricing.Shape, host string) bool {
+	r := g.unfit(p, s, host)
+	return r == nil || Scarce(r.Code)
 }
 
 // unfit says why a host takes no machine of the shape even with room for it, or nil.

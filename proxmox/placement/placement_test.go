@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -78,6 +79,14 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 			p.Template, p.Clone, p.Storage = Template{VMID: 9002}, Full, "lvm"
 			g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph"}}
 		}, "pve1", CodeTemplateMissing, "template 9002 is on pve2, and storage lvm is not shared with pve1"},
+		{"its last machines failed", func(_ *Ground, p *Pool) {
+			p.Failing = map[string]nodescaler.Reason{"pve1": {Code: CodeHostFailing, Text: "it rests"}}
+		}, "pve1", CodeHostFailing, "it rests"},
+		{"so did others', and one is full", func(g *Ground, p *Pool) {
+			rests := nodescaler.Reason{Code: CodeHostFailing, Text: "it rests"}
+			p.Failing = map[string]nodescaler.Reason{"pve1": rests, "pve2": rests}
+			g.stands("pve3", pricing.Shape{Name: "huge", CPU: 1000, Memory: 62 * pricing.GiB})
+		}, "pve1", "", ""},
 		{"no bridge", func(_ *Ground, p *Pool) { p.Bridge = "vmbr7" }, "pve1", CodeBridgeMissing, "pve1 has no bridge vmbr7"},
 		{"bridges cannot be seen", func(g *Ground, p *Pool) { p.Bridge = "vmbr7"; g.Hosts[0].Bridges = nil }, "pve1", "", ""},
 		{"no storage", func(_ *Ground, p *Pool) { p.Clone, p.Storage = Full, "zfs" }, "pve1", CodeStorageMissing, "pve1 has no storage zfs"},
@@ -176,6 +185,9 @@ func TestHostsAreChosen(t *testing.T) {
 			g.stands("pve3", small)
 			g.Machines[2].Pool = "db"
 		}, "pve3"},
+		{"elsewhere than where the last machines failed", func(_ *Ground, p *Pool) {
+			p.Failing = map[string]nodescaler.Reason{"pve1": {Code: CodeHostFailing, Text: "it rests"}}
+		}, "pve2"},
 		{"the cheapest", dear("pve1", 5*pricing.Unit), "pve2"},
 		{"a host that is paid for already costs nothing more", func(g *Ground, p *Pool) {
 			p.Spread = SpreadNone

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -16,7 +17,10 @@ type Pool struct {
 	Storage  string // of full clones; empty is the template's
 	Discs    string // the storage of first-boot discs; empty if there are none
 	Bridge   string
-	Rules    // its hosts are those that have a template
+	// Failing are the hosts that rest since the pool's machines failed there, with what is said of
+	// each. They take machines where no other host does.
+	Failing map[string]nodescaler.Reason
+	Rules   // its hosts are those that have a template
 }
 
 // Template is what machines are cloned from: one VMID, or one on every host, as local storage

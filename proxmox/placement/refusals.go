@@ -19,6 +19,9 @@ func (g *Ground) Refusals(p *Pool, shapes []pricing.Shape) (all []nodescaler.Ref
 		for _, s := range shapes {
 			r := g.unfit(p, s, g.Hosts[i].Name)
 			works = works || r == nil || Scarce(r.Code)
+			if r == nil {
+				r = g.failing(p, s, g.Hosts[i].Name)
+			}
 			if r != nil && !slices.Contains(saidElsewhere, r.Code) {
 				all = append(all, nodescaler.RefusedOrder{Shape: s, Host: g.Hosts[i].Name, Why: *r})
 			}

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -131,7 +132,8 @@ func because(reasons []nodescaler.Reason) string {
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
 func (in *intake) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g, at := in.ground(), p.Places()
+	g := in.ground()
+	at := g.Pools[p.Name]
 	if named != "" {
 		if r := g.Refuses(at, s, named); r != nil {
 			return "", []nodescaler.Reason{*r}
@@ -152,6 +154,7 @@ func (in *intake) ground() *placement.Ground {
 	}
 	for name, p := range in.catalogue.pools {
 		g.Pools[name] = p.Places()
+		g.Pools[name].Failing = in.failing(p, g.Now)
 	}
 	for _, m := range in.roster.machines {
 		if m.Gone.IsZero() {
@@ -252,18 +255,23 @@ type poolHealth struct {
 	cramped  int       // of these, those for lack of room, which passes by itself
 	last     time.Time // the last of them
 	why      nodescaler.Reason
+	hosts    map[string]bool // that they failed on, but for lack of room
+	other    bool            // if that was one, another host makes machines too
 }
 
 // The pause after a failure doubles with each in a row.
 const (
 	firstPause = time.Minute
 	maxPause   = 30 * time.Minute
+	// A host rests for longer than its pool pauses: else it would have fewest of its machines, and
+	// get the next one.
+	firstRest = 5 * time.Minute
 )
 
 // health is read off the intents, so that it outlives the process without being kept.
 func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
 	success := in.roster.successes()[p.Name]
-	var h poolHealth
+	h := poolHealth{hosts: map[string]bool{}}
 	for _, m := range in.roster.machines {
 		if m.Pool != p.Name || !m.Blamed(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(success) {
 			continue
@@ -271,12 +279,54 @@ func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
 		h.failures++
 		if m.Cramped() {
 			h.cramped++
+		} else {
+			h.hosts[m.Host] = true
 		}
 		if m.FailedAt.After(h.last) {
 			h.last, h.why = m.FailedAt, *m.Failed
 		}
 	}
+	h.other = len(h.hosts) == 1 && in.elsewhere(p, h.hosts)
 	return h
+}
+
+// elsewhere reports whether a host makes machines of the pool, or will when it has room, that is
+// not one of these.
+func (in *intake) elsewhere(p *settings.Pool, hosts map[string]bool) bool {
+	if in.view.seen == nil {
+		return false
+	}
+	g := in.ground()
+	return slices.ContainsFunc(g.Hosts, func(h placement.Host) bool {
+		return !hosts[h.Name] && slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return g.Fits(p.Places(), s, h.Name) })
+	})
+}
+
+// failing are the hosts that rest since the pool's last machines on them failed.
+func (in *intake) failing(p *settings.Pool, now time.Time) map[string]nodescaler.Reason {
+	joined, n, last := map[string]time.Time{}, map[string]int{}, map[string]*tracked{}
+	for _, m := range in.roster.machines {
+		if m.Pool == p.Name && m.Joined.After(joined[m.Host]) {
+			joined[m.Host] = m.Joined
+		}
+	}
+	for _, m := range in.roster.machines {
+		if m.Pool != p.Name || !m.BlamesHost(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(joined[m.Host]) {
+			continue
+		}
+		n[m.Host]++
+		if l := last[m.Host]; l == nil || cmp.Or(m.FailedAt.Compare(l.FailedAt), cmp.Compare(m.Order, l.Order)) > 0 {
+			last[m.Host] = m
+		}
+	}
+	rest := map[string]nodescaler.Reason{}
+	for host, m := range last {
+		if until := m.FailedAt.Add(min(firstRest<<min(n[host]-1, 10), intents.HostRest)); now.Before(until) {
+			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s",
+				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n[host]), m.Failed.Code, m.Failed.Text)
+		}
+	}
+	return rest
 }
 
 // closed says why the pool takes no orders now, or nil.
@@ -284,7 +334,9 @@ func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	if h.failures == 0 {
 		return nil
 	}
-	if broken := h.failures - h.cramped; broken >= p.MaxFailures {
+	// Failures on one host say nothing of the others, unless the first failure is one too many.
+	one := h.other && p.MaxFailures > 1
+	if broken := h.failures - h.cramped; broken >= p.MaxFailures && !one {
 		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
 			p.Name, failed(broken), h.why.Code, h.why.Text)
 	}

@@ -248,8 +248,9 @@ type agenda struct {
 func (ag *agenda) scene(m *tracked) *scene {
 	v := ag.view
 	p := ag.catalogue.pools[m.Pool]
+	recipe, now := ag.catalogue.recipe[m.Pool], ag.cfg.Now()
 	s := &scene{
-		now: ag.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.Blamed(ag.catalogue.recipe[m.Pool], ag.cfg.Now()),
+		now: now, frozen: v.frozen != nil || v.seen == nil, blamed: m.Blamed(recipe, now) || m.BlamesHost(recipe, now),
 		unnode: ag.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: ag.holds.undrained(m),
 	}
 	if p != nil {
