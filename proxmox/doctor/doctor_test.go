@@ -273,6 +273,18 @@ var diseases = []disease{
 			k.c.Grant("/vms/9003", "PlimsollTemplates", who)
 		}
 	}},
+	{name: "a template is on a host that is offline", cluster: func(c *pvesim.Config) {
+		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
+		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1", "cpu": "host"}})
+	}, infect: func(k *clinic) {
+		k.site.Pools[0].Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
+		for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
+			k.c.Grant("/storage/local-lvm", "PlimsollStorage", who)
+			k.c.Grant("/vms/9003", "PlimsollTemplates", who)
+		}
+		k.fault("host pve3 down")
+		k.c.Advance(time.Minute)
+	}, says: []string{"skipped templates.there: not looked at: it is on pve3, which is offline"}},
 
 	// Storage.
 	{name: "a storage is not on a host", cluster: func(c *pvesim.Config) { c.Storages[2].Hosts = []string{"pve1", "pve2"} }},

@@ -37,6 +37,8 @@ func (e *examination) examineTemplate(i int, p *settings.Pool, t *templateFound)
 	switch {
 	case t.absent:
 		e.add(Fail, "templates.there", subject, []string{"qm list (on every host), and " + key + ": the VMID of a template"}, "there is no VM %d, which %s names", t.vmid, key)
+	case t.err != nil && p.Template.VMID == 0 && slices.Contains(e.all, t.host) && !slices.Contains(e.hosts, t.host):
+		e.skip("templates.there", subject, "not looked at: it is on %s, which is offline", t.host)
 	case t.err != nil:
 		e.failed("templates.there", subject, t.err)
 	case !t.config.Template:
