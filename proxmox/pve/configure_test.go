@@ -624,6 +624,22 @@ func static(t *testing.T) *world {
 	return w
 }
 
+// A disc names the interface by its address, which a clone of a template without one does not have
+// when the disc is made.
+func TestAddressesNeedNoInterfaceInTheTemplate(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.pool().Network = settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+	must.Do(t, w.root().SetConfig(t.Context(), "pve1", 9001, nil, []string{"net0"}, ""))
+	w.begin()
+	w.run(time.Second)
+	name := w.mustOrder("")
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	mac := w.fleet.roster.named(name).MAC
+	if net := w.there(name).Config["net0"]; mac == "" || !strings.Contains(net, mac) {
+		t.Errorf("its disc names %q, and it has %q", mac, net)
+	}
+}
+
 // An order whose clone was not asked for yet when the range moved gets no address that a machine
 // has, though its VMID is in both ranges.
 func TestAnOrderThatWaitsGetsNoAddressTwice(t *testing.T) {

@@ -46,7 +46,7 @@ func (w making) settings() (values map[string]string, remove []string, err error
 	memory := itoa(int(i.Shape.Memory / pricing.MiB))
 	values = map[string]string{
 		"cores": itoa(int(i.Shape.CPU / pricing.Core)), "sockets": "1", "memory": memory, "balloon": memory,
-		"net0": net0(p, c), "tags": tags(p, w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
+		"net0": net0(p, c, i.MAC), "tags": tags(p, w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
 		"description": notes(i, w.cfg.Owner, stageReady, w.book.Rate(i.Shape, i.Host, w.now).Display(w.book.Unit)),
 		"protection":  "0", "onboot": "0",
 	}
@@ -104,10 +104,13 @@ func tags(p *settings.Pool, owner string) string {
 }
 
 // net0 is the first interface: the template's model and options with the address that the clone was
-// given, on the pool's bridge.
-func net0(p *settings.Pool, c *pveapi.VMConfig) string {
+// given, or else the one that its disc names, on the pool's bridge.
+func net0(p *settings.Pool, c *pveapi.VMConfig, planned string) string {
 	model, mac := nic(c)
 	value := model
+	if mac == "" && discNames(p) {
+		mac = planned
+	}
 	if mac != "" {
 		value += "=" + mac
 	}
@@ -143,6 +146,18 @@ func nic(c *pveapi.VMConfig) (model, mac string) {
 func macOf(c *pveapi.VMConfig) string {
 	_, mac := nic(c)
 	return mac
+}
+
+// discNames reports whether machines' discs name their interface, to give it an address.
+func discNames(p *settings.Pool) bool { return p.Network.Static() && p.NeedsDisc() }
+
+// plannedMAC is the address of a machine whose template has no interface. Proxmox VE would draw one
+// when it is configured, too late for a first-boot disc, by whose network the guest finds it. It
+// begins as Proxmox VE's own do.
+func plannedMAC(owner, order string) string {
+	uuid := strings.ToUpper(machineUUID(owner, order))
+	end := uuid[len(uuid)-6:]
+	return fmt.Sprintf("BC:24:11:%s:%s:%s", end[:2], end[2:4], end[4:])
 }
 
 // withUUID puts a UUID into a machine's SMBIOS values and leaves the others.

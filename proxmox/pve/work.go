@@ -111,6 +111,9 @@ func remains(vmid int, host string) (text, advice string) {
 func (w *work) know(c *pveapi.VMConfig) {
 	m := w.m
 	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
+	if m.MAC == "" && discNames(w.p) {
+		m.MAC = plannedMAC(w.cfg.Owner, m.Order)
+	}
 	mark, ok := readMark(c.Description)
 	if ok {
 		m.Cluster = mark.Cluster
