@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
-// attempt orders a machine and waits until it has joined or failed; one that failed is given back. It
+// attempt orders a machine and waits until it has joined or failed; one that failed is released. It
 // reports which host it was on, and whether it joined.
 func (w *world) attempt(host string) (on string, joined bool) {
 	w.t.Helper()

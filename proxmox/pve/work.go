@@ -342,7 +342,8 @@ func (g *ground) explained(ctx context.Context, t pveapi.TaskStatus) pveapi.Task
 	if err := t.Err(); err == nil || pveapi.ClassOf(err) != pveapi.Unknown {
 		return t
 	}
-	lines, _ := g.client.TaskLog(ctx, t.UPID, startLog) // without it, it failed for a reason not known
+	// Without its log, it failed for a reason that is not known.
+	lines, _ := g.client.TaskLog(ctx, t.UPID, startLog)
 	for _, line := range lines {
 		if c := pveapi.Classify(line); c == pveapi.MemoryFull || c == pveapi.StorageFull {
 			t.Exit += ": " + brief(line)
