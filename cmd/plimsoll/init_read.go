@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,11 +39,12 @@ func (ask *initQuestion) readProxmox(ctx context.Context, env *cli.Env, seen *st
 		return cli.WithCode(cli.ExitUnreachable, err)
 	}
 	seen.Name, seen.Release = status.Name, version.Version
-	return readInventory(ctx, client, &status, seen)
+	return readInventory(ctx, env.Stderr, client, &status, seen)
 }
 
-// readInventory reads hosts, machines, templates, storages and bridges, of hosts that are online.
-func readInventory(ctx context.Context, client *pveapi.Client, status *pveapi.ClusterStatus, seen *starter.Seen) error {
+// readInventory reads hosts, machines, templates, storages and bridges, of hosts that are online,
+// and says which templates are elsewhere.
+func readInventory(ctx context.Context, say io.Writer, client *pveapi.Client, status *pveapi.ClusterStatus, seen *starter.Seen) error {
 	all, err := client.Resources(ctx)
 	if err != nil {
 		return cli.WithCode(cli.ExitUnreachable, err)
@@ -67,6 +69,10 @@ func readInventory(ctx context.Context, client *pveapi.Client, status *pveapi.Cl
 			seen.VMIDs = append(seen.VMIDs, r.VMID)
 		}
 		if r.Type != "qemu" || r.Template == nil || !*r.Template {
+			continue
+		}
+		if !slices.ContainsFunc(seen.Hosts, func(h starter.Host) bool { return h.Name == r.Node }) {
+			fmt.Fprintf(say, "template %d is not looked at: its host %s is offline\n", r.VMID, r.Node)
 			continue
 		}
 		t, err := readTemplate(ctx, client, &r)

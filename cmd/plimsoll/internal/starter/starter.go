@@ -40,7 +40,7 @@ type Storage struct {
 	Name, Type string
 	Shared     bool
 	Content    []string
-	Hosts      []string
+	Hosts      []string // that can use it; none of one that is disabled
 }
 
 // Template is a template and what its machines would have from it.
@@ -159,7 +159,7 @@ func (s *Seen) Runs() string {
 func (s *Seen) DiskStorage() string {
 	found := ""
 	for _, o := range s.Storages {
-		if slices.Contains(o.Content, "images") && (found == "" || o.Shared) {
+		if slices.Contains(o.Content, "images") && len(o.Hosts) > 0 && (found == "" || o.Shared) {
 			found = o.Name
 			if o.Shared {
 				break
@@ -247,7 +247,7 @@ func rank(wanted bool) int {
 func (p *Proposal) disc(ask func(Question) (string, error)) error {
 	var able []Storage
 	for _, s := range p.Storages {
-		if slices.Contains(s.Content, "iso") && (s.Shared || len(s.Hosts) == len(p.Hosts)) {
+		if slices.Contains(s.Content, "iso") && len(s.Hosts) > 0 && (s.Shared || len(s.Hosts) == len(p.Hosts)) {
 			able = append(able, s)
 		}
 	}

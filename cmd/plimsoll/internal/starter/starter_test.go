@@ -142,14 +142,15 @@ func TestOwnersAreNamesThatMachinesMayBear(t *testing.T) {
 
 // Without a template it is known which one to make, and where.
 func TestWithoutATemplateOneIsOffered(t *testing.T) {
-	images := []string{"images"}
+	images, on := []string{"images"}, []string{"pve1"}
 	for _, c := range []struct {
 		seen       Seen
 		kind, disk string
 	}{
 		{Seen{}, "rke2", "STORAGE"},
-		{Seen{Nodes: []Node{{Version: "v1.34.1+k3s1"}}, Storages: []Storage{{Name: "a", Content: images}, {Name: "b", Content: images, Shared: true}}}, "k3s", "b"},
-		{Seen{Nodes: []Node{{OS: "Talos (v1.11.2)"}}, Storages: []Storage{{Name: "iso", Content: []string{"iso"}, Shared: true}, {Name: "a", Content: images}}}, "talos", "a"},
+		{Seen{Nodes: []Node{{Version: "v1.34.1+k3s1"}}, Storages: []Storage{{Name: "a", Content: images, Hosts: on}, {Name: "b", Content: images, Shared: true, Hosts: on}}}, "k3s", "b"},
+		{Seen{Storages: []Storage{{Name: "a", Content: images, Hosts: on}, {Name: "disabled", Content: images, Shared: true}}}, "rke2", "a"},
+		{Seen{Nodes: []Node{{OS: "Talos (v1.11.2)"}}, Storages: []Storage{{Name: "iso", Content: []string{"iso"}, Shared: true, Hosts: on}, {Name: "a", Content: images, Hosts: on}}}, "talos", "a"},
 		{Seen{Nodes: []Node{{Version: "v1.34.1"}}}, "custom", "STORAGE"},
 		{Seen{Nodes: []Node{{Version: "v1.34.1"}}, Kubeadm: true}, "kubeadm", "STORAGE"},
 	} {
