@@ -130,7 +130,7 @@ type VMPoolSpec struct {
 	// The resource pool that machines are put into. Permissions hang on it, and a machine that was
 	// taken out of it is left alone.
 	// +required
-	PVEPool PVEName `json:"pvePool"`
+	PVEPool ResourcePool `json:"pvePool"`
 	// Further tags of the machines, beside Plimsoll's own.
 	// +optional
 	// +listType=set
@@ -284,7 +284,13 @@ type VMIDs struct {
 	Last VMID `json:"last"`
 }
 
-// PVEName is the name of a storage, pool or bridge on Proxmox VE.
+// ResourcePool is the name of a resource pool on Proxmox VE.
+//
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$')`,message="must be a pool as Proxmox has it: letters, digits, ., _ and -, in up to three parts with / between them"
+type ResourcePool string
+
+// PVEName is the name of a storage or bridge on Proxmox VE.
 //
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9._/-]*$')`,message="must be a name as Proxmox has it: a letter, then letters, digits, ., _, / and -"

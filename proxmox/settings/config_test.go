@@ -41,6 +41,7 @@ func TestGoodConfigurationPasses(t *testing.T) {
 	s := aSite()
 	other := aPool()
 	other.Name, other.VMIDs = "web-big", placement.VMIDs{First: 1100, Last: 1199}
+	other.PVEPool = "10-k8s" // a digit may come first, as in no name of a storage
 	other.Template = placement.Template{ByHost: map[string]int{"pve1": 9001, "pve2": 9002}}
 	other.Clone, other.Storage, other.Format = placement.Full, "local-lvm", "raw"
 	other.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
@@ -131,6 +132,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a way to clone that is none", func(_ *Site, p *Pool) { p.Clone = "half" }, `pools[0].clone: must be linked or full, was "half"`},
 		{"a format that is none", func(_ *Site, p *Pool) { p.Clone, p.Format = placement.Full, "vdi" }, `pools[0].format: must be raw, qcow2 or vmdk, was "vdi"`},
 		{"no resource pool", func(_ *Site, p *Pool) { p.PVEPool = "" }, `pools[0].pvePool: must name a resource pool, was ""`},
+		{"a resource pool too deep", func(_ *Site, p *Pool) { p.PVEPool = "a/b/c/d" }, `pools[0].pvePool: must name a resource pool, was "a/b/c/d"`},
 		{"a VLAN that is none", func(_ *Site, p *Pool) { p.VLAN = 4095 }, `pools[0].vlan: must be within 1-4094, or nothing, was 4095`},
 		{"a bridge that is none", func(_ *Site, p *Pool) { p.Bridge = "vmbr 0" }, `pools[0].bridge: must name a bridge, was "vmbr 0"`},
 		{"a gateway without addresses", func(_ *Site, p *Pool) { p.Network.Gateway = netip.MustParseAddr("10.0.0.1") }, `pools[0].network.first: must be there beside gateway`},

@@ -66,7 +66,9 @@ var (
 	// machines, and Kubernetes allows none.
 	dnsLabel = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
 	tagName  = regexp.MustCompile(`^[a-z0-9_][a-z0-9_+.-]*$`)
-	// pveName is what Proxmox VE takes as the name of a storage, pool, bridge or host.
+	// poolName is what Proxmox VE takes as the name of a resource pool, which may be in another.
+	poolName = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$`)
+	// pveName is what Proxmox VE takes as the name of a storage, bridge or host.
 	pveName    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`)
 	optionKey  = regexp.MustCompile(`^[a-z][a-z_]*[0-9]*$`)
@@ -166,7 +168,7 @@ func (p *Pool) check(f Faults) {
 	p.Guest.check(f.at("guest"))
 	p.checkJoin(f)
 	checkDisruption(&p.Disruption, f.at("disruption"))
-	f.Must(pveName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
+	f.Must(poolName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
 	f.Must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
 	for i, t := range p.Tags {
 		f.Must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
