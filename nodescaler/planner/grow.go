@@ -286,9 +286,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 			continue
 		}
 		rather := t.likings.prefer(&o, b, planned, left)
-		packed := o
-		o.Host = t.spread(o, planned, func(host string) bool { return t.likings.suffices(&packed, host, b) })
-		o.Rate = t.X.Rate(o.Shape, o.Host)
+		o.Host = t.spread(o, planned, func(host string) bool { return t.likings.suffices(&o, host, b) })
 		t.likings.notice(t.X.Pool(o.Pool).NodeOn(o.Shape, o.Host), b.pods)
 		if !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
 			if t.spares.makeWay(o, b.pods) {
@@ -307,7 +305,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 			draft.Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), draft.Some("pod", p.Items)),
 			draft.Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), pricing.Count(waiting, "pod"), r.Rate, r.LowerBound),
-			t.whyHost(&o, &packed))
+			draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
 		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)
@@ -316,15 +314,6 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 	}
 	t.Conclude(full, "machine")
 	t.retry(wants, r, refused, alone, offers)
-}
-
-// whyHost says why the machine is ordered on its host, and not on the one that it was packed for.
-func (t *grower) whyHost(o, packed *packing.Offer) nodescaler.Reason {
-	if o.Rate > packed.Rate {
-		return draft.Because(nodescaler.CheapestOffer, "%s costs %s/h more than %s, which carries nothing and would cost %s/h by itself",
-			o.Host, o.Rate-packed.Rate, packed.Host, t.X.Book().HostRate(packed.Host, t.X.Now))
-	}
-	return draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host]))
 }
 
 // refusal is a purchase that is not made: for a quota, or for what else there is no room.

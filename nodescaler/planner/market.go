@@ -57,35 +57,28 @@ func (t *market) carries(o packing.Offer) bool {
 // spread is the host with the most memory left of those on which the offer costs the same, so
 // that losing one host loses as little as may be. To the packing all are alike, and it would
 // fill them by name. Room that later purchases are planned for is left to them. A host that has
-// a price of its own and carries nothing is woken only if all the others are full, or dearer by
-// more than that price, of which each machine that is planned there bears its part.
+// a price of its own and carries nothing is woken only if all the others are full.
 func (t *market) spread(o packing.Offer, planned map[string]pricing.Resources, may func(host string) bool) string {
 	left := maps.Clone(t.Free)
 	for host, r := range planned {
 		left[host] = left[host].Minus(r)
 	}
-	waking := pricing.Rate(0)
-	if t.Tenants == nil && t.asleep(t.X.Host(o.Host)) { // quotas were checked at the offer's price
-		part := float64(o.Shape.CPU) / float64(max(o.Shape.CPU+planned[o.Host].CPU, 1))
-		waking = pricing.Rate(part * float64(t.X.Book().HostRate(o.Host, t.X.Now)))
-	}
-	return t.hostFor(o, waking, left, may, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
+	return t.hostFor(o, left, may, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
 }
 
 // hostFor is the host that comes first of those with room on which the offer costs the same, and
 // that may be chosen: any without such a rule. A host that has a price of its own and carries
-// nothing comes after all others, of which the cheapest may cost more by what waking it comes to.
-func (t *market) hostFor(o packing.Offer, waking pricing.Rate, left map[string]pricing.Resources, may func(host string) bool, order func(a, b string) int) string {
+// nothing comes after all others.
+func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, may func(host string) bool, order func(a, b string) int) string {
 	best, p := o.Host, t.X.Pool(o.Pool)
-	wakes, rate := t.asleep(t.X.Host(best)), o.Rate+waking
+	wakes := t.asleep(t.X.Host(best))
 	for i := range t.X.Hosts {
 		h := &t.X.Hosts[i]
-		at := t.X.Rate(o.Shape, h.Name)
-		if at < o.Rate || at > rate || !wakes && at == rate && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
+		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
-		if p.Makes(o.Shape, h.Host) && !t.asleep(h) && (may == nil || may(h.Name)) {
-			best, wakes, rate = h.Name, false, at
+		if p.Makes(o.Shape, h.Host) && t.X.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) && (may == nil || may(h.Name)) {
+			best, wakes = h.Name, false
 		}
 	}
 	return best

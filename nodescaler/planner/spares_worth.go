@@ -271,7 +271,7 @@ func (t *stocks) spareOffer(p *nodescaler.PoolSize) packing.Offer {
 		}
 	}
 	if o.Host != "" {
-		o.Host = t.hostFor(o, 0, t.Free, nil, t.apart(p.Name))
+		o.Host = t.hostFor(o, t.Free, nil, t.apart(p.Name))
 	}
 	return o
 }
