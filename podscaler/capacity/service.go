@@ -6,7 +6,7 @@ import "math"
 // pod may have, and how response times grow with the load. It begins with what a pod requests,
 // believes what it sees the more the more often it has seen it, and forgets, so that another
 // release of the service is another service after some minutes of a like load. After a busy hour
-// a quiet one says little, but for that requests take less.
+// a quiet one says little.
 //
 // Of response times it knows one curve: the quantile that the objective is about is
 //
@@ -22,7 +22,6 @@ type Service struct {
 	demand     estimate // of all that was used over all that was answered
 	used       estimate // of it: the cores
 	answered   estimate // and the requests a second
-	less       less     // that a request takes of late
 	quota      estimate
 	base       estimate // as a part of the objective
 	miss       estimate // of the curve: how far what was seen was from it, as a part
@@ -87,8 +86,6 @@ const (
 	full = 0.97
 	// farOff is as far as the curve is taken to be off at once, in powers of e.
 	farOff = 3
-	// Requests take less than was believed if they take at most this part of it at so many looks.
-	cheaper, cheaperAt = 0.9, 20
 	// Queue is how many requests a pod holds that works without a pause.
 	Queue = 3
 )
@@ -103,14 +100,6 @@ func (e *estimate) learn(v, weight float64) {
 	}
 	e.weight = min(e.weight+weight, max(e.most, weight))
 	e.value += (v - e.value) * weight / e.weight
-}
-
-// less is what a request took at most at the last looks in a row, at each of which it took less
-// than was believed, and so many requests a second at most came as at the first of them. While ever
-// more come, CPU that is measured late is that of fewer.
-type less struct {
-	looks      int
-	each, rate float64
 }
 
 // NewService returns what is believed of a service before anything was seen: its pods use what they
@@ -151,30 +140,9 @@ func (s *Service) seeDemand(seen *Seen) {
 			weight = 0.05
 		}
 		s.learnDemand(seen.CPU, seen.Completions, weight)
-		if seen.Whole && seen.Steady {
-			s.seeLess(v, seen.Completions)
-		}
 	case s.demand.weight == 0 && seen.InFlight > Queue*seen.Pods && !seen.Waiting && seen.Arrivals > 0:
 		// Nothing has been measured of the CPU: full pods use what they request, on what comes.
 		s.learnDemand(seen.Pods*s.quota.value, seen.Arrivals, 0.05)
-	}
-}
-
-// seeLess believes that requests take less once looks in a row show it. What pods use for nothing
-// only adds to that, so a quiet hour says it as surely as the busy one before it.
-func (s *Service) seeLess(each, rate float64) {
-	l := &s.less
-	switch {
-	case each > cheaper*s.demand.value:
-		*l = less{}
-		return
-	case l.looks == 0 || rate > l.rate*(2-cheaper):
-		*l = less{rate: rate}
-	}
-	l.looks, l.each = l.looks+1, max(l.each, each)
-	if cpu := l.each * rate; l.looks >= cheaperAt && finite(cpu) {
-		s.used.value, s.answered.value, s.demand.value = cpu, rate, l.each
-		*l = less{}
 	}
 }
 

@@ -45,63 +45,6 @@ func TestDemandIsWhatPodsUseForWhatTheyAnswer(t *testing.T) {
 	}
 }
 
-// After a busy hour comes a quiet one with another release. That its requests take less is known
-// after some minutes.
-func TestACheaperReleaseIsBelievedInAQuietHour(t *testing.T) {
-	is := truth{demand: 0.05, quota: 0.5, alone: 0.12, bend: 0.5}
-	for _, c := range []struct {
-		name        string
-		takes       float64
-		idle        float64 // cores that pods use for nothing
-		rate, grows float64 // times as many each look
-		steady      bool
-		looks       int
-		low, high   float64
-	}{
-		{"a cheaper one", 0.02, 0, 40, 1, true, 30, 0.02, 0.021},
-		{"a cheaper one whose pods use some for nothing", 0.02, 0.2, 40, 1, true, 30, 0.02, 0.026},
-		{"the same", 0.05, 0, 40, 1, true, 120, 0.05, 0.0501},
-		{"the same, whose pods use some for nothing", 0.05, 0.5, 40, 1, true, 120, 0.05, 0.06},
-		{"a little cheaper", 0.047, 0, 40, 1, true, 30, 0.047, 0.0501},
-		{"a cheaper one for a moment", 0.02, 0, 40, 1, true, 15, 0.045, 0.05},
-		{"load comes and goes, as measured late", 0.02, 0, 40, 1, false, 30, 0.04, 0.05},
-		{"load that grows, of which CPU is late", 0.04, 0, 40, 1.03, true, 30, 0.045, 0.05},
-	} {
-		s := capacity.NewService(0.5, 0.3)
-		for range 240 {
-			s.See(is.at(800, 120))
-		}
-		rate := c.rate
-		for range c.looks {
-			quiet := truth{demand: c.takes, quota: 0.5, alone: 0.12, bend: 0.5}.at(rate, 12)
-			quiet.CPU, quiet.Steady = quiet.CPU+c.idle, c.steady
-			s.See(quiet)
-			rate *= c.grows
-		}
-		if d, _ := s.Demand(); d < c.low-1e-9 || d > c.high+1e-9 {
-			t.Errorf("%s: the demand is %.4f, should be from %.4f to %.4f", c.name, d, c.low, c.high)
-		}
-	}
-}
-
-// A quiet hour in which requests take less is no hindrance: once as many come as before, what they
-// take then is known within minutes.
-func TestAQuietHourOfSmallRequestsIsSoonForgotten(t *testing.T) {
-	s := capacity.NewService(0.5, 0.3)
-	for range 240 {
-		s.See(truth{demand: 0.05, quota: 0.5, alone: 0.12, bend: 0.5}.at(800, 120))
-	}
-	for range 240 {
-		s.See(truth{demand: 0.02, quota: 0.5, alone: 0.12, bend: 0.5}.at(40, 12))
-	}
-	for range 8 { // two minutes
-		s.See(truth{demand: 0.05, quota: 0.5, alone: 0.12, bend: 0.5}.at(800, 120))
-	}
-	if d, _ := s.Demand(); d < 0.04 {
-		t.Errorf("the demand is %.4f, and was 0.05 at all but quiet times", d)
-	}
-}
-
 func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 	s := capacity.NewService(0.6, 0.3)
 	s.See(capacity.Seen{Pods: 3, Busiest: 0.2, InFlight: 2, Latency: 0.1})
