@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -119,7 +118,10 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 // pod is how long a workload's replica takes to come. Until one was seen to, it is as long as the
 // others' take.
 func (l *leads) pod(workload string) time.Duration {
-	return cmp.Or(l.own[workload].Usual(), l.pods.Usual())
+	if own := l.own[workload]; len(own) > 0 {
+		return own.Usual()
+	}
+	return l.pods.Usual()
 }
 
 // machine is how long it takes from an order to a workload's replica that is ready on the machine.

@@ -127,7 +127,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 	}
 	a.view = &podscaler.View{
 		Now: d.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window.Window,
-		Rollout: d.o.Cluster.Rollouts[wl.Name], Pause: in.Pause, Held: in.Held != nil || d.in.DryRun,
+		Rollout: d.o.Cluster.Rollouts[wl.Name], Pause: in.Pause, Held: in.Held != nil && !in.Paused || d.in.DryRun,
 		Room: podscaler.Room{
 			PendingReplicas: a.Pending, BootingMachines: d.booting,
 			PodLead: d.leads.pod(wl.Name), MachineLead: d.leads.machine(wl.Name),

@@ -68,8 +68,8 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
 	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.usedOf)
-	for name := range p.ends { // taken for gone, as when that was decided
-		if n := x.Node(name); n != nil && n.Draining {
+	for name, why := range p.ends { // taken for gone, as when that was decided, but for a price
+		if n := x.Node(name); n != nil && n.Draining && why.Code != nodescaler.MachineCostly {
 			u.places.domains.Close(n.Node)
 		}
 	}

@@ -152,7 +152,7 @@ func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) De
 		return d
 	}
 	switch {
-	case !w.any && len(within) > 0:
+	case !w.any && len(within) > 0 && len(recommended) > 0 && mode.sets():
 		d.Reasons = within
 		return d
 	case !w.any:

@@ -408,8 +408,7 @@ func (s *Sizer) decide(now time.Time, p *Candidate) Decision {
 		d.Reasons = append(d.Reasons, *why)
 		return d
 	}
-	d.Reasons = append([]Reason{*why}, d.Reasons...)
-	return d
+	return Decision{Action: None, Reasons: append([]Reason{*why}, d.Reasons...)}
 }
 
 // belowUse is why a resize would take memory away that is in use, or nil.
@@ -420,9 +419,12 @@ func (p *Candidate) belowUse(d *Decision) *Reason {
 	for _, c := range d.Changes {
 		at := slices.IndexFunc(p.Containers, func(was Container) bool { return was.Name == c.Container })
 		was, is, uses := p.Containers[at].Limits.Memory, c.Limits.Memory, p.uses(c.Container)
-		if is > 0 && (was == 0 || is < was) && uses.Known && uses.Value > float64(is) {
-			why := because(ReasonBelowUse, "container %s: its limit of memory would be %s, which is less than it uses, %s: the pod's memory stays as it is",
-				c.Container, Memory.text(int64(is)), Memory.text(amount(uses.Value)))
+		if is > 0 && (was == 0 || is < was) && (!uses.Known || uses.Value > float64(is)) {
+			now := "what it uses, which is unknown"
+			if uses.Known {
+				now = "it uses, " + Memory.text(amount(uses.Value))
+			}
+			why := because(ReasonBelowUse, "container %s: its limit of memory would be %s, which may be less than %s: the pod's memory stays as it is", c.Container, Memory.text(int64(is)), now)
 			return &why
 		}
 	}
@@ -483,4 +485,4 @@ func (e *excuse) take(pod string, r Reason) {
 }
 
 // ranks are the reasons why a pod is not resized that count above others.
-var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonResizePending, ReasonQoSFixed, ReasonBelowUse, ReasonOverNode, ReasonBelowRequest, ReasonNoRecommendation, ReasonWithinBounds}
+var ranks = []string{ReasonFailedResize, ReasonEvictionHeld, ReasonEvictedBefore, ReasonResizeInfeasible, ReasonOneByOne, ReasonResizePending, ReasonQoSFixed, ReasonBelowUse, ReasonOverNode, ReasonBelowRequest, ReasonLimitRange, ReasonNoRecommendation, ReasonWithinBounds}

@@ -339,22 +339,23 @@ func TestNoMemoryIsTakenAwayThatIsInUse(t *testing.T) {
 		to := pair(cpu, memory)
 		return Recommendation{Container: name, Resources: both, Target: to, Lower: to, Upper: to}
 	}
+	known := func(v float64) podscaler.Sample { return podscaler.Sample{Known: true, Value: v * float64(mi)} }
 	for _, c := range []struct {
-		uses   float64 // by the cache
+		uses   podscaler.Sample // by the cache
 		limits pricing.Bytes
 		code   string
-	}{{250, 250, ""}, {251, 300, ReasonBelowUse}} {
+	}{{known(250), 250, ""}, {known(251), 300, ReasonBelowUse}, {podscaler.Sample{}, 300, ReasonBelowUse}} {
 		s := NewSizer(&Wants{}, noon)
 		s.wants.Mode, s.says.Recommended = InPlace, []Recommendation{rec("app", 200, 50), rec("cache", 100, 100)}
 		p := &Candidate{Name: "a", Pod: Pod{
 			Running: true, Ranges: Ranges{Pod: Range{Ratio: pricing.Resources{Memory: 2000}}},
 			Containers: []Container{{Name: "app", Requests: pair(100, 200), Limits: pair(100, 200)}, {Name: "cache", Requests: pair(100, 100), Limits: pair(300, 300)}},
 		}}
-		p.Uses = []podscaler.ContainerUse{{Name: "cache", Memory: podscaler.Sample{Known: true, Value: c.uses * float64(mi)}}}
+		p.Uses = []podscaler.ContainerUse{{Name: "app", Memory: known(1)}, {Name: "cache", Memory: c.uses}}
 		d := s.decide(noon, p)
 		after := p.changed(d.Changes)
 		if d.Action != Resize || after[0].Requests.CPU != 200 || after[1].Limits.Memory != c.limits*mi || c.code != "" && d.Reasons[len(d.Reasons)-1].Code != c.code {
-			t.Errorf("with %.0fMi in use, %s for %v: %+v", c.uses, d.Action, d.Reasons, after)
+			t.Errorf("with %+v in use, %s for %v: %+v", c.uses, d.Action, d.Reasons, after)
 		}
 	}
 }

@@ -432,9 +432,11 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				pod, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
-				if err != nil {
-					t.Fatal(err)
+				pod := labels.Everything() // of the namespace
+				if peer.PodSelector != nil {
+					if pod, err = metav1.LabelSelectorAsSelector(peer.PodSelector); err != nil {
+						t.Fatal(err)
+					}
 				}
 				if space.Matches(labels.Set{"kubernetes.io/metadata.name": c.namespace}) && pod.Matches(c.labels) {
 					return true

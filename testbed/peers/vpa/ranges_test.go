@@ -75,6 +75,15 @@ func TestTheLimitRangerAdmitsWhatIsSized(t *testing.T) {
 		t.Logf("%5d pods: %s", by[reason], reason)
 	}
 	t.Logf("%5d pods were resized while they ran", resized)
+	// One that sizes nothing is refused nothing.
+	for _, r := range resources {
+		if like, stays := by[string(r)+": "+same]+by[string(r)+": "+rounded], by[string(r)+": "+unfitting]; like < 1000 || stays > 20 {
+			t.Errorf("of 2000 pods %d are sized as by the original, and %d stay as they are, in %s", like, stays, r)
+		}
+	}
+	if resized < 1500 {
+		t.Errorf("%d of 2000 pods were resized while they ran", resized)
+	}
 }
 
 // world is a cluster with a pod in each of many namespaces.

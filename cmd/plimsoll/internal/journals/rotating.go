@@ -86,8 +86,8 @@ func (j *Rotating) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// rotate puts the file aside and begins another. The first place that is free is filled: one that
-// failed half way has left it, and tried again until it succeeds it would remove all files else.
+// rotate puts the file aside and begins another. It fills the first place that is free: an
+// attempt that failed has left one, and without that each retry would remove one more old file.
 func (j *Rotating) rotate() error {
 	err := j.file.Close()
 	if j.file = nil; err != nil {

@@ -446,6 +446,7 @@ func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outco
 	case ws == nil || !w.target.Known:
 	case outcome != nil && ws.Decision.To == 0, w.recommendsZero(ws):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "0 replicas were decided on here")
+	case ws.Decision == nil && w.recommends(): // until the next decision
 	case ws.Replicas > 0 && (ws.Decision != nil || !failedUpdate(*c.list)):
 		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonNotAtZero, "there are replicas")
 	case w.words.Idle != nil && ws.Decision != nil && reasonWith(ws.Decision.Reasons, podscaler.ReasonScalingDisabled) != nil:
@@ -456,7 +457,12 @@ func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outco
 // recommendsZero reports whether 0 replicas are recommended where there are some.
 func (w *workload) recommendsZero(ws *loop.WorkloadStep) bool {
 	d := ws.Decision
-	return d != nil && d.From > 0 && d.To == 0 && w.held != nil && w.held.Code == v1alpha1.ReasonRecommending
+	return d != nil && d.From > 0 && d.To == 0 && w.recommends()
+}
+
+// recommends reports whether another client carries out what is decided, if anyone does.
+func (w *workload) recommends() bool {
+	return w.held != nil && w.held.Code == v1alpha1.ReasonRecommending
 }
 
 // switchedOff reports whether replicas of 0 are recorded as another client's.
