@@ -629,7 +629,7 @@ func static(t *testing.T) *world {
 func TestAddressesNeedNoInterfaceInTheTemplate(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	w.pool().Network = settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
-	must.Do(t, w.root().SetConfig(t.Context(), "pve1", 9001, nil, []string{"net0"}, ""))
+	must.Do(t, w.root().VM("pve1", 9001).SetConfig(t.Context(), nil, []string{"net0"}, ""))
 	w.begin()
 	w.run(time.Second)
 	name := w.mustOrder("")

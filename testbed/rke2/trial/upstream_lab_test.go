@@ -196,7 +196,7 @@ func TestClusterAutoscalerDecidesOnATestBed(t *testing.T) {
 	out := filepath.Join(t.ArtifactDir(), "out")
 	verb(t, program, "rke2", "run", "upstream", "--config", r.site, "--policies", "joint-ca", "--users", "40", "--trials", "1", "--for", "1m", "--out", out)
 
-	res := resultsIn(t, out)
+	res := labtest.Results(t, out)
 	if len(res.Runs) != 1 {
 		t.Fatalf("there are %d runs", len(res.Runs))
 	}
