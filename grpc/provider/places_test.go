@@ -292,7 +292,7 @@ func TestALimitedListenerClosesTheOldest(t *testing.T) {
 		all = append(all, c)
 	}
 	must.Do(t, all[0].SetReadDeadline(time.Now().Add(5*time.Second)))
-	if _, err := all[0].Read(make([]byte, 1)); err != io.EOF {
+	if _, err := all[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest: %v, want it closed", err)
 	}
 	must.Do(t, all[1].SetReadDeadline(time.Now().Add(50*time.Millisecond)))
