@@ -201,7 +201,8 @@ type VMPoolSpec struct {
 	// How long a started machine may take to become a node. Default: 15m.
 	// +optional
 	JoinTimeout Duration `json:"joinTimeout,omitempty"`
-	// How many machines in a row may fail before no more are ordered. Default: 3.
+	// How many machines in a row may fail before no more are ordered. Above 1, failures on one host
+	// let only that host rest while another takes machines. Default: 3.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

@@ -420,11 +420,11 @@ func (p *Candidate) belowUse(d *Decision) *Reason {
 		at := slices.IndexFunc(p.Containers, func(was Container) bool { return was.Name == c.Container })
 		was, is, uses := p.Containers[at].Limits.Memory, c.Limits.Memory, p.uses(c.Container)
 		if is > 0 && (was == 0 || is < was) && (!uses.Known || uses.Value > float64(is)) {
-			now := "what it uses, which is unknown"
+			than := "may be less than it uses, which is unknown"
 			if uses.Known {
-				now = "it uses, " + Memory.text(amount(uses.Value))
+				than = "is less than it uses, " + Memory.text(amount(uses.Value))
 			}
-			why := because(ReasonBelowUse, "container %s: its limit of memory would be %s, which may be less than %s: the pod's memory stays as it is", c.Container, Memory.text(int64(is)), now)
+			why := because(ReasonBelowUse, "container %s: its limit of memory would be %s, which %s: the pod's memory stays as it is", c.Container, Memory.text(int64(is)), than)
 			return &why
 		}
 	}

@@ -331,7 +331,9 @@ func (s *scrape) take(r *round, pages []*page) {
 		if got.err == nil {
 			from, known := s.since(p, r.now)
 			p.add(got, from, r.now, known)
-			p.sweep(r.now, s.window)
+			if len(got.series) > 0 { // else a part of the page is absent, and will be back
+				p.sweep(r.now, s.window)
+			}
 		}
 	}
 	s.forget(s.last)

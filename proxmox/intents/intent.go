@@ -338,11 +338,12 @@ func (i *Intent) Blamed(recipe string, now time.Time) bool {
 // BlamesHost reports whether a failure says something about its host, as it does for a while. A
 // machine that joins on another host pardons it for the pool, and says nothing of this host.
 func (i *Intent) BlamesHost(recipe string, now time.Time) bool {
-	return i.speaks(recipe, now) && now.Sub(i.FailedAt) < HostRest && i.Failed.Code != pvecode.VMIDsExhausted
+	return i.speaks(recipe, now) && now.Sub(i.FailedAt) < HostFails+HostRest && i.Failed.Code != pvecode.VMIDsExhausted
 }
 
-// HostRest is the longest that a host rests after machines failed on it.
-const HostRest = 30 * time.Minute
+// HostRest is the longest that a host rests after machines failed on it: those that failed within
+// HostFails of the last one make its rest longer.
+const HostRest, HostFails = 30 * time.Minute, 90 * time.Minute
 
 // speaks reports whether a failure says something about how machines are made.
 func (i *Intent) speaks(recipe string, now time.Time) bool {

@@ -120,12 +120,6 @@ func (g *Ground) failing(p *Pool, s pricing.Shape, host string) *nodescaler.Reas
 	return nil
 }
 
-// Fits reports whether a host takes machines of the shape when it has room for them.
-func (g *Ground) Fits(p *Pool, s pricing.Shape, host string) bool {
-	r := g.unfit(p, s, host)
-	return r == nil || Scarce(r.Code)
-}
-
 // unfit says why a host takes no machine of the shape even with room for it, or nil.
 func (g *Ground) unfit(p *Pool, s pricing.Shape, host string) *nodescaler.Reason {
 	h := g.Host(host)

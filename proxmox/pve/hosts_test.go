@@ -74,13 +74,49 @@ func TestAHostThatRestsIsListedAsRefused(t *testing.T) {
 	}
 }
 
+// Each failure within an hour and a half of the last one doubles the rest.
+func TestRestsOfAHostGetLonger(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
+	w.inject("fail start on=pve1")
+	w.run(time.Second)
+	for _, rest := range []time.Duration{5, 10, 20, 30, 30} {
+		if _, ok := w.attempt("pve1"); ok {
+			t.Fatal("one joined")
+		}
+		resting := func() bool { return len(must.Get(w.fleet.List(t.Context()))(t).Refused["web"]) > 0 }
+		if w.run(rest*time.Minute - 30*time.Second); !resting() {
+			t.Errorf("it does not rest for %d minutes", rest)
+		}
+		if w.run(time.Minute); resting() {
+			t.Errorf("it rests for more than %d minutes", rest)
+		}
+		_, _ = w.attempt("pve2") // so that the pool does not back off
+		w.run(time.Minute)
+	}
+}
+
 func TestHostsThatAllFailPauseTheirPool(t *testing.T) {
-	for name, fault := range map[string]string{"all of them": "fail start", "two of three": "fail start on=pve1\nfail start on=pve2"} {
+	for name, c := range map[string]struct {
+		fault  string
+		full   bool
+		second string
+	}{
+		"all of them":              {"fail start", false, "pve2"},
+		"two of three":             {"fail start on=pve1\nfail start on=pve2", false, "pve2"},
+		"one, and others are full": {"fail start on=pve1", true, "pve1"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, plan{hosts: 3, seed: 1}).begin()
-			w.inject(fault)
+			w := newWorld(t, plan{hosts: 3, seed: 1})
+			if c.full {
+				w.pool().Placement.MaxPerHost = 1
+			}
+			w.begin()
+			w.inject(c.fault)
 			w.run(time.Second)
-			for _, host := range []string{"pve1", "pve2", "pve1"} {
+			if c.full {
+				w.join("pve2", "pve3")
+			}
+			for _, host := range []string{"pve1", c.second, "pve1"} {
 				if _, ok := w.attempt(host); ok {
 					t.Fatal("one joined")
 				}

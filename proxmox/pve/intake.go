@@ -290,43 +290,54 @@ func (in *intake) health(p *settings.Pool, now time.Time) poolHealth {
 	return h
 }
 
-// elsewhere reports whether a host makes machines of the pool, or will when it has room, that is
-// not one of these.
+// elsewhere reports whether a host takes machines of the pool that is not one of these.
 func (in *intake) elsewhere(p *settings.Pool, hosts map[string]bool) bool {
 	if in.view.seen == nil {
 		return false
 	}
 	g := in.ground()
 	return slices.ContainsFunc(g.Hosts, func(h placement.Host) bool {
-		return !hosts[h.Name] && slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return g.Fits(p.Places(), s, h.Name) })
+		return !hosts[h.Name] && slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return g.Refuses(g.Pools[p.Name], s, h.Name) == nil })
 	})
 }
 
 // failing are the hosts that rest since the pool's last machines on them failed.
 func (in *intake) failing(p *settings.Pool, now time.Time) map[string]nodescaler.Reason {
-	joined, n, last := map[string]time.Time{}, map[string]int{}, map[string]*tracked{}
+	joined, failures := map[string]time.Time{}, map[string][]*tracked{}
 	for _, m := range in.roster.machines {
-		if m.Pool == p.Name && m.Joined.After(joined[m.Host]) {
-			joined[m.Host] = m.Joined
-		}
-	}
-	for _, m := range in.roster.machines {
-		if m.Pool != p.Name || !m.BlamesHost(in.catalogue.recipe[p.Name], now) || !m.FailedAt.After(joined[m.Host]) {
+		if m.Pool != p.Name {
 			continue
 		}
-		n[m.Host]++
-		if l := last[m.Host]; l == nil || cmp.Or(m.FailedAt.Compare(l.FailedAt), cmp.Compare(m.Order, l.Order)) > 0 {
-			last[m.Host] = m
+		if m.Joined.After(joined[m.Host]) {
+			joined[m.Host] = m.Joined
+		}
+		if m.BlamesHost(in.catalogue.recipe[p.Name], now) {
+			failures[m.Host] = append(failures[m.Host], m)
 		}
 	}
 	rest := map[string]nodescaler.Reason{}
-	for host, m := range last {
-		if until := m.FailedAt.Add(min(firstRest<<min(n[host]-1, 10), intents.HostRest)); now.Before(until) {
+	for host, all := range failures {
+		last := slices.MaxFunc(all, func(a, b *tracked) int { return cmp.Or(a.FailedAt.Compare(b.FailedAt), cmp.Compare(a.Order, b.Order)) })
+		n := 0 // by the last one, so that a rest ends when it was said to
+		for _, m := range all {
+			if m.FailedAt.After(joined[host]) && last.FailedAt.Sub(m.FailedAt) < intents.HostFails {
+				n++
+			}
+		}
+		if until := last.FailedAt.Add(min(firstRest<<min(max(n, 1)-1, 10), intents.HostRest)); n > 0 && now.Before(until) {
 			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s",
-				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n[host]), m.Failed.Code, m.Failed.Text)
+				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n), last.Failed.Code, last.Failed.Text)
 		}
 	}
 	return rest
+}
+
+// orElsewhere says what else ends a pause for the failures of one host.
+func (h poolHealth) orElsewhere() string {
+	if len(h.hosts) != 1 {
+		return ""
+	}
+	return ", or another host takes its machines"
 }
 
 // closed says why the pool takes no orders now, or nil.
@@ -337,8 +348,8 @@ func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	// Failures on one host say nothing of the others, unless the first failure is one too many.
 	one := h.other && p.MaxFailures > 1
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures && !one {
-		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
-			p.Name, failed(broken), h.why.Code, h.why.Text)
+		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures%s",
+			p.Name, failed(broken), h.why.Code, h.why.Text, h.orElsewhere())
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
 	if now.Before(until) {

@@ -273,10 +273,9 @@ func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placem
 	}
 	t.Size = pricing.Bytes(c.Disks[t.BootDisk].Size)
 	t.Stores = []string{c.Disks[t.BootDisk].Storage}
-	for _, key := range slices.Sorted(maps.Keys(c.Disks)) {
-		d := c.Disks[key]
-		if d.Storage != "" && (d.Media != "cdrom" || strings.Contains(d.Name, "cloudinit")) && !slices.Contains(t.Stores, d.Storage) {
-			t.Stores = append(t.Stores, d.Storage)
+	for _, s := range c.Parts().Storages {
+		if s != t.Stores[0] {
+			t.Stores = append(t.Stores, s)
 		}
 	}
 	return t, nil

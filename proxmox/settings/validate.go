@@ -168,7 +168,7 @@ func (p *Pool) check(f Faults) {
 	p.Guest.check(f.at("guest"))
 	p.checkJoin(f)
 	checkDisruption(&p.Disruption, f.at("disruption"))
-	f.Must(poolName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
+	f.Must(poolName.MatchString(p.PVEPool), "pvePool", "name a resource pool: letters, digits, ., _ and -, in up to three parts with / between them", p.PVEPool)
 	f.Must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
 	for i, t := range p.Tags {
 		f.Must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
