@@ -341,9 +341,11 @@ func (i *Intent) BlamesHost(recipe string, now time.Time) bool {
 	return i.speaks(recipe, now) && now.Sub(i.FailedAt) < HostFails+HostRest && i.Failed.Code != pvecode.VMIDsExhausted
 }
 
-// HostRest is the longest that a host rests after machines failed on it: those that failed within
-// HostFails of the last one make its rest longer.
-const HostRest, HostFails = 30 * time.Minute, 90 * time.Minute
+// HostRest is the longest that a host rests after machines failed on it.
+const HostRest = 30 * time.Minute
+
+// HostFails is how long before the last failure on a host others make its rest longer.
+const HostFails = 90 * time.Minute
 
 // speaks reports whether a failure says something about how machines are made.
 func (i *Intent) speaks(recipe string, now time.Time) bool {
