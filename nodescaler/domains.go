@@ -102,7 +102,7 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 			delete(pods, p)
 		}
 		for _, t := range d.of[mark] {
-			if !d.shuns(t, n) {
+			if !d.skips(t, n) {
 				t.put(p, n, sign)
 			}
 		}
@@ -128,7 +128,7 @@ func (d *Domains) cordon(n *Node, sign int) {
 	d.note(moved{node: n, sign: sign, cordons: true})
 	d.cordoned[n.Name] = sign < 0
 	for _, t := range d.tallies {
-		if !t.reads {
+		if !t.readsTaints {
 			continue
 		}
 		for p, at := range d.has[t.Mark] {
@@ -142,8 +142,8 @@ func (d *Domains) cordon(n *Node, sign int) {
 	}
 }
 
-// shuns reports whether the tally does not count the node because it is cordoned.
-func (d *Domains) shuns(t *tally, n *Node) bool { return t.reads && d.cordoned[n.Name] }
+// skips reports whether the tally does not count the node because it is cordoned.
+func (d *Domains) skips(t *tally, n *Node) bool { return t.readsTaints && d.cordoned[n.Name] }
 
 // Close removes a node that is as good as gone from its domains. It returns a function that adds it
 // again.
@@ -159,7 +159,7 @@ func (d *Domains) open(n *Node, sign int) {
 	d.note(moved{node: n, sign: sign})
 	d.closed[n.Name] = sign < 0
 	for _, t := range d.tallies {
-		if !d.shuns(t, n) {
+		if !d.skips(t, n) {
 			t.open(n, sign)
 		}
 	}
@@ -286,14 +286,14 @@ func (d *Domains) tally(p *Pod, t *Topology) *tally {
 // count counts the pods of a rule.
 func (d *Domains) count(p *Pod, t *Topology) *tally {
 	made := &tally{Topology: *t, like: p, nodes: map[string]int{}, pods: map[string]int{}, levels: map[int]int{}}
-	made.reads = t.Tolerated && t.Skew > 0 && !tolerates(p, unschedulable)
+	made.readsTaints = t.Tolerated && t.Skew > 0 && !tolerates(p, unschedulable)
 	for _, n := range d.nodes {
-		if !d.closed[n.Name] && !d.shuns(made, n) {
+		if !d.closed[n.Name] && !d.skips(made, n) {
 			made.open(n, 1)
 		}
 	}
 	for pod, n := range d.has[t.Mark] {
-		if !d.shuns(made, n) {
+		if !d.skips(made, n) {
 			made.put(pod, n, 1)
 		}
 	}
@@ -303,11 +303,11 @@ func (d *Domains) count(p *Pod, t *Topology) *tally {
 // tally is how many pods with a mark each domain has.
 type tally struct {
 	Topology
-	like  *Pod           // of the pods that have the rule
-	reads bool           // whether cordoned nodes do not count
-	nodes map[string]int // that count, by domain; pods those with the mark
-	pods  map[string]int
-	all   int
+	like        *Pod           // of the pods that have the rule
+	readsTaints bool           // so that cordoned nodes do not count
+	nodes       map[string]int // that count, by domain; pods those with the mark
+	pods        map[string]int
+	all         int
 	// levels is how many domains have so many pods, and least the lowest level that any has.
 	levels map[int]int
 	least  int

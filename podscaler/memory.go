@@ -32,8 +32,8 @@ type memory struct {
 	// because another client did while we watched. Of replicas of 0 that were found so neither is
 	// known.
 	scaledToZero, switchedOff bool
-	// there is how many there were at the last run.
-	there int
+	// lastReplicas is how many there were at the last run.
+	lastReplicas int
 	// mayZero is when a write of 0 may last have been ours: one of an earlier process, or one that
 	// another decision followed before it was seen.
 	mayZero time.Time
@@ -93,10 +93,10 @@ func (m *memory) observe(v *View, b *Behavior) {
 		m.scaledToZero = p.to == 0
 		m.pending = move{}
 	}
-	if m.there > 0 && v.Replicas == 0 && !v.Held && !m.scaledToZero && v.Now.Sub(m.mayZero) > zeroSeen {
+	if m.lastReplicas > 0 && v.Replicas == 0 && !v.Held && !m.scaledToZero && v.Now.Sub(m.mayZero) > zeroSeen {
 		m.switchedOff = true
 	}
-	m.there, m.lastRun = v.Replicas, v.Now
+	m.lastReplicas, m.lastRun = v.Replicas, v.Now
 }
 
 // zeroed reports whether replicas that are 0 were made so by us, by what is known until it is seen.

@@ -137,8 +137,8 @@ func (c *Config) answer(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(arrival))
 	var review admissionv1.AdmissionReview
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
-	if err == nil && bytes.Count(body, []byte(",")) > maxCommas {
-		err = fmt.Errorf("must have at most %d commas, has more", maxCommas)
+	if n := bytes.Count(body, []byte(",")); err == nil && n > maxCommas {
+		err = fmt.Errorf("must have at most %d commas, has %d", maxCommas, n)
 	}
 	if err == nil {
 		err = json.Unmarshal(body, &review)

@@ -2,6 +2,14 @@ package operator
 
 import "time"
 
+// mayBeIdle is the policy of a workload that orders alone keep awake.
+const mayBeIdle = `  runPeriod: 10s
+  policy: HPA
+  idle: {after: 1m}
+  hpa: {metrics: [{type: External, name: orders, averageValue: 10, activation: 5}]}
+  signals: {metrics: [{name: orders, query: orders}]}
+`
+
 // policyScenes are of what policies have to say, but for Joint.
 var policyScenes = []podScene{
 	{
@@ -38,25 +46,15 @@ var policyScenes = []podScene{
 		says:  []string{"ValidMetricFound", "FailedGetContainerResourceMetric"},
 	},
 	{
-		name: "nothing calls for a workload, and then something does",
-		manifests: web(`  runPeriod: 10s
-  policy: HPA
-  idle: {after: 1m}
-  hpa: {metrics: [{type: External, name: orders, averageValue: 10, activation: 5}]}
-  signals: {metrics: [{name: orders, query: orders}]}
-`),
-		acts:  []podAct{measuring(0, "orders", 3), measuring(3*time.Minute, "orders", 20)},
-		lasts: 5 * time.Minute,
-		says:  []string{"Idle", "Activated"},
+		name:      "nothing calls for a workload, and then something does",
+		manifests: web(mayBeIdle),
+		acts:      []podAct{measuring(0, "orders", 3), measuring(3*time.Minute, "orders", 20)},
+		lasts:     5 * time.Minute,
+		says:      []string{"Idle", "Activated"},
 	},
 	{
-		name: "a person sets a workload to 0 that may be idle",
-		manifests: web(`  runPeriod: 10s
-  policy: HPA
-  idle: {after: 1m}
-  hpa: {metrics: [{type: External, name: orders, averageValue: 10, activation: 5}]}
-  signals: {metrics: [{name: orders, query: orders}]}
-`),
+		name:      "a person sets a workload to 0 that may be idle",
+		manifests: web(mayBeIdle),
 		acts: []podAct{measuring(0, "orders", 20), {3 * time.Minute, func(s *podStage) { s.replicas["shop/web"] = 0 }}, {5 * time.Minute, func(s *podStage) {
 			if n := s.replicas["shop/web"]; n != 0 {
 				s.Errorf("a person set 0 replicas, and there are %d", n)
