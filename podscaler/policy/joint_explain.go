@@ -150,6 +150,9 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 			then = "does not hold"
 		}
 	}
+	if unmeasured(v) {
+		then = "is not measured"
+	}
 	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more replica %s; one fewer %s; without a change, ready pods use %.0f %% of their cpu and the objective %s",
 		more, fewer, full, then)
 }
