@@ -187,22 +187,30 @@ func (h *hpa) check(w *podscaler.Workload) error {
 }
 
 // Desired is the most replicas that any metric asks for. An unknown metric may be the one that
-// asks for most: with one among them the workload may grow, and does not shrink.
+// asks for most: with one among them the workload may grow, and does not shrink. The metric that
+// decides, or the first one that keeps it from deciding, leads the reasons.
 func (h *hpa) Desired(v *podscaler.View) podscaler.Recommendation {
-	most, blind := -1, 0
-	reasons := make([]podscaler.Reason, 0, len(h.metrics)+1)
+	most, decides := -1, 0
+	var unknown []int
+	reasons := make([]podscaler.Reason, len(h.metrics), len(h.metrics)+1)
 	for i := range h.metrics {
 		n, why := h.propose(v, &h.metrics[i])
-		most = max(most, n)
+		reasons[i] = why
 		if n < 0 {
-			blind++
+			unknown = append(unknown, i)
+		} else if n > most {
+			most, decides = n, i
 		}
-		reasons = append(reasons, why)
 	}
-	if blind > 0 && 0 <= most && most < v.Replicas {
-		reasons = append(reasons, incomplete(blind, len(h.metrics), v.Replicas, most))
-		most = -1
+	if len(unknown) > 0 && most < v.Replicas {
+		if most >= 0 {
+			reasons = append(reasons, incomplete(len(unknown), len(h.metrics), v.Replicas, most))
+		}
+		most, decides = -1, unknown[0]
 	}
+	leads := reasons[decides]
+	copy(reasons[1:decides+1], reasons[:decides])
+	reasons[0] = leads
 	if most < 0 {
 		return podscaler.Recommendation{Reasons: reasons}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -205,17 +206,17 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 			name: "scenario 3: CPU wants 4, RPS 6, the third errors, current 3: 6",
 			spec: metrics, view: podscaler.View{Replicas: 3, Pods: running(3, 0.080), Window: broken},
 			to: 6, reasons: []string{
-				"ValidMetricFound: cpu is 80m of 60m over 3 pods, ratio 1.333: 4 wanted",
 				"ValidMetricFound: rps is 60, 10 a pod with 3 pods there, ratio 2: 6 wanted",
+				"ValidMetricFound: cpu is 80m of 60m over 3 pods, ratio 1.333: 4 wanted",
 				"FailedGetObjectMetric: queue is unknown: Prometheus answered 503",
 			},
 		}, {
 			name: "scenario 3: CPU wants 4, RPS 6, the third errors, current 8: stays 8",
 			spec: metrics, view: podscaler.View{Replicas: 8, Pods: running(8, 0.030), Window: broken},
 			to: 8, unknown: true, reasons: []string{
+				"FailedGetObjectMetric: queue is unknown",
 				"cpu is 30m of 60m over 8 pods, ratio 0.5: 4 wanted",
 				"rps is 60, 10 a pod with 8 pods there, ratio 0.75: 6 wanted",
-				"FailedGetObjectMetric: queue is unknown",
 				"MetricsIncomplete: 1 of 3 metrics are unknown, so 8 replicas are not reduced to 6",
 			},
 		}, {
@@ -250,6 +251,29 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 			to: 3, unknown: true, reasons: []string{"FailedGetPodsMetric: rps is unknown: it has no value for each pod"},
 		},
 	})
+}
+
+// Conditions show the first reason: the metric that decides, or the one for which nothing is.
+func TestTheMetricThatDecidesLeadsTheReasons(t *testing.T) {
+	p := must.Get(policy.New(policy.Spec{Policy: "HPA", HPA: &policy.HPA{Metrics: []policy.Metric{
+		{Type: policy.Resource, Name: "cpu", AverageValue: 60}, {Type: policy.External, Name: "rps", AverageValue: 10_000},
+	}}}))(t)
+	for _, c := range []struct {
+		use  float64
+		rps  podscaler.Reading
+		lead string
+	}{
+		{0.120, podscaler.Known(60), "ValidMetricFound: cpu is 120m of 60m over 4 pods, ratio 2: 8 wanted"},
+		{0.060, podscaler.Known(60), "ValidMetricFound: rps is 60"},
+		{0.030, podscaler.Reading{}, "FailedGetExternalMetric: rps is unknown"},
+		{0.120, podscaler.Reading{}, "ValidMetricFound: cpu"},
+	} {
+		w := usual()
+		r := p.Desired(&podscaler.View{Now: now, Workload: &w, Replicas: 4, Pods: running(4, c.use), Window: whole("rps", c.rps)})
+		if lead := r.Reasons[0].String(); len(r.Reasons) < 2 || !strings.HasPrefix(lead, c.lead) {
+			t.Errorf("%q leads %q, should be %q", lead, r.Reasons, c.lead)
+		}
+	}
 }
 
 func TestHPAReadsSeriesOfTheWhole(t *testing.T) {
