@@ -9,8 +9,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
-	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestHPAFollowsTheRatio(t *testing.T) {
