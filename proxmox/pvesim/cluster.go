@@ -8,6 +8,10 @@ type (
 	Config = world.Config
 	// Host is one of its hosts.
 	Host = world.Host
+	// Zone is a zone of its software-defined network.
+	Zone = world.Zone
+	// VNet is a network of a zone.
+	VNet = world.VNet
 	// Image is a disk image on a storage.
 	Image = world.Image
 	// Storage is a storage of its hosts.

@@ -153,13 +153,13 @@ var undumped = map[string]string{
 	"/nodes/{node}/services/{service}/state": "clients look whether a host's daemons run",
 	"/nodes/{node}/wakeonlan":                "clients wake hosts that are off",
 
-	"/cluster/mapping":                "Terraform's provider lists mappings",
-	"/cluster/mapping/dir":            "Terraform's provider lists mappings",
-	"/cluster/mapping/pci":            "Terraform's provider lists mappings",
-	"/cluster/mapping/usb":            "Terraform's provider lists mappings",
-	"/cluster/sdn/vnets":              "Terraform's provider lists virtual networks",
-	"/cluster/sdn/zones":              "Terraform's provider lists virtual networks",
-	"/nodes/{node}/certificates/info": "clients that pin a certificate ask for its fingerprint",
+	"/cluster/mapping":                       "Terraform's provider lists mappings",
+	"/cluster/mapping/dir":                   "Terraform's provider lists mappings",
+	"/cluster/mapping/pci":                   "Terraform's provider lists mappings",
+	"/cluster/mapping/usb":                   "Terraform's provider lists mappings",
+	"/cluster/sdn/zones":                     "Terraform's provider lists virtual networks",
+	"/nodes/{node}/sdn/zones/{zone}/content": "clients look which virtual networks a host has",
+	"/nodes/{node}/certificates/info":        "clients that pin a certificate ask for its fingerprint",
 }
 
 // declaredEndpoints are the endpoints with their notation read.

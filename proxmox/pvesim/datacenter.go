@@ -29,9 +29,6 @@ var clusterEndpoints = []api.Endpoint{
 	{Method: "GET", Path: "/cluster/mapping/dir", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
 	{Method: "GET", Path: "/cluster/mapping/pci", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
 	{Method: "GET", Path: "/cluster/mapping/usb", May: api.Anybody, Do: emptyList, In: `check-node?:node`},
-	{Method: "GET", Path: "/cluster/sdn/zones", May: api.Anybody, Do: emptyList,
-		In: `pending?:bool running?:bool type?:enum(evpn,faucet,qinq,simple,vlan,vxlan)`},
-	{Method: "GET", Path: "/cluster/sdn/vnets", May: api.Anybody, Do: emptyList, In: `pending?:bool running?:bool`},
 }
 
 // emptyList is of what clusters may have and no emulated one has.

@@ -163,17 +163,13 @@ func interfacesOf(h *world.Node) []map[string]any {
 // word.
 func getNetwork(k *api.Call) (any, error) {
 	all := []any{}
-	for _, i := range interfacesOf(k.Node) {
+	for _, i := range append(interfacesOf(k.Node), vnetsOf(k)...) {
 		kind, wanted := i["type"].(string), k.In["type"]
-		anyBridge := kind == "bridge" && (wanted == "any_bridge" || wanted == "any_local_bridge")
-		if wanted != "" && wanted != "include_sdn" && wanted != kind && !anyBridge {
-			continue
+		fits := wanted == kind || wanted == "include_sdn" || wanted == "" && kind != "vnet" ||
+			wanted == "any_bridge" && kind != "eth" || wanted == "any_local_bridge" && kind == "bridge"
+		if fits && (kind == "eth" || (view{k}).seesNetwork(i["iface"].(string))) {
+			all = append(all, i)
 		}
-		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
-		if kind == "bridge" && !k.World.Access.MayAny(k.Who, path, "SDN.Audit", "SDN.Use") {
-			continue
-		}
-		all = append(all, i)
 	}
 	return all, nil
 }

@@ -289,7 +289,7 @@ func (at *route) find(path string, k *api.Call) *route {
 func endpoints() []api.Endpoint {
 	var all []api.Endpoint
 	for _, some := range [][]api.Endpoint{
-		accounts.Endpoints, loginEndpoints, indexEndpoints, clusterEndpoints, ha.Endpoints, nodeEndpoints, poolEndpoints, storages.Endpoints, taskEndpoints, machines.Endpoints,
+		accounts.Endpoints, loginEndpoints, indexEndpoints, clusterEndpoints, ha.Endpoints, nodeEndpoints, sdnEndpoints, poolEndpoints, storages.Endpoints, taskEndpoints, machines.Endpoints,
 	} {
 		all = append(all, some...)
 	}

@@ -36,10 +36,8 @@ func getResources(k *api.Call) (any, error) {
 	if wanted("storage") {
 		all = append(all, view{k}.storageEntries()...)
 	}
-	if wanted("sdn") && k.World.Access.May(k.Who, "/sdn/zones/localnetwork", "SDN.Audit") {
-		for _, h := range k.World.Nodes {
-			all = append(all, view{k}.zoneEntry(h))
-		}
+	if wanted("sdn") {
+		all = append(all, view{k}.zoneEntries()...)
 	}
 	return all, nil
 }
@@ -178,13 +176,28 @@ func (k view) storageEntry(s *world.Store, h *world.Node) json.RawMessage {
 	return o.end()
 }
 
-// zoneEntry is the network zone that every host has.
-func (k view) zoneEntry(h *world.Node) map[string]any {
+// zoneEntries are the zones of the hosts' networks. Bridges are in one that every host has.
+func (k view) zoneEntries() []any {
+	var all []any
+	for _, z := range append([]world.Zone{{Name: world.LocalNetwork}}, k.World.Config.Zones...) {
+		if !k.World.Access.May(k.Who, world.ZonePath(z.Name), "SDN.Audit") {
+			continue
+		}
+		for _, h := range k.World.Nodes {
+			if z.On(h.Name) {
+				all = append(all, k.zoneEntry(h, z.Name))
+			}
+		}
+	}
+	return all
+}
+
+func (k view) zoneEntry(h *world.Node, zone string) map[string]any {
 	if !k.World.Since("9.0") {
-		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
+		return map[string]any{"id": "sdn/" + h.Name + "/" + zone, "sdn": zone, "node": h.Name, "type": "sdn", "status": "ok"}
 	}
 	return map[string]any{
-		"id": "network/" + h.Name + "/zone/localnetwork", "network": "localnetwork", "network-type": "zone", "node": h.Name,
+		"id": "network/" + h.Name + "/zone/" + zone, "network": zone, "network-type": "zone", "node": h.Name,
 		"type": "network", "status": "ok",
 	}
 }

@@ -124,6 +124,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"GET /api2/json/nodes/pve1/tasks//log", "", "has an empty part, or a slash in one that is not escaped"},
 		{"DELETE /api2/json/nodes/pve1/storage/nfs/content/nfs:iso/a.iso", "", "has an empty part, or a slash in one that is not escaped"},
 		{"DELETE /api2/json/nodes/pve1/storage/nfs/content/nfs:iso%2Fa.iso", "", ""},
+		{"GET /api2/json/cluster/sdn/vnets", "", ""},
+		{"PUT /api2/json/cluster/sdn/vnets", "", "there is no such endpoint"},
+		{"GET /api2/json/access/domains", "", "is not published"},
 		{"DELETE /api2/json/pools/a%2Fb", "", "there is no such endpoint"},
 	} {
 		verb, path, _ := strings.Cut(c.request, " ")

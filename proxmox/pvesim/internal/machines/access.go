@@ -1,13 +1,16 @@
 package machines
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -120,18 +123,35 @@ func mayUseBridges(j *world.Errand, conf map[string]string) error {
 		if !vmconf.IsNet(key) {
 			continue
 		}
-		net := vmconf.ParseNet(conf[key])
-		if net.Has("bridge") {
-			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.Has("tag") && j.All(path, "SDN.Use") != nil {
-				path += "/" + net["tag"]
-			}
+		for _, path := range pathsOf(j.World, vmconf.ParseNet(conf[key])) {
 			if err := j.All(path, "SDN.Use"); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// pathsOf are where the right to use a network card's bridge hangs: on the bridge where it is in no
+// VLAN of its own, and on each VLAN that it may be in.
+func pathsOf(c *world.World, net params.Values) []string {
+	if !net.Has("bridge") {
+		return nil
+	}
+	path := c.Config.NetworkPath(net["bridge"])
+	all := []string{path}
+	if net.Has("tag") {
+		all[0] += "/" + net["tag"]
+	}
+	for vlans := range strings.FieldsFuncSeq(net["trunks"], func(r rune) bool { return r == ';' }) {
+		low, high, _ := strings.Cut(vlans, "-")
+		first, _ := strconv.Atoi(low)
+		last, _ := strconv.Atoi(cmp.Or(high, low))
+		for vlan := first; vlan <= last; vlan++ {
+			all = append(all, path+"/"+strconv.Itoa(vlan))
+		}
+	}
+	return all
 }
 
 // mayUseStorages refuses volumes and storages that the caller may not use for a virtual machine.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/world"
 )
@@ -124,9 +125,26 @@ func devices(j *world.Errand, m *world.Guest) error {
 		}
 	}
 	for _, key := range world.Sorted(m.Conf) {
-		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.Host.Bridges, bridge) {
-			return failure.New("bridge '%s' does not exist", bridge)
+		if vmconf.IsNet(key) {
+			if err := plugged(j, vmconf.ParseNet(m.Conf[key])); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// plugged refuses a network card that the host has no bridge or VNet for.
+func plugged(j *world.Errand, net params.Values) error {
+	name := net["bridge"]
+	zone, vnet := j.World.Config.VNet(name)
+	switch {
+	case name == "" || slices.Contains(j.Host.Bridges, name):
+		return nil
+	case vnet == nil || !zone.On(j.Host.Name):
+		return failure.New("bridge '%s' does not exist", name)
+	case !vnet.VLANAware && (net.Has("tag") || net.Has("trunks")):
+		return failure.New("vm vlans are not allowed on vnet %s", name)
 	}
 	return nil
 }

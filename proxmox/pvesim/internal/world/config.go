@@ -21,6 +21,7 @@ type Config struct {
 	Speed    float64        `json:"speed"`
 	Name     string         `json:"name"` // of the cluster
 	Hosts    []Host         `json:"hosts"`
+	Zones    []Zone         `json:"zones,omitempty"` // of its software-defined network
 	Storages []Storage      `json:"storages"`
 	VMs      []VM           `json:"vms"`
 	Images   []Image        `json:"images,omitempty"`
@@ -35,6 +36,20 @@ type Host struct {
 	CPUs    int      `json:"cpus"`
 	Memory  int64    `json:"memory"`  // bytes
 	Bridges []string `json:"bridges"` // none is vmbr0
+}
+
+// Zone is a zone of the cluster's software-defined network.
+type Zone struct {
+	Name  string   `json:"name"`
+	Type  string   `json:"type"`  // simple, vlan, qinq, vxlan or evpn
+	Hosts []string `json:"hosts"` // none is all
+	VNets []VNet   `json:"vnets"`
+}
+
+// VNet is a network of a zone: on its hosts it is a bridge.
+type VNet struct {
+	Name      string `json:"name"`
+	VLANAware bool   `json:"vlanAware"` // machines may be in VLANs there
 }
 
 // Image is a disk image that machines can be made of, as content import of a storage. It has a
@@ -93,6 +108,7 @@ func (cfg *Config) Validate() error {
 		must(h.Memory > 0, key+".memory", "greater than 0", h.Memory)
 		hosts = append(hosts, h.Name)
 	}
+	cfg.validateZones(hosts, must)
 	for i, s := range cfg.Storages {
 		key := fmt.Sprintf("storages[%d]", i)
 		must(s.Name != "" && !slices.Contains(storages, s.Name), key+".name", "given, and be there once", fmt.Sprintf("%q", s.Name))
@@ -122,6 +138,63 @@ func (cfg *Config) Validate() error {
 	}
 	return errors.Join(all...)
 }
+
+// networkName is what zones and VNets may be called.
+var networkName = regexp.MustCompile(`^[a-z][a-z0-9]{1,7}$`)
+
+func (cfg *Config) validateZones(hosts []string, must func(kept bool, key, rule string, was any)) {
+	seen := map[string]bool{}
+	for _, h := range cfg.Hosts {
+		for _, name := range h.Bridges {
+			seen["net "+name] = true
+		}
+	}
+	named := func(kind, key, name string) {
+		must(networkName.MatchString(name) && !seen[kind+name], key+".name", "2 to 8 small letters and digits, a letter first, and be there once", fmt.Sprintf("%q", name))
+		seen[kind+name] = true
+	}
+	types := []string{"simple", "vlan", "qinq", "vxlan", "evpn"}
+	for i, z := range cfg.Zones {
+		key := fmt.Sprintf("zones[%d]", i)
+		named("zone ", key, z.Name)
+		must(slices.Contains(types, z.Type), key+".type", fmt.Sprintf("one of %s", types), fmt.Sprintf("%q", z.Type))
+		for _, h := range z.Hosts {
+			must(slices.Contains(hosts, h), key+".hosts", fmt.Sprintf("of %s", hosts), h)
+		}
+		for j, v := range z.VNets {
+			named("net ", fmt.Sprintf("%s.vnets[%d]", key, j), v.Name)
+		}
+	}
+}
+
+// On reports whether the zone is there on a host.
+func (z *Zone) On(host string) bool { return len(z.Hosts) == 0 || slices.Contains(z.Hosts, host) }
+
+// VNet is the VNet of that name with its zone, or nil twice.
+func (cfg *Config) VNet(name string) (*Zone, *VNet) {
+	for i := range cfg.Zones {
+		for j := range cfg.Zones[i].VNets {
+			if v := &cfg.Zones[i].VNets[j]; v.Name == name {
+				return &cfg.Zones[i], v
+			}
+		}
+	}
+	return nil, nil
+}
+
+// NetworkPath is where rights on a bridge or VNet hang.
+func (cfg *Config) NetworkPath(name string) string {
+	if z, _ := cfg.VNet(name); z != nil {
+		return ZonePath(z.Name) + "/" + name
+	}
+	return ZonePath(LocalNetwork) + "/" + name
+}
+
+// LocalNetwork is the zone of bridges that are no VNets.
+const LocalNetwork = "localnetwork"
+
+// ZonePath is where rights on a zone hang.
+func ZonePath(zone string) string { return "/sdn/zones/" + zone }
 
 // storagesOn are the storages that are there on a host.
 func (cfg *Config) storagesOn(host string) []string {
