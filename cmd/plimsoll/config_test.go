@@ -133,7 +133,7 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 		Guest: settings.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
 	}}}
 	for _, release := range []doctor.Release{doctor.Release8, doctor.Release9} {
-		for _, n := range doctor.Needs(&site, release, nil) {
+		for _, n := range doctor.Needs(&site, release, nil, nil) {
 			for _, privilege := range n.Privileges {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
 					t.Errorf("the document does not have the privilege %s", privilege)

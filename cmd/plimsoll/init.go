@@ -229,9 +229,12 @@ func (ask *initQuestion) next(env *cli.Env, p *starter.Proposal) error {
 	if !p.Full {
 		storage = " --storage " + pveapi.Shell(p.Template.Storage)
 	}
-	release := ""
+	further := ""
+	if zone := p.Zones[p.Bridge]; zone != "" {
+		further = " --zone " + pveapi.Shell(p.Bridge+"="+zone)
+	}
 	if strings.HasPrefix(p.Release, "8") {
-		release = " --release 8"
+		further += " --release 8"
 	}
 	config, pools, edit := at(starter.ConfigFile), at(starter.PoolsFile), ""
 	if slices.Contains(p.Join.Servers, starter.NoServer) {
@@ -241,6 +244,6 @@ func (ask *initQuestion) next(env *cli.Env, p *starter.Proposal) error {
   plimsoll pve setup --config %s --pools %s%s%s
   plimsoll doctor --config %s --pools %s
   plimsoll plan --config %s --pools %s --prices %s
-`, edit, config, pools, storage, release, config, pools, config, pools, at(starter.PricesFile))
+`, edit, config, pools, storage, further, config, pools, config, pools, at(starter.PricesFile))
 	return err
 }

@@ -49,6 +49,7 @@ func readInventory(ctx context.Context, say io.Writer, client *pveapi.Client, st
 	if err != nil {
 		return cli.WithCode(cli.ExitUnreachable, err)
 	}
+	seen.Zones, _ = client.Zones(ctx) // networks of which none is known are taken for bridges
 	for _, n := range status.Nodes {
 		if !n.Online {
 			continue

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,6 +32,7 @@ type pveSetup struct {
 	release  doctor.Release
 	account  pveapi.Account
 	storages []string
+	zones    map[string]string // by VNet
 	format   cli.Output
 }
 
@@ -55,6 +58,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 			"Rights depend on the pools: those of the configuration file, or the VMPools of the file that --pools names.",
 		Example: "  plimsoll pve setup --config site.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config plimsoll.yaml --pools vmpools.yaml --storage local-lvm\n" +
+			"  plimsoll pve setup --config site.yaml --storage local-lvm --zone tenants=vlans\n" +
 			"  plimsoll pve setup --config site.yaml --release 8 --user autoscaler@pve --token prod",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,6 +78,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
 	cmd.Flags().StringSliceVar(&ask.storages, "storage", nil, "the `storages` that the templates' disks lie on; linked clones lie there too")
+	cmd.Flags().StringToStringVar(&ask.zones, "zone", nil, "the SDN zone that a pool's network belongs to if it is a VNet, as `VNET=ZONE`")
 	cli.AddOutput(cmd, &ask.format)
 	return cmd
 }
@@ -90,7 +95,10 @@ func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, 
 	if err != nil {
 		return nil, cli.SeeHelp(cmd, err)
 	}
-	needs := doctor.Needs(&site.Site, ask.release, parts)
+	if err := ask.checkZones(&site.Site); err != nil {
+		return nil, cli.SeeHelp(cmd, err)
+	}
+	needs := doctor.Needs(&site.Site, ask.release, parts, ask.zones)
 	return &pveSetupAnswer{
 		Release: ask.release, User: ask.account.User, Token: ask.account.Token,
 		Blocks: doctor.Setup(&site.Site, needs, ask.account), Needs: needs, owner: site.Owner, file: ask.file,
@@ -132,6 +140,27 @@ func (ask *pveSetup) parts(site *settings.Site) (map[int]pveapi.Parts, error) {
 		return nil, cli.Misused("--storage: must be omitted where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
 	}
 	return parts, nil
+}
+
+// zoneName is what zones of Proxmox VE may be called.
+var zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{1,7}$`)
+
+// checkZones refuses a zone of a network that no pool is on: rights on another would be missed.
+func (ask *pveSetup) checkZones(site *settings.Site) error {
+	var networks []string
+	for _, p := range site.Complete().Pools {
+		networks = append(networks, p.Bridge)
+	}
+	slices.Sort(networks)
+	for _, vnet := range slices.Sorted(maps.Keys(ask.zones)) {
+		if !slices.Contains(networks, vnet) {
+			return cli.Misused("--zone: must be of a bridge that a pool names (%s), was %s=%s", strings.Join(slices.Compact(networks), ", "), vnet, ask.zones[vnet])
+		}
+		if !zoneName.MatchString(ask.zones[vnet]) {
+			return cli.Misused("--zone: must name a zone of 2 to 8 letters and digits, a letter first, was %s=%s: pvesh get /cluster/sdn/vnets shows it", vnet, ask.zones[vnet])
+		}
+	}
+	return nil
 }
 
 // table prints a script.

@@ -157,6 +157,7 @@ type examination struct {
 
 	release Release
 	have    pveapi.Permissions
+	zones   pveapi.Zones
 	blocked map[string][]string // hosts that cannot carry a pool's machines, by pool
 	unsure  map[string]bool     // pools of whose hosts that is not known
 }
@@ -198,7 +199,7 @@ func (e *examination) make(group string, pools *poolsExam) {
 	case GroupStorage:
 		(&storageExam{e}).examineStorage()
 	case GroupNetwork:
-		e.examineNetwork()
+		(&networkExam{examination: e, seen: map[string][]pveapi.Network{}}).examineNetwork()
 	case GroupPools:
 		pools.examinePools()
 	case GroupMachines:

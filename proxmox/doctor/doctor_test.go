@@ -83,6 +83,12 @@ func (k *clinic) run(line string) {
 	must.Do(k.t, k.shell.Run(line))
 }
 
+// use lets the token use a network.
+func (k *clinic) use(path string) {
+	k.t.Helper()
+	k.run("pveum acl modify " + path + " --users plimsoll@pve --tokens 'plimsoll@pve!main' --roles PlimsollNetwork --propagate 0")
+}
+
 func (k *clinic) examine() *doctor.Diagnosis {
 	k.t.Helper()
 	before := len(k.c.Calls())
@@ -314,6 +320,32 @@ var diseases = []disease{
 			k.c.Grant("/sdn/zones/localnetwork/"+k.site.Pools[0].Bridge+"/30", "PlimsollNetwork", who)
 		}
 	}},
+	{name: "a VNet was taken for a bridge", cluster: onVNets(), infect: func(k *clinic) {
+		k.site.Pools[0].Bridge = "blue"
+		k.use("/sdn/zones/localnetwork/blue")
+	}, says: []string{`warn network.bridge: pve1 has no bridge blue; the token sees`, `> if blue is a VNet: SDN.Use on /sdn/zones/ZONE/blue`}},
+	{name: "a VNet is neither seen nor granted", cluster: onVNets(), infect: func(k *clinic) { k.site.Pools[0].Bridge = "blue" }},
+	{name: "a template's VNet is neither seen nor granted", cluster: onVNets("bridge=red,tag=5")},
+	{name: "a VNet is seen, and not granted", healed: true, cluster: onVNets("bridge=red,tag=5"), infect: func(k *clinic) {
+		k.site.Pools[0].Bridge = "blue"
+		k.run("pveum role add Looks --privs SDN.Audit")
+		for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
+			k.c.Grant("/sdn/zones/tenants", "Looks", who)
+		}
+	}, says: []string{
+		`fail rights.path: /sdn/zones/tenants/blue: the token lacks SDN.Use to attach machines to the network (pools[0].bridge)`,
+		`fail rights.path: /sdn/zones/tenants/red/5: the token lacks SDN.Use to clone the template 9000`,
+	}},
+	{name: "a card has a great many trunks", healed: true, cluster: onVNets("bridge=vmbr0,trunks=2-4094")},
+	{name: "a VNet is not on all hosts", cluster: func(c *pvesim.Config) {
+		onVNets("bridge=vmbr0", "bridge=blue")(c)
+		c.Zones[0].Hosts = []string{"pve1", "pve2"}
+	}, infect: func(k *clinic) { k.use("/sdn/zones/tenants/blue") }},
+	{name: "a VNet knows no VLANs", cluster: onVNets(), infect: func(k *clinic) {
+		k.site.Pools[0].Bridge, k.site.Pools[0].VLAN = "blue", 30
+		k.use("/sdn/zones/tenants/blue/30")
+	}},
+	{name: "VNets cannot be listed", infect: func(k *clinic) { k.fault("answer 501 GET /cluster/sdn/vnets") }},
 	{name: "a bridge is missing", cluster: func(c *pvesim.Config) { c.Hosts[2].Bridges = []string{"vmbr0"} }},
 
 	// Pools.

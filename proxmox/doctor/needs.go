@@ -58,18 +58,35 @@ type Need struct {
 	Role string `json:"role"`
 }
 
-// bridgePath is where the right to use a bridge hangs. A VLAN is asked for by itself.
-func bridgePath(b pveapi.Bridge) string {
-	path := "/sdn/zones/localnetwork/" + b.Name
+// manyVLANs is from how many VLANs on rights are asked for on the whole bridge and below it.
+const manyVLANs = 32
+
+// bridgePaths are where the right to use a bridge or VNet hangs: on itself for a card that is in no
+// VLAN of its own, and on each VLAN that the card may be in. Below is whether it is needed there
+// too: a card with a great many trunks would fill pages with paths.
+func bridgePaths(zones pveapi.Zones, b pveapi.Bridge) (paths []string, below bool) {
+	path := zones.Path(b.Name)
+	paths = []string{path}
 	if b.VLAN != 0 {
-		path += "/" + strconv.Itoa(b.VLAN)
+		paths[0] += "/" + strconv.Itoa(b.VLAN)
 	}
-	return path
+	for vlans := range strings.SplitSeq(b.Trunks, ";") {
+		low, high, _ := strings.Cut(vlans, "-")
+		first, _ := strconv.Atoi(low)
+		last, _ := strconv.Atoi(cmp.Or(high, low))
+		for vlan := max(first, 1); vlan <= last; vlan++ {
+			if len(paths) > manyVLANs {
+				return []string{path}, true
+			}
+			paths = append(paths, path+"/"+strconv.Itoa(vlan))
+		}
+	}
+	return paths, false
 }
 
 // Needs returns the rights that the site's configuration asks for, and no others. Parts are what is
-// known of its templates, by VMID.
-func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts) []Need {
+// known of its templates, by VMID, and zones those of networks that are VNets.
+func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts, zones pveapi.Zones) []Need {
 	all := []Need{{
 		Path: "/", Privileges: []string{"Sys.Audit"}, Role: pveapi.RoleAudit,
 		Why: "see who belongs to the cluster, and whether there is quorum",
@@ -79,7 +96,7 @@ func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts) []Need
 	}}
 	for i := range s.Pools {
 		p := s.Pools[i].Complete()
-		n := needs{key: s.KeyOf(i), release: release}
+		n := needs{key: s.KeyOf(i), release: release, zones: zones}
 		n.machines(&p)
 		n.options(&p)
 		n.templates(&p, parts)
@@ -94,6 +111,7 @@ type needs struct {
 	all     []Need
 	key     string // of the pool
 	release Release
+	zones   pveapi.Zones
 }
 
 func (n *needs) add(role, path, key, why string, privileges ...string) {
@@ -165,14 +183,27 @@ func deviceOf(name, value string) string {
 // templates are the rights to clone: on the templates, and on the networks that they and their
 // clones are on.
 func (n *needs) templates(p *settings.Pool, parts map[int]pveapi.Parts) {
-	n.add(pveapi.RoleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
+	for _, id := range p.Template.IDs() {
+		n.network(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN, Trunks: parts[id].Trunks}, "bridge", "attach machines to the network")
+	}
 	for _, id := range p.Template.IDs() {
 		n.add(pveapi.RoleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
 		for _, b := range parts[id].Networks {
-			if b != (pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}) {
-				n.add(pveapi.RoleNetwork, bridgePath(b), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
-			}
+			n.network(b, "template", fmt.Sprintf("clone the template %d, which is on that network", id))
 		}
+	}
+}
+
+// network is the right to use a network, once for each path.
+func (n *needs) network(b pveapi.Bridge, key, why string) {
+	paths, below := bridgePaths(n.zones, b)
+	for _, path := range paths {
+		at := slices.IndexFunc(n.all, func(o Need) bool { return o.Path == path })
+		if at < 0 {
+			at = len(n.all)
+			n.add(pveapi.RoleNetwork, path, key, why, "SDN.Use")
+		}
+		n.all[at].Below = n.all[at].Below || below
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestAdviceNamesTheRolesThatSetupMakes(t *testing.T) {
 	p := &site.Pools[0]
 	withDiscs(p, "local")
 	p.Shapes[0].Disk, p.Guest.Agent, p.Guest.Options = 20*pricing.GiB, true, map[string]string{"hostpci0": "mapping=gpu"}
-	for _, n := range Needs(site, Release9, localDisks) {
+	for _, n := range Needs(site, Release9, localDisks, nil) {
 		for _, p := range n.Privileges {
 			// A disc storage is seen by its own role.
 			shared := n.Role == pveapi.RoleISO && p == "Datastore.Audit"
@@ -131,10 +132,49 @@ func TestRightsAreThoseThatTheConfigurationAsksFor(t *testing.T) {
 	} {
 		site := plainSite()
 		c.change(&site.Pools[0])
-		if diff := cmp.Diff(c.want, rights(Needs(site, Release9, localDisks))); diff != "" {
+		if diff := cmp.Diff(c.want, rights(Needs(site, Release9, localDisks, nil))); diff != "" {
 			t.Errorf("%s:\n%s", c.name, diff)
 		}
 	}
+}
+
+// Where the right to use a network hangs, and whether it is needed below that, too.
+func TestRightsOnNetworksHangOnZonesNetworksAndVLANs(t *testing.T) {
+	zones := pveapi.Zones{"red": "tenants", "vmbr7": "odd"}
+	for _, c := range []struct {
+		at   pveapi.Bridge
+		want string
+	}{
+		{pveapi.Bridge{Name: "vmbr0"}, "/sdn/zones/localnetwork/vmbr0"},
+		{pveapi.Bridge{Name: "vmbr0", VLAN: 30}, "/sdn/zones/localnetwork/vmbr0/30"},
+		{pveapi.Bridge{Name: "blue"}, "/sdn/zones/localnetwork/blue"},
+		{pveapi.Bridge{Name: "red"}, "/sdn/zones/tenants/red"},
+		{pveapi.Bridge{Name: "vmbr7"}, "/sdn/zones/odd/vmbr7"},
+		{pveapi.Bridge{Name: "red", VLAN: 5}, "/sdn/zones/tenants/red/5"},
+		{pveapi.Bridge{Name: "red", Trunks: "7"}, "/sdn/zones/tenants/red /sdn/zones/tenants/red/7"},
+		{pveapi.Bridge{Name: "red", VLAN: 5, Trunks: "7;9-11"}, "/sdn/zones/tenants/red/5 /sdn/zones/tenants/red/7 /sdn/zones/tenants/red/9 /sdn/zones/tenants/red/10 /sdn/zones/tenants/red/11"},
+		{pveapi.Bridge{Name: "red", Trunks: "9-7"}, "/sdn/zones/tenants/red"},
+		{pveapi.Bridge{Name: "red", VLAN: 5, Trunks: "2-4094"}, "/sdn/zones/tenants/red and below"},
+		{pveapi.Bridge{Name: "vmbr0", Trunks: "1-32"}, "/sdn/zones/localnetwork/vmbr0 " + strings.Join(vlansOf("/sdn/zones/localnetwork/vmbr0/", 32), " ")},
+		{pveapi.Bridge{Name: "vmbr0", Trunks: "1-33"}, "/sdn/zones/localnetwork/vmbr0 and below"},
+	} {
+		paths, below := bridgePaths(zones, c.at)
+		got := strings.Join(paths, " ")
+		if below {
+			got += " and below"
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.at, got, c.want)
+		}
+	}
+}
+
+func vlansOf(path string, last int) []string {
+	var all []string
+	for vlan := range last {
+		all = append(all, path+strconv.Itoa(vlan+1))
+	}
+	return all
 }
 
 func TestEachReleaseHasItsOwnRightOnGuestAgents(t *testing.T) {
@@ -142,7 +182,7 @@ func TestEachReleaseHasItsOwnRightOnGuestAgents(t *testing.T) {
 	site.Pools[0].Guest.Agent = true
 	for release, want := range map[Release]string{Release8: "VM.Monitor", Release9: "VM.GuestAgent.Audit"} {
 		other := map[Release]string{Release8: "VM.GuestAgent.", Release9: "VM.Monitor"}[release]
-		all := strings.Join(rights(Needs(site, release, localDisks)), "\n")
+		all := strings.Join(rights(Needs(site, release, localDisks, nil)), "\n")
 		if !strings.Contains(all, want) || strings.Contains(all, other) {
 			t.Errorf("for Proxmox VE %d:\n%s", release, all)
 		}
@@ -189,7 +229,7 @@ func anySite(t *rapid.T) *settings.Site {
 func TestRolesAreTheSameWhateverIsConfigured(t *testing.T) {
 	roles := map[string]string{}
 	rapid.Check(t, func(t *rapid.T) {
-		for _, g := range grants(Needs(anySite(t), Release9, localDisks)) {
+		for _, g := range grants(Needs(anySite(t), Release9, localDisks, nil)) {
 			now := strings.Join(g.privileges, ",")
 			if was, known := roles[g.role]; known && was != now {
 				t.Fatalf("%s has %s, and had %s for another configuration", g.role, now, was)
@@ -202,7 +242,7 @@ func TestRolesAreTheSameWhateverIsConfigured(t *testing.T) {
 func TestNothingButReadingIsGrantedFarAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		site := anySite(t)
-		for _, block := range Setup(site, Needs(site, Release9, localDisks), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
+		for _, block := range Setup(site, Needs(site, Release9, localDisks, nil), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
 			for _, c := range block.Commands {
 				words := strings.Fields(c)
 				if !strings.HasPrefix(c, "pveum acl modify ") {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,54 +11,132 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
-// examineNetwork looks whether the hosts have the networks that machines are put on.
-func (e *examination) examineNetwork() {
-	seen := map[string][]pveapi.Network{}
+// networkExam looks whether the hosts have the networks that machines are put on.
+type networkExam struct {
+	*examination
+	seen map[string][]pveapi.Network // by host
+}
+
+// plug is a network that a pool's machines are on, at a host.
+type plug struct {
+	pveapi.Bridge
+	pool *settings.Pool
+	host string
+	key  string // what asks for it in the configuration
+	of   string // whose it is, in words
+}
+
+func (n *plug) subject() string { return n.Name + " on " + n.host + " for " + n.of }
+
+// examineNetwork looks at the pool's network, on which the first card of its machines is, and at
+// those of the template's further cards.
+func (e *networkExam) examineNetwork() {
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
 		e.skipHostless("network.bridge", p)
-		path := bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN})
 		for _, host := range e.candidates(p) {
-			subject := p.Bridge + " on " + host + " for pool " + p.Name
-			if !e.have.Has(path, "SDN.Use") {
-				e.skip("network.bridge", subject, "not looked at: it takes SDN.Use on %s", path)
-				continue
-			}
-			if _, read := seen[host]; !read {
-				list, err := e.client.Networks(e.ctx, host)
-				if err != nil {
-					e.failed("network.bridge", subject, err)
-					continue
+			id := p.Template.On(host)
+			config := e.templates[id].asRead()
+			parts := config.Parts()
+			e.examinePlug(&plug{
+				Bridge: pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN, Trunks: parts.Trunks},
+				pool:   p, host: host, key: e.site.KeyOf(i) + ".bridge", of: "pool " + p.Name,
+			})
+			looked := []string{p.Bridge}
+			for _, b := range parts.Further {
+				if !slices.Contains(looked, b.Name) {
+					looked = append(looked, b.Name)
+					e.examinePlug(&plug{Bridge: b, pool: p, host: host, key: e.site.KeyOf(i) + ".template", of: fmt.Sprintf("template %d of pool %s", id, p.Name)})
 				}
-				seen[host] = list
 			}
-			e.examineBridge(i, p, host, subject, seen[host])
 		}
 	}
 }
 
-func (e *examination) examineBridge(i int, p *settings.Pool, host, subject string, all []pveapi.Network) {
-	at := slices.IndexFunc(all, func(n pveapi.Network) bool { return n.Name == p.Bridge })
-	switch {
-	case at < 0:
-		var names []string
-		for _, n := range all {
-			names = append(names, n.Name)
+// examinePlug reads the host's networks if the token may see that one.
+func (e *networkExam) examinePlug(n *plug) {
+	if paths, _ := bridgePaths(e.zones, n.Bridge); !e.have.Has(paths[0], "SDN.Use") {
+		e.skip("network.bridge", n.subject(), "not looked at: it takes SDN.Use on %s", paths[0])
+		return
+	}
+	if _, read := e.seen[n.host]; !read {
+		list, err := e.client.Networks(e.ctx, n.host)
+		if err != nil {
+			e.failed("network.bridge", n.subject(), err)
+			return
 		}
-		e.add(e.block(host, p.Name), "network.bridge", subject, []string{
-			"pvesh create /nodes/" + host + "/network --iface " + pveapi.Shell(p.Bridge) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + host + "/network",
-			fmt.Sprintf("%s.bridge: a bridge that all its hosts have, or placement.hosts without %s", e.site.KeyOf(i), host),
-		}, "%s has no bridge %s; the token sees %s", host, p.Bridge, cmp.Or(strings.Join(names, ", "), "none"))
-	case all[at].Active != nil && !*all[at].Active:
-		e.add(Warn, "network.bridge", subject, []string{"ifup " + pveapi.Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)
-	case p.VLAN != 0 && all[at].Type == "bridge" && !all[at].VLANAware:
+		e.seen[n.host] = list
+	}
+	e.examineBridge(n, e.seen[n.host])
+}
+
+func (e *networkExam) examineBridge(n *plug, all []pveapi.Network) {
+	at := slices.IndexFunc(all, func(o pveapi.Network) bool { return o.Name == n.Name })
+	if at < 0 {
+		e.missesBridge(n, all)
+		return
+	}
+	found, kind := &all[at], "bridge"
+	if found.Type == "vnet" {
+		kind = "VNet"
+	}
+	unaware := found.VLANAware != nil && !*found.VLANAware
+	switch {
+	case found.Active != nil && !*found.Active:
+		e.add(Warn, "network.bridge", n.subject(), []string{"ifup " + pveapi.Shell(n.Name) + " (on " + n.host + ")"}, "%s %s is not up on %s", kind, n.Name, n.host)
+	case kind == "VNet" && unaware && (n.VLAN != 0 || n.Trunks != ""):
+		e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), []string{
+			"pvesh set /cluster/sdn/vnets/" + n.Name + " --vlanaware 1; pvesh set /cluster/sdn",
+			n.key + ": a network whose cards have neither tag nor trunks, such as a VNet that is in the VLAN itself",
+		}, "VNet %s knows no VLANs, and %s starts no machine that has a tag or trunks there", n.Name, n.host)
+	case n.VLAN != 0 && unaware:
 		// In the file and not through the API, which takes a bridge's addresses away in every
 		// change that does not repeat them: hosts are mostly reached by that bridge.
-		e.add(Warn, "network.bridge", subject, []string{
-			"bridge-vlan-aware yes and bridge-vids 2-4094, below iface " + p.Bridge + " in /etc/network/interfaces (on " + host + "), and then ifreload -a",
+		e.add(Warn, "network.bridge", n.subject(), []string{
+			"bridge-vlan-aware yes and bridge-vids 2-4094, below iface " + n.Name + " in /etc/network/interfaces (on " + n.host + "), and then ifreload -a",
 		},
-			"bridge %s on %s does not know VLANs: each VLAN gets a bridge of its own there", p.Bridge, host)
+			"bridge %s on %s does not know VLANs: each VLAN gets a bridge of its own there", n.Name, n.host)
 	default:
-		e.ok("network.bridge", subject, "%s has bridge %s", host, p.Bridge)
+		e.ok("network.bridge", n.subject(), "%s has %s %s", n.host, kind, n.Name)
 	}
+}
+
+// missesBridge reports a network that a host does not have, or does not show.
+func (e *networkExam) missesBridge(n *plug, all []pveapi.Network) {
+	var names []string
+	for _, o := range all {
+		names = append(names, o.Name)
+	}
+	kind, fix := "bridge "+n.Name, []string{
+		"pvesh create /nodes/" + n.host + "/network --iface " + pveapi.Shell(n.Name) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + n.host + "/network",
+	}
+	if zone := e.zones[n.Name]; zone != "" {
+		kind = fmt.Sprintf("VNet %s of zone %s", n.Name, zone)
+		fix = []string{"pvesh set /cluster/sdn/zones/" + zone + " --nodes HOSTS (with " + n.host + " among them); pvesh set /cluster/sdn"}
+	}
+	what := "a bridge that all its hosts have"
+	if strings.HasSuffix(n.key, ".template") {
+		what = "one whose networks all its hosts have"
+	}
+	fix = append(fix, fmt.Sprintf("%s: %s, or placement.hosts without %s", n.key, what, n.host))
+	e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), append(fix, e.zoneHint(e.zones.Path(n.Name))...),
+		"%s has no %s; the token sees %s", n.host, kind, cmp.Or(strings.Join(names, ", "), "none"))
+}
+
+// vnetName is what VNets may be called. Bridges are mostly called vmbr0 and so on.
+var vnetName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{1,7}$`)
+
+// zoneHint is what else may help where a network was taken for a bridge, and the right to use it
+// hangs on a path: it may be a VNet whose settings the token does not see.
+func (e *examination) zoneHint(path string) []string {
+	rest, local := strings.CutPrefix(path, pveapi.Zones{}.Path(""))
+	name, _, _ := strings.Cut(rest, "/")
+	if !local || !vnetName.MatchString(name) || strings.HasPrefix(name, "vmbr") {
+		return nil
+	}
+	hint := "if " + name + " is a VNet: SDN.Use on /sdn/zones/ZONE/" + rest + " (pvesh get /cluster/sdn/vnets shows ZONE)"
+	if slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return p.Bridge == name }) {
+		hint += ", by plimsoll pve setup --zone " + name + "=ZONE"
+	}
+	return []string{hint}
 }

@@ -41,7 +41,7 @@ func TestTokenMayDoWhatIsNeededAndIsGoneWithoutTrace(t *testing.T) {
 	must(root.MakePool(ctx, "bench", "of a test bed"))
 	site := plainSite()
 	site.Pools[0].PVEPool, site.Pools[0].Storage = "bench", "local"
-	needs := Needs(site, Release9, nil)
+	needs := Needs(site, Release9, nil, nil)
 	who := pveapi.Account{User: "root@pam", Token: "bench"}
 	token, err := root.Access().MakeToken(ctx, who, "of a test bed")
 	must(err)

@@ -21,8 +21,12 @@ type rightsExam struct {
 // examineRights compares what the token may do with what the configuration asks for.
 func (e *rightsExam) examineRights() {
 	e.readTemplates()
-	e.needs = slices.DeleteFunc(Needs(e.site, e.release, e.parts()), e.isAbsent)
-	have, err := e.permissions()
+	have, err := e.client.Access().Permissions(e.ctx)
+	if err == nil {
+		e.zones = e.knownZones(have)
+		e.needs = slices.DeleteFunc(Needs(e.site, e.release, e.parts(), e.zones), e.isAbsent)
+		err = e.handedDown(have)
+	}
 	if err != nil {
 		e.failed("rights.permissions", e.who.String(), err)
 		return
@@ -51,17 +55,24 @@ func (v *inventory) isAbsent(n Need) bool {
 	return false
 }
 
-// permissions asks what the token may do. The server does not list paths where nothing is allowed,
-// even below one where much is; so what seems to be handed down to a path is asked again.
-func (e *rightsExam) permissions() (pveapi.Permissions, error) {
-	all, err := e.client.Access().Permissions(e.ctx)
+// knownZones are the zones of the VNets whose settings the token may see or that it has rights on.
+// Those that it may not see are no reason to stop: most networks are no VNets.
+func (e *rightsExam) knownZones(have pveapi.Permissions) pveapi.Zones {
+	zones := have.Zones()
+	seen, err := e.client.Zones(e.ctx)
 	if err != nil {
-		return nil, err
+		e.skip("rights.zones", "", "not looked at: which networks are VNets could not be read: %v", err)
 	}
-	have := pveapi.Permissions(all)
+	maps.Copy(zones, seen)
+	return zones
+}
+
+// handedDown asks again for what seems to be handed down to the paths that are needed: the server
+// does not list paths where nothing is allowed, even below one where much is.
+func (e *rightsExam) handedDown(have pveapi.Permissions) (err error) {
 	for _, n := range e.needs {
 		paths := []string{n.Path}
-		if n.Below {
+		if n.Path == "/nodes" {
 			for _, h := range e.all {
 				paths = append(paths, n.Path+"/"+h)
 			}
@@ -72,11 +83,11 @@ func (e *rightsExam) permissions() (pveapi.Permissions, error) {
 				continue
 			}
 			if have[path], err = e.client.Access().PermissionsOn(e.ctx, path); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return have, nil
+	return nil
 }
 
 // examinePaths reports for each path what the token lacks, and the lines that grant it.
@@ -104,7 +115,7 @@ func (e *rightsExam) examinePaths() {
 		for _, n := range lacking {
 			said = append(said, fmt.Sprintf("%s to %s%s", inWords(n.Privileges), n.Why, n.asker()))
 		}
-		e.add(Fail, "rights.path", path, e.grant(lacking), "%s: the token lacks %s", path, strings.Join(said, "; "))
+		e.add(Fail, "rights.path", path, append(e.grant(lacking), e.zoneHint(path)...), "%s: the token lacks %s", path, strings.Join(said, "; "))
 	}
 }
 

@@ -27,9 +27,16 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
+// tester is what tests and laws have in common.
+type tester interface {
+	must.Test
+	Context() context.Context
+	Cleanup(func())
+}
+
 // furnished is an emulated cluster with a template and storages and nothing that is Plimsoll's: no
 // pool, no user, no role. Its templates are on another network than machines are put on.
-func furnished(t testing.TB, release string, changes ...func(*pvesim.Config)) *pvesim.Cluster {
+func furnished(t tester, release string, changes ...func(*pvesim.Config)) *pvesim.Cluster {
 	cfg := pvesim.Config{
 		Name: "home", Release: release,
 		Storages: []pvesim.Storage{
@@ -75,23 +82,29 @@ func household() *settings.Site {
 var golden = map[int]pveapi.Parts{9000: {Storages: []string{"ceph"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
 // setUp runs all commands of a setup, and returns the token that they make.
-func setUp(t testing.TB, h *pvesim.Console, site *settings.Site, release doctor.Release, skip func(command string) bool) string {
+func setUp(t tester, h *pvesim.Console, site *settings.Site, release doctor.Release, skip func(command string) bool) string {
+	t.Helper()
+	return setUpFor(t, h, site, doctor.Needs(site, release, golden, nil), skip)
+}
+
+// setUpFor is a setup of what is needed.
+func setUpFor(t tester, h *pvesim.Console, site *settings.Site, needs []doctor.Need, skip func(command string) bool) string {
 	t.Helper()
 	who := pveapi.Account{User: "plimsoll@pve", Token: "main"}
-	for _, block := range doctor.Setup(site, doctor.Needs(site, release, golden), who) {
+	for _, block := range doctor.Setup(site, needs, who) {
 		for _, c := range block.Commands {
 			if skip != nil && skip(c) {
 				continue
 			}
 			if err := h.Run(c); err != nil {
-				t.Fatalf("%s\n%v", c, err)
+				t.Fatal(c, err)
 			}
 		}
 	}
 	return h.Tokens[who.String()]
 }
 
-func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
+func connect(t must.Test, c *pvesim.Cluster, token string) *pveapi.Client {
 	client := must.Get(pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil },
 		Transport: c.Transport(), Now: c.Now, Wait: func(_ context.Context, d time.Duration) error { c.Advance(d); return nil },
@@ -222,11 +235,7 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 			if err := lives(t, c, site, token); err != nil {
 				t.Error(err)
 			}
-			for _, call := range c.Calls() {
-				if call.Status == http.StatusForbidden {
-					t.Errorf("%s %s: %s", call.Method, call.Path, call.Reason)
-				}
-			}
+			noneForbidden(t, c)
 			setUp(t, h, site, release, nil) // again does no harm
 			if err := lives(t, c, site, token); err != nil {
 				t.Error("after a second setup:", err)
@@ -235,11 +244,21 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 	}
 }
 
-// lacking are what a token lacks of what a site needs, as "PATH PRIVILEGE".
-func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release doctor.Release, token string) []string {
+// noneForbidden wants no call to have been refused.
+func noneForbidden(t testing.TB, c *pvesim.Cluster) {
+	t.Helper()
+	for _, call := range c.Calls() {
+		if call.Status == http.StatusForbidden {
+			t.Errorf("%s %s: %s", call.Method, call.Path, call.Reason)
+		}
+	}
+}
+
+// lacking are what a token lacks of what is needed, as "PATH PRIVILEGE".
+func lacking(t tester, c *pvesim.Cluster, needs []doctor.Need, token string) []string {
 	have := must.Get(connect(t, c, token).Access().Permissions(t.Context()))(t)
 	var all []string
-	for _, n := range doctor.Missing(doctor.Needs(site, release, golden), have) {
+	for _, n := range doctor.Missing(needs, have) {
 		for _, p := range n.Privileges {
 			all = append(all, n.Path+" "+p)
 		}
@@ -249,8 +268,9 @@ func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release docto
 
 func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 	site := household()
+	needs := doctor.Needs(site, doctor.Release9, golden, nil)
 	roles := map[string][]string{}
-	for _, n := range doctor.Needs(site, doctor.Release9, golden) {
+	for _, n := range needs {
 		roles[n.Role] = append(roles[n.Role], n.Privileges...)
 	}
 	for role, privileges := range roles {
@@ -263,7 +283,7 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 				token := setUp(t, h, site, doctor.Release9, nil)
 				left := slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == privilege })
 				c.AddRole(role, left...)
-				named := lacking(t, c, site, doctor.Release9, token)
+				named := lacking(t, c, needs, token)
 				if !slices.ContainsFunc(named, func(s string) bool { return strings.HasSuffix(s, " "+privilege) }) {
 					t.Errorf("it is not missed, but %q", named)
 				}
@@ -281,8 +301,9 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 // and from the token.
 func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 	site := household()
+	needs := doctor.Needs(site, doctor.Release9, golden, nil)
 	var grants []string
-	for _, b := range doctor.Setup(site, doctor.Needs(site, doctor.Release9, golden), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
+	for _, b := range doctor.Setup(site, needs, pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
 		for _, c := range b.Commands {
 			if strings.HasPrefix(c, "pveum acl modify") {
 				grants = append(grants, c)
@@ -300,7 +321,7 @@ func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 				h := c.Console()
 				token := setUp(t, h, site, doctor.Release9, func(command string) bool { return command == line })
 				must.Do(t, h.Run(short))
-				if len(lacking(t, c, site, doctor.Release9, token)) == 0 {
+				if len(lacking(t, c, needs, token)) == 0 {
 					t.Error("it is not missed")
 				}
 				if lives(t, c, site, token) == nil {

@@ -69,6 +69,7 @@ var everyCall = map[string][]func(context.Context, *Client) error{
 	}},
 	"Grants":   {func(ctx context.Context, c *Client) error { _, err := c.Access().Grants(ctx); return err }},
 	"Networks": {func(ctx context.Context, c *Client) error { _, err := c.Networks(ctx, "pve1"); return err }},
+	"Zones":    {func(ctx context.Context, c *Client) error { _, err := c.Zones(ctx); return err }},
 	"Storages": {func(ctx context.Context, c *Client) error { _, err := c.Storages(ctx, "pve1"); return err }},
 	"Status":   {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Status(ctx); return err }},
 	"Config":   {func(ctx context.Context, c *Client) error { _, err := c.VM("pve1", 310).Config(ctx); return err }},
@@ -518,7 +519,9 @@ func TestWhatHostsAndStoragesSay(t *testing.T) {
 		"/nodes/pve1/storage": `[{"active":1,"avail":60,"content":"iso,images","enabled":1,"shared":0,"storage":"local","total":100,"type":"dir","used":40},
 			{"active":0,"content":"images","enabled":1,"shared":1,"storage":"ceph","type":"rbd"},
 			{"active":1,"avail":0,"content":"images","enabled":1,"shared":1,"storage":"broken","total":0,"used":0,"type":"nfs"}]`,
-		"/nodes/pve1/network":               `[{"iface":"vmbr1","type":"OVSBridge","active":0},{"iface":"vmbr0","type":"bridge","active":1,"bridge_vlan_aware":1},{"iface":"vnet1","type":"vnet"}]`,
+		"/nodes/pve1/network": `[{"iface":"vmbr1","type":"OVSBridge","active":0},{"iface":"vmbr0","type":"bridge","active":1,"bridge_vlan_aware":1},{"iface":"vmbr2","type":"bridge"},
+			{"iface":"vnet1","type":"vnet"},{"iface":"vnet2","type":"vnet","active":"1","vlanaware":0},{"iface":"vnet3","type":"vnet","vlanaware":"1"}]`,
+		"/cluster/sdn/vnets":                `[{"vnet":"red","zone":"tenants","type":"vnet","tag":30},{"vnet":"blue","zone":"plain","type":"vnet","digest":"a"}]`,
 		"/nodes/pve1/storage/local/content": `[{"content":"iso","ctime":1795205435,"format":"iso","size":11,"volid":"local:iso/b.iso"},{"content":"images","vmid":"310","parent":null,"volid":"local:310/a.raw"}]`,
 		"/nodes/pve1/qemu/310/agent/network-get-interfaces": `{"result":[{"name":"lo","hardware-address":"00:00:00:00:00:00","ip-addresses":[{"ip-address":"127.0.0.1","ip-address-type":"ipv4","prefix":8}]},
 			{"name":"eth0","hardware-address":"bc:24:11:81:e7:c8","ip-addresses":[{"ip-address":"192.0.2.7"},{"ip-address":"fe80::1%eth0"},{"ip-address":"?"}]},{"name":"down0"}]}`,
@@ -538,8 +541,11 @@ func TestWhatHostsAndStoragesSay(t *testing.T) {
 			{Name: "local", Type: "dir", Active: true, Enabled: true, Sized: true, Total: 100, Used: 40, Avail: 60, Content: []string{"images", "iso"}},
 		}},
 		"bridges": {func() (any, error) { return c.Networks(ctx, "pve1") }, []Network{
-			{Name: "vmbr0", Type: "bridge", Active: pointer(true), VLANAware: true}, {Name: "vmbr1", Type: "OVSBridge", Active: pointer(false)}, {Name: "vnet1", Type: "vnet"},
+			{Name: "vmbr0", Type: "bridge", Active: pointer(true), VLANAware: pointer(true)}, {Name: "vmbr1", Type: "OVSBridge", Active: pointer(false)},
+			{Name: "vmbr2", Type: "bridge", VLANAware: pointer(false)},
+			{Name: "vnet1", Type: "vnet"}, {Name: "vnet2", Type: "vnet", Active: pointer(true), VLANAware: pointer(false)}, {Name: "vnet3", Type: "vnet", VLANAware: pointer(true)},
 		}},
+		"zones": {func() (any, error) { return c.Zones(ctx) }, Zones{"red": "tenants", "blue": "plain"}},
 		"volumes": {func() (any, error) { return c.Volumes(ctx, "pve1", "local", "", 0) }, []Volume{
 			{ID: "local:310/a.raw", Storage: "local", Name: "310/a.raw", Content: "images", VMID: 310},
 			{ID: "local:iso/b.iso", Storage: "local", Name: "iso/b.iso", Content: "iso", Size: 11, Created: time.Unix(1795205435, 0)},
@@ -594,6 +600,13 @@ func TestPrivilegesAreHeldWhereTheyAreHeld(t *testing.T) {
 		if got := p.Has(c.path, c.privilege); got != c.want {
 			t.Errorf("%s on %q: %v", c.privilege, c.path, got)
 		}
+	}
+	given := Permissions{
+		"/sdn": {}, "/sdn/zones/tenants": {}, "/sdn/zones/tenants/red/5": {}, "/sdn/zones/plain/lab": {}, "/sdn/zones/localnetwork/lab": {},
+		"/sdn/zones/localnetwork/vmbr0": {}, "/vms/100": {},
+	}
+	if diff := cmp.Diff(Zones{"red": "tenants", "lab": "plain"}, given.Zones()); diff != "" {
+		t.Error(diff)
 	}
 	if Permissions(nil).Has("/vms/1", "VM.Audit") {
 		t.Error("nothing is held by a token without rights")

@@ -3,9 +3,11 @@ package pveapi
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,7 +16,7 @@ type Network struct {
 	Name      string
 	Type      string // bridge, OVSBridge, vnet
 	Active    *bool  // nil where the server does not say
-	VLANAware bool
+	VLANAware *bool  // nil where the server does not say, as of Open vSwitch, which is always
 }
 
 // Networks returns the bridges that machines of a host can be put on and the token may see.
@@ -29,10 +31,55 @@ func (c *Client) Networks(ctx context.Context, node string) ([]Network, error) {
 	}
 	all := make([]Network, 0, len(list))
 	for _, f := range list {
-		all = append(all, Network{Name: f.text("iface"), Type: f.text("type"), Active: f.flag("active"), VLANAware: f.is("bridge_vlan_aware")})
+		n := Network{Name: f.text("iface"), Type: f.text("type"), Active: f.flag("active"), VLANAware: f.flag("vlanaware")}
+		if n.Type == "bridge" { // which says so only where it is
+			aware := f.is("bridge_vlan_aware")
+			n.VLANAware = &aware
+		}
+		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b Network) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// Zones are the zones of Proxmox VE's software-defined network that VNets belong to, by VNet.
+type Zones map[string]string
+
+// localNetwork is the zone of bridges that are no VNets.
+const localNetwork = "localnetwork"
+
+// Path is where rights on a bridge or VNet hang. What is not known to be a VNet is taken for a
+// bridge.
+func (z Zones) Path(network string) string {
+	return "/sdn/zones/" + cmp.Or(z[network], localNetwork) + "/" + network
+}
+
+// Zones returns the zones of the VNets whose settings the token may see: that takes SDN.Audit on
+// /sdn/zones/ZONE/VNET, and SDN.Use does not do.
+func (c *Client) Zones(ctx context.Context) (Zones, error) {
+	list, err := get[[]fields](ctx, c, "/cluster/sdn/vnets", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make(Zones, len(list))
+	for _, f := range list {
+		all[f.text("vnet")] = f.text("zone")
+	}
+	return all, nil
+}
+
+// Zones are the zones of the VNets that rights were given on. A token that may use a VNet, and not
+// see its settings, knows its zone by them.
+func (p Permissions) Zones() Zones {
+	all := Zones{}
+	for _, path := range slices.Sorted(maps.Keys(p)) {
+		rest, below := strings.CutPrefix(path, "/sdn/zones/")
+		zone, network, named := strings.Cut(rest, "/")
+		if network, _, _ = strings.Cut(network, "/"); below && named && zone != localNetwork {
+			all[network] = zone
+		}
+	}
+	return all
 }
 
 // HostTime asks a host for its time. It needs Sys.Audit on /nodes/HOST.

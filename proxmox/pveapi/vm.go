@@ -384,17 +384,25 @@ func (v VM) AgentInterfaces(ctx context.Context) ([]GuestInterface, error) {
 // does not name them.
 type Parts struct {
 	Storages []string // of its disks and of its cloud-init drive
-	Networks []Bridge
+	Networks []Bridge // of its network cards
+	Further  []Bridge // of all but the first, which clones keep
+	Trunks   string   // of the first, which clones keep on another bridge, too
 }
 
 // Bridge is a network that a machine is put on.
 type Bridge struct {
-	Name string
-	VLAN int // 0 for no VLAN
+	Name   string
+	VLAN   int    // 0 for no VLAN
+	Trunks string // further VLANs that the machine sees: 5;7;20-29
 }
 
 // Parts are what the machine is made of.
-func (v *VMConfig) Parts() Parts { return Parts{Storages: v.storages(), Networks: v.bridges()} }
+func (v *VMConfig) Parts() Parts {
+	_, first := Properties(v.Net["net0"])
+	further := maps.Clone(v.Net)
+	delete(further, "net0")
+	return Parts{Storages: v.storages(), Networks: bridges(v.Net), Further: bridges(further), Trunks: first["trunks"]}
+}
 
 // storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
 // stay where they are.
@@ -412,12 +420,12 @@ func (v *VMConfig) storages() []string {
 // CloudInit reports whether the volume is a cloud-init drive, which Proxmox VE makes.
 func (v *Volume) CloudInit() bool { return v.Media == "cdrom" && strings.Contains(v.Name, "cloudinit") }
 
-// bridges are those that the machine is on.
-func (v *VMConfig) bridges() []Bridge {
+// bridges are those that network cards are on.
+func bridges(cards map[string]string) []Bridge {
 	var all []Bridge
-	for _, key := range slices.Sorted(maps.Keys(v.Net)) {
-		_, named := Properties(v.Net[key])
-		b := Bridge{Name: named["bridge"]}
+	for _, key := range slices.Sorted(maps.Keys(cards)) {
+		_, named := Properties(cards[key])
+		b := Bridge{Name: named["bridge"], Trunks: named["trunks"]}
 		_, _ = fmt.Sscanf(named["tag"], "%d", &b.VLAN)
 		if b.Name != "" && !slices.Contains(all, b) {
 			all = append(all, b)

@@ -172,7 +172,11 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 	if err != nil {
 		return nil, nil, err
 	}
-	roles, where = doctor.Tailored(doctor.Needs(&own, release, parts), b.cfg.Site.roleSuffix())
+	zones, err := b.client.Zones(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	roles, where = doctor.Tailored(doctor.Needs(&own, release, parts, zones), b.cfg.Site.roleSuffix())
 	return roles, where, nil
 }
 

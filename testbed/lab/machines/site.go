@@ -129,7 +129,7 @@ func setUp(c *pvesim.Cluster, s *settings.Site) (token string, err error) {
 	for i := range s.Pools {
 		parts[s.Pools[i].Template.VMID] = pveapi.Parts{Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}
 	}
-	for _, block := range doctor.Setup(s, doctor.Needs(s, doctor.Release9, parts), account) {
+	for _, block := range doctor.Setup(s, doctor.Needs(s, doctor.Release9, parts, nil), account) {
 		for _, command := range block.Commands {
 			if err := shell.Run(command); err != nil {
 				return "", fmt.Errorf("%s: %w", command, err)

@@ -40,7 +40,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	}
 	have := must.Get(client.Access().Permissions(t.Context()))(t)
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
-	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts), have); len(missing) > 0 {
+	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts, nil), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)
 	}
 	if again, err := setUp(c, site); err != nil || again != "" {

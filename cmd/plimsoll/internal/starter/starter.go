@@ -19,7 +19,8 @@ type Seen struct {
 	Release   string
 	Hosts     []Host
 	Storages  []Storage
-	Bridges   []string // that every host has
+	Bridges   []string          // that every host has
+	Zones     map[string]string // of those that are VNets, as far as they are seen
 	Templates []Template
 	VMIDs     []int // that are taken
 	Nodes     []Node
