@@ -48,7 +48,7 @@ func TestAMachineWhoseGuestFailsIsDestroyed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, image)
+			w := newWorld(t, Config{Image: image}, pool())
 			w.deaf = true
 			if s.machines != nil {
 				s.machines(w.machines)
@@ -74,7 +74,7 @@ func TestAMachineWhoseGuestHangsGoes(t *testing.T) {
 	obeys.console = "the power button was pressed"
 	for name, s := range map[string]spoilt{"its agent hangs": obeys, "its kernel panics": panics} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, image)
+			w := newWorld(t, Config{Image: image}, pool())
 			name, id := w.order()
 			w.spoil(id, &s)
 			if m := w.machine(name); m.Phase != nodescaler.Joined {

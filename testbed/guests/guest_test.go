@@ -39,7 +39,7 @@ const gib = int64(1) << 30
 func TestAMachineOfTheFleetBoots(t *testing.T) {
 	image := tiny(t)
 	t.Log("this takes about a minute by emulation, and less with KVM")
-	w := newWorld(t, image)
+	w := newWorld(t, Config{Image: image}, pool())
 	name, id := w.order()
 	w.looksInside(name, id)
 	w.isReached(name, id)
@@ -57,17 +57,20 @@ type world struct {
 	client      *pveapi.Client
 	shell       *Shell
 	fleet       *pve.Fleet
-	ahead       atomic.Int64 // nanoseconds by which the fleet's clock is
-	deaf        bool         // machines that boot do not become nodes
+	pool        settings.Pool
+	patience    time.Duration // with guests
+	ahead       atomic.Int64  // nanoseconds by which the fleet's clock is
+	deaf        bool          // machines that boot do not become nodes
 	mu          sync.Mutex
 	nodes       []pve.Node
 	events      []pve.Event
 }
 
-func newWorld(t *testing.T, image string) *world {
+func newWorld(t *testing.T, cfg Config, pool settings.Pool) *world {
 	t.Helper()
-	w := &world{T: t, began: time.Now(), last: time.Now()}
-	w.machines = must.Get(New(t.Context(), Config{Image: image, Accel: *accel, Say: func(line string) { t.Log(line) }}))(t)
+	w := &world{T: t, began: time.Now(), last: time.Now(), pool: pool, patience: 3 * time.Minute}
+	cfg.Accel, cfg.Say = *accel, func(line string) { t.Log(line) }
+	w.machines = must.Get(New(t.Context(), cfg))(t)
 	t.Cleanup(w.machines.Close)
 	*accel = w.machines.cfg.Accel // for the next world
 	w.step("machines are run by %s", w.machines.cfg.Accel)
@@ -77,7 +80,8 @@ func newWorld(t *testing.T, image string) *world {
 		Hosts:    []pvesim.Host{{Name: "pve1", CPUs: 8, Memory: 16 * gib}},
 		Storages: []pvesim.Storage{{Name: "nfs", Type: "nfs", Shared: true, Content: []string{"images", "iso"}, Total: 100 * gib}},
 		VMs: []pvesim.VM{{
-			ID: 9000, Host: "pve1", Template: true, Storage: "nfs", Disk: gib, Config: map[string]string{"name": "tiny", "agent": "1", "net0": "virtio,bridge=vmbr0"},
+			ID: 9000, Host: "pve1", Template: true, Storage: "nfs", Disk: max(gib, w.machines.size),
+			Config: map[string]string{"name": "tiny", "agent": "1", "net0": "virtio,bridge=vmbr0"},
 		}},
 	}))(t)
 	t.Cleanup(w.sim.Close)
@@ -96,7 +100,7 @@ func newWorld(t *testing.T, image string) *world {
 	}))(t)
 	w.fleet = must.Get(pve.NewFleet(pve.FleetConfig{
 		Client: w.client, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Intents: &intents.Memory{}, Now: w.now,
-		Rand: rand.New(rand.NewPCG(1, 2)), Pools: []settings.Pool{pool()}, RemoveNode: func(context.Context, string) error { return nil },
+		Rand: rand.New(rand.NewPCG(1, 2)), Pools: []settings.Pool{pool}, RemoveNode: func(context.Context, string) error { return nil },
 		Nodes: func(context.Context) ([]pve.Node, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -137,10 +141,10 @@ func (w *world) step(format string, args ...any) {
 // until lets the fleet work until something is so.
 func (w *world) until(what string, so func() bool) {
 	w.Helper()
-	for end := time.Now().Add(3 * time.Minute); !so(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(w.patience); !so(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			text, _ := os.ReadFile(w.machines.Console(1000))
-			w.Fatalf("not so after three minutes: %s\nconsole:\n%s", what, text[max(0, len(text)-4000):])
+			text, _ := os.ReadFile(w.machines.Console(w.pool.VMIDs.First))
+			w.Fatalf("not so after %s: %s\nconsole:\n%s", w.patience, what, text[max(0, len(text)-4000):])
 		}
 		_ = w.fleet.Tick(w.Context())
 	}
@@ -168,7 +172,7 @@ func (w *world) order() (name string, id int) {
 // begins orders a machine, and waits until it runs.
 func (w *world) begins() (name string, id int) {
 	w.Helper()
-	shape := pool().Shapes[0]
+	shape := w.pool.Shapes[0]
 	w.until("the fleet has looked around", func() bool {
 		return w.fleet.Create(w.Context(), loop.Order{ID: "1", At: w.now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "web", Shape: &shape}}) == nil
 	})

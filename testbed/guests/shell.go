@@ -80,3 +80,19 @@ func (s *Shell) Run(ctx context.Context, id int, command ...string) (out string,
 		}
 	}
 }
+
+// Finds returns in which files of a guest each user can read a text.
+func (s *Shell) Finds(ctx context.Context, id int, text string, users ...string) (map[string]string, error) {
+	// The agent logs what it runs, so that is not the text as it is.
+	pattern := text[:5] + "[" + text[5:6] + "]" + text[6:]
+	found := map[string]string{}
+	for _, user := range users {
+		line := "grep -rsle " + pattern + " /etc /var /run /home /root /opt /tmp /usr/local /dev/sr0; true"
+		out, _, err := s.Run(ctx, id, "/usr/sbin/runuser", "-u", user, "--", "/bin/sh", "-c", line)
+		if err != nil {
+			return nil, err
+		}
+		found[user] = out
+	}
+	return found, nil
+}

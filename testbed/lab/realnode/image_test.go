@@ -14,9 +14,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/testbed/guests"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -63,42 +63,30 @@ const bridge = `{"cniVersion": "1.0.0", "name": "lab", "plugins": [
 ]}
 `
 
-// packageName is that of what is added to the template.
-const packageName = "plimsoll-real-node"
-
-// template builds the image with plimsoll's own verb, unless it is there. kubelet and kubeadm come
-// into it as they do for operators: as a package from a further source.
+// template builds the image, unless it is there.
 func template(t *testing.T, program, kubelet, kubeadm string) string {
 	t.Helper()
-	for _, name := range []string{"mmdebstrap", "dpkg-deb", "mke2fs"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("NOT TRIED: %s not found; install mmdebstrap, dpkg and e2fsprogs", name)
-		}
-	}
 	service := filepath.Join(t.TempDir(), "service")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", service, "./service")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	run(t, build)
 	binary := must.Get(os.ReadFile(service))(t)
-	version, source := repository(t, map[string][]byte{
-		"usr/bin/kubelet":                                must.Get(os.ReadFile(kubelet))(t),
-		"usr/bin/kubeadm":                                must.Get(os.ReadFile(kubeadm))(t),
-		"usr/lib/systemd/system/kubelet.service":         []byte(kubeletUnit),
-		"usr/lib/systemd/system/plimsoll-images.service": []byte(importUnit),
-		"etc/cni/net.d/10-bridge.conflist":               []byte(bridge),
-		"usr/share/plimsoll/pause.tar":                   container(t, binary, []string{"/service", "pause"}, pauseNames()...),
-		"usr/share/plimsoll/service.tar":                 container(t, binary, []string{"/service"}, serviceImage),
+	return guests.Template(t, program, "kubeadm", must.Get(lab.CacheFolder(""))(t), &guests.Package{
+		Name: "plimsoll-real-node", Depends: "containerd, containernetworking-plugins",
+		Files: map[string][]byte{
+			"usr/bin/kubelet":                                must.Get(os.ReadFile(kubelet))(t),
+			"usr/bin/kubeadm":                                must.Get(os.ReadFile(kubeadm))(t),
+			"usr/lib/systemd/system/kubelet.service":         []byte(kubeletUnit),
+			"usr/lib/systemd/system/plimsoll-images.service": []byte(importUnit),
+			"etc/cni/net.d/10-bridge.conflist":               []byte(bridge),
+			"usr/share/plimsoll/pause.tar":                   container(t, binary, []string{"/service", "pause"}, pauseNames()...),
+			"usr/share/plimsoll/service.tar":                 container(t, binary, []string{"/service"}, serviceImage),
+		},
+		Links: map[string]string{
+			"etc/systemd/system/multi-user.target.wants/plimsoll-images.service": "/usr/lib/systemd/system/plimsoll-images.service",
+			"opt/cni/bin": "/usr/lib/cni",
+		},
 	})
-	folder := filepath.Join(must.Get(lab.CacheFolder(""))(t), "guests")
-	cmd := exec.CommandContext(t.Context(), program, "template", "build", "--join", "kubeadm", "--out", folder,
-		"--package", packageName+"="+version, "--source", source, "-o", "json")
-	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.Output())(t)
-	var made struct{ File string }
-	if err := json.Unmarshal(out, &made); err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
-	return must.Get(filepath.Abs(made.File))(t)
 }
 
 func pauseNames() []string {
@@ -113,57 +101,6 @@ func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
-	}
-}
-
-// repository is a source of packages with one package, which holds files. Its version follows from
-// them, so that an image with others is another image.
-func repository(t *testing.T, files map[string][]byte) (version, source string) {
-	t.Helper()
-	root, sum := t.TempDir(), sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(sum, "%s %d\n", name, len(files[name]))
-		sum.Write(files[name])
-		mode := os.FileMode(0o644)
-		if strings.HasPrefix(name, "usr/bin/") {
-			mode = 0o755
-		}
-		write(t, filepath.Join(root, name), files[name], mode)
-	}
-	for at, to := range map[string]string{
-		"etc/systemd/system/multi-user.target.wants/plimsoll-images.service": "/usr/lib/systemd/system/plimsoll-images.service",
-		"opt/cni/bin": "/usr/lib/cni",
-	} {
-		fmt.Fprintln(sum, at, to)
-		at = filepath.Join(root, at)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(to, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	version = fmt.Sprintf("1-%x", sum.Sum(nil)[:6])
-	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: none <none@localhost>\nDepends: containerd, containernetworking-plugins\nDescription: kubelet, kubeadm and images\n", packageName, version)
-	write(t, filepath.Join(root, "DEBIAN", "control"), []byte(control), 0o644)
-	// apt reads it as a user of its own, who sees no one's cache.
-	folder := filepath.Join(os.TempDir(), "plimsoll-real-node")
-	write(t, filepath.Join(folder, "README"), []byte("Made by a test of Plimsoll.\n"), 0o644)
-	deb := filepath.Join(folder, packageName+".deb")
-	run(t, exec.CommandContext(t.Context(), "dpkg-deb", "-Znone", "--root-owner-group", "-b", root, deb))
-	content := must.Get(os.ReadFile(deb))(t)
-	index := fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(deb), len(content), sha256.Sum256(content))
-	write(t, filepath.Join(folder, "Packages"), []byte(index), 0o644)
-	return version, "deb [trusted=yes] copy:" + folder + " ./"
-}
-
-func write(t *testing.T, name string, text []byte, mode os.FileMode) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, text, mode); err != nil {
-		t.Fatal(err)
 	}
 }
 
