@@ -128,8 +128,8 @@ boot-test: ## boot a machine of the fleet in QEMU, with a tiny system, where QEM
 	echo "LEFT for make guests-test: $$(grep -ho '^func Test[A-Za-z0-9_]*' $$files | sed 's/^func //' | grep -vx '$(IN_CI)' | paste -s -d ' ')"
 
 guests-test: export PLIMSOLL_K6 ?= build
-guests-test: ## boot machines of the fleet in QEMU, with a tiny system, and with a kubelet that joins (needs qemu-system-x86, qemu-utils, busybox-static, linux-image-cloud-amd64 and mmdebstrap; ARGS='-accel tcg')
-	$(GO) test -count=1 -tags guest -timeout 30m -v -run '^TestAMachine' ./testbed/guests $(ARGS)
+guests-test: ## boot machines of the fleet in QEMU: with a tiny system, as agents of RKE2 and k3s, and with a kubelet that joins (needs qemu-system-x86, qemu-utils, busybox-static, linux-image-cloud-amd64 and mmdebstrap; ARGS='-accel tcg')
+	$(GO) test -count=1 -tags guest -timeout 90m -v -run '^TestAMachine' ./testbed/guests $(ARGS)
 	$(GO) test -count=1 -tags guest -timeout 90m -v ./testbed/lab/realnode $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)

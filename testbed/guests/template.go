@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // Package is a package of Debian that holds files.
@@ -39,12 +37,15 @@ func Template(t *testing.T, program, join, cache string, p *Package) string {
 	cmd := exec.CommandContext(t.Context(), program, "template", "build", "--join", join, "--out", filepath.Join(cache, "guests"),
 		"--package", p.Name+"="+version, "--source", "deb [trusted=yes] copy:"+folder+" ./", "-o", "json")
 	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.Output())(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
 	var made struct{ File string }
 	if err := json.Unmarshal(out, &made); err != nil {
 		t.Fatalf("%v in\n%s", err, out)
 	}
-	return must.Get(filepath.Abs(made.File))(t)
+	return made.File
 }
 
 // Offer makes a folder a source of packages with this one. Its version follows from its files, so
@@ -82,7 +83,10 @@ func (p *Package) Offer(t *testing.T, folder string) (version string) {
 	if out, err := exec.CommandContext(t.Context(), "dpkg-deb", "-Znone", "--root-owner-group", "-b", root, deb).CombinedOutput(); err != nil {
 		t.Fatalf("dpkg-deb: %v\n%s", err, out)
 	}
-	content := must.Get(os.ReadFile(deb))(t)
+	content, err := os.ReadFile(deb)
+	if err != nil {
+		t.Fatal(err)
+	}
 	index := fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(deb), len(content), sha256.Sum256(content))
 	write(t, filepath.Join(folder, "Packages"), []byte(index), 0o644)
 	return version

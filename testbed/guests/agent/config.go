@@ -96,7 +96,8 @@ func read(kind string, getenv func(string) string) (settings, error) {
 	return s, s.complete()
 }
 
-// complete reads the token's file, which goes before the token, and wants what nothing works without.
+// complete reads the token's file, which goes before the token, and wants what nothing works
+// without.
 func (s settings) complete() error {
 	if name := s.one("token-file"); name != "" {
 		text, err := os.ReadFile(filepath.Clean(name))

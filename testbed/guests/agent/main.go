@@ -1,7 +1,7 @@
-// Command agent is what a machine joins with where there is no cluster: a stand-in for the agents of
-// RKE2 and k3s, by the name that it is run by. It reads what they read, by their rules, fails where
-// they fail, proves itself to its server as they do, and sends it what it has understood. It runs
-// no kubelet.
+// Command agent is what a machine joins with where there is no cluster: a stand-in for the agents
+// of RKE2 and k3s, by the name that it is run by. It reads what they read, by their rules, fails
+// where they fail, proves itself to its server as they do, and sends it what it has understood. It
+// runs no kubelet.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Node is what an agent has understood.
+// node is what an agent has understood.
 type node struct {
 	Name       string
 	UUID       string // of the machine's SMBIOS, as a kubelet reads it
