@@ -37,8 +37,10 @@ type Recipe struct {
 	Mirror  string   `json:"mirror"`  // with the archive of Debian, over http: packages are signed
 	Updates string   `json:"updates"` // with the archive of security updates; empty: none
 	Extra   []string `json:"extra"`   // further packages
-	Sources []string `json:"sources"` // further lines of sources.list, for those packages
-	GiB     int      `json:"gib"`     // the disk's size; a clone's system grows to its own disk
+	// Sources are further lines of sources.list, for those packages. Machines have them too, but for
+	// folders of the workstation.
+	Sources []string `json:"sources"`
+	GiB     int      `json:"gib"` // the disk's size; a clone's system grows to its own disk
 }
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -126,7 +128,7 @@ func (r *Recipe) sourceLines() []string {
 func (r *Recipe) Digest() string {
 	h := sha256.New()
 	_ = json.NewEncoder(h).Encode(r) // to memory, and of strings and numbers
-	fmt.Fprintln(h, r.Packages(), bootloader, assemble)
+	fmt.Fprintln(h, r.Packages(), bootloader, unlist, assemble)
 	h.Write(r.overlay())
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -185,6 +187,10 @@ const bootloader = `chroot "$1" grub-mkimage -O i386-pc -o /boot/grub/core.img -
 	`biosdisk part_msdos ext2 normal configfile linux search search_label serial terminal echo test minicmd halt reboot gzio && ` +
 	`cp "$1/usr/lib/grub/i386-pc/boot.img" "$1/boot/grub/boot.img"`
 
+// unlist keeps the workstation's own folders from being sources of the machines: apt would find
+// none of them there, and install nothing.
+const unlist = `sed -i -E '/^deb +(\[[^]]*\] +)?(copy|file|cdrom):/d' "$1/etc/apt/sources.list"`
+
 // assemble turns a tar of the system into a disk, as root or as root of a user's namespace.
 //
 //go:embed assemble.sh
@@ -211,7 +217,7 @@ func (r *Recipe) arguments(proxy, overlay, into string) []string {
 	args := []string{
 		"--variant=minbase", "--format=tar", "--include=" + strings.Join(r.Packages(), ","),
 		`--aptopt=Acquire::http::Proxy "` + proxy + `"`, `--aptopt=Acquire::https::Proxy "DIRECT"`, `--aptopt=Acquire::http::Timeout "3600"`, `--aptopt=Acquire::Retries "3"`,
-		"--customize-hook=mkdir -p \"$1/boot/grub\"", "--customize-hook=" + bootloader, "--customize-hook=tar-in " + overlay + " /",
+		"--customize-hook=mkdir -p \"$1/boot/grub\"", "--customize-hook=" + bootloader, "--customize-hook=tar-in " + overlay + " /", "--customize-hook=" + unlist,
 	}
 	return slices.Concat(args, r.keyHooks(), []string{r.Suite, into}, r.sourceLines())
 }

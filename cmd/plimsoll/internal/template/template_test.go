@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -172,6 +173,29 @@ func TestFurtherSourcesAreReached(t *testing.T) {
 	}
 	if got := hooks[len(hooks)-len(want):]; !slices.Equal(got, want) || !slices.Equal(args[len(args)-2:], r.Sources) {
 		t.Errorf("hooks %q, want %q, in %q", hooks, want, args)
+	}
+}
+
+// Folders of the workstation are no sources of the machines, where apt would find none of them and
+// install nothing.
+func TestOwnFoldersAreNoSourcesOfMachines(t *testing.T) {
+	r := recipe()
+	far := r.sourceLines()
+	r.Sources = []string{"deb [trusted=yes] file:///srv/packages ./", "deb copy:/srv/more ./", "deb https://pkgs.k8s.io/core:/stable:/v1.34/deb/ /"}
+	file := filepath.Join(t.TempDir(), "etc", "apt", "sources.list")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(strings.Join(r.sourceLines(), "\n\n")), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range r.arguments("http://127.0.0.1:1", "overlay.tar", "-") {
+		if hook, is := strings.CutPrefix(a, "--customize-hook="); is && strings.Contains(hook, "sources.list") {
+			if out, err := exec.CommandContext(t.Context(), "sh", "-c", hook, "sh", filepath.Dir(filepath.Dir(filepath.Dir(file)))).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+	}
+	got := strings.FieldsFunc(string(must.Get(os.ReadFile(file))(t)), func(r rune) bool { return r == '\n' })
+	if want := append(far, r.Sources[2]); !slices.Equal(got, want) {
+		t.Errorf("the sources are %q, want %q", got, want)
 	}
 }
 
