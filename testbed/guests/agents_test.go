@@ -209,7 +209,7 @@ const hosts = "- [sh, -c, 'echo " + agentGateway + " " + serverName + " >> /etc/
 // RKE2 is in the template. The machine has an address of its own, a user, a package from a further
 // source, and user-data that runs before it joins.
 func TestAMachineJoinsAsAnAgentOfRKE2(t *testing.T) {
-	t.Log("by emulation this takes ten minutes, and the image some minutes more, once")
+	t.Log("by emulation this takes five minutes, and the image some minutes more, once")
 	c := newCluster(t, firstboot.RKE2)
 	(&Package{Name: "plimsoll-extra", Files: map[string][]byte{"usr/share/plimsoll-extra": []byte("installed\n")}}).Offer(t, c.debs)
 	p := agentPool(c, firstboot.RKE2, firstboot.SchemeRKE2)
@@ -246,7 +246,7 @@ func TestAMachineJoinsAsAnAgentOfRKE2(t *testing.T) {
 // k3s comes by a script, with an environment. The machine gets its address by DHCP, keeps the
 // image's user, and its own user-data is a template.
 func TestAMachineJoinsAsAnAgentOfK3s(t *testing.T) {
-	t.Log("by emulation this takes ten minutes, and the image some minutes more, once")
+	t.Log("by emulation this takes five minutes, and the image some minutes more, once")
 	c := newCluster(t, firstboot.K3s)
 	p := agentPool(c, firstboot.K3s, firstboot.SchemeK3s)
 	p.Region = ""

@@ -37,8 +37,8 @@ type Recipe struct {
 	Mirror  string   `json:"mirror"`  // with the archive of Debian, over http: packages are signed
 	Updates string   `json:"updates"` // with the archive of security updates; empty: none
 	Extra   []string `json:"extra"`   // further packages
-	// Sources are further lines of sources.list, for those packages. Machines have them too, but for
-	// folders of the workstation.
+	// Sources are further lines of sources.list, for those packages. Machines have them too, but
+	// for folders of the workstation.
 	Sources []string `json:"sources"`
 	GiB     int      `json:"gib"` // the disk's size; a clone's system grows to its own disk
 }
