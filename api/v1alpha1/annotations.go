@@ -12,7 +12,8 @@ const (
 	AnnotationPausedBy = "plimsoll.dev/paused-by"
 
 	// AnnotationResumed is when a person last resumed a VMPool: 2026-03-01T12:00:00Z. Machines that
-	// were held before then because too many would have gone undrained are let go.
+	// were held before then because too many would have gone undrained are let go, and failures
+	// count no more: the pool takes orders again, and hosts that rest get machines.
 	AnnotationResumed = "plimsoll.dev/resumed"
 
 	// AnnotationRolloutResumed is when a person last had a rollout tried anew that had stopped or

@@ -269,8 +269,8 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	return paused
 }
 
-// Resume lets a pool that was paused take orders again, and lets those of its machines go that the
-// brake holds now. What it would hold next it holds again.
+// Resume lets a pool that was paused take orders again, and its hosts that rest machines, and lets
+// those of its machines go that the brake holds now. What it would hold next it holds again.
 func (f *Fleet) Resume(pool string) error {
 	f.mu.Lock()
 	defer f.records.unlock()
@@ -288,6 +288,7 @@ func (f *Fleet) Resume(pool string) error {
 			m.Pardoned = true
 		}
 	}
+	p.Resumed = f.cfg.Now()
 	f.records.events = append(f.records.events, Event{At: f.cfg.Now(), Code: pvecode.PoolResumed, Text: "its failures do not count any more", Pool: pool})
 	return f.holds.letGo(pool, f.cfg.Now())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvecode"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
@@ -71,6 +72,41 @@ func TestAHostThatRestsIsListedAsRefused(t *testing.T) {
 	w.run(10 * time.Minute)
 	if host, ok := w.attempt("pve1"); !ok {
 		t.Errorf("none joined on %s after its rest", host)
+	}
+}
+
+// A person who has repaired a host need not wait: what failed before the pool was resumed counts no
+// more, neither for its hosts nor for the pool itself. What fails later does.
+func TestAResumedPoolTriesItsHostsAgain(t *testing.T) {
+	for name, resume := range map[string]func(*world) error{
+		"by its configuration": func(w *world) error {
+			p := *w.pool()
+			p.Resumed = w.now()
+			return w.fleet.Configure([]settings.Pool{p}, nil)
+		},
+		"by a call": func(w *world) error { return w.fleet.Resume("web") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
+			w.inject("fail start on=pve1")
+			w.run(time.Second)
+			closed := func() string {
+				text := ""
+				for _, r := range must.Get(w.fleet.List(t.Context()))(t).Refused["web"] {
+					text += r.Why.Code + ": " + r.Why.Text + "; "
+				}
+				return text + w.fleet.Paused()["web"].Code
+			}
+			_, _ = w.attempt("pve1")
+			w.mustSay(closed(), placement.CodeHostFailing, "plimsoll resume --pool web", pvecode.PoolBackingOff)
+			must.Do(t, resume(w))
+			if text := closed(); text != "" {
+				t.Errorf("resumed, it is closed: %s", text)
+			}
+			w.run(time.Second)
+			_, _ = w.attempt("pve1")
+			w.mustSay(closed(), placement.CodeHostFailing, "1 machine failed there", pvecode.PoolBackingOff)
+		})
 	}
 }
 

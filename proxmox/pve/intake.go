@@ -320,13 +320,13 @@ func (in *intake) failing(p *settings.Pool, now time.Time) map[string]nodescaler
 		last := slices.MaxFunc(all, func(a, b *tracked) int { return cmp.Or(a.FailedAt.Compare(b.FailedAt), cmp.Compare(a.Order, b.Order)) })
 		n := 0 // by the last one, so that a rest ends when it was said to
 		for _, m := range all {
-			if m.FailedAt.After(joined[host]) && last.FailedAt.Sub(m.FailedAt) < intents.HostFails {
+			if m.FailedAt.After(joined[host]) && m.FailedAt.After(p.Resumed) && last.FailedAt.Sub(m.FailedAt) < intents.HostFails {
 				n++
 			}
 		}
 		if until := last.FailedAt.Add(min(firstRest<<min(max(n, 1)-1, 10), intents.HostRest)); n > 0 && now.Before(until) {
-			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s",
-				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n), last.Failed.Code, last.Failed.Text)
+			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s; plimsoll resume --pool %s ends that",
+				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n), last.Failed.Code, last.Failed.Text, p.Name)
 		}
 	}
 	return rest
@@ -348,8 +348,8 @@ func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	// Failures on one host say nothing of the others, unless the first failure is one too many.
 	one := h.other && p.MaxFailures > 1
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures && !one {
-		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures%s",
-			p.Name, failed(broken), h.why.Code, h.why.Text, h.orElsewhere())
+		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again with plimsoll resume --pool %s, or once its configuration is another one%s",
+			p.Name, failed(broken), h.why.Code, h.why.Text, p.Name, h.orElsewhere())
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
 	if now.Before(until) {

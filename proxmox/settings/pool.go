@@ -78,7 +78,8 @@ type Pool struct {
 	// that fail for lack of room are not counted, for that passes by itself.
 	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
 	// Resumed is when a person last resumed the pool, which lets machines go that the brake has
-	// held since before then.
+	// held since before then. Like any change of the pool it ends what failures led to: its pause,
+	// and the rest of its hosts.
 	Resumed time.Time `json:"resumed,omitzero"`
 }
 

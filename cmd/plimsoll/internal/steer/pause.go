@@ -72,8 +72,9 @@ func NewResume(env *cli.Env) *cobra.Command {
 		Short: "Resume what was paused",
 		Long: `Resume one workload, one pool or everything. --all with --namespace resumes the workloads of that namespace.
 
---pool also releases machines that the brake holds (condition Braked): too many would have gone without a drain. It
-writes the annotation plimsoll.dev/resumed, which has no effect on machines that are held later.`,
+--pool also releases machines that the brake holds (condition Braked): too many would have gone without a drain. And it
+ends what failures led to: the pool takes orders again (PoolPaused), and hosts that rest get machines (HostFailing). It
+writes the annotation plimsoll.dev/resumed, which has no effect on machines that are held or fail later.`,
 		Example: "  plimsoll resume web -n shop\n  plimsoll resume --pool workers\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {
