@@ -153,15 +153,15 @@ func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // vmpools serves as much of the Kubernetes API as lists VMPools, and writes the file kubeconfig for
-// it: vmpools file..., vmpools - where there is no such kind, or vmpools ! where they may not be
-// listed.
+// it: vmpools file..., vmpools - where there is no such kind, vmpools ! where they may not be
+// listed, or vmpools ? where the credentials are refused.
 func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
-		ts.Fatalf("usage: vmpools -|!|file...")
+		ts.Fatalf("usage: vmpools -|!|?|file...")
 	}
 	var items []string
 	for _, name := range args {
-		if name != "-" && name != "!" {
+		if !strings.Contains("-!?", name) {
 			items = append(items, ts.ReadFile(name))
 		}
 	}
@@ -171,14 +171,21 @@ func vmpools(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if slices.Contains(args, "!") {
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "vmpools.plimsoll.dev is forbidden"}`)
+		refuse := func(code int, reason, message string) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d, "message": %q}`, reason, code, message)
+		}
+		switch {
+		case slices.Contains(args, "!"):
+			refuse(http.StatusForbidden, "Forbidden", "vmpools.plimsoll.dev is forbidden")
+			return
+		case slices.Contains(args, "?"):
+			refuse(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 			return
 		}
 		fmt.Fprintf(w, `{"kind": "VMPoolList", "apiVersion": "plimsoll.dev/v1alpha1", "items": [%s]}`, strings.Join(items, ","))
 	}))
 	ts.Defer(s.Close)
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: ann}}], users: [{name: ann, user: {token: t}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
 	ts.Check(os.WriteFile(ts.MkAbs("kubeconfig"), []byte(text), 0o600))
 }

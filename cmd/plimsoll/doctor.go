@@ -229,6 +229,9 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 	case errors.Is(err, errNoRight):
 		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "kubectl auth can-i list vmpools.plimsoll.dev, and give that user the right",
 			"plimsoll doctor --pools FILE, with their manifests"), nil
+	case errors.Is(err, errRefused):
+		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "renew these credentials; 'kubectl auth whoami' with this --kubeconfig and --context shows whether they are accepted",
+			"plimsoll doctor --pools FILE, with their manifests"), nil
 	case cli.ExitCode(err) == cli.ExitUnreachable:
 		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "see whether the API server is up, and whether it is reached from here",
 			"plimsoll doctor --pools FILE, with their manifests"), nil
@@ -295,6 +298,9 @@ var errNoKind = errors.New("the cluster does not know the kind VMPool")
 // errNoRight is why VMPools may not be listed.
 var errNoRight = errors.New("the API server does not let the kubeconfig's user list VMPools")
 
+// errRefused is why nothing may be asked.
+var errRefused = errors.New("the API server refuses the credentials")
+
 // listPools asks the API server for all VMPools.
 func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	cfg, err := s.rest()
@@ -306,12 +312,16 @@ func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	path := "/apis/" + v1alpha1.GroupVersion.String() + "/vmpools"
-	data, err := client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	answer := client.RESTClient().Get().AbsPath(path).Do(ctx)
+	data, _ := answer.Raw()
+	err = answer.Error() // which has the server's text, as that of Raw has not
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, errNoKind
 	case apierrors.IsForbidden(err):
-		return nil, errNoRight
+		return nil, fmt.Errorf("%w: %w", errNoRight, err)
+	case apierrors.IsUnauthorized(err):
+		return nil, fmt.Errorf("%w of %s: %w", errRefused, s.kubeBeside(*s.reach).Account(s.env), err)
 	case err != nil:
 		return nil, cli.WithCode(cli.ExitUnreachable, fmt.Errorf("list VMPools: %w", err))
 	}

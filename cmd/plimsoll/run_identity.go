@@ -64,7 +64,10 @@ func (s *running) clusterUID(ctx context.Context, to *rest.Config) (string, erro
 			return "", cli.WithCode(cli.ExitConfig, pricing.NewFault("clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or omitted, was %s", namingNamespace, uid, s.ClusterID)))
 		case err == nil:
 			return uid, nil
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), uid != "":
+		case apierrors.IsUnauthorized(err):
+			return "", cli.WithHint("renew the credentials of the kubeconfig or of the pod's account; kubectl auth whoami shows whether they are accepted",
+				cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: must hold credentials that the API server accepts: %w", err)))
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), uid != "":
 			return "", cli.WithHint("allow get on namespaces with the name "+namingNamespace+", as 'plimsoll manifests' does", cli.WithCode(cli.ExitConfig, fmt.Errorf("read what names the cluster: %w", err)))
 		}
 		if !said {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -93,6 +97,19 @@ func (s *site) running() (n int) {
 		}
 	}
 	return n
+}
+
+// Credentials that the API server refuses are no missing right on a namespace.
+func TestRefusedCredentialsAreSaidToBe(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "token has expired")
+	}))
+	defer api.Close()
+	_, err := (&running{&siteFile{}}).clusterUID(t.Context(), &rest.Config{Host: api.URL})
+	if err == nil || !strings.Contains(err.Error(), "kubeconfig: must hold credentials that the API server accepts: token has expired") {
+		t.Errorf("it says %v", err)
+	}
 }
 
 func TestCopiedConfigurationInAnotherClusterOrdersNothing(t *testing.T) {

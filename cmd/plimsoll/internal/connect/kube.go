@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,10 +29,7 @@ func (k *Kube) Add(cmd *cobra.Command) {
 
 // Config reads the kubeconfig, and says which cluster it leads to.
 func (k *Kube) Config(env *cli.Env) (cfg *rest.Config, cluster string, err error) {
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: k.File, Precedence: filepath.SplitList(env.Getenv("KUBECONFIG"))}
-	if home := env.Getenv("HOME"); len(rules.Precedence) == 0 && home != "" {
-		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
-	}
+	rules := k.rules(env)
 	found := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.Context})
 	raw, err := found.RawConfig()
 	if err == nil {
@@ -54,6 +52,34 @@ func (k *Kube) Config(env *cli.Env) (cfg *rest.Config, cluster string, err error
 		return nil, "", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	return cfg, cluster, nil
+}
+
+// rules are where kubectl would look for a kubeconfig.
+func (k *Kube) rules(env *cli.Env) *clientcmd.ClientConfigLoadingRules {
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: k.File, Precedence: filepath.SplitList(env.Getenv("KUBECONFIG"))}
+	if home := env.Getenv("HOME"); len(rules.Precedence) == 0 && home != "" {
+		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
+	}
+	return rules
+}
+
+// Account names what an API server is shown: file, context and user of the kubeconfig, or the
+// account of the pod.
+func (k *Kube) Account(env *cli.Env) string {
+	raw, err := k.rules(env).Load()
+	if err != nil {
+		return "the kubeconfig"
+	}
+	name := cmp.Or(k.Context, raw.CurrentContext)
+	c := raw.Contexts[name]
+	if c == nil {
+		return "the pod's own account"
+	}
+	text := fmt.Sprintf("kubeconfig %s, context %s", c.LocationOfOrigin, name)
+	if c.AuthInfo != "" {
+		text += ", user " + c.AuthInfo
+	}
+	return text
 }
 
 // noKubeconfig says where no kubeconfig was found. It is errNoCluster.
