@@ -34,7 +34,7 @@ Of the values.yaml of kproximate's chart it makes a VMPool. What a pool needs an
 note names. No secret is printed.
 
 The output is in mode Recommend and changes nothing. Keys that cannot be converted are listed with their reason, on
-standard error and in comments of the output. Objects of other kinds are skipped.
+standard error and in comments of the output, and so are faults of what is not converted. Objects of other kinds are skipped.
 
 It exits with 0 if everything was converted, with 1 if something was not, and with 3 if the file cannot be read or
 holds no such manifest without faults.`,
@@ -141,6 +141,11 @@ func printResult(env *cli.Env, n int, r *Result) error {
 		comment(&out, r.From+" was not converted.")
 	} else {
 		comment(&out, "From "+r.From+". It only recommends: set mode to Active when that one is gone.")
+	}
+	if r.Fault != nil {
+		for line := range strings.Lines(r.Fault.Error()) {
+			comment(&out, line)
+		}
 	}
 	for _, note := range r.Notes {
 		comment(&out, note)
