@@ -93,11 +93,11 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 }
 
 // admission is by what pods get their requests as they are created.
-func (r *clusterRun) admission() admission.Config {
+func (r *clusterRun) admission() *admission.Config {
 	read := func(name string) func() ([]byte, error) {
 		return func() ([]byte, error) { return r.readBeside(name) }
 	}
-	return admission.Config{
+	return &admission.Config{
 		Created: r.cluster.Created, Certificate: read(r.Admission.Certificate), Key: read(r.Admission.Key), Log: r.logger(),
 	}
 }

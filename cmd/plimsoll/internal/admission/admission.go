@@ -4,7 +4,6 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -58,6 +57,10 @@ type Config struct {
 	Log              *slog.Logger
 
 	places chan struct{} // of questions that are being answered
+
+	refusing sync.Mutex
+	refused  int       // questions, since that was logged
+	logged   time.Time // last
 }
 
 // Check is what is wrong with the certificate as it is now.
@@ -107,14 +110,14 @@ func (c *certificates) now(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 }
 
 // Serve answers until the context is done.
-func Serve(ctx context.Context, l net.Listener, cfg Config) error {
+func Serve(ctx context.Context, l net.Listener, cfg *Config) error {
 	cfg.places = make(chan struct{}, atOnce)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, cfg.answer)
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10,
-		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&certificates{Config: &cfg}).now},
+		TLSConfig:      &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&certificates{Config: cfg}).now},
 		// Whoever reaches the port can fill it.
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
@@ -131,14 +134,14 @@ func (c *Config) answer(w http.ResponseWriter, r *http.Request) {
 	case c.places <- struct{}{}:
 		defer func() { <-c.places }()
 	case <-time.After(waits):
-		http.Error(w, "too many questions are being answered", http.StatusServiceUnavailable)
+		c.refuse(w, http.StatusServiceUnavailable, errors.New("too many questions are being answered"))
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(arrival))
 	var review admissionv1.AdmissionReview
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
-	if n := bytes.Count(body, []byte(",")); err == nil && n > maxCommas {
-		err = fmt.Errorf("must have at most %d commas, has %d", maxCommas, n)
+	if n := commas(body); err == nil && n > maxCommas {
+		err = fmt.Errorf("must have at most %d commas outside of strings, has %d", maxCommas, n)
 	}
 	if err == nil {
 		err = json.Unmarshal(body, &review)
@@ -147,7 +150,7 @@ func (c *Config) answer(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("request: must be there, was not")
 	}
 	if err != nil {
-		http.Error(w, "an AdmissionReview: "+err.Error(), http.StatusBadRequest)
+		c.refuse(w, http.StatusBadRequest, fmt.Errorf("an AdmissionReview: %w", err))
 		return
 	}
 	answer := admissionv1.AdmissionReview{
@@ -161,6 +164,38 @@ func (c *Config) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		c.Log.Debug("admission: the answer was not read", "error", err)
+	}
+}
+
+// commas counts those of a text of JSON that are not within strings.
+func commas(text []byte) (n int) {
+	within := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			within = !within
+		case '\\':
+			i++ // what follows ends no string
+		case ',':
+			if !within {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// logEvery is how often refusals are logged: whoever reaches the port could fill the log.
+const logEvery = time.Minute
+
+// refuse answers that a question is not answered, so that the pod is created as it is.
+func (c *Config) refuse(w http.ResponseWriter, code int, err error) {
+	http.Error(w, err.Error(), code)
+	c.refusing.Lock()
+	defer c.refusing.Unlock()
+	if c.refused++; time.Since(c.logged) >= logEvery {
+		c.Log.Warn("admission: what was asked is refused, and a pod is created as it is", "refused", c.refused, "error", err)
+		c.refused, c.logged = 0, time.Now()
 	}
 }
 

@@ -121,7 +121,7 @@ func newServer(t *testing.T) *apiServer {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- Serve(ctx, l, Config{Created: sizes, Certificate: a.files.read(&a.files.certificate), Key: a.files.read(&a.files.key), Log: slog.New(slog.DiscardHandler)})
+		done <- Serve(ctx, l, &Config{Created: sizes, Certificate: a.files.read(&a.files.certificate), Key: a.files.read(&a.files.key), Log: slog.New(slog.DiscardHandler)})
 	}()
 	t.Cleanup(func() {
 		end()
@@ -338,6 +338,36 @@ func TestAFewBytesDoNotBecomeMany(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A comma in a value is a letter, and what is refused is logged: once a minute, with how many were.
+func TestCommasInValuesAreLettersAndRefusalsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := Config{Created: sizes, Log: slog.New(slog.NewTextHandler(&log, nil)), places: make(chan struct{}, atOnce)}
+		ask := func(value string) int {
+			w := httptest.NewRecorder()
+			c.answer(w, httptest.NewRequest(http.MethodPost, Path, strings.NewReader(`{"request": {"uid": "u", "userInfo": {"groups": [`+value+`"",""]}}}`)))
+			return w.Code
+		}
+		if code := ask(`"\\` + strings.Repeat(",", 2*maxCommas) + `\"` + strings.Repeat(",", 2*maxCommas) + `",`); code != http.StatusOK || log.Len() > 0 {
+			t.Errorf("a long value: %d, logged %s", code, &log)
+		}
+		many := strings.Repeat(`"\\",`, maxCommas)
+		for range 3 {
+			if code := ask(many); code != http.StatusBadRequest {
+				t.Errorf("many values: %d", code)
+			}
+		}
+		if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "must have at most 20000 commas outside of strings, has 20002") || !strings.Contains(text, "refused=1") {
+			t.Errorf("at first it logs %s", text)
+		}
+		log.Reset()
+		time.Sleep(time.Minute)
+		if ask(many); strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "refused=3") {
+			t.Errorf("a minute later it logs %s", &log)
+		}
+	})
 }
 
 // Few questions are read at once. A further one waits a moment, and the pod is created as it is.
