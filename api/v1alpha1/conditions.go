@@ -14,7 +14,9 @@ const (
 	// ConditionScalingLimited is True while bounds or behavior allow less than the policy proposes.
 	ConditionScalingLimited = "ScalingLimited" // WorkloadAutoscaler
 	// ConditionScaledToZero is True while replicas are 0 because Plimsoll set them so. Replicas of
-	// 0 without it are a person's wish to pause the workload.
+	// 0 without it are a person's wish to pause the workload. Of a workload with idle they are that
+	// where the reason is SwitchedOff, and stay; other zeros are woken. A 0 is not known to be a
+	// person's within two minutes of Plimsoll's start, or of a 0 that it decided on.
 	ConditionScaledToZero = "ScaledToZero" // WorkloadAutoscaler
 	// ConditionMetricsHealthy is True while every signal that the policy asks for can be measured.
 	ConditionMetricsHealthy = "MetricsHealthy" // WorkloadAutoscaler
