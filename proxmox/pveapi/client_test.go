@@ -450,6 +450,23 @@ func TestWhatTheListDoesNotSayIsUnknown(t *testing.T) {
 	}
 }
 
+// A clone gets the disks of its template that are attached, and a cloud-init drive. What is
+// detached or inserted asks for no right on its storage.
+func TestPartsOfATemplateAreThoseOfItsClones(t *testing.T) {
+	c, _ := virtual(t, 1, func(*http.Request, string) reply {
+		return data(`{"digest":"83d8","template":1,"scsi0":"fast:base-9000-disk-0,size=8G",
+			"scsi1":"file=fast:base-9000-disk-1,size=8G","efidisk0":"local:9000/base-9000-disk-0.raw,size=528K","ide0":"discs:iso/debian.iso,media=cdrom","ide2":"ceph:vm-9000-cloudinit,media=cdrom","unused0":"slow:base-9000-disk-2","net0":"virtio=BC:24:11:81:E7:C8,bridge=vmbr1,tag=7"}`)
+	})
+	got, err := c.VM("pve1", 9000).Config(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Parts{Storages: []string{"ceph", "fast", "local"}, Networks: []Bridge{{"vmbr1", 7}}}
+	if diff := cmp.Diff(want, got.Parts()); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+}
+
 func TestConfigurationsAreRead(t *testing.T) {
 	const config = `{"agent":"1","balloon":0,"boot":"order=scsi0","cores":2,"sockets":2,"description":"# note\n","digest":"83d8",
 		"ide2":"local:310/vm-310-cloudinit.qcow2,media=cdrom,size=4M","ide3":"none,media=cdrom","lock":"backup","memory":"2048","name":"lin-1",
