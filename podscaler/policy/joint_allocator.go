@@ -36,15 +36,12 @@ func (a *allocator) agreed(pl *podscaler.Places, s *sizing, h *holder, queued bo
 // filled is n and what there is room for beside them on machines that are paid for as long as n
 // are needed. A whole machine's room is left empty, for then the machine can go. So is what others
 // do not need, until they have left it: to ask for it before would buy a machine. While no request
-// is measured, nothing shows that more would help, and room is only kept.
+// is measured, nothing shows that more would help.
 func (a *allocator) filled(v *podscaler.View, pl *podscaler.Places, n, allowed int) int {
-	if !a.fill {
+	if !a.fill || unmeasured(v) {
 		return n
 	}
 	most := max(min(v.Workload.Max, allowed), n)
-	if unmeasured(v) {
-		most = max(min(most, v.Replicas), n)
-	}
 	if pl.Filled > 0 {
 		return min(max(n, min(pl.Filled, pl.Coming)), most)
 	}
@@ -66,7 +63,8 @@ func (a *allocator) filled(v *podscaler.View, pl *podscaler.Places, n, allowed i
 func unmeasured(v *podscaler.View) bool {
 	_, arrivals := v.Window.Arrivals.Number()
 	_, latency := v.Window.Latency.Number()
-	return !arrivals && !latency
+	_, flying := v.Window.InFlight.Number()
+	return !arrivals && !latency && !flying
 }
 
 // leaves reports whether replicas are given up that have room, or will have it: the machine they

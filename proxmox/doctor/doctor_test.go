@@ -336,16 +336,22 @@ var diseases = []disease{
 		`fail rights.path: /sdn/zones/tenants/blue: the token lacks SDN.Use to attach machines to the network (pools[0].bridge)`,
 		`fail rights.path: /sdn/zones/tenants/red/5: the token lacks SDN.Use to clone the template 9000`,
 	}},
-	{name: "a card has a great many trunks", healed: true, cluster: onVNets("bridge=vmbr0,trunks=2-4094")},
+	{name: "a card has a great many trunks", healed: true, cluster: onVNets("bridge=vmbr0,trunks=2-4094"), infect: func(k *clinic) {
+		k.site.Pools[0].Bridge = "red"
+		k.use("/sdn/zones/tenants/red/2")
+	}},
+	{name: "a bridge with trunks does not know VLANs", cluster: onVNets("bridge=vmbr0,trunks=7"), infect: func(k *clinic) {
+		k.use("/sdn/zones/localnetwork/vmbr1/7")
+	}, says: []string{"bridge vmbr1 does not know VLANs, and pve1 starts no machine that has trunks there"}},
 	{name: "a VNet is not on all hosts", cluster: func(c *pvesim.Config) {
 		onVNets("bridge=vmbr0", "bridge=blue")(c)
 		c.Zones[0].Hosts = []string{"pve1", "pve2"}
 	}, infect: func(k *clinic) { k.use("/sdn/zones/tenants/blue") }},
-	{name: "a VNet knows no VLANs", cluster: onVNets(), infect: func(k *clinic) {
+	{name: "a VNet does not know VLANs", cluster: onVNets(), infect: func(k *clinic) {
 		k.site.Pools[0].Bridge, k.site.Pools[0].VLAN = "blue", 30
 		k.use("/sdn/zones/tenants/blue/30")
 	}},
-	{name: "VNets cannot be listed", infect: func(k *clinic) { k.fault("answer 501 GET /cluster/sdn/vnets") }},
+	{name: "VNets cannot be listed", infect: func(k *clinic) { k.fault("answer 500 GET /cluster/sdn/vnets") }},
 	{name: "a bridge is missing", cluster: func(c *pvesim.Config) { c.Hosts[2].Bridges = []string{"vmbr0"} }},
 
 	// Pools.

@@ -58,7 +58,7 @@ type Need struct {
 	Role string `json:"role"`
 }
 
-// manyVLANs is from how many VLANs on rights are asked for on the whole bridge and below it.
+// manyVLANs is how many VLANs rights are asked for one by one: for more, it is the whole bridge.
 const manyVLANs = 32
 
 // bridgePaths are where the right to use a bridge or VNet hangs: on itself for a card that is in no

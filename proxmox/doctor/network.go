@@ -42,10 +42,10 @@ func (e *networkExam) examineNetwork() {
 				Bridge: pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN, Trunks: parts.Trunks},
 				pool:   p, host: host, key: e.site.KeyOf(i) + ".bridge", of: "pool " + p.Name,
 			})
-			looked := []string{p.Bridge}
+			looked := []pveapi.Bridge{{Name: p.Bridge, VLAN: p.VLAN, Trunks: parts.Trunks}}
 			for _, b := range parts.Further {
-				if !slices.Contains(looked, b.Name) {
-					looked = append(looked, b.Name)
+				if !slices.Contains(looked, b) {
+					looked = append(looked, b)
 					e.examinePlug(&plug{Bridge: b, pool: p, host: host, key: e.site.KeyOf(i) + ".template", of: fmt.Sprintf("template %d of pool %s", id, p.Name)})
 				}
 			}
@@ -81,6 +81,9 @@ func (e *networkExam) examineBridge(n *plug, all []pveapi.Network) {
 		kind = "VNet"
 	}
 	unaware := found.VLANAware != nil && !*found.VLANAware
+	// In the file and not through the API, which takes a bridge's addresses away in every change
+	// that does not repeat them: hosts are mostly reached by that bridge.
+	aware := []string{"bridge-vlan-aware yes and bridge-vids 2-4094, below iface " + n.Name + " in /etc/network/interfaces (on " + n.host + "), and then ifreload -a"}
 	switch {
 	case found.Active != nil && !*found.Active:
 		e.add(Warn, "network.bridge", n.subject(), []string{"ifup " + pveapi.Shell(n.Name) + " (on " + n.host + ")"}, "%s %s is not up on %s", kind, n.Name, n.host)
@@ -88,14 +91,11 @@ func (e *networkExam) examineBridge(n *plug, all []pveapi.Network) {
 		e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), []string{
 			"pvesh set /cluster/sdn/vnets/" + n.Name + " --vlanaware 1; pvesh set /cluster/sdn",
 			n.key + ": a network whose cards have neither tag nor trunks, such as a VNet that is in the VLAN itself",
-		}, "VNet %s knows no VLANs, and %s starts no machine that has a tag or trunks there", n.Name, n.host)
+		}, "VNet %s does not know VLANs, and %s starts no machine that has a tag or trunks there", n.Name, n.host)
+	case unaware && n.Trunks != "":
+		e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), aware, "bridge %s does not know VLANs, and %s starts no machine that has trunks there", n.Name, n.host)
 	case n.VLAN != 0 && unaware:
-		// In the file and not through the API, which takes a bridge's addresses away in every
-		// change that does not repeat them: hosts are mostly reached by that bridge.
-		e.add(Warn, "network.bridge", n.subject(), []string{
-			"bridge-vlan-aware yes and bridge-vids 2-4094, below iface " + n.Name + " in /etc/network/interfaces (on " + n.host + "), and then ifreload -a",
-		},
-			"bridge %s on %s does not know VLANs: each VLAN gets a bridge of its own there", n.Name, n.host)
+		e.add(Warn, "network.bridge", n.subject(), aware, "bridge %s on %s does not know VLANs: each VLAN gets a bridge of its own there", n.Name, n.host)
 	default:
 		e.ok("network.bridge", n.subject(), "%s has %s %s", n.host, kind, n.Name)
 	}
@@ -112,14 +112,15 @@ func (e *networkExam) missesBridge(n *plug, all []pveapi.Network) {
 	}
 	if zone := e.zones[n.Name]; zone != "" {
 		kind = fmt.Sprintf("VNet %s of zone %s", n.Name, zone)
-		fix = []string{"pvesh set /cluster/sdn/zones/" + zone + " --nodes HOSTS (with " + n.host + " among them); pvesh set /cluster/sdn"}
+		fix = []string{"pvesh set /cluster/sdn, if the VNet is new; else pvesh set /cluster/sdn/zones/" + zone + " --nodes HOSTS (with " + n.host + " among them) before it"}
 	}
 	what := "a bridge that all its hosts have"
 	if strings.HasSuffix(n.key, ".template") {
 		what = "one whose networks all its hosts have"
 	}
+	paths, _ := bridgePaths(e.zones, n.Bridge)
 	fix = append(fix, fmt.Sprintf("%s: %s, or placement.hosts without %s", n.key, what, n.host))
-	e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), append(fix, e.zoneHint(e.zones.Path(n.Name))...),
+	e.add(e.block(n.host, n.pool.Name), "network.bridge", n.subject(), append(fix, e.zoneHint(paths[0])...),
 		"%s has no %s; the token sees %s", n.host, kind, cmp.Or(strings.Join(names, ", "), "none"))
 }
 

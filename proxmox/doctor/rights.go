@@ -60,7 +60,7 @@ func (v *inventory) isAbsent(n Need) bool {
 func (e *rightsExam) knownZones(have pveapi.Permissions) pveapi.Zones {
 	zones := have.Zones()
 	seen, err := e.client.Zones(e.ctx)
-	if err != nil {
+	if err != nil && !pveapi.Is(err, pveapi.Unsupported) { // as without the package for it
 		e.skip("rights.zones", "", "not looked at: which networks are VNets could not be read: %v", err)
 	}
 	maps.Copy(zones, seen)

@@ -461,7 +461,7 @@ func TestPartsOfATemplateAreThoseOfItsClones(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Parts{Storages: []string{"ceph", "fast", "local"}, Networks: []Bridge{{"vmbr1", 7}}}
+	want := Parts{Storages: []string{"ceph", "fast", "local"}, Networks: []Bridge{{Name: "vmbr1", VLAN: 7}}}
 	if diff := cmp.Diff(want, got.Parts()); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}
@@ -618,9 +618,10 @@ func TestPrivilegesAreHeldWhereTheyAreHeld(t *testing.T) {
 			t.Errorf("%s on %q: %v", c.privilege, c.path, got)
 		}
 	}
+	use := map[string]bool{"SDN.Use": false}
 	given := Permissions{
-		"/sdn": {}, "/sdn/zones/tenants": {}, "/sdn/zones/tenants/red/5": {}, "/sdn/zones/plain/lab": {}, "/sdn/zones/localnetwork/lab": {},
-		"/sdn/zones/localnetwork/vmbr0": {}, "/vms/100": {},
+		"/sdn": {}, "/sdn/zones/tenants": {}, "/sdn/zones/tenants/red/5": use, "/sdn/zones/vlans/red/6": {"SDN.Audit": false}, "/sdn/zones/plain/lab": use,
+		"/sdn/zones/localnetwork/lan": use, "/sdn/zones/aged/lan": use, "/sdn/zones/old/lan": use, "/sdn/zones/localnetwork/vmbr0": use, "/vms/100": {},
 	}
 	if diff := cmp.Diff(Zones{"red": "tenants", "lab": "plain"}, given.Zones()); diff != "" {
 		t.Error(diff)

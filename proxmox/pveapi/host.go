@@ -55,7 +55,8 @@ func (z Zones) Path(network string) string {
 }
 
 // Zones returns the zones of the VNets whose settings the token may see: that takes SDN.Audit on
-// /sdn/zones/ZONE/VNET, and SDN.Use does not do.
+// /sdn/zones/ZONE/VNET, for which SDN.Use is not enough. Where the server has no such networks,
+// the error is Unsupported.
 func (c *Client) Zones(ctx context.Context) (Zones, error) {
 	list, err := get[[]fields](ctx, c, "/cluster/sdn/vnets", nil)
 	if err != nil {
@@ -68,17 +69,19 @@ func (c *Client) Zones(ctx context.Context) (Zones, error) {
 	return all, nil
 }
 
-// Zones are the zones of the VNets that rights were given on. A token that may use a VNet, and not
-// see its settings, knows its zone by them.
+// Zones are the zones of the VNets that the token may use. One that may not see their settings
+// knows their zones by that. What it may use as a bridge is taken for one: rights outlive VNets.
 func (p Permissions) Zones() Zones {
 	all := Zones{}
 	for _, path := range slices.Sorted(maps.Keys(p)) {
 		rest, below := strings.CutPrefix(path, "/sdn/zones/")
 		zone, network, named := strings.Cut(rest, "/")
-		if network, _, _ = strings.Cut(network, "/"); below && named && zone != localNetwork {
+		network, _, _ = strings.Cut(network, "/")
+		if below && named && p.Has(path, "SDN.Use") && all[network] != localNetwork {
 			all[network] = zone
 		}
 	}
+	maps.DeleteFunc(all, func(_, zone string) bool { return zone == localNetwork })
 	return all
 }
 

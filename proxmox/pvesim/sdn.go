@@ -16,7 +16,7 @@ var sdnEndpoints = []api.Endpoint{
 		Do: getZoneContent},
 }
 
-// getZones lists the zones whose settings the caller may see: the right to use them does not do.
+// getZones lists the zones whose settings the caller may see: the right to use them is not enough.
 func getZones(k *api.Call) (any, error) {
 	all := []any{}
 	for _, z := range k.World.Config.Zones {

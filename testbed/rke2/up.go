@@ -173,7 +173,7 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 		return nil, nil, err
 	}
 	zones, err := b.client.Zones(ctx)
-	if err != nil {
+	if err != nil && !pveapi.Is(err, pveapi.Unsupported) {
 		return nil, nil, err
 	}
 	roles, where = doctor.Tailored(doctor.Needs(&own, release, parts, zones), b.cfg.Site.roleSuffix())
