@@ -245,7 +245,7 @@ func (s *Scaler) limit(now time.Time, b bounds, d *Decision, want int) int {
 		d.because(b.most, "%d wanted, at most %d allowed now%s", want, b.high, b.capped)
 		return b.high
 	}
-	d.because(ReasonDesiredWithinRange, "%d is within %d and %d", want, b.low, b.high)
+	d.because(ReasonDesiredWithinRange, "%d is within %d and %d%s", want, b.low, b.high, b.behaves())
 	return want
 }
 

@@ -2,6 +2,7 @@ package podscaler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -100,6 +101,21 @@ func (w *Workload) boundsAt(now time.Time) bounds {
 		b.high = b.low
 	}
 	return b
+}
+
+// behaves names the bounds that behavior sets: others are in the specification for all to see.
+func (b *bounds) behaves() string {
+	var parts []string
+	if b.least == ReasonScaleDownLimit {
+		parts = append(parts, fmt.Sprintf("at least %d", b.low))
+	}
+	if b.most == ReasonScaleUpLimit {
+		parts = append(parts, fmt.Sprintf("at most %d", b.high))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": behavior allows " + strings.Join(parts, " and ") + " now"
 }
 
 func (s *Schedule) validate(f *Faults, key string, w *Workload) {

@@ -63,3 +63,11 @@ func Count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }
+
+// Are is Count with the verb: 1 pod is, 2 pods are.
+func Are(n int, what string) string {
+	if n == 1 {
+		return Count(n, what) + " is"
+	}
+	return Count(n, what) + " are"
+}

@@ -53,6 +53,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	must.Get(operator.NewMetrics(registry))(t)
+	must.Do(t, registry.Register(buildInfo()))
 	must.Do(t, registry.Register(costs.NewExporter()))
 	running := must.Get(readRunning(someEnv(someSite), "config.yaml", components))(t)
 	site := must.Get(running.machines(registry))(t)

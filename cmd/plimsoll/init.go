@@ -244,6 +244,7 @@ func (ask *initQuestion) next(env *cli.Env, p *starter.Proposal) error {
   plimsoll pve setup --config %s --pools %s%s%s
   plimsoll doctor --config %s --pools %s
   plimsoll plan --config %s --pools %s --prices %s
-`, edit, config, pools, storage, further, config, pools, config, pools, at(starter.PricesFile))
+In a chart, copy the keys of %s below config. Outside of the cluster, set kubeconfig, namespace and state in it.
+`, edit, config, pools, storage, further, config, pools, config, pools, at(starter.PricesFile), config)
 	return err
 }

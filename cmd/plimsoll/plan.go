@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -447,6 +448,9 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if len(sizes) > 1 && out.Prices.PerMachine == 0 {
 		a.Notes = append(a.Notes, "the prices have no pricePerMachineHour: many small machines are as good as few large ones (half to one and a half of a vCPU's price is usual)")
 	}
+	for _, pool := range slices.Sorted(maps.Keys(out.Paused)) {
+		a.Notes = append(a.Notes, fmt.Sprintf("VMPool %s is %s: that part of the plan waits for plimsoll resume --pool %s", pool, out.Paused[pool], pool))
+	}
 	switch {
 	case len(out.Pools) == 0:
 		a.Notes = append(a.Notes, "there are no pools, so that it is not known which machines could be bought: give --config with a site's")
@@ -495,7 +499,7 @@ func (a *planAnswer) table(w io.Writer) {
 		coming = "spares are to be woken"
 	}
 	for _, m := range a.Return {
-		why := "nothing is on it that could not go"
+		why := "it is empty, or its pods fit elsewhere"
 		if len(m.PodsTo) > 0 {
 			why = "its pods fit on " + strings.Join(m.PodsTo, ", ")
 		}

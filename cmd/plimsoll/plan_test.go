@@ -1,12 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -54,5 +56,16 @@ func TestAPlanShowsTheSparesThatItWakes(t *testing.T) {
 		if c.woken && !strings.Contains(table.String(), "wake: it is started for web\n") {
 			t.Errorf("the table does not say why: %s", table.String())
 		}
+	}
+}
+
+// What is shown for a pool that is paused is not done, so that is said.
+func TestAPlanSaysWhichPoolsArePaused(t *testing.T) {
+	var a planAnswer
+	out := &operator.Outlook{Prices: pricing.DefaultBook(), Paused: map[string]string{"workers": "paused by ann"}}
+	a.note(out, &planned{Seen: &operator.Seen{Picture: &kube.Picture{}}})
+	const want = "VMPool workers is paused by ann: that part of the plan waits for plimsoll resume --pool workers"
+	if !slices.Contains(a.Notes, want) {
+		t.Errorf("the notes are %q, want %q", a.Notes, want)
 	}
 }

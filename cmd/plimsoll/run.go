@@ -128,8 +128,16 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	return registry
+}
+
+// buildInfo says which program runs.
+func buildInfo() prometheus.Collector {
+	b := readBuild(debug.ReadBuildInfo())
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "plimsoll_build_info", Help: "1 for the version and commit of the program."}, []string{"version", "commit"})
+	info.WithLabelValues(b.Version, b.Commit).Set(1)
+	return info
 }
 
 // ports are what the parts are reached by.
@@ -174,7 +182,7 @@ func (s *running) serve(ctx context.Context, open *ports, fleet *pve.Fleet, serv
 	part("profiles", func() error { s.rereadProfiles(ctx, fleet.Configure); return nil })
 	part("provider", func() error { return open.calls.serve(ctx, server, open.how) })
 	part("metrics", func() error { return servePages(ctx, open.pages, registry, server.Healthy) })
-	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", open.calls, open.pages.Addr())
+	fmt.Fprintf(s.env.Stderr, "plimsoll %s: serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", s.env.Version, open.calls, open.pages.Addr())
 	parts.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -88,7 +88,7 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	if err := r.listenAdmission(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.env.Stderr, "%s in mode %s, metrics on http://%s/metrics\n", s.partsText(), s.Mode, pages.Addr())
+	fmt.Fprintf(s.env.Stderr, "plimsoll %s: %s in mode %s, metrics on http://%s/metrics\n", s.env.Version, s.partsText(), s.Mode, pages.Addr())
 	return r.run(ctx, o, pages)
 }
 

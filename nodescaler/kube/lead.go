@@ -53,7 +53,11 @@ type timedLock struct {
 }
 
 func (l timedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.timed(r, func() error { return l.Interface.Create(ctx, r) })
+	err := l.timed(r, func() error { return l.Interface.Create(ctx, r) })
+	if apierrors.IsNotFound(err) { // what a lease is made in is not there
+		return fmt.Errorf("namespace: must be one that there is, was %q (kubectl create namespace %s): %w", l.lead.namespace, l.lead.namespace, err)
+	}
+	return err
 }
 
 func (l timedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/plimsoll/plimsoll/testbed/must"
@@ -67,6 +69,16 @@ func TestLeadIsCountedFromTheRequestNotTheAnswer(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// client-go logs what a lease is refused by, again and again: the line names the fix.
+func TestALeaseWithoutItsNamespaceNamesTheFix(t *testing.T) {
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "autoscaling")
+	lock := timedLock{&slowLock{fails: missing}, &lease{namespace: "autoscaling"}}
+	const want = `namespace: must be one that there is, was "autoscaling" (kubectl create namespace autoscaling): namespaces "autoscaling" not found`
+	if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

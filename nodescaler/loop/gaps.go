@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Why no machine is planned for replicas that a workload asks for and that are not there as pods.
@@ -137,12 +138,12 @@ func (g *gaps) uncounted(name string, asked, alive int, failing map[string]strin
 	case fails:
 		code, why = CodeReplicaFailure, "for pods cannot be created: "+said
 	case is != nil && is.vain:
-		why = fmt.Sprintf("until they are pods: they have been missing for %s or since the start", gapGrace)
+		why = fmt.Sprintf("until they are pods: they were missing at the first look, or have been for %s", gapGrace)
 	case g.usedUp(name):
 		why = fmt.Sprintf("until they are pods: pods of namespace %s came late or never, for %s", nodescaler.NamespaceOf(name), lateMost)
 	default:
 		return nil
 	}
 	return &nodescaler.Reason{Code: code, Text: fmt.Sprintf(
-		"%d replicas are asked for and %d pods are there; no machine is planned for the rest %s", asked, alive, why)}
+		"%s asked for and %s there; no machine is planned for the rest %s", pricing.Are(asked, "replica"), pricing.Are(alive, "pod"), why)}
 }

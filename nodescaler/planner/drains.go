@@ -277,7 +277,7 @@ func (t *drainer) candidates(kept draft.Findings) []candidate {
 			t.unasked[n.Name] = true
 			kept.Add(nodescaler.DisruptionHalted, "%s stays: nodes that were emptied before it were needed after all", n.Name)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
-			kept.Add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
+			kept.Add(nodescaler.NodeBusy, "%s is used %s; below %s it could go", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
 		default:
 			list = append(list, t.candidate(n, used))
 		}

@@ -190,7 +190,11 @@ func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
 	if o.Host == "" || t.allowed(p, o.Host) <= s.have() || !t.Affords(o.Shape, o.Host) {
 		return
 	}
-	t.Buy(p.Name, o.Shape, o.Host, draft.Because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, pricing.Count(s.want(), "spare")), s.why)
+	kept := "no spare is kept yet"
+	if have > 0 {
+		kept = pricing.Are(have, "spare") + " kept, coming or lately woken"
+	}
+	t.Buy(p.Name, o.Shape, o.Host, draft.Because(nodescaler.SpareOrdered, "%s; %s to be kept", kept, pricing.Are(s.want(), "spare")), s.why)
 	t.Plan.Actions[len(t.Plan.Actions)-1].Keep = true
 }
 

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -103,8 +104,12 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	if m == nil {
 		return false
 	}
-	t.rouse(m, draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
-		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), t.keep.sooner().Round(time.Second)))
+	later := ""
+	if sooner := t.keep.sooner().Round(time.Second); sooner > 0 {
+		later = fmt.Sprintf(", which would come %s later", sooner)
+	}
+	t.rouse(m, draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s%s",
+		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), later))
 	t.waitedFor(m.Order, len(b.asked) > 0)
 	return true
 }

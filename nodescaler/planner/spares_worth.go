@@ -85,19 +85,23 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	for n := 1; n <= most; n++ {
 		times := k.saved(p.Name, n, t.X.Now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
-		why := fmt.Sprintf("a %s would save %s of waiting %.2g times a day, worth %s at %g times a machine's price; its disk costs %s a day",
+		why := fmt.Sprintf("the %s would save %s of waiting %.2g times a day, which is worth %s (worth: %g); its disk costs %s a day",
 			draft.Ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
 		if value < cost {
 			w.pays, last = n-1, ": "+why
 			break
 		}
-		last = ", the most allowed: " + why
+		last = ", the most that it may: " + why
 	}
 	if w.allowed < w.pays {
 		w.why = draft.Because(nodescaler.SparesPay, "pool %[2]s may have %[1]s: with one more, the hard limit of %[3]s/h would allow one machine less", pricing.Count(w.allowed, "spare"), p.Name, t.X.Limit)
 		return w
 	}
-	w.why = draft.Because(nodescaler.SparesPay, "%s of pool %s pay for their disks%s", pricing.Count(w.pays, "spare"), p.Name, last)
+	count := "no spare"
+	if w.pays > 0 {
+		count = pricing.Count(w.pays, "spare")
+	}
+	w.why = draft.Because(nodescaler.SparesPay, "pool %s is to keep %s%s", p.Name, count, last)
 	return w
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
@@ -36,7 +37,11 @@ func (a *Access) readToken() error {
 	}
 	a.token = newTokenFile(a.Env, a.TokenFile)
 	if _, err := a.token.read(); err != nil {
-		return pricing.NewFault("tokenFile", err.Error())
+		made := ""
+		if errors.Is(err, fs.ErrNotExist) {
+			made = " (plimsoll pve setup prints what makes it: docs/tasks/connect-proxmox.md, step 3)"
+		}
+		return pricing.NewFault("tokenFile", err.Error()+made)
 	}
 	return nil
 }

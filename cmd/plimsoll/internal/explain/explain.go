@@ -42,23 +42,24 @@ func Headline(s *loop.Step) string {
 	for _, k := range []struct {
 		kind       nodescaler.Kind
 		what, done string
+		would      string // where it is held, or only recommended
 	}{
-		{nodescaler.Buy, "machine", "ordered"},
-		{nodescaler.Cordon, "node", "to be emptied"},
-		{nodescaler.Uncordon, "node", "kept after all"},
-		{nodescaler.Evict, "pod", "moved"},
-		{nodescaler.DeletePod, "pod", "deleted"},
-		{nodescaler.Return, "machine", "reclaimed"},
-		{nodescaler.Stash, "machine", "kept as a spare"},
-		{nodescaler.Wake, "spare", "woken"},
-		{nodescaler.Reboot, "machine", "rebooted"},
+		{nodescaler.Buy, "machine", "ordered", "order"},
+		{nodescaler.Cordon, "node", "to be emptied", "empty"},
+		{nodescaler.Uncordon, "node", "kept after all", "keep"},
+		{nodescaler.Evict, "pod", "moved", "move"},
+		{nodescaler.DeletePod, "pod", "deleted", "delete"},
+		{nodescaler.Return, "machine", "reclaimed", "reclaim"},
+		{nodescaler.Stash, "machine", "kept as a spare", "stop"},
+		{nodescaler.Wake, "spare", "woken", "wake"},
+		{nodescaler.Reboot, "machine", "rebooted", "reboot"},
 	} {
 		done, held := 0, 0
 		for i := range s.Plan.Actions {
 			if s.Plan.Actions[i].Kind != k.kind {
 				continue
 			}
-			if o := s.Tried(i); o != nil && o.Held != nil {
+			if o := s.Tried(i); o == nil || o.Held != nil {
 				held++
 			} else {
 				done++
@@ -68,7 +69,7 @@ func Headline(s *loop.Step) string {
 			parts = append(parts, pricing.Count(done, k.what)+" "+k.done)
 		}
 		if held > 0 {
-			parts = append(parts, pricing.Count(held, k.what)+" "+k.done+" (held, so not done)")
+			parts = append(parts, "would "+k.would+" "+pricing.Count(held, k.what))
 		}
 	}
 	if len(parts) == 0 {

@@ -63,7 +63,7 @@ With --reason, print what a code means and what to do about it.`,
 				return ask.answer(cmd.Context(), env)
 			}
 			if err != nil {
-				return cli.SeeHelp(cmd, cli.Misused("decision: %w", err))
+				return cli.SeeHelp(cmd, cli.Misused("decision: %w; a workload is explained without --journal", err))
 			}
 			return explainDecision(cmd, env, which, args[0], file, format)
 		},

@@ -108,7 +108,7 @@ func (d *desk) besideOthers() {
 	}
 	for _, p := range d.pools {
 		if p.ours() && p.held != nil && p.held.Code == v1alpha1.ReasonRecommending {
-			p.held = because(v1alpha1.ReasonRecommending, "mode Recommend, beside pools that are Active: nothing is done, and machines are planned without it")
+			p.held = because(v1alpha1.ReasonRecommending, "mode Recommend beside pools that are Active; machines are planned without it")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Reasons of events about pods and nodes, as cluster-autoscaler names them: what people look for,
@@ -151,7 +152,7 @@ func (c conditions) unplaced(s *loop.Step) {
 	switch {
 	case worst >= 0:
 		u := &s.Plan.Unplaced[worst]
-		c.set(kind, metav1.ConditionTrue, u.Why.Code, "%d pods have no place; %s: %s", pods, u.Who(), u.Text())
+		c.set(kind, metav1.ConditionTrue, u.Why.Code, "no place for %s; %s: %s", pricing.Count(pods, "pod"), u.Who(), u.Text())
 	case planned(s):
 		c.set(kind, metav1.ConditionFalse, reasonAllPlaced, "no pod waits that a machine could not help")
 	}

@@ -35,6 +35,8 @@ type Outlook struct {
 	Prices    *pricing.Book
 	// Blind is why the prices are not those that were asked for; empty if they are.
 	Blind string
+	// Paused are the pools that are paused, each with how. The outlook is what would be done else.
+	Paused map[string]string
 }
 
 // Foreseen is one workload in an outlook.
@@ -73,6 +75,12 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	}
 	t.Signals.Prepare(ctx, now)
 	in := c.intent(d)
+	out.Paused = map[string]string{}
+	for _, p := range d.pools {
+		if p.pause.on {
+			out.Paused[p.object.Name] = p.pause.text
+		}
+	}
 	in.Prices, in.Consent = out.Prices, approval.Consent{}
 	for i := range in.Workloads { // this is what would be done without a hold
 		in.Workloads[i].Held = nil

@@ -43,3 +43,27 @@ func TestOutlookGoesByWhatPeoplePaused(t *testing.T) {
 		}
 	}
 }
+
+// What would be done to a pool that is paused is still shown, with that it is paused.
+func TestOutlookSaysWhichPoolsArePaused(t *testing.T) {
+	h := newHouse(t)
+	h.pool("free", active)
+	held := h.pool("held", active)
+	held.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true", v1alpha1.AnnotationPausedBy: "ann"}
+	state, err := h.Observe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, err := h.Pools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := &Seen{Picture: &kube.Picture{State: state, Pools: pools}}
+	out, err := h.cfg.Foresee(t.Context(), seen, h.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Paused) != 1 || out.Paused["held"] != "paused by ann" {
+		t.Errorf("paused are %v", out.Paused)
+	}
+}

@@ -34,7 +34,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 		w.fallback(c, ws.Decision)
 		w.registered(c, ws.Decision)
 	}
-	w.unplanned(c, ws)
+	w.unplanned(c, s, ws)
 	w.handedOff(c, w.expected(s))
 	w.unasked(c)
 	w.surroundings(c, s, ws)
@@ -380,7 +380,7 @@ func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadSte
 	c.paused(w.pause, w.object.Spec.Mode == v1alpha1.ModePaused)
 	if ws != nil {
 		coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting] + ordered(s, func(*nodescaler.Action) bool { return true })
-		c.capacity(coming, ws.Pending, "replicas are not ready")
+		c.capacity(coming, ws.Pending, "replica", "not ready")
 	}
 }
 
@@ -389,11 +389,15 @@ func conflicts(f kube.Finding) bool {
 	return f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites
 }
 
+// newFor is how long a workload's pods may take to come at first before it is an alarm.
+const newFor = 3 * time.Minute
+
 // unplanned states for which of the workload's pods no machine is ordered, once there were any.
-func (w *workload) unplanned(c conditions, ws *loop.WorkloadStep) {
+func (w *workload) unplanned(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
 	kind := v1alpha1.ConditionCapacityHeld
 	switch {
 	case ws == nil:
+	case ws.Unplanned != nil && ws.Unplanned.Code == loop.CodeReplicasNotCreated && s.Time.Sub(w.object.CreationTimestamp.Time) < newFor:
 	case ws.Unplanned != nil:
 		c.set(kind, metav1.ConditionTrue, ws.Unplanned.Code, "%s", ws.Unplanned.Text)
 	case meta.FindStatusCondition(*c.list, kind) != nil:
@@ -425,14 +429,14 @@ func ordered(s *loop.Step, of func(*nodescaler.Action) bool) (n int) {
 
 // capacity states whether replicas or pods wait while machines are in flight. That none is has one
 // reason: replicas become ready one by one, and another reason is written at once.
-func (c conditions) capacity(coming, waiting int, what string) {
+func (c conditions) capacity(coming, waiting int, what, how string) {
 	switch {
 	case waiting == 0:
 		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoneComing, "nothing waits for a machine")
 	case coming == 0:
-		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoneComing, "%d %s, and no machine is in flight", waiting, what)
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoneComing, "%s %s, and no machine is in flight", pricing.Are(waiting, what), how)
 	default:
-		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionTrue, reasonMachinesComing, "%d %s, and %d machines are in flight", waiting, what, coming)
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionTrue, reasonMachinesComing, "%s %s, and %s in flight", pricing.Are(waiting, what), how, pricing.Are(coming, "machine"))
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 	}
 	if f.known {
 		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
-		c.capacity(coming, s.Observed.Pending, "pods are unschedulable")
+		c.capacity(coming, s.Observed.Pending, "pod", "unschedulable")
 		c.machinesHeld(held)
 		p.outdated(c, s, f)
 		p.repairs(c, f)

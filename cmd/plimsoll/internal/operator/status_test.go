@@ -99,8 +99,9 @@ func TestCapacityThatWaitsForNoMachineIsOneVerdict(t *testing.T) {
 		{2, 0, "False NoMachinesComing", "nothing waits for a machine"},
 		{0, 3, "False NoMachinesComing", "3 replicas are not ready, and no machine is in flight"},
 		{2, 3, "True MachinesComing", "3 replicas are not ready, and 2 machines are in flight"},
+		{1, 1, "True MachinesComing", "1 replica is not ready, and 1 machine is in flight"},
 	} {
-		c.capacity(s.coming, s.waiting, "replicas are not ready")
+		c.capacity(s.coming, s.waiting, "replica", "not ready")
 		if got := said(st.Conditions)["CapacityPending"]; got != s.want || st.Conditions[0].Message != s.says {
 			t.Errorf("%d wait for %d: %s %q, want %s %q", s.waiting, s.coming, got, st.Conditions[0].Message, s.want, s.says)
 		}

@@ -8,6 +8,8 @@ import (
 	"text/template"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // The names of the files.
@@ -97,6 +99,17 @@ func (p *Proposal) Host() Host {
 
 // HostGiB is that host's memory in GiB.
 func (p *Proposal) HostGiB() int { return max(1, int(p.Host().Memory>>30)) }
+
+// DiskPrice is that of a GB of disk for an hour that fits the others: a hundredth of memory's.
+func (p *Proposal) DiskPrice() (pricing.Micros, error) {
+	perKWh, err := pricing.ParseMicros(p.PerKWh)
+	if err != nil {
+		return 0, err
+	}
+	watts, err := pricing.ParseMicros(p.Watts)
+	perHost := float64(perKWh) * float64(watts) / float64(pricing.Unit) / 1000
+	return max(1, pricing.Micros(perHost/2/float64(p.HostGiB())/100+.5)), err
+}
 
 const configText = `# The configuration of Plimsoll, proposed by 'plimsoll init' from Proxmox VE {{.Release}}. It holds no pools:
 # those are VMPools, in vmpools.yaml.
@@ -246,5 +259,6 @@ spec:
   # What each machine costs beside its vCPUs and memory, such as a licence.
   # pricePerMachineHour: "0.01"
   # What a GB of machines' disks costs. Without it, spares that are stopped cost nothing.
-  # pricePerDiskGBHour: "0.00001"
+  # A hundredth of what a GiB of memory costs: much more, and no spare pays for its disk.
+  # pricePerDiskGBHour: "{{.DiskPrice}}"
 `

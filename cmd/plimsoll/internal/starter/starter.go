@@ -341,7 +341,11 @@ func (p *Proposal) join(ask func(Question) (string, error)) error {
 	if err != nil {
 		return err
 	}
-	p.Join = Join{Kind: kind, Scheme: kind, Why: "chosen by --join"}
+	why := "chosen by --join"
+	if len(p.Nodes) == 0 && kind == q.Options[0] {
+		why = "the default: there is no node that shows how machines join"
+	}
+	p.Join = Join{Kind: kind, Scheme: kind, Why: why}
 	if kind == "custom" || kind == "kubeadm" {
 		p.Join.Scheme = "uuid"
 	}
