@@ -230,7 +230,7 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "kubectl auth can-i list vmpools.plimsoll.dev, and give that user the right",
 			"plimsoll doctor --pools FILE, with their manifests"), nil
 	case errors.Is(err, errRefused):
-		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "renew these credentials; 'kubectl auth whoami' with this --kubeconfig and --context shows whether they are accepted",
+		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "renew these credentials; 'kubectl auth whoami' with the same kubeconfig and context shows whether they are accepted",
 			"plimsoll doctor --pools FILE, with their manifests"), nil
 	case cli.ExitCode(err) == cli.ExitUnreachable:
 		return described(doctor.Fail, "VMPools are not checked: "+err.Error(), "see whether the API server is up, and whether it is reached from here",

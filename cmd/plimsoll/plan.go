@@ -449,7 +449,7 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 		a.Notes = append(a.Notes, "the prices have no pricePerMachineHour: many small machines are as good as few large ones (half to one and a half of a vCPU's price is usual)")
 	}
 	for _, pool := range slices.Sorted(maps.Keys(out.Paused)) {
-		a.Notes = append(a.Notes, fmt.Sprintf("VMPool %s is %s: that part of the plan waits for plimsoll resume --pool %s", pool, out.Paused[pool], pool))
+		a.Notes = append(a.Notes, fmt.Sprintf("VMPool %s is %s; what that rules out of this plan is not done (plimsoll resume --pool %s)", pool, out.Paused[pool], pool))
 	}
 	switch {
 	case len(out.Pools) == 0:

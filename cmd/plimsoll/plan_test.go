@@ -64,7 +64,7 @@ func TestAPlanSaysWhichPoolsArePaused(t *testing.T) {
 	var a planAnswer
 	out := &operator.Outlook{Prices: pricing.DefaultBook(), Paused: map[string]string{"workers": "paused by ann"}}
 	a.note(out, &planned{Seen: &operator.Seen{Picture: &kube.Picture{}}})
-	const want = "VMPool workers is paused by ann: that part of the plan waits for plimsoll resume --pool workers"
+	const want = "VMPool workers is paused by ann; what that rules out of this plan is not done (plimsoll resume --pool workers)"
 	if !slices.Contains(a.Notes, want) {
 		t.Errorf("the notes are %q, want %q", a.Notes, want)
 	}

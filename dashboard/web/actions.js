@@ -59,7 +59,8 @@ export async function approvals({ post }) {
     say('approvals', `${o.metadata.name}: ${o.spec.approval.decision} by ${o.spec.approval.by}. It takes effect with the next step.`);
     waiting = waiting.filter((one) => one.metadata.uid !== p.metadata.uid);
     note = '';
-    list.parentElement.querySelector('[name=note]').value = '';
+    const field = document.querySelector('main [name=note]'); // another view may be there
+    if (field) field.value = '';
   });
   const button = (action, text, p) => h('button', { type: 'button', 'aria-label': `${text} ${p.metadata.name}`, click: () => answer(action, p) }, text);
   const row = (p) => {

@@ -58,13 +58,14 @@ async function draw(keepScroll) {
     summary = await get('summary');
     for (const [what, tab] of Object.entries(offered)) if (summary.offers.includes(what) && !tabs.includes(tab)) tabs.push(tab);
     const moment = await get('record', { at: params.at });
+    if (mine !== drawing) return; // something newer is being drawn
     const record = moment.record, to = params.at ?? record.time, hours = Number(params.span ?? 24);
     const span = { from: new Date(Date.parse(to) - hours * 3600e3).toISOString(), to };
     const draws = { money: views.spending, whatif, approvals };
     const make = draws[view] ?? (tabs.some(([key]) => key === view) || view === 'workload' || view === 'machine' ? views[view] : views.now);
     const width = Math.max(300, el('view').clientWidth - 32);
     const content = await make({ record, name, params, get, post, offers: summary.offers, link, go, address, span, unit: summary.unit, at: params.at ? Date.parse(record.time) / 1000 : undefined, width });
-    if (mine !== drawing) return; // something newer is being drawn
+    if (mine !== drawing) return;
     step = { before: moment.before, after: moment.after };
     const top = scrollY, open = keepScroll ? [...document.querySelectorAll('main details[open] > summary')].map((s) => s.textContent) : [];
     el('view').replaceChildren(...content.flat(Infinity).filter(Boolean));

@@ -89,13 +89,15 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 // Where no request is measured, what is there stays, and paid room is no reason for more: pods that
 // may do nothing would take it from others.
 func TestJointFillsNothingWhileNoRequestIsMeasured(t *testing.T) {
-	for _, c := range []struct{ replicas, to int }{{6, 6}, {7, 7}, {8, 8}} {
+	for _, replicas := range []int{6, 7, 8} {
 		p, v := joint(t, policy.Joint{}, 40)
-		v.Replicas, v.Room.Places = c.replicas, places(8, 8, 8)
-		v.Window = podscaler.Window{}
-		r := p.Desired(v)
-		if r.Replicas != c.to {
-			t.Errorf("goes from %d to %d, should go to %d: %q", c.replicas, r.Replicas, c.to, r.Reasons)
+		v.Replicas, v.Room.Places, v.Window = replicas, places(8, 8, 8), podscaler.Window{}
+		var r podscaler.Recommendation
+		for range 40 { // for longer than replicas are kept
+			if r = p.Desired(v); r.Replicas != replicas {
+				t.Errorf("goes from %d to %d: %q", replicas, r.Replicas, r.Reasons)
+			}
+			v.Now = v.Now.Add(time.Minute)
 		}
 		if !slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool { return strings.Contains(r.Text, "the objective is not measured") }) {
 			t.Errorf("it claims to know of the objective: %q", r.Reasons)

@@ -269,8 +269,8 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	return paused
 }
 
-// Resume lets a pool that was paused take orders again, and its hosts that rest machines, and lets
-// those of its machines go that the brake holds now. What it would hold next it holds again.
+// Resume lets a pool that was paused take orders again, also on hosts that rest, and lets those of
+// its machines go that the brake holds now. What it would hold next it holds again.
 func (f *Fleet) Resume(pool string) error {
 	f.mu.Lock()
 	defer f.records.unlock()

@@ -98,7 +98,7 @@ func TestAResumedPoolTriesItsHostsAgain(t *testing.T) {
 				return text + w.fleet.Paused()["web"].Code
 			}
 			_, _ = w.attempt("pve1")
-			w.mustSay(closed(), placement.CodeHostFailing, "plimsoll resume --pool web", pvecode.PoolBackingOff)
+			w.mustSay(closed(), placement.CodeHostFailing, pvecode.PoolBackingOff)
 			must.Do(t, resume(w))
 			if text := closed(); text != "" {
 				t.Errorf("resumed, it is closed: %s", text)

@@ -325,8 +325,8 @@ func (in *intake) failing(p *settings.Pool, now time.Time) map[string]nodescaler
 			}
 		}
 		if until := last.FailedAt.Add(min(firstRest<<min(max(n, 1)-1, 10), intents.HostRest)); n > 0 && now.Before(until) {
-			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s; plimsoll resume --pool %s ends that",
-				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n), last.Failed.Code, last.Failed.Text, p.Name)
+			rest[host] = reason(placement.CodeHostFailing, "%s gets no machine of pool %s until %s UTC if another host takes it: %s there, the last because %s: %s",
+				host, p.Name, until.UTC().Format(time.TimeOnly), failed(n), last.Failed.Code, last.Failed.Text)
 		}
 	}
 	return rest
@@ -348,8 +348,8 @@ func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	// Failures on one host say nothing of the others, unless the first failure is one too many.
 	one := h.other && p.MaxFailures > 1
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures && !one {
-		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again with plimsoll resume --pool %s, or once its configuration is another one%s",
-			p.Name, failed(broken), h.why.Code, h.why.Text, p.Name, h.orElsewhere())
+		return no(pvecode.PoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures%s",
+			p.Name, failed(broken), h.why.Code, h.why.Text, h.orElsewhere())
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
 	if now.Before(until) {

@@ -132,7 +132,7 @@ func (p *tab) pauses(url, checks string) {
 	p.online(url)
 	p.visit(url + "/#/workload/shop/web")
 	p.shows("Pause or resume")
-	p.redrawsWhileItWaits()
+	p.redrawsWhileItWaits(`dispatchEvent(new Event('resize'))`)
 	p.eval(`document.querySelector('[name=token]').value = 'mine'; document.querySelector('[name=for]').value = '2h'; document.querySelector('button[value=pause]').click(); null`, nil)
 	if !p.shows(`web: paused by {"action":"pause","kind":"WorkloadAutoscaler","namespace":"shop","name":"web","for":"2h"} of mine`) {
 		p.t.Errorf("it does not pause:\n%s", p.text())
@@ -154,8 +154,10 @@ func (p *tab) approves(url, checks string) {
 		p.t.Fatalf("it does not show what waits:\n%s", p.text())
 	}
 	faults := p.axe(checks)
-	p.redrawsWhileItWaits()
+	p.redrawsWhileItWaits(`location.hash = '#/machines'`)
 	p.eval(`document.querySelector('[aria-label="Approve web-grow"]').click(); null`, nil)
+	p.shows("since") // the machines
+	p.eval(`location.hash = '#/approvals'; null`, nil)
 	if !p.shows("web-grow: Approved by mine") || !p.shows("Nothing waits for an answer.") {
 		p.t.Errorf("it does not approve:\n%s", p.text())
 	}
@@ -164,16 +166,16 @@ func (p *tab) approves(url, checks string) {
 	}
 }
 
-// redrawsWhileItWaits has the view drawn anew before an answer comes, as a new record would. The
-// record that the stream begins with is drawn before that.
-func (p *tab) redrawsWhileItWaits() {
+// redrawsWhileItWaits has the page do something that draws a view before an answer comes, as a new
+// record would. The record that the stream begins with is drawn before that.
+func (p *tab) redrawsWhileItWaits(script string) {
 	p.eval(`{
 		const asks = fetch;
 		window.fetch = async (url, options) => {
 			if (options?.method === 'POST') {
 				await new Promise((then) => setTimeout(then, 1500));
 				const before = document.querySelector('main h1');
-				dispatchEvent(new Event('resize'));
+				`+script+`;
 				while (before.isConnected) await new Promise((then) => setTimeout(then, 10));
 			}
 			return asks(url, options);

@@ -60,6 +60,7 @@ type Config struct {
 
 	refusing sync.Mutex
 	refused  int       // questions, since that was logged
+	last     error     // why
 	logged   time.Time // last
 }
 
@@ -188,15 +189,31 @@ func commas(text []byte) (n int) {
 // logEvery is how often refusals are logged: whoever reaches the port could fill the log.
 const logEvery = time.Minute
 
-// refuse answers that a question is not answered, so that the pod is created as it is.
+// refuse answers that a question is not answered. The API server then creates the pod as it is.
 func (c *Config) refuse(w http.ResponseWriter, code int, err error) {
 	http.Error(w, err.Error(), code)
 	c.refusing.Lock()
 	defer c.refusing.Unlock()
-	if c.refused++; time.Since(c.logged) >= logEvery {
-		c.Log.Warn("admission: what was asked is refused, and a pod is created as it is", "refused", c.refused, "error", err)
-		c.refused, c.logged = 0, time.Now()
+	c.last = err
+	if c.refused++; c.refused > 1 {
+		return
 	}
+	wait := logEvery - time.Since(c.logged)
+	if wait <= 0 {
+		c.logRefusals()
+		return
+	}
+	time.AfterFunc(wait, func() {
+		c.refusing.Lock()
+		defer c.refusing.Unlock()
+		c.logRefusals()
+	})
+}
+
+// logRefusals logs those that were not logged yet.
+func (c *Config) logRefusals() {
+	c.Log.Warn("admission: questions are refused, and pods that they were about are created as they are", "refused", c.refused, "last", c.last)
+	c.refused, c.logged = 0, time.Now()
 }
 
 // operation is one of a JSON patch.

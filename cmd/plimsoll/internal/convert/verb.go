@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,7 +170,13 @@ func printResult(env *cli.Env, n int, r *Result) error {
 
 // comment writes a line that YAML does not read, for any text.
 func comment(out *bytes.Buffer, text string) {
-	out.WriteString("# " + strings.Join(strings.Fields(text), " ") + "\n")
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	out.WriteString("# " + strings.Join(strings.Fields(printable), " ") + "\n")
 }
 
 // writeObject writes what people write of an object: all but what the API server fills in.

@@ -28,21 +28,21 @@ func Tree(s *loop.Step) *Node {
 	return root
 }
 
-// Headline says in a few words what was decided.
+// Headline says in a few words what was decided, and what came of it.
 func Headline(s *loop.Step) string {
 	var parts []string
 	for i := range s.Workloads {
 		if d := s.Workloads[i].Decision; d != nil && d.To != d.From {
-			parts = append(parts, fmt.Sprintf("%s %d → %d replicas", d.Workload, d.From, d.To))
+			change := fmt.Sprintf("%s %d → %d replicas", d.Workload, d.From, d.To)
+			parts = append(parts, came(s.Rescaled(d.Workload), change, "scale "+change))
 		}
 	}
 	if n := resizes(s); n > 0 {
 		parts = append(parts, pricing.Count(n, "pod")+" resized")
 	}
 	for _, k := range []struct {
-		kind       nodescaler.Kind
-		what, done string
-		would      string // where it is held, or only recommended
+		kind           nodescaler.Kind
+		what, done, do string
 	}{
 		{nodescaler.Buy, "machine", "ordered", "order"},
 		{nodescaler.Cordon, "node", "to be emptied", "empty"},
@@ -54,22 +54,20 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Wake, "spare", "woken", "wake"},
 		{nodescaler.Reboot, "machine", "rebooted", "reboot"},
 	} {
-		done, held := 0, 0
+		n := map[string]int{}
 		for i := range s.Plan.Actions {
-			if s.Plan.Actions[i].Kind != k.kind {
-				continue
-			}
-			if o := s.Tried(i); o == nil || o.Held != nil {
-				held++
-			} else {
-				done++
+			if s.Plan.Actions[i].Kind == k.kind {
+				n[came(s.Tried(i), "", k.do)]++
 			}
 		}
-		if done > 0 {
-			parts = append(parts, pricing.Count(done, k.what)+" "+k.done)
-		}
-		if held > 0 {
-			parts = append(parts, "would "+k.would+" "+pricing.Count(held, k.what))
+		for _, how := range []string{"", "failed to " + k.do, "would " + k.do} {
+			switch what := pricing.Count(n[how], k.what); {
+			case n[how] == 0:
+			case how == "":
+				parts = append(parts, what+" "+k.done)
+			default:
+				parts = append(parts, how+" "+what)
+			}
 		}
 	}
 	if len(parts) == 0 {
@@ -78,9 +76,22 @@ func Headline(s *loop.Step) string {
 	return strings.Join(parts, ", ")
 }
 
+// came says that something was done, failed, or would be done: what is held or only recommended is
+// not tried.
+func came(o *loop.Outcome, done, do string) string {
+	switch {
+	case o == nil || o.Held != nil:
+		return "would " + do
+	case o.Error != "":
+		return "failed to " + do
+	}
+	return done
+}
+
+// resizes counts the pods that were resized.
 func resizes(s *loop.Step) (n int) {
 	for i := range s.Workloads {
-		if r := s.Workloads[i].Resize; r != nil && !r.Evict {
+		if r := s.Resized(&s.Workloads[i]); r != nil && r.Applied && !r.Evicted {
 			n++
 		}
 	}

@@ -394,12 +394,16 @@ const newFor = 3 * time.Minute
 
 // unplanned states for which of the workload's pods no machine is ordered, once there were any.
 func (w *workload) unplanned(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
-	kind := v1alpha1.ConditionCapacityHeld
+	if ws == nil {
+		return
+	}
+	kind, why := v1alpha1.ConditionCapacityHeld, ws.Unplanned
+	if why != nil && why.Code == loop.CodeReplicasNotCreated && s.Time.Sub(w.object.CreationTimestamp.Time) < newFor {
+		why = nil
+	}
 	switch {
-	case ws == nil:
-	case ws.Unplanned != nil && ws.Unplanned.Code == loop.CodeReplicasNotCreated && s.Time.Sub(w.object.CreationTimestamp.Time) < newFor:
-	case ws.Unplanned != nil:
-		c.set(kind, metav1.ConditionTrue, ws.Unplanned.Code, "%s", ws.Unplanned.Text)
+	case why != nil:
+		c.set(kind, metav1.ConditionTrue, why.Code, "%s", why.Text)
 	case meta.FindStatusCondition(*c.list, kind) != nil:
 		c.set(kind, metav1.ConditionFalse, reasonPlannedFor, "all its pods count when machines are planned")
 	}

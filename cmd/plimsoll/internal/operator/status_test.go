@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -104,6 +108,39 @@ func TestCapacityThatWaitsForNoMachineIsOneVerdict(t *testing.T) {
 		c.capacity(s.coming, s.waiting, "replica", "not ready")
 		if got := said(st.Conditions)["CapacityPending"]; got != s.want || st.Conditions[0].Message != s.says {
 			t.Errorf("%d wait for %d: %s %q, want %s %q", s.waiting, s.coming, got, st.Conditions[0].Message, s.want, s.says)
+		}
+	}
+}
+
+// Pods that are not there yet are no alarm in the first minutes of a WorkloadAutoscaler, and what
+// was said of them before does not stay.
+func TestNewWorkloadsRaiseNoAlarmForPodsToCome(t *testing.T) {
+	why := func(code string) *loop.WorkloadStep {
+		return &loop.WorkloadStep{Unplanned: &nodescaler.Reason{Code: code}}
+	}
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	w := &workload{object: &v1alpha1.WorkloadAutoscaler{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)}}}
+	var list []metav1.Condition
+	for _, c := range []struct {
+		after time.Duration
+		ws    *loop.WorkloadStep
+		want  string
+	}{
+		{time.Second, nil, ""},
+		{time.Second, why(loop.CodeReplicasNotCreated), ""},
+		{time.Minute, why(loop.CodeReplicaFailure), "True ReplicaFailure"},
+		{2 * time.Minute, why(loop.CodeReplicasNotCreated), "False PlannedFor"},
+		{3 * time.Minute, why(loop.CodeReplicasNotCreated), "True ReplicasNotCreated"},
+		{4 * time.Minute, &loop.WorkloadStep{}, "False PlannedFor"},
+	} {
+		at := created.Add(c.after)
+		w.unplanned(conditions{list: &list, now: at}, &loop.Step{Time: at}, c.ws)
+		got := ""
+		if is := meta.FindStatusCondition(list, v1alpha1.ConditionCapacityHeld); is != nil {
+			got = string(is.Status) + " " + is.Reason
+		}
+		if got != c.want {
+			t.Errorf("after %s: %q, want %q", c.after, got, c.want)
 		}
 	}
 }

@@ -259,6 +259,6 @@ spec:
   # What each machine costs beside its vCPUs and memory, such as a licence.
   # pricePerMachineHour: "0.01"
   # What a GB of machines' disks costs. Without it, spares that are stopped cost nothing.
-  # A hundredth of what a GiB of memory costs: much more, and no spare pays for its disk.
+  # A hundredth of what a GiB of memory costs, or the least that can be written: with much more, no spare pays for its disk.
   # pricePerDiskGBHour: "{{.DiskPrice}}"
 `

@@ -343,7 +343,7 @@ func (p *Proposal) join(ask func(Question) (string, error)) error {
 	}
 	why := "chosen by --join"
 	if len(p.Nodes) == 0 && kind == q.Options[0] {
-		why = "the default: there is no node that shows how machines join"
+		why = "by --join or by default: no node shows how machines join"
 	}
 	p.Join = Join{Kind: kind, Scheme: kind, Why: why}
 	if kind == "custom" || kind == "kubeadm" {
