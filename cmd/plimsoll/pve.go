@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -142,9 +141,6 @@ func (ask *pveSetup) parts(site *settings.Site) (map[int]pveapi.Parts, error) {
 	return parts, nil
 }
 
-// zoneName is what zones of Proxmox VE may be called.
-var zoneName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{1,7}$`)
-
 // checkZones refuses a zone of a network that no pool is on: rights on another would be missed.
 func (ask *pveSetup) checkZones(site *settings.Site) error {
 	var networks []string
@@ -156,7 +152,7 @@ func (ask *pveSetup) checkZones(site *settings.Site) error {
 		if !slices.Contains(networks, vnet) {
 			return cli.Misused("--zone: must be of a bridge that a pool names (%s), was %s=%s", strings.Join(slices.Compact(networks), ", "), vnet, ask.zones[vnet])
 		}
-		if !zoneName.MatchString(ask.zones[vnet]) {
+		if !doctor.SDNName.MatchString(ask.zones[vnet]) {
 			return cli.Misused("--zone: must name a zone of 2 to 8 letters and digits, a letter first, was %s=%s: pvesh get /cluster/sdn/vnets shows it", vnet, ask.zones[vnet])
 		}
 	}

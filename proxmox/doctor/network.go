@@ -124,15 +124,15 @@ func (e *networkExam) missesBridge(n *plug, all []pveapi.Network) {
 		"%s has no %s; the token sees %s", n.host, kind, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// vnetName is what VNets may be called. Bridges are mostly called vmbr0 and so on.
-var vnetName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{1,7}$`)
+// SDNName is what zones and VNets may be called. Bridges are mostly called vmbr0 and so on.
+var SDNName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{1,7}$`)
 
 // zoneHint is what else may help where a network was taken for a bridge, and the right to use it
 // hangs on a path: it may be a VNet whose settings the token does not see.
 func (e *examination) zoneHint(path string) []string {
 	rest, local := strings.CutPrefix(path, pveapi.Zones{}.Path(""))
 	name, _, _ := strings.Cut(rest, "/")
-	if !local || !vnetName.MatchString(name) || strings.HasPrefix(name, "vmbr") {
+	if !local || !SDNName.MatchString(name) || strings.HasPrefix(name, "vmbr") {
 		return nil
 	}
 	hint := "if " + name + " is a VNet: SDN.Use on /sdn/zones/ZONE/" + rest + " (pvesh get /cluster/sdn/vnets shows ZONE)"

@@ -39,7 +39,7 @@ func TestAgentsReadTheirFiles(t *testing.T) {
 			want: settings{"server": {"https://e"}, "token": {"b"}, "selinux": {"true"}},
 		},
 		"a flag of k3s":      {files: "-- config.yaml --\nserver: https://a\ntoken: b\nflannel-iface: eth0\n", fault: "flag provided but not defined: -flannel-iface"},
-		"a yes that is none": {files: "-- config.yaml --\nserver: https://a\ntoken: b\nselinux: enforcing\n", fault: `invalid boolean value "enforcing" for -selinux`},
+		"an invalid boolean": {files: "-- config.yaml --\nserver: https://a\ntoken: b\nselinux: enforcing\n", fault: `invalid boolean value "enforcing" for -selinux`},
 		"no token":           {files: "-- config.yaml --\nserver: https://a\n", fault: "--token is required"},
 		"no server":          {files: "-- config.yaml --\ntoken: b\n", fault: "--server is required"},
 		"no file":            {fault: "--token is required"},
