@@ -302,7 +302,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 			continue
 		}
 		t.Buy(o.Pool, o.Shape, o.Host,
-			draft.Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), draft.Some("pod", p.Items)),
+			b.because(p.Items),
 			draft.Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), pricing.Count(waiting, "pod"), r.Rate, r.LowerBound),
 			draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))

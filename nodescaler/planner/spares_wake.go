@@ -108,8 +108,12 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	if sooner := t.keep.sooner().Round(time.Second); sooner > 0 {
 		later = fmt.Sprintf(", which would come %s later", sooner)
 	}
-	t.rouse(m, draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s%s",
-		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), later))
+	reasons := []nodescaler.Reason{draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s%s",
+		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), later)}
+	if code := b.code(); code != nodescaler.PodsPending {
+		reasons = append(reasons, b.because(items))
+	}
+	t.rouse(m, reasons...)
 	t.waitedFor(m.Order, len(b.asked) > 0)
 	return true
 }
@@ -156,8 +160,8 @@ func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machi
 }
 
 // rouse wakes a machine, and forgets that its node was emptied.
-func (t *waking) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
-	t.Wake(m, why)
+func (t *waking) rouse(m *nodescaler.Machine, why ...nodescaler.Reason) {
+	t.Wake(m, why...)
 	t.keep.tried[m.Name] = t.X.Now
 	if n := t.X.AnyNodeOf(m.Name); n != nil {
 		delete(t.drains, n.Name)

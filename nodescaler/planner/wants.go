@@ -75,6 +75,11 @@ func (b *bundle) code() string {
 	return nodescaler.PodsExpected
 }
 
+// because says what it is bought for.
+func (b *bundle) because(items []string) nodescaler.Reason {
+	return draft.Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), draft.Some("pod", items))
+}
+
 // demand is the pods that machines are ordered for.
 type demand struct{ *turn }
 
