@@ -48,6 +48,21 @@ func (f *limitedFleet) Create(ctx context.Context, o loop.Order) error {
 	return f.timedFleet.Create(ctx, o)
 }
 
+// ForAutoscaler is the fleet as cluster-autoscaler has it, whose orders keep to the same limit.
+func (f *limitedFleet) ForAutoscaler() loop.Machines {
+	return limitedAutoscaler{f.timedFleet.ForAutoscaler(), f}
+}
+
+type limitedAutoscaler struct {
+	loop.Machines
+	fleet *limitedFleet
+}
+
+// Create orders a machine.
+func (a limitedAutoscaler) Create(ctx context.Context, o loop.Order) error {
+	return a.fleet.Create(ctx, o)
+}
+
 // withinLimit refuses an order with which all machines would cost more than they may.
 func withinLimit(s *nodescaler.Snapshot, o loop.Order) error {
 	if slices.ContainsFunc(s.Machines, func(m nodescaler.Machine) bool { return m.Order == o.ID }) {

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // What two who order have ordered counts for both; an order that is repeated counts once.
@@ -75,5 +76,13 @@ func TestProviderAloneKeepsToTheLimit(t *testing.T) {
 	})
 	if _, err = ca.NodeGroupIncreaseSize(t.Context(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: group.Id, Delta: 1}); grpcstatus.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
+	}
+}
+
+// Cluster-autoscaler's orders go by the same lock and limit as the loop's.
+func TestOrdersOfTheAutoscalerAreHeldToTheLimit(t *testing.T) {
+	f := &limitedFleet{timedFleet: timedFleet{Fleet: &pve.Fleet{}}}
+	if got, ok := f.ForAutoscaler().(limitedAutoscaler); !ok || got.fleet != f {
+		t.Errorf("it orders by %T", got)
 	}
 }

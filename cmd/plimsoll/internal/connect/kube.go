@@ -97,6 +97,7 @@ func (k *Kube) Ask(ctx context.Context, env *cli.Env, do func(context.Context, d
 	if err != nil {
 		return err
 	}
+	cfg.QPS = -1 // the API server's priority and fairness is limit enough
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return cli.WithCode(cli.ExitConfig, err)

@@ -201,7 +201,8 @@ type pausedObject struct {
 	By        string `json:"by,omitempty"`
 }
 
-// write writes annotations on what is meant, and shows what came of it.
+// write writes annotations on what is meant, and shows what came of it. An object that is refused
+// keeps none of the others from being paused: in an emergency most is better than some.
 func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[string]*string) error {
 	left := []pausedObject{}
 	err := ask.kube.Ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
@@ -209,19 +210,25 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 		if err != nil {
 			return err
 		}
+		var failed []error
 		for _, o := range meant {
 			after, err := annotate(ctx, at(client, o.GetKind(), o.GetNamespace()), o.GetName(), said)
-			if err != nil {
-				return answered(err)
+			switch {
+			case err == nil:
+				left = append(left, asLeft(after))
+			case ask.all && apierrors.IsNotFound(err) && !unknownKind(err): // deleted since it was listed
+			case ctx.Err() != nil:
+				return errors.Join(append(failed, answered(err))...)
+			default:
+				failed = append(failed, answered(err))
 			}
-			left = append(left, asLeft(after))
 		}
-		return nil
+		return errors.Join(failed...)
 	})
-	if err != nil {
+	if err != nil && len(left) == 0 {
 		return err
 	}
-	return ask.format.Print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
+	return errors.Join(err, ask.format.Print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) }))
 }
 
 // annotate writes what pauses or resumes an object.
@@ -255,12 +262,12 @@ func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) (
 	return ask.everything(ctx, client)
 }
 
-// everything is all workloads and all pools, or the workloads of a namespace. One without any is
-// likely a slip.
+// everything is all pools, whose machines are the costliest to undo, and all workloads, or the
+// workloads of a namespace. One without any is likely a slip.
 func (ask *pauseQuestion) everything(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
 	lists := []dynamic.ResourceInterface{client.Resource(autoscalerResource).Namespace(ask.namespace)}
 	if ask.namespace == metav1.NamespaceAll {
-		lists = append(lists, client.Resource(poolResource))
+		lists = append([]dynamic.ResourceInterface{client.Resource(poolResource)}, lists...)
 	}
 	var all []unstructured.Unstructured
 	for _, resource := range lists {
