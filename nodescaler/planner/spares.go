@@ -159,11 +159,8 @@ func (t *spares) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 // dismiss gives back a spare that is of no use, one a scan: what is seen to be so by mistake is
 // not done to all.
 func (t *spares) dismiss(s *stock) {
-	here := func(m *nodescaler.Machine) bool {
-		return m.Phase == nodescaler.Spare && !t.X.Away(m.Host) && t.Stays(m) == nil
-	}
 	for _, m := range s.drifted {
-		if here(m) {
+		if t.mayGo(m) {
 			t.Return(m, draft.Because(nodescaler.SpareDrifted, "%s is reclaimed and replaced: %s", m.Name, m.Drifted))
 			return
 		}
@@ -172,7 +169,7 @@ func (t *spares) dismiss(s *stock) {
 		return
 	}
 	for _, m := range slices.Backward(s.good) {
-		if here(m) {
+		if t.mayGo(m) {
 			t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, pricing.Count(len(s.good), "spare"), s.want()), s.why)
 			return
 		}

@@ -3,6 +3,8 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,6 +162,34 @@ func TestWhichMachinesTheLimitCountsBesideSpares(t *testing.T) {
 		s := scanOf(w)
 		if got := s.spares.allowed(s.X.Pool("w"), ""); got != want {
 			t.Errorf("%s: %d spares are allowed, want %d", c.name, got, want)
+		}
+	}
+}
+
+// A spare that pods wait for and that did not start, as where its wake is held, is no spare too
+// many meanwhile: it is woken again. Without such pods it goes.
+func TestASpareThatPodsWaitForIsNotReturned(t *testing.T) {
+	w := sample.New().Node("w-1", "pve1").Several(2, "a", "w-1", 900, 100).Spare("w-2", "pve2").Pod("b", "", 600, 100)
+	idle := sample.New().Node("w-1", "pve1").Several(2, "a", "w-1", 900, 100).Spare("w-2", "pve2")
+	for _, c := range []struct {
+		name  string
+		world *sample.World // after the wake
+		after time.Duration
+		want  string // of the spare
+	}{
+		{name: "it did not start", world: w, after: 10 * time.Second},
+		{name: "it may be about to", world: idle, after: spareRest - 1},
+		{name: "it did not start for long", world: w, after: spareRest, want: "Wake w-2"},
+		{name: "no pod waits any more", world: idle, after: spareRest, want: "Return w-2"},
+	} {
+		p := withSpares(0)
+		if got := sample.Lines(sample.Decide(t, p, w.At(0))); !slices.Contains(got, "Wake w-2") {
+			t.Fatalf("it is not woken: %v", got)
+		}
+		got := sample.Lines(sample.Decide(t, p, c.world.At(c.after)))
+		got = slices.DeleteFunc(got, func(line string) bool { return !strings.Contains(line, " w-2") })
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: %v, want %q", c.name, got, c.want)
 		}
 	}
 }
