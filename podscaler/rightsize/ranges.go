@@ -258,6 +258,12 @@ func (p *Pod) against(r Resource, all []Container) string {
 			return "container " + all[i].Name + " would " + why
 		}
 	}
+	for _, s := range p.Starts {
+		start := Container{Requests: s.Requests, Limits: s.Limits}
+		if why := p.Ranges.Container.against(r, start.request(r), r.of(s.Limits)); why != "" {
+			return "an init container would " + why
+		}
+	}
 	requests, limits := p.comesTo(r, all)
 	if why := p.Ranges.Pod.against(r, requests, limits); why != "" {
 		return "the pod would " + why

@@ -431,8 +431,23 @@ func (p *Candidate) belowUse(d *Decision) *Reason {
 	return nil
 }
 
-// sized says what is to be done to a pod, with the limits that are its shares.
+// sized says what is to be done to a pod. One that is older than a LimitRange may be as no resize
+// is admitted, of whichever resource: it is not asked for.
 func (s *Sizer) sized(now time.Time, p *Candidate, carried []Recommendation) Decision {
+	d := s.limited(now, p, carried)
+	if d.Action != Resize {
+		return d
+	}
+	for _, r := range both {
+		if against := p.against(r, p.changed(d.Changes)); against != "" {
+			return Decision{Action: None, Reasons: []Reason{because(ReasonLimitRange, "no resize of it is admitted, for it is older than a LimitRange of its namespace: %s", against)}}
+		}
+	}
+	return d
+}
+
+// limited says what is to be done to a pod, with the limits that are its shares.
+func (s *Sizer) limited(now time.Time, p *Candidate, carried []Recommendation) Decision {
 	d := Decide(now, s.wants.Mode, carried, &p.Pod)
 	resizes := d.Action == Resize
 	if p.Node == nil || !s.wants.Mode.Acts() || !resizes && (p.Resize != ResizeDone || !slices.Contains(leaves, d.Reasons[0].Code)) {

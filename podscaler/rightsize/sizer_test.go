@@ -359,3 +359,40 @@ func TestNoMemoryIsTakenAwayThatIsInUse(t *testing.T) {
 		}
 	}
 }
+
+// A pod that is older than a LimitRange of its namespace may violate it by what a resize does not
+// change. The API server refuses all its resizes then: it is not asked, and the reason is said.
+func TestWhatALimitRangeRefusesIsNotAskedFor(t *testing.T) {
+	amounts := func(m pricing.MilliCPU, b pricing.Bytes) pricing.Resources { return pricing.Resources{CPU: m, Memory: b} }
+	for _, c := range []struct {
+		name   string
+		starts []Start
+		beside []Container
+		want   bool // it is resized
+	}{
+		{name: "all is within", starts: []Start{{Requests: amounts(100, pricing.GiB), Limits: amounts(100, pricing.GiB)}}, want: true},
+		{name: "an init container is above", starts: []Start{{Requests: amounts(100, pricing.GiB), Limits: amounts(9000, pricing.GiB)}}},
+		{name: "a container that is not sized is", beside: []Container{{Name: "off", Requests: amounts(100, 50*pricing.GiB), Limits: amounts(100, 50*pricing.GiB)}}},
+	} {
+		w := &Wants{Mode: InPlace, Policies: Policies{{Container: "off", Off: true}}}
+		pods := []Candidate{{Name: "shop/a", Ready: true, Pod: Pod{
+			Running: true, Started: t0, Starts: c.starts,
+			Containers: append([]Container{{Name: "app", Requests: amounts(10, pricing.MiB), Limits: amounts(20, 2*pricing.MiB)}}, c.beside...),
+			Ranges:     Ranges{Container: Range{Max: amounts(4000, 8*pricing.GiB)}},
+		}}}
+		s := NewSizer(w, t0)
+		var order *Order
+		var says Sizing
+		for round := range 3 {
+			now := t0.Add(time.Duration(round) * time.Minute)
+			s.Learn(now, pods, used(pods, now, 0.5, 2e8))
+			says, order = s.Decide(now, w, pods)
+		}
+		if (order != nil) != c.want {
+			t.Errorf("%s: %v", c.name, order)
+		}
+		if !c.want && says.Reason.Code != ReasonLimitRange {
+			t.Errorf("%s: the reason is %v", c.name, says.Reason)
+		}
+	}
+}
