@@ -67,6 +67,8 @@ type Pool struct {
 	// drains, stops and deletes none. Policies plan around both: pods that waited for such a pool
 	// might wait for ever.
 	HeldUp, HeldDown *Reason `json:",omitempty"`
+	// Resumed is when a person last resumed the pool: what failed before counts no more.
+	Resumed time.Time `json:",omitzero"`
 	// Refused are the orders that an open pool refuses for now.
 	Refused []RefusedOrder `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.

@@ -35,3 +35,24 @@ func TestHowLongAPoolIsLeftAlone(t *testing.T) {
 		t.Error("a pool that never failed is left alone")
 	}
 }
+
+// A resume ends what a pool is left alone for, and nothing of what fails later.
+func TestAResumeEndsThatAPoolIsLeftAlone(t *testing.T) {
+	failed := sample.Noon.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		resumed time.Time
+		makes   bool
+	}{
+		"none":   {},
+		"before": {resumed: failed.Add(-time.Second)},
+		"after":  {resumed: failed.Add(time.Second), makes: true},
+	} {
+		w := sample.New()
+		w.Pools[0].Resumed = c.resumed
+		s := scanOf(w)
+		s.spares.backoffOf("w").fail(failed)
+		if s.run(); s.spares.makes("w") != c.makes {
+			t.Errorf("%s: machines are made: %t", name, !c.makes)
+		}
+	}
+}

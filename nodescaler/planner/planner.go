@@ -89,6 +89,7 @@ func (t *scan) run() {
 		return
 	}
 	t.watch.lookAtRevisions()
+	t.watch.lookAtResumes()
 	t.watch.lookAtMachines()
 	ordered := t.grower.grow()
 	if ordered {

@@ -54,6 +54,16 @@ func (t *watcher) healthy() bool {
 	return false
 }
 
+// lookAtResumes forgets the failures of pools that a person has resumed since.
+func (t *watcher) lookAtResumes() {
+	for i := range t.X.Pools {
+		p := &t.X.Pools[i]
+		if b := t.backoffs[p.Name]; b != nil && p.Resumed.After(b.failed) {
+			delete(t.backoffs, p.Name)
+		}
+	}
+}
+
 // lookAtRevisions forgets the failures of pools whose machines are made from something else by now:
 // they say nothing of that, as when a rollout has gone back.
 func (t *watcher) lookAtRevisions() {

@@ -203,7 +203,7 @@ func (c *Config) intent(d *desk) loop.Intent {
 			continue
 		}
 		words := p.words
-		words.HeldUp, words.HeldDown = p.held, p.held
+		words.Resumed, words.HeldUp, words.HeldDown = p.pve.Resumed, p.held, p.held
 		if why := because(v1alpha1.ReasonPaused, "%s", p.pause.text); p.held == nil && p.pause.on {
 			switch p.pause.direction {
 			case v1alpha1.PauseUp:
