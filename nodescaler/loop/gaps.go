@@ -16,11 +16,11 @@ const (
 )
 
 const (
-	// gapGrace is how long replicas are expected to become pods. A controller creates hundreds in
+	// GapGrace is how long replicas are expected to become pods. A controller creates hundreds in
 	// that time; what has not come by then is refused by a quota, a webhook or a security policy,
 	// and may never come. Pods that come later are seen as pods that wait, some seconds after they
 	// could have been foreseen.
-	gapGrace = 3 * time.Minute
+	GapGrace = 3 * time.Minute
 	// gapPrompt is how soon pods come where nothing is in the way. A namespace has credit for
 	// later ones: lateMost, which lasts for four workloads whose pods never come. It gets back a
 	// minute in lateFades minutes: what one such workload takes in nearly four hours. Machines
@@ -61,7 +61,7 @@ func (g *gaps) see(now time.Time, replicas, alive map[string]int, failing map[st
 		g.of, g.late = map[string]*gap{}, map[string]time.Duration{}
 	}
 	if passed := now.Sub(g.at); passed < 0 || passed >= gapLook {
-		g.count(now, min(max(passed, 0), gapGrace), replicas, alive)
+		g.count(now, min(max(passed, 0), GapGrace), replicas, alive)
 		g.at = now
 	}
 	for name, asked := range replicas {
@@ -100,7 +100,7 @@ func (g *gaps) count(now time.Time, passed time.Duration, replicas, alive map[st
 		if !is.vain && age >= gapPrompt {
 			late[nodescaler.NamespaceOf(name)] = true
 		}
-		is.vain = is.vain || age >= gapGrace || age < 0
+		is.vain = is.vain || age >= GapGrace || age < 0
 		if is.vain && replicas[name] <= alive[name] {
 			delete(g.of, name)
 		}
@@ -138,7 +138,7 @@ func (g *gaps) uncounted(name string, asked, alive int, failing map[string]strin
 	case fails:
 		code, why = CodeReplicaFailure, "for pods cannot be created: "+said
 	case is != nil && is.vain:
-		why = fmt.Sprintf("until they are pods: they were missing at the first look, or have been for %s", gapGrace)
+		why = fmt.Sprintf("until they are pods: they were missing at the first look, or have been for %s", GapGrace)
 	case g.usedUp(name):
 		why = fmt.Sprintf("until they are pods: pods of namespace %s came late or never, for %s", nodescaler.NamespaceOf(name), lateMost)
 	default:

@@ -389,16 +389,14 @@ func conflicts(f kube.Finding) bool {
 	return f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites
 }
 
-// newFor is how long a workload's pods may take to come at first before it is an alarm.
-const newFor = 3 * time.Minute
-
 // unplanned states for which of the workload's pods no machine is ordered, once there were any.
+// Those of a new workload may come yet: that is no alarm.
 func (w *workload) unplanned(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
 	if ws == nil {
 		return
 	}
 	kind, why := v1alpha1.ConditionCapacityHeld, ws.Unplanned
-	if why != nil && why.Code == loop.CodeReplicasNotCreated && s.Time.Sub(w.object.CreationTimestamp.Time) < newFor {
+	if why != nil && why.Code == loop.CodeReplicasNotCreated && s.Time.Sub(w.object.CreationTimestamp.Time) < loop.GapGrace {
 		why = nil
 	}
 	switch {
