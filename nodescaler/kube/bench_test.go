@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -16,14 +17,27 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube/internal/copies"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // BenchmarkObserve is a look at a large cluster: 1,000 nodes, 30,000 pods of 200 Deployments with
-// an autoscaler and a disruption budget each, in 20 namespaces.
+// an autoscaler and a disruption budget each, in 20 namespaces. It also says how much memory the
+// copies are held in, and how much with what two looks saw.
 func BenchmarkObserve(b *testing.B) {
-	c := still(b)
+	inUse := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / 1e6
+	}
+	c, before := still(b), inUse()
 	c.large(b, 1000, 30_000, 200)
+	held := inUse() - before
+	seen := []loop.ClusterState{c.look(b.Context()), c.look(b.Context())}
+	looked := inUse() - before
+	runtime.KeepAlive(seen)
+	defer func() { b.ReportMetric(held, "MB-held"); b.ReportMetric(looked, "MB-with-looks") }()
 	b.ReportAllocs()
 	for b.Loop() {
 		if state := c.look(b.Context()); len(state.Pods) != 30_000 || len(state.Budgets) != 200 || len(state.Replicas) != 200 {

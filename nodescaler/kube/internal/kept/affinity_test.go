@@ -22,7 +22,7 @@ func TestTolerationOfTheEmptyValueIsExact(t *testing.T) {
 	p := ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: a}
 spec: {tolerations: [{key: role, effect: NoSchedule}]}`))
 	for _, taint := range []nodescaler.Taint{{Key: "role", Effect: "NoSchedule"}, {Key: "role", Value: "db", Effect: "NoSchedule"}} {
-		if accepts := nodescaler.Tolerates(&p.Said, []nodescaler.Taint{taint}); accepts != (taint.Value == "") {
+		if accepts := nodescaler.Tolerates(&p.Form, []nodescaler.Taint{taint}); accepts != (taint.Value == "") {
 			t.Errorf("tolerates %v: %v", taint, accepts)
 		}
 	}

@@ -34,7 +34,7 @@ func TestFormsRequestWhatTheirPodsWill(t *testing.T) {
 			`resources: {limits: {cpu: 2}}, overhead: {cpu: 250m}, containers: [{name: a}]`, pricing.Resources{CPU: 2250}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := shortForm("shop", "web", written.Object[corev1.PodTemplateSpec](t, `spec: {`+c.spec+`}`)).Said
+			said := shortForm("shop", "web", written.Object[corev1.PodTemplateSpec](t, `spec: {`+c.spec+`}`)).Says()
 			if d := cmp.Diff(c.want, said.Requests); d != "" || said.Extra.Of("hugepages-2Mi") != c.huge {
 				t.Errorf("-want +got:\n%s%d huge pages, want %d", d, said.Extra.Of("hugepages-2Mi"), c.huge)
 			}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,52 +35,46 @@ const (
 // there are only names, labels, versions and the owner that controls it.
 type Pod struct {
 	metav1.ObjectMeta
-	// Said is what the pod says by itself. Its workload, its CPU and all that depends on other
-	// objects are filled in by Observe.
-	Said   nodescaler.Pod
-	Claims []Use
-	// Meant is the node that a daemon's pod waits for.
-	Meant string
+	Said    Said
+	Claims  []Use
+	Devices []DeviceUse
 	// Address is the pod's IP; empty until it has one.
 	Address string
-	// Apart are pods that it refuses to share a node with, and rules how it is spread over nodes
-	// and zones.
-	Apart []unique.Handle[PodTerm]
-	Rules []rule
-	// Prefers is what it would rather have of its node, by other pods; what it would by labels it
-	// said.
-	Prefers []preference
-	Devices []DeviceUse
 	*common
-	// resize is how far the last change of its containers' requests has come.
-	resize rightsize.ResizeState
-	// resizeSince is since when it waits for room, if it does.
-	resizeSince time.Time
 	// Mark is whose deletion cost it has.
 	Mark mark
 }
 
+// Said is what a pod says that others of its template say otherwise.
+type Said struct {
+	Name, Node                     string
+	Phase                          podscaler.Phase
+	Created, Started, ReadyChanged time.Time
+	DeletionCost                   int32
+	Ready, Terminating             bool
+	Unschedulable, Daemon, Foreign bool
+}
+
+// Finished reports whether the pod has ended.
+func (s *Said) Finished() bool { return s.Phase == podscaler.Failed || s.Phase == podscaler.Succeeded }
+
+// Says is what the pod says by itself. Its workload, its CPU and all that depends on other objects
+// are filled in by Observe.
+func (kept *Pod) Says() nodescaler.Pod {
+	p, s := kept.Form, &kept.Said
+	p.Name, p.Node, p.Phase, p.Ready, p.Terminating = s.Name, s.Node, s.Phase, s.Ready, s.Terminating
+	p.Created, p.Started, p.ReadyChanged = s.Created, s.Started, s.ReadyChanged
+	p.DeletionCost, p.Unschedulable, p.Daemon, p.Foreign = s.DeletionCost, s.Unschedulable, s.Daemon, s.Foreign
+	p.Asks = &kept.asks
+	return p
+}
+
 // ShortPod is what is kept of a Pod.
 func ShortPod(p *corev1.Pod) *Pod {
-	kept := &Pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
-	kept.Address = p.Status.PodIP
-	kept.Mark = markOf(p)
-	kept.Said = nodescaler.Pod{
-		Pod: podscaler.Pod{
-			Name: p.Namespace + "/" + p.Name, Phase: podscaler.Phase(p.Status.Phase), Terminating: p.DeletionTimestamp != nil,
-		},
-		Node: Text(p.Spec.NodeName), Created: p.CreationTimestamp.Time, Selector: same(p.Spec.NodeSelector),
-		Daemon: isDaemon(p), Foreign: isForeign(p), Pinned: pinned(p),
-	}
-	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
-		kept.Said.Nominated = Text(name)
-		kept.Said.Pinned = "the scheduler makes room for it there"
-	}
-	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second != nodescaler.DefaultGrace {
-		kept.Said.Grace = time.Duration(min(max(*s, 1), math.MaxInt64/int64(time.Second))) * time.Second
-	}
-	if p.Spec.Priority != nil {
-		kept.Said.Priority = int(*p.Spec.Priority)
+	kept := &Pod{ObjectMeta: keepMeta(&p.ObjectMeta), Address: p.Status.PodIP, Mark: markOf(p), Claims: uses(p), Devices: deviceUses(p)}
+	kept.Said = Said{
+		Name: p.Namespace + "/" + p.Name, Node: Text(p.Spec.NodeName), Phase: podscaler.Phase(Text(string(p.Status.Phase))),
+		Created: p.CreationTimestamp.Time, Terminating: p.DeletionTimestamp != nil, Daemon: isDaemon(p), Foreign: isForeign(p),
 	}
 	if cost, err := strconv.ParseInt(p.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
 		kept.Said.DeletionCost = int32(cost)
@@ -90,15 +83,30 @@ func ShortPod(p *corev1.Pod) *Pod {
 		kept.Said.Started = p.Status.StartTime.Time
 	}
 	kept.conditions(p)
-	kept.tolerations(p)
-	kept.requests(p)
-	kept.resize, kept.resizeSince = resizeState(p)
-	kept.common = (&common{same(p.Labels), kept.OwnerReferences, Sizes(p), Starts(p), asks(p)}).shared()
+	kept.common = commonOf(p, kept.OwnerReferences).shared()
 	kept.Labels, kept.OwnerReferences = kept.labels, kept.owners
-	kept.Said.Asks = &kept.asks
-	kept.constraints(p)
-	kept.Meant = nodeMeant(p)
 	return kept
+}
+
+// commonOf is what a pod has in common with others of its template.
+func commonOf(p *corev1.Pod, owners []metav1.OwnerReference) *common {
+	c := &common{labels: same(p.Labels), owners: owners, containers: Sizes(p), starts: Starts(p), asks: asks(p), Meant: nodeMeant(p)}
+	c.Form.Selector, c.Form.Pinned = same(p.Spec.NodeSelector), pinned(p)
+	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
+		c.Form.Nominated = Text(name)
+		c.Form.Pinned = "the scheduler makes room for it there"
+	}
+	if s := p.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second != nodescaler.DefaultGrace {
+		c.Form.Grace = time.Duration(min(max(*s, 1), math.MaxInt64/int64(time.Second))) * time.Second
+	}
+	if p.Spec.Priority != nil {
+		c.Form.Priority = int(*p.Spec.Priority)
+	}
+	c.tolerations(p)
+	c.requests(p)
+	c.resize, c.resizeSince = resizeState(p)
+	c.constraints(p)
+	return c
 }
 
 func (kept *Pod) conditions(p *corev1.Pod) {
@@ -119,7 +127,7 @@ func (kept *Pod) conditions(p *corev1.Pod) {
 // tolerations keeps those that let the pod onto a node. It skips those that let it stay for a while
 // on a failed node (every pod has two of them), and operators that compare numbers. Fewer nodes are
 // feasible then, never more.
-func (kept *Pod) tolerations(p *corev1.Pod) {
+func (c *common) tolerations(p *corev1.Pod) {
 	for i := range p.Spec.Tolerations {
 		t := &p.Spec.Tolerations[i]
 		o := nodescaler.Toleration{Key: Text(t.Key), Value: Text(t.Value), Effect: Text(string(t.Effect))}
@@ -128,23 +136,23 @@ func (kept *Pod) tolerations(p *corev1.Pod) {
 		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && nodescaler.StartupTaint(t.Key):
 		case t.Operator == corev1.TolerationOpExists:
 			o.Value = ""
-			kept.Said.Tolerations = append(kept.Said.Tolerations, o)
+			c.Form.Tolerations = append(c.Form.Tolerations, o)
 		case t.Operator != corev1.TolerationOpEqual && t.Operator != "":
 		case t.Key == "": // matches nothing, although the API server accepts it
 		default:
 			o.Exact = t.Value == ""
-			kept.Said.Tolerations = append(kept.Said.Tolerations, o)
+			c.Form.Tolerations = append(c.Form.Tolerations, o)
 		}
 	}
 }
 
 // requests sums what the scheduler counts: init and sidecar containers, overhead, and what a resize
 // has not released yet.
-func (kept *Pod) requests(p *corev1.Pod) {
+func (c *common) requests(p *corev1.Pod) {
 	all := resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	kept.Said.Requests, kept.Said.Extra = Resources(all), extras(all)
+	c.Form.Requests, c.Form.Extra = Resources(all), extras(all)
 }
 
 // asks is what the controller of a HorizontalPodAutoscaler counts: the containers and the init
@@ -169,17 +177,16 @@ func asks(p *corev1.Pod) (a podscaler.Asks) {
 }
 
 // constraints keeps what the pod asks of nodes beyond labels, taints and size.
-func (kept *Pod) constraints(p *corev1.Pod) {
+func (c *common) constraints(p *corev1.Pod) {
 	if a := p.Spec.Affinity; a != nil {
-		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !kept.Said.Daemon {
-			kept.Said.Affinity = affinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !isDaemon(p) {
+			c.Form.Affinity = affinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 		}
 	}
-	kept.Apart, kept.Rules = terms(p)
-	kept.Rules = slices.Concat(kept.Rules, beside(p), spreads(p, corev1.DoNotSchedule))
-	kept.Said.Has, kept.Said.Repels = ports(p)
-	kept.Said.Prefers, kept.Prefers = labelled(p), preferences(p)
-	kept.Claims, kept.Devices = uses(p), deviceUses(p)
+	c.Apart, c.Rules = terms(p)
+	c.Rules = slices.Concat(c.Rules, beside(p), spreads(p, corev1.DoNotSchedule))
+	c.Form.Has, c.Form.Repels = ports(p)
+	c.Form.Prefers, c.Prefers = labelled(p), preferences(p)
 }
 
 // isDaemon reports whether the pod says that it comes with every node and leaves with it: a
@@ -251,7 +258,7 @@ const LabelPlaceholder = "plimsoll.dev/placeholder"
 // IsPlaceholder reports whether the pod only reserves room for another. A pod that would not be
 // preempted is an ordinary pod, regardless of its labels.
 func (kept *Pod) IsPlaceholder() bool {
-	return kept.Labels[LabelPlaceholder] != "" && kept.Said.Priority < 0
+	return kept.Labels[LabelPlaceholder] != "" && kept.Form.Priority < 0
 }
 
 // Completed is the spec of a form as pods have it. The API server fills in requests that are only

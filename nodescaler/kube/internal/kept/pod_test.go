@@ -119,7 +119,7 @@ spec: {tolerations: [{key: a, operator: Exists, effect: NoSchedule}, {key: b, va
 		},
 	}} {
 		t.Run(c.name, func(t *testing.T) {
-			got := keptPod(t, c.pod).Said
+			got := keptPod(t, c.pod).Says()
 			for _, at := range []*time.Time{&got.Created, &got.Started, &got.ReadyChanged} {
 				*at = at.UTC()
 			}
@@ -142,7 +142,7 @@ spec:
   - {name: sidecar, restartPolicy: Always, resources: {requests: {cpu: 100m}}}
   containers:
   - {name: app, resources: {requests: {cpu: 1500u, memory: 1Ki, example.com/tokens: 2}}}
-  - {name: proxy}`).Said.Asks
+  - {name: proxy}`).Says().Asks
 	want := &podscaler.Asks{Containers: []podscaler.ContainerAsks{
 		{Name: "app", Requests: map[string]int64{"cpu": 2, "memory": 1024_000, "example.com/tokens": 2000}}, {Name: "proxy"},
 		{Name: "sidecar", Requests: map[string]int64{"cpu": 100}},
@@ -156,7 +156,7 @@ spec:
 		}
 	}
 	whole := keptPod(t, `metadata: {namespace: shop, name: b, `+written.Owned+`}
-spec: {resources: {requests: {cpu: 2}}, containers: [{name: app, resources: {requests: {cpu: 1, memory: 1Ki}}}]}`).Said.Asks
+spec: {resources: {requests: {cpu: 2}}, containers: [{name: app, resources: {requests: {cpu: 1, memory: 1Ki}}}]}`).Says().Asks
 	if cpu, why := whole.Of("shop/b", "cpu", ""); cpu != 2000 || why != "" {
 		t.Errorf("the whole requests %d: %s", cpu, why)
 	}
@@ -188,7 +188,7 @@ func TestPodsThatMustNotBeEvictedAre(t *testing.T) {
 		{"a daemon with a disk", `ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: d, controller: true}]`, disk, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := keptPod(t, "metadata: {namespace: shop, name: a, "+c.meta+"}\n"+c.spec).Said.Pinned; got != c.want {
+			if got := keptPod(t, "metadata: {namespace: shop, name: a, "+c.meta+"}\n"+c.spec).Form.Pinned; got != c.want {
 				t.Errorf("pinned %q, want %q", got, c.want)
 			}
 		})

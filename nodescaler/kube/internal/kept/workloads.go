@@ -164,7 +164,7 @@ func shortDaemonSet(d *appsv1.DaemonSet) *DaemonSet {
 
 // RunsOn reports whether a pod of the DaemonSet runs on a node like this one.
 func (d *DaemonSet) RunsOn(n *nodescaler.Node) bool {
-	return nodescaler.Accepts(&d.Like.Said, n) == ""
+	return nodescaler.Accepts(&d.Like.Form, n) == ""
 }
 
 // Disruption is what is kept of a PodDisruptionBudget.

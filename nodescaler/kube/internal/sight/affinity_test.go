@@ -67,7 +67,7 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := kept.ShortPod(written.Object[corev1.Pod](t, "metadata: {namespace: shop, name: a, "+written.Owned+"}\n"+c.spec))
-			said := p.Said
+			said := p.Says()
 			rests.place(&said, p)
 			var goes []string
 			for _, name := range slices.Sorted(maps.Keys(places)) {

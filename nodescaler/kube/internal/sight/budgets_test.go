@@ -65,7 +65,7 @@ func TestBudgetsAreShared(t *testing.T) {
 	}
 	aPod := func(name, workload, labels string) (*kept.Pod, nodescaler.Pod) {
 		p := kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: `+name+`, labels: `+labels+`, `+written.Owned+`}}`))
-		said := p.Said
+		said := p.Says()
 		said.Workload = workload
 		return p, said
 	}
@@ -96,7 +96,7 @@ func TestBudgetsAreShared(t *testing.T) {
 				all, said = append(all, k), append(said, s)
 			}
 			elsewhere := kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: other, name: a, labels: {app: a}}}`))
-			all, said = append(all, elsewhere), append(said, elsewhere.Said)
+			all, said = append(all, elsewhere), append(said, elsewhere.Says())
 			if diff := cmp.Diff(c.want, budgets(c.all, all, said)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -137,7 +137,7 @@ func TestPodsThatDoNotServeMayGoPastTheirBudget(t *testing.T) {
 			}
 			o := must.Get(kept.Keep(written.Object[policyv1.PodDisruptionBudget](t, `{metadata: {namespace: shop, name: b, generation: `+generation+`}, spec: {selector: {}`+policy+`}, status: {`+c.status+`}}`)))(t)
 			p := kept.ShortPod(written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: a, `+written.Owned+`}, status: {`+c.pod+`}}`))
-			said := []nodescaler.Pod{p.Said}
+			said := []nodescaler.Pod{p.Says()}
 			budgets([]*kept.Disruption{o.(*kept.Disruption)}, []*kept.Pod{p}, said)
 			if said[0].Unbudgeted != c.want {
 				t.Errorf("may go past its budget: %t, want %t", said[0].Unbudgeted, c.want)

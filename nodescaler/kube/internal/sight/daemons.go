@@ -67,15 +67,15 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 			if !onSome(d, p) && !everywhere(d, p, nodes) {
 				continue
 			}
-			like := d.Like.Said
+			like := d.Like.Says()
 			marks.fill(&like, d.Like)
 			// Admission may have completed the template or added to it: a LimitRange, a runtime
 			// class, a sidecar, or an autoscaler of pods' sizes.
 			if is := latest[d.UID]; is != nil {
-				like.Requests.CPU = max(like.Requests.CPU, is.Said.Requests.CPU)
-				like.Requests.Memory = max(like.Requests.Memory, is.Said.Requests.Memory)
-				like.Extra = like.Extra.Most(is.Said.Extra)
-				like.Priority = is.Said.Priority // a template names a class alone
+				like.Requests.CPU = max(like.Requests.CPU, is.Form.Requests.CPU)
+				like.Requests.Memory = max(like.Requests.Memory, is.Form.Requests.Memory)
+				like.Extra = like.Extra.Most(is.Form.Extra)
+				like.Priority = is.Form.Priority // a template names a class alone
 			}
 			all.Sets = append(all.Sets, &like)
 		}
@@ -163,7 +163,7 @@ func staticPods(seen []*kept.Pod, nodes []nodescaler.Node, keep *keepers) map[st
 			continue
 		}
 		if p.Said.Foreign && among[pool[p.Said.Node]] > 1 || !p.Said.Foreign && metav1.GetControllerOfNoCopy(p).Kind == "Node" {
-			on[p.Said.Node] = on[p.Said.Node].With(&p.Said)
+			on[p.Said.Node] = on[p.Said.Node].With(&p.Form)
 		}
 	}
 	least := map[string]nodescaler.Used{}

@@ -100,12 +100,12 @@ func (of *Lists) resolveBuffer(a *Buffer, seen *Sight, said []nodescaler.Pod, ma
 			return err
 		}
 	}
-	count, err := s.Count(replicas, &form.Said)
+	count, err := s.Count(replicas, &form.Form)
 	if err != nil {
 		return err
 	}
 	name := a.Namespace + "/" + a.Name
-	like := form.Said
+	like := form.Says()
 	marks.fill(&like, form)
 	like.Pod.Name, like.Workload, like.Node, like.Nominated, like.Pinned = "", a.Namespace+"/CapacityBuffer/"+a.Name, "", "", ""
 	like.Phase, like.Ready, like.Terminating, like.Unschedulable, like.Daemon, like.Priority = "", false, false, false, false, 0

@@ -69,7 +69,7 @@ func (of *Lists) saidByPods(seen *Sight, usage map[string]podscaler.Sample, rest
 	said := make([]nodescaler.Pod, len(seen.pods))
 	whose := newGenealogy(of, seen.Targets)
 	for i, p := range seen.pods {
-		said[i] = p.Said
+		said[i] = p.Says()
 		said[i].Workload = whose.workload(p)
 		said[i].CPU = usage[p.Said.Name]
 		rests.place(&said[i], p)

@@ -179,9 +179,9 @@ func (m *marker) fill(said *nodescaler.Pod, p *kept.Pod) {
 		}
 	}
 	if len(has) > 0 {
-		said.Has = kept.Sorted(append(has, p.Said.Has...))
+		said.Has = kept.Sorted(append(has, p.Form.Has...))
 	}
 	if len(repels) > 0 {
-		said.Repels = kept.Sorted(append(repels, p.Said.Repels...))
+		said.Repels = kept.Sorted(append(repels, p.Form.Repels...))
 	}
 }

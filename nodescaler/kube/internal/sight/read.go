@@ -50,7 +50,7 @@ func Read(o *Objects) nodescaler.Snapshot {
 	marks, whose := newMarker(pods, nil, namespaces), newGenealogy(&Lists{}, nil)
 	s.Pods = make([]nodescaler.Pod, len(pods))
 	for i, p := range pods {
-		s.Pods[i] = p.Said
+		s.Pods[i] = p.Says()
 		s.Pods[i].Workload = whose.workload(p)
 		rests.place(&s.Pods[i], p)
 		marks.fill(&s.Pods[i], p)

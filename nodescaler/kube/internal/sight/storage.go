@@ -263,7 +263,7 @@ func (s *storage) attaches(p *kept.Pod, all []*claimed, another bool) (n pricing
 
 // asks is what the claims ask of a node.
 func (s *storage) asks(p *kept.Pod, all []*claimed) nodescaler.Claims {
-	asked := nodescaler.Claims{Selector: p.Said.Selector}
+	asked := nodescaler.Claims{Selector: p.Form.Selector}
 	s.find(all)
 	for _, c := range all {
 		asked.Volumes = append(asked.Volumes, s.requires(c)...)
