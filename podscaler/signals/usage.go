@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,7 @@ type Usage struct {
 
 	mu         sync.Mutex
 	containers map[string][]podscaler.ContainerUse
+	many       int // pods of the last reading
 }
 
 // manyNamespaces is from where on one list of all pods costs less than one for each namespace.
@@ -52,11 +54,14 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 			}
 		}
 	}
+	u.mu.Lock()
+	many := u.many
+	u.mu.Unlock()
 	var sized map[string]bool
 	if u.Sized != nil {
 		sized = u.Sized()
 	}
-	pods, containers := map[string]podscaler.Sample{}, map[string][]podscaler.ContainerUse{}
+	pods, containers := make(map[string]podscaler.Sample, many), map[string][]podscaler.ContainerUse{}
 	var errs []error
 	for _, path := range paths {
 		err := u.list(ctx, path, func(m *podMetrics) {
@@ -77,7 +82,7 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.containers = containers
+	u.containers, u.many = containers, len(pods)
 	return pods, errors.Join(errs...)
 }
 
@@ -94,12 +99,23 @@ func (u *Usage) Containers() map[string][]podscaler.ContainerUse {
 // podMetrics is the part of metrics.k8s.io/v1beta1 PodMetrics that is read.
 type podMetrics struct {
 	Metadata   struct{ Namespace, Name string }
-	Timestamp  metav1.Time
-	Window     metav1.Duration
+	Timestamp  time.Time
+	Window     within
 	Containers []struct {
 		Name  string
 		Usage usage
 	}
+}
+
+// within is a duration as its text. metav1.Duration is decoded by itself, which takes more memory
+// than all else of the pod.
+type within time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (w *within) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	*w = within(d)
+	return err
 }
 
 // usage is what a container uses.
@@ -111,6 +127,9 @@ type usage struct {
 // UnmarshalJSON reads the two that all have without a map, of which a large cluster would have tens
 // of thousands, and the others if there is more than two names and two texts in quotes.
 func (u *usage) UnmarshalJSON(data []byte) error {
+	if u.usual(data) {
+		return nil
+	}
 	var usual struct{ CPU, Memory *resource.Quantity }
 	if err := json.Unmarshal(data, &usual); err != nil {
 		return err
@@ -125,6 +144,22 @@ func (u *usage) UnmarshalJSON(data []byte) error {
 	delete(u.others, podscaler.ResourceCPU)
 	delete(u.others, podscaler.ResourceMemory)
 	return nil
+}
+
+// usual reads two names and two texts as they are written most often: {"cpu":"1n","memory":"2Ki"}.
+func (u *usage) usual(data []byte) bool {
+	cpu, is := bytes.CutPrefix(data, []byte(`{"cpu":"`))
+	cpu, memory, has := bytes.Cut(cpu, []byte(`","memory":"`))
+	memory, ends := bytes.CutSuffix(memory, []byte(`"}`))
+	if !is || !has || !ends {
+		return false
+	}
+	var read [2]resource.Quantity
+	var errs [2]error
+	read[0], errs[0] = resource.ParseQuantity(string(cpu))
+	read[1], errs[1] = resource.ParseQuantity(string(memory))
+	*u = usage{CPU: &read[0], Memory: &read[1]}
+	return errs == [2]error{} // else it is written otherwise, or is no amount
 }
 
 // list reads a list, and hands over each pod in it.
@@ -191,8 +226,9 @@ func decodeItems(d *json.Decoder, do func(*podMetrics)) error {
 	case begin != json.Delim('['):
 		return fmt.Errorf("items must be a list, was %v", begin)
 	}
-	for d.More() {
-		var m podMetrics
+	for m := (podMetrics{}); d.More(); {
+		clear(m.Containers) // what is decoded is put over what is there
+		m = podMetrics{Containers: m.Containers[:0]}
 		if err := d.Decode(&m); err != nil {
 			return err
 		}
@@ -234,7 +270,7 @@ func (m *podMetrics) sample() podscaler.Sample {
 		}
 		milli += cpu.MilliValue()
 	}
-	return podscaler.Sample{Known: true, Value: float64(milli) / 1000, At: m.Timestamp.Time, Span: m.Window.Duration}
+	return podscaler.Sample{Known: true, Value: float64(milli) / 1000, At: m.Timestamp.Local(), Span: time.Duration(m.Window)}
 }
 
 // containers are all that have a name, with what was measured of them.
@@ -263,5 +299,5 @@ func (m *podMetrics) of(used *resource.Quantity) podscaler.Sample {
 	if used == nil || used.Sign() < 0 {
 		return podscaler.Sample{}
 	}
-	return podscaler.Sample{Known: true, Value: used.AsApproximateFloat64(), At: m.Timestamp.Time, Span: m.Window.Duration}
+	return podscaler.Sample{Known: true, Value: used.AsApproximateFloat64(), At: m.Timestamp.Local(), Span: time.Duration(m.Window)}
 }

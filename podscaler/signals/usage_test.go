@@ -2,8 +2,10 @@ package signals
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -182,5 +184,19 @@ func TestOtherResourcesAreKnownByTheirNames(t *testing.T) {
 	all := u.Containers()["shop/a"]
 	if len(all) != 2 || all[0].Of("example.com/tokens").Value != 2.5 || all[0].Of("memory").Value != 1024 || all[1].Of("example.com/tokens").Known {
 		t.Errorf("%+v", all)
+	}
+}
+
+// What is written as most often is read as the same is that is written otherwise.
+func TestUsageIsReadTheSameHoweverItIsWritten(t *testing.T) {
+	for _, text := range []string{
+		`"cpu":"1n","memory":"2Ki"`, `"cpu":"250m","memory":"1e3"`, `"cpu":"","memory":"1"`, `"cpu":"1","memory":"much"`,
+		`"cpu":"1","memory":"2","disk":"3"`, `"cpu":"1\u006e","memory":"2Ki"`, `"memory":"2Ki","cpu":"1n"`, `"cpu":"1n"`,
+	} {
+		var usual, other usage
+		err, wants := json.Unmarshal([]byte("{"+text+"}"), &usual), json.Unmarshal([]byte("{ "+text+" }"), &other)
+		if (err == nil) != (wants == nil) || err == nil && !reflect.DeepEqual(usual, other) {
+			t.Errorf("%s: %v and %v, want %v and %v", text, usual, err, other, wants)
+		}
 	}
 }
