@@ -119,8 +119,8 @@ func TestChosenPodsAreMarkedAndNoOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &podSite{}
-			stray := marked(t, "stray", "")
-			stray.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "other").OwnerReferences
+			stray := kept.ShortPod(written.Object[corev1.Pod](t, `metadata: {namespace: shop, name: stray, uid: u-stray, resourceVersion: "1",
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: other, uid: other, controller: true}]}`))
 			going := marked(t, "going", "")
 			going.Said.Terminating = true
 			port := s.shop(t, marked(t, "a", ""), marked(t, "b", kept.DeletionCost), marked(t, "ours", kept.DeletionCost),

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -27,6 +28,21 @@ func TestPodsOfOneTemplateShareWhatTheyHaveInCommon(t *testing.T) {
 		shares bool
 	}{
 		{"another pod", func(p *corev1.Pod) { p.Name, p.UID, p.Status.PodIP = "web-2", "2", "10.0.0.2" }, true},
+		{"on another node, and not ready", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "n-2", nil }, true},
+		{"a node selector", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, false},
+		{"a toleration more", func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		}, false},
+		{"another priority", func(p *corev1.Pod) { p.Spec.Priority = new(int32) }, true},
+		{"a higher priority", func(p *corev1.Pod) { high := int32(7); p.Spec.Priority = &high }, false},
+		{"a resize that waits for room", func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred}}
+		}, false},
+		{"kept apart", func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}},
+			}}}
+		}, false},
 		{"a label more", func(p *corev1.Pod) { p.Labels = maps.Clone(p.Labels); p.Labels["more"] = "" }, false},
 		{"another owner", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" }, false},
 		{"a millicore more", func(p *corev1.Pod) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,6 +44,8 @@ type Pod struct {
 	*common
 	// Mark is whose deletion cost it has.
 	Mark mark
+	// Place is 1 and more where it was when pods were last sorted. It is only a hint.
+	Place atomic.Int32
 }
 
 // Said is what a pod says that others of its template say otherwise.
@@ -57,6 +60,12 @@ type Said struct {
 
 // Finished reports whether the pod has ended.
 func (s *Said) Finished() bool { return s.Phase == podscaler.Failed || s.Phase == podscaler.Succeeded }
+
+// Alike reports whether the pods are of one namespace and template, so that what follows from
+// labels and owners is the same of both.
+func (kept *Pod) Alike(other *Pod) bool {
+	return kept.common != nil && kept.common == other.common && kept.Namespace == other.Namespace
+}
 
 // Says is what the pod says by itself. Its workload, its CPU and all that depends on other objects
 // are filled in by Observe.

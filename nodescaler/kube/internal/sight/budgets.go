@@ -24,30 +24,46 @@ import (
 //     It is pinned.
 //
 // The pods are those that were kept, and what is said of them, in the same order.
-func budgets(all []*kept.Disruption, kept []*kept.Pod, said []nodescaler.Pod) []nodescaler.Budget {
+func budgets(all []*kept.Disruption, pods []*kept.Pod, said []nodescaler.Pod) []nodescaler.Budget {
 	covering := newCovers(all)
 	shared := make([]map[string]bool, len(all)) // the workloads of the pods that a budget covers
 	var by []int
-	for i, p := range kept {
+	var of *kept.Pod // whose budgets they are
+	var last string  // its workload
+	for i, p := range pods {
 		if said[i].Daemon {
 			continue
 		}
-		by = covering.of(p, by[:0])
+		another := of == nil || !p.Alike(of)
+		if another {
+			by = covering.of(p, by[:0])
+		}
+		another = another || said[i].Workload != last
+		of, last = p, said[i].Workload
 		if len(by) > 1 && said[i].Pinned == "" {
 			said[i].Pinned = fmt.Sprintf("covered by two disruption budgets, %s and %s: the API server evicts no such pod", all[by[0]].Name, all[by[1]].Name)
 		}
 		if len(by) == 1 {
 			said[i].Unbudgeted = said[i].Phase == podscaler.Pending || !said[i].Ready && all[by[0]].Unready
 		}
+		if !another {
+			continue
+		}
 		for _, b := range by {
 			if shared[b] == nil {
 				shared[b] = map[string]bool{}
 			}
-			if said[i].Workload != "" {
-				shared[b][said[i].Workload] = true
+			if last != "" {
+				shared[b][last] = true
 			}
 		}
 	}
+	return allowed(all, shared)
+}
+
+// allowed is how many pods of each workload may be evicted by the budgets, whose workloads are
+// known.
+func allowed(all []*kept.Disruption, shared []map[string]bool) []nodescaler.Budget {
 	allowed := map[string]int{}
 	for b, d := range all {
 		n := d.Allowed

@@ -1,6 +1,8 @@
 package sight
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,6 +69,9 @@ func (g *genealogy) workload(p *kept.Pod) string {
 
 // adopt gives a target whose pods no owner leads to those that its selector finds.
 func adopt(seen *Sight, said []nodescaler.Pod) {
+	if !slices.ContainsFunc(seen.Targets, func(t targets.Target) bool { return !t.Watched }) {
+		return
+	}
 	has, taken := map[string]bool{}, map[string]bool{}
 	for i := range seen.Targets {
 		taken[seen.Targets[i].Workload] = true

@@ -2,7 +2,6 @@ package sight
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +21,7 @@ func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample
 		seen.Nodes[n.Name] = n.UID
 	}
 	state := loop.ClusterState{Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}}
-	// By namespace/name as one word: that is how they are looked up.
-	slices.SortFunc(of.Pods, func(a, b *kept.Pod) int { return strings.Compare(a.Said.Name, b.Said.Name) })
-	seen.pods, state.Placed = apart(of.Pods, targets)
+	seen.pods, state.Placed = apart(inOrder(of.Pods), targets)
 	claimed := newDevices(of.DeviceClaims, of.DeviceTemplates, of.Publications, seen.pods)
 	rests := newStorage(of.Volumes, of.Claims, of.Classes, of.Attachables, claimed, seen.pods)
 	state.Nodes = of.saidByNodes(rests, seen, machine)
@@ -70,15 +67,20 @@ func (of *Lists) saidByPods(seen *Sight, usage map[string]podscaler.Sample, rest
 	whose := newGenealogy(of, seen.Targets)
 	for i, p := range seen.pods {
 		said[i] = p.Says()
-		said[i].Workload = whose.workload(p)
+		if i > 0 && p.Alike(seen.pods[i-1]) { // as most are, since they are sorted
+			said[i].Workload = said[i-1].Workload
+		} else {
+			said[i].Workload = whose.workload(p)
+		}
 		said[i].CPU = usage[p.Said.Name]
 		rests.place(&said[i], p)
 		marks.fill(&said[i], p)
-		switch _, there := seen.Nodes[p.Meant]; {
-		case said[i].Daemon && !keep.has(p):
+		if said[i].Daemon && !keep.has(p) {
 			disown(&said[i], p)
-		case there:
-			said[i].Node, said[i].Unschedulable = p.Meant, false
+		} else if p.Meant != "" {
+			if _, there := seen.Nodes[p.Meant]; there {
+				said[i].Node, said[i].Unschedulable = p.Meant, false
+			}
 		}
 	}
 	adopt(seen, said)

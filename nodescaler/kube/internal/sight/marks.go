@@ -91,8 +91,10 @@ func readTerm(t *kept.PodTerm) (podMark, bool) {
 func newMarker(pods []*kept.Pod, sets []*kept.DaemonSet, known []*metav1.PartialObjectMetadata) *marker {
 	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[kept.PodTerm]]string{}, labels: map[string]labels.Set{}}
 	m.wishes = &marker{within: map[string]*marks{}, names: map[unique.Handle[kept.PodTerm]]string{}, labels: m.labels}
-	for _, p := range pods {
-		m.labels[p.Namespace] = nil
+	for i, p := range pods {
+		if i == 0 || p.Namespace != pods[i-1].Namespace {
+			m.labels[p.Namespace] = nil
+		}
 	}
 	for _, d := range sets {
 		m.labels[d.Namespace] = nil

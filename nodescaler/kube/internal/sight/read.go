@@ -1,9 +1,6 @@
 package sight
 
 import (
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,7 +33,7 @@ type Objects struct {
 func Read(o *Objects) nodescaler.Snapshot {
 	s := nodescaler.Snapshot{}
 	pods := each[*kept.Pod](o.Pods)
-	slices.SortFunc(pods, func(a, b *kept.Pod) int { return strings.Compare(a.Said.Name, b.Said.Name) })
+	pods = inOrder(pods)
 	claimed := newDevices(each[*kept.DeviceClaim](o.DeviceClaims), each[*kept.DeviceClaim](o.DeviceTemplates), each[*kept.Published](o.DeviceSlices), pods)
 	rests := newStorage(each[*kept.Volume](o.Volumes), each[*kept.Claim](o.Claims), each[*kept.Class](o.Classes), each[*kept.Attachable](o.CSINodes), claimed, pods)
 	for _, n := range each[*kept.Node](o.Nodes) {

@@ -65,9 +65,12 @@ func (s *Sight) sort(said []nodescaler.Pod) {
 	for i := range s.Targets {
 		s.Of[s.Targets[i].Workload] = nil
 	}
-	for i, p := range s.pods {
+	for i, end := 0, 0; i < len(said); i = end { // those of a workload mostly follow one another
+		for end = i + 1; end < len(said) && said[end].Workload == said[i].Workload; {
+			end++
+		}
 		if of, is := s.Of[said[i].Workload]; is {
-			s.Of[said[i].Workload] = append(of, p)
+			s.Of[said[i].Workload] = append(of, s.pods[i:end]...)
 		}
 	}
 }
