@@ -75,6 +75,7 @@ type Cluster struct {
 var (
 	_ loop.Cluster    = (*Cluster)(nil)
 	_ loop.PodDeleter = (*Cluster)(nil)
+	_ loop.Parallel   = (*Cluster)(nil)
 )
 
 // wakeEvery is how often Wake is signalled at most.

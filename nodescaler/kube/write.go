@@ -57,6 +57,9 @@ func again(do func() error) error {
 	return fmt.Errorf("%w: %w", ErrChanged, err)
 }
 
+// AtOnce is of how many workloads replicas are written at once.
+func (c *Cluster) AtOnce() int { return 8 }
+
 // SetReplicas writes the scale of a workload's target, if it still asks for what was last observed.
 func (c *Cluster) SetReplicas(ctx context.Context, workload string, replicas int) error {
 	what := fmt.Sprintf("scale %s to %d", workload, replicas)

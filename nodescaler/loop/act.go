@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -36,20 +37,52 @@ func (p *Ports) Act(ctx context.Context, step *Step) {
 	p.consult(ctx, step)
 }
 
+// rescale writes replicas, and notes what came of it in the workloads' order.
 func (p *Ports) rescale(ctx context.Context, step *Step, not map[string]string) {
+	type written struct{ marked, err error }
+	var due []*WorkloadStep
 	for i := range step.Workloads {
-		ws := &step.Workloads[i]
-		if d := ws.Decision; d == nil || d.To == d.From || ws.Held != nil {
-			continue
+		if ws := &step.Workloads[i]; ws.Decision != nil && ws.Decision.To != ws.Decision.From && ws.Held == nil {
+			due = append(due, ws)
 		}
-		o := Outcome{Action: -1, Workload: ws.Decision.Workload}
-		if why, lost := not[ws.Workload]; lost {
-			o.Error = why
-		} else if err := p.scale(ctx, step, ws); err != nil {
-			o.Error = err.Error()
+	}
+	all := make([]written, len(due))
+	p.each(len(due), func(i int) {
+		if _, lost := not[due[i].Workload]; !lost {
+			all[i].marked, all[i].err = p.scale(ctx, due[i])
+		}
+	})
+	for i, ws := range due {
+		o := Outcome{Action: -1, Workload: ws.Decision.Workload, Error: not[ws.Workload]}
+		if all[i].marked != nil {
+			step.problem(CodePodsNotMarked, all[i].marked.Error())
+		}
+		if all[i].err != nil {
+			o.Error = all[i].err.Error()
 		}
 		step.Outcomes = append(step.Outcomes, o)
 	}
+}
+
+// each does something n times, as many at once as the cluster takes.
+func (p *Ports) each(n int, do func(int)) {
+	c, can := p.Cluster.(Parallel)
+	if !can {
+		for i := range n {
+			do(i)
+		}
+		return
+	}
+	var parts sync.WaitGroup
+	places := make(chan struct{}, c.AtOnce())
+	for i := range n {
+		places <- struct{}{}
+		parts.Go(func() {
+			do(i)
+			<-places
+		})
+	}
+	parts.Wait()
 }
 
 // carryOut does what the plan says, but for what is not to be done.
@@ -94,13 +127,11 @@ func refusal(err error) Refusal {
 
 // scale writes the replicas of a decision. Before a workload shrinks, its pods are marked that are
 // to go first. A failure of that is a problem of the step, and holds nothing up.
-func (p *Ports) scale(ctx context.Context, step *Step, ws *WorkloadStep) error {
+func (p *Ports) scale(ctx context.Context, ws *WorkloadStep) (marked, err error) {
 	if c, can := p.Cluster.(Chooser); can && ws.Leaving != nil {
-		if err := c.Choose(ctx, ws.Workload, ws.Leaving); err != nil {
-			step.problem(CodePodsNotMarked, err.Error())
-		}
+		marked = c.Choose(ctx, ws.Workload, ws.Leaving)
 	}
-	return p.Cluster.SetReplicas(ctx, ws.Workload, ws.Decision.To)
+	return marked, p.Cluster.SetReplicas(ctx, ws.Workload, ws.Decision.To)
 }
 
 func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error {

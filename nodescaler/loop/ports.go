@@ -66,6 +66,12 @@ type Chooser interface {
 	Choose(ctx context.Context, workload string, pods []string) error
 }
 
+// Parallel is a Cluster in which the replicas of several workloads are written at once. A write
+// may take a tenth of a second, and orders of machines come after them all.
+type Parallel interface {
+	AtOnce() int
+}
+
 // PodDeleter is a Cluster that deletes pods past their disruption budgets, for drains that have an
 // end.
 type PodDeleter interface {
