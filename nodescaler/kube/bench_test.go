@@ -25,17 +25,11 @@ import (
 // an autoscaler and a disruption budget each, in 20 namespaces. It also says how much memory the
 // copies are held in, and how much with what two looks saw.
 func BenchmarkObserve(b *testing.B) {
-	inUse := func() float64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc) / 1e6
-	}
-	c, before := still(b), inUse()
+	c, before := still(b), heap()
 	c.large(b, 1000, 30_000, 200)
-	held := inUse() - before
+	held := heap() - before
 	seen := []loop.ClusterState{c.look(b.Context()), c.look(b.Context())}
-	looked := inUse() - before
+	looked := heap() - before
 	runtime.KeepAlive(seen)
 	defer func() { b.ReportMetric(held, "MB-held"); b.ReportMetric(looked, "MB-with-looks") }()
 	b.ReportAllocs()
