@@ -25,7 +25,8 @@ var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
 var ErrUnseen = fmt.Errorf("%w while the machines cannot be seen", ErrRefused)
 
 // Act carries a step out, in order, and records what came of each part. After a failure with a
-// node or machine, the rest of the plan for it is left to the next step.
+// node or machine, the rest of the plan for it is left to the next step; that of one pod holds up
+// no other.
 func (p *Ports) Act(ctx context.Context, step *Step) {
 	// What is expected beyond the replicas is made known before they change: whoever looks between
 	// the two writes would order for both.
@@ -107,7 +108,8 @@ func (p *Ports) carryOut(ctx context.Context, step *Step, not map[int]nodescaler
 		o := Outcome{Action: i}
 		if err := p.do(ctx, step, a); err != nil {
 			o.Error, o.Refused = err.Error(), refusal(err)
-			if a.Node != "" && !errors.Is(err, ErrBudget) {
+			// What refuses one pod, such as a webhook, may let the others go.
+			if a.Node != "" && a.Kind != nodescaler.Evict && a.Kind != nodescaler.DeletePod {
 				failed[a.Node] = true
 			}
 		}
