@@ -210,8 +210,9 @@ func (s *Server) going(v *view, g *group, nodes []*externalgrpc.ExternalGrpcNode
 		}
 	}
 	// Failed machines may go regardless of the minimum: they are no capacity.
-	if least, _ := v.limits(g); sound > 0 && v.target(g)-len(going) < least {
-		return nil, status.Errorf(codes.FailedPrecondition, "nodes: the group %s must keep %d machines, %d of %d were to go", g.id, least, len(going), v.target(g))
+	if have := v.sound[g.pool.Name]; sound > 0 && !g.retired && have-sound < g.pool.Min {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"nodes: the pool %s must keep %d machines that have not failed, %d of %d were to go", g.pool.Name, g.pool.Min, sound, have)
 	}
 	return going, nil
 }

@@ -75,6 +75,24 @@ func TestRefusedSizesChangeNothing(t *testing.T) {
 	}
 }
 
+// A machine that failed is no capacity, in no group of the pool.
+func TestFailedMachinesDoNotCountForTheMinimum(t *testing.T) {
+	for what, of := range map[string]string{"of its group": "edge.small", "of another group": "edge.large"} {
+		all := pools()
+		all[1].Shapes = append(all[1].Shapes, large)
+		s, p := made(t, func(c *Config) { c.Pools = all })
+		id, other := groupOf(t, s, "edge.small"), groupOf(t, s, of)
+		must.Do(t, increase(t, s, id, 1))
+		must.Do(t, increase(t, s, other, 1))
+		p.set(nodescaler.Joined, nil)
+		p.machines[1].Phase = nodescaler.Failed
+		if got := status.Code(remove(t, s, id, p.machines[0].ProviderID)); got != codes.FailedPrecondition {
+			t.Errorf("the last sound one beside a failed one %s: %s, want FailedPrecondition", what, got)
+		}
+		must.Do(t, remove(t, s, other, p.machines[1].ProviderID))
+	}
+}
+
 func TestOrderThatIsRefusedHalfwayIsTakenBack(t *testing.T) {
 	s, p := made(t, nil)
 	p.room = 2

@@ -21,6 +21,7 @@ type view struct {
 	machines map[*group][]*nodescaler.Machine
 	// Machines of each pool that are not going, whether their group is listed or not.
 	pool   map[string]int
+	sound  map[string]int    // those of them that have not failed
 	kept   map[string]int    // and its spares, which belong to no group
 	at     map[string]*seen  // by the id that they are listed by
 	named  map[string]*seen  // by name
@@ -155,7 +156,7 @@ func (v *view) unknown() *view { v.known = false; return v }
 func newView(groups []*group, machines []nodescaler.Machine) *view {
 	v := &view{
 		groups: groups, byID: make(map[string]*group, len(groups)),
-		machines: make(map[*group][]*nodescaler.Machine, len(groups)), pool: map[string]int{}, kept: map[string]int{},
+		machines: make(map[*group][]*nodescaler.Machine, len(groups)), pool: map[string]int{}, sound: map[string]int{}, kept: map[string]int{},
 		at: make(map[string]*seen, len(machines)), named: make(map[string]*seen, len(machines)),
 		orders: make(map[string]bool, len(machines)), lost: map[string]*group{}, known: true,
 	}
@@ -172,6 +173,9 @@ func newView(groups []*group, machines []nodescaler.Machine) *view {
 		}
 		if m.Phase != nodescaler.Deleting {
 			v.pool[m.Pool]++
+			if m.Phase != nodescaler.Failed {
+				v.sound[m.Pool]++
+			}
 		}
 		if g := homeOf(groups, m); g != nil {
 			v.machines[g] = append(v.machines[g], m)
