@@ -224,7 +224,7 @@ const NodeStartup = 15 * time.Minute
 func StartupTaint(key string) bool {
 	prefix, name, _ := strings.Cut(key, "/")
 	switch prefix {
-	case "startup-taint.cluster-autoscaler.kubernetes.io", "readiness.k8s.io":
+	case "startup-taint.cluster-autoscaler.kubernetes.io", "ignore-taint.cluster-autoscaler.kubernetes.io", "readiness.k8s.io":
 		return true
 	case "node.kubernetes.io":
 		return slices.Contains([]string{"not-ready", "unreachable", "network-unavailable"}, name)

@@ -92,6 +92,8 @@ func TestNodeIsToldInOurWords(t *testing.T) {
   {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"starting by its own taint", `{metadata: {name: node}, spec: {taints: [{key: startup-taint.cluster-autoscaler.kubernetes.io/csi, effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{PodSlots: 50}},
+		{"starting by its own taint, as older ones are called", `{metadata: {name: node}, spec: {taints: [{key: ignore-taint.cluster-autoscaler.kubernetes.io/csi, effect: NoSchedule}]}, ` + healthy + `}`,
+			nodescaler.Node{PodSlots: 50}},
 		{"starting until its network and storage work", `{metadata: {name: node}, spec: {taints: [{key: cni.istio.io/not-ready, effect: NoSchedule},
   {key: efs.csi.aws.com/agent-not-ready, effect: NoExecute}, {key: readiness.k8s.io/StorageReady, value: pending, effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{PodSlots: 50}},
