@@ -72,10 +72,11 @@ func (c *Consult) Plan(x *nodescaler.Index, p *nodescaler.Plan, deferred map[int
 	if len(c.in.Pools) == 0 || len(p.Actions) == 0 {
 		return deferred
 	}
-	money := newMoney(x)
+	costs := newMoney(x)
 	asked := map[question]*Change{}
 	var order []question
 	at := map[question][]int{}
+	with := map[question]*money{} // once what is asked in the same question is done
 	for i := range p.Actions {
 		a := &p.Actions[i]
 		rules, asks := c.in.Pools[a.Pool]
@@ -83,17 +84,18 @@ func (c *Consult) Plan(x *nodescaler.Index, p *nodescaler.Plan, deferred map[int
 		if !asks || held || a.Kind == nodescaler.Uncordon { // which takes back what was begun
 			continue
 		}
-		ch := money.change(a)
-		if rules.cover(x, a, ch, money) || c.goesOn(x, a, ch) || c.allows(ch, i) {
-			money.spend(a)
+		ch := costs.change(a)
+		if rules.cover(x, a, ch, costs) || c.goesOn(x, a, ch) || c.allows(ch, i) {
+			costs.spend(a)
 			continue
 		}
 		q := ch.question()
 		at[q] = append(at[q], i)
 		if all := asked[q]; all == nil {
-			asked[q], order = ch, append(order, q)
+			asked[q], order, with[q] = ch, append(order, q), &money{x: x, all: costs.with(a)}
 		} else if ch.Does != EndMachine {
-			all.Count, all.Price = all.Count+1, all.Price+ch.Price
+			all.Count, all.Price = all.Count+1, all.Price+with[q].marginal(a)
+			with[q].all = with[q].with(a)
 		}
 	}
 	for _, q := range order {

@@ -358,6 +358,22 @@ func TestThePriceIsWhatAMachineAdds(t *testing.T) {
 	}
 }
 
+// The fixed part of a host that begins to carry machines is paid once.
+func TestThePriceOfSeveralCountsTheirHostOnce(t *testing.T) {
+	o := newOffice()
+	o.hosts(2)
+	r := o.asks(replicas(2), actions(on(order("b"), "pve2"), on(order("c"), "pve2")))
+	book, fixed := pricing.DefaultBook(), 7*pricing.Unit
+	book.Hosts = map[string]pricing.HostPrices{"pve2": {PerHost: &fixed}}
+	r.Prices = book
+	o.at(t, r, 0)
+	o.at(t, r, 10)
+	expect(t, "price", 2*book.Rate(small, "pve2", t0)+book.HostRate("pve2", t0), o.state.Proposals[0].Price)
+	o.answer(true)
+	_, done := o.at(t, r, 20)
+	expect(t, "done", []string{"create b", "create c"}, done)
+}
+
 // A drain that was approved goes on in later steps and processes. One that was not is asked about.
 func TestAnApprovedDrainGoesOn(t *testing.T) {
 	cordon := nodescaler.Action{Kind: nodescaler.Cordon, Node: "worker-a", Machine: "worker-a", Pool: "worker", Reasons: why}
