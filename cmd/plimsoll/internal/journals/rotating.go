@@ -26,10 +26,17 @@ type Rotating struct {
 	out  *loop.NDJSON
 }
 
-// OpenRotating goes on with the file of a name, or begins it.
+// OpenRotating goes on with the file of a name, or begins it. It removes files that were put aside
+// when more were kept: no rotation reaches them.
 func OpenRotating(name string, limit int64, keep int) (*Rotating, error) {
 	j := &Rotating{name: name, limit: limit, keep: keep}
-	return j, j.open()
+	for n := max(keep, 1) + 1; ; n++ {
+		if err := os.Remove(j.aside(n)); errors.Is(err, fs.ErrNotExist) {
+			return j, j.open()
+		} else if err != nil {
+			return j, err
+		}
+	}
 }
 
 func (j *Rotating) open() error {

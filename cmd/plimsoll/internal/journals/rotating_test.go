@@ -158,3 +158,21 @@ func TestARotationThatIsTriedAgainRemovesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Where fewer files are to be kept than before, those beyond go when the journal is opened.
+func TestAJournalThatKeepsFewerRemovesTheRest(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, name := range []string{"journal", "journal.1", "journal.2", "journal.3", "journal.4", "journal.6"} {
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
+	}
+	j := must.Get(OpenRotating(filepath.Join(folder, "journal"), 1<<20, 2))(t)
+	defer func() { _ = j.Close() }()
+	var left []string
+	for _, file := range must.Get(os.ReadDir(folder))(t) {
+		left = append(left, file.Name())
+	}
+	if want := []string{"journal", "journal.1", "journal.2", "journal.6"}; !slices.Equal(left, want) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+}
