@@ -30,13 +30,9 @@ type Rotating struct {
 // when more were kept: no rotation reaches them.
 func OpenRotating(name string, limit int64, keep int) (*Rotating, error) {
 	j := &Rotating{name: name, limit: limit, keep: keep}
-	for n := max(keep, 1) + 1; ; n++ {
-		if err := os.Remove(j.aside(n)); errors.Is(err, fs.ErrNotExist) {
-			return j, j.open()
-		} else if err != nil {
-			return j, err
-		}
+	for n := max(keep, 1) + 1; os.Remove(j.aside(n)) == nil; n++ {
 	}
+	return j, j.open()
 }
 
 func (j *Rotating) open() error {
