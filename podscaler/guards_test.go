@@ -431,7 +431,7 @@ func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 			{0, 200, 0, 2, ""}, {15, 150, 0.01, 2, ""}, {30, 90, 0.02, 2, ""}, {45, 19, 0.03, 8, "UpstreamSuspect"},
 		}},
 		{"all is gone, so that no errors are known any more", podscaler.Upstream{}, []traffic{
-			{0, 200, 0, 2, ""}, {15, 100, 0.3, 2, ""}, {30, 0, no, 8, "arrivals went from 200 to 0 a second within 30s while failures went from 0% to 30%"},
+			{0, 200, 0, 2, ""}, {15, 100, 0.2, 2, ""}, {30, 0, no, 8, "arrivals went from 200 to 0 a second within 30s while failures went from 0% to 20%"},
 		}},
 		{"89 % are not enough", podscaler.Upstream{}, []traffic{{0, 200, 0, 2, ""}, {60, 22, 0.12, 2, ""}}},
 		{"slowly", podscaler.Upstream{}, []traffic{{0, 200, 0, 2, ""}, {40, 100, 0.1, 2, ""}, {80, 19, 0.1, 2, ""}}},
@@ -476,6 +476,23 @@ func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 						t.Errorf("at %d s 8 replicas went to %d, should be %d by %q; %v", run.at, d.To, run.to, run.reason, d.Reasons)
 					}
 				}
+			}
+		}
+	})
+	t.Run("requests that come as before and fail at once, while they do", func(t *testing.T) {
+		s := podscaler.NewScaler(workload(nil), &wish{2})
+		for _, run := range []traffic{
+			begin, {0, 200, 0.001, 2, "DesiredWithinRange"}, {60, 190, 0.2, 2, ""},
+			{75, 180, 1, 8, "UpstreamSuspect: 2 wanted, but 100% of the requests fail, of which it was 0%: 15m left"},
+			{1200, 60, 0.9, 8, "90% of the requests fail"}, {3600, 200, 0.3, 8, "UpstreamSuspect"},
+			{3615, 200, 0.1, 8, "14m45s left"}, {4499, 200, 0, 8, "1s left"}, {4500, 200, 0, 2, "DesiredWithinRange"},
+			{9000, 200, 0.26, 8, "26% of the requests fail"},
+		} {
+			d := s.Decide(&podscaler.View{
+				Now: after(run.at), Workload: s.Workload(), Replicas: 8, Window: podscaler.Window{Arrivals: reading(run.arrivals), Errors: reading(run.errors)},
+			})
+			if run != begin && (d.To != run.to || !mentions(d, run.reason)) {
+				t.Errorf("at %d s 8 replicas went to %d, should be %d by %q; %v", run.at, d.To, run.to, run.reason, d.Reasons)
 			}
 		}
 	})

@@ -22,8 +22,10 @@ type memory struct {
 	// unknownSince is since when the policy has not been able to say anything; zero if it can, or
 	// was not asked.
 	unknownSince time.Time
-	// traffic is what came in lately, and suspicion what it made us think of the callers.
+	// traffic is what came in lately, and suspicion what it made us think of the callers. sound is
+	// what came in when requests last failed no more than ever, with the fewest that did.
 	traffic   []traffic
+	sound     traffic
 	suspicion suspicion
 	// quietSince is since when nothing has called for a workload that may be idle; zero if
 	// something does, or may.

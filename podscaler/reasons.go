@@ -44,8 +44,8 @@ const (
 	ReasonTooFewAvailable = "TooFewAvailable"
 	// ReasonRollout: the pods are being replaced, during which nothing is shrunk.
 	ReasonRollout = "Rollout"
-	// ReasonUpstreamSuspect: those who call the workload seem to be out of order, and may come back
-	// at any time.
+	// ReasonUpstreamSuspect: those who call the workload seem to be out of order and may come back
+	// at any time, or far more requests fail than before.
 	ReasonUpstreamSuspect = "UpstreamSuspect"
 	// ReasonPaused: a pause fixes the replicas, or keeps them from going that way.
 	ReasonPaused = "Paused"

@@ -8,9 +8,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Upstream says what looks like an outage of those who call the workload: most of the requests are
-// gone at once, and of the rest more fail. Shrinking by that would leave too little for the moment
-// when they come back. It is on unless Off, and needs Window.Arrivals and Window.Errors.
+// Upstream says what looks like an outage of those who call the workload, or of those it calls: most
+// of the requests are gone at once, and of the rest more fail; or they come as before, and many more
+// fail. Shrinking by that would leave too little for the moment when all is well again. It is on
+// unless Off, and needs Window.Arrivals and Window.Errors.
 type Upstream struct {
 	Off bool
 	// Drop is the share of the arrivals that must be gone; 0 is 0.9.
@@ -20,9 +21,13 @@ type Upstream struct {
 	Within time.Duration
 	// ErrorRise is by how much the fraction of failed requests must have risen; 0 is 0.01.
 	ErrorRise float64
-	// Hold is how long nothing is shrunk; 0 is 15m.
+	// Hold is how long nothing is shrunk, after the last run that gave cause; 0 is 15m.
 	Hold time.Duration
 }
+
+// failingRise is by how much the fraction of failed requests must have risen to be cause enough
+// where they come as before. Requests that fail fast make any policy see a load that falls so much.
+const failingRise = 0.25
 
 // filled returns the settings with the defaults in.
 func (u Upstream) filled() Upstream {
@@ -61,6 +66,9 @@ func (s *Scaler) watch(v *View) {
 		return
 	}
 	m.remember(traffic{v.Now, rate, v.Window.Errors}, u.Within+s.measuredOver(v))
+	if why := m.failing(u); why != "" {
+		m.suspicion = suspicion{v.Now.Add(u.Hold), why}
+	}
 	if v.Now.Before(m.suspicion.until) {
 		return
 	}
@@ -82,9 +90,30 @@ func (m *memory) remember(t traffic, lookback time.Duration) {
 	}
 }
 
+// failing says how many requests fail of those that still come, or nothing. It goes by the fewest
+// that were ever seen to fail, and by what came in when it was last as few. Where most requests are
+// gone, the collapse alone counts: what fails then may do so for good.
+func (m *memory) failing(u Upstream) string {
+	now, fewest := m.traffic[len(m.traffic)-1], &m.sound.errors
+	failed, known := now.errors.Number()
+	switch {
+	case !known:
+	case !fewest.Known || failed < fewest.Value+u.ErrorRise:
+		if fewest.Known {
+			now.errors.Value = min(failed, fewest.Value)
+		}
+		m.sound = now
+	case failed >= fewest.Value+max(failingRise, u.ErrorRise)-1e-9 && now.rate > m.sound.rate*(1-u.Drop)*slack:
+		return fmt.Sprintf("%.3g%% of the requests fail, of which it was %.3g%%", 100*failed, 100*fewest.Value)
+	}
+	return ""
+}
+
+// slack is for sums that are not quite what they should be: 200 less 90 % is not quite 20.
+const slack = 1 + 1e-9
+
 // collapse says from what to what the traffic has collapsed, or nothing.
 func (m *memory) collapse(u Upstream) string {
-	const slack = 1 + 1e-9 // 200 less 90 % is not quite 20
 	now := m.traffic[len(m.traffic)-1]
 	worst, measured := now.errors.Number()
 	for i := len(m.traffic) - 2; i >= 0; i-- {

@@ -118,7 +118,7 @@ type Readiness struct {
 	MinAvailablePercent int32 `json:"minAvailablePercent,omitempty"`
 }
 
-// Upstream says what is taken for an outage of those who call the workload.
+// Upstream says what is taken for an outage of those who call the workload, or of those it calls.
 type Upstream struct {
 	// Does not look for it.
 	// +optional

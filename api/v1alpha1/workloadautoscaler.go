@@ -158,9 +158,9 @@ type WorkloadAutoscalerSpec struct {
 	// When a pod counts, and how many must be ready before anything is changed.
 	// +optional
 	Readiness *Readiness `json:"readiness,omitempty"`
-	// What is taken for an outage of those who call the workload: most requests are gone at once,
-	// and of the rest more fail. Nothing is shrunk by that for a while. It needs arrivals and
-	// errors among the signals.
+	// What is taken for an outage: most requests are gone at once, and of the rest more fail; or
+	// they come, and 25 % more of them fail than ever. Nothing is shrunk by that for a while. It
+	// needs arrivals and errors among the signals.
 	// +optional
 	Upstream *Upstream `json:"upstream,omitempty"`
 	// What each container should request, from what it was seen to use. With an empty block it is
