@@ -496,6 +496,25 @@ func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 			}
 		}
 	})
+	t.Run("all hang, so that none is counted at its end", func(t *testing.T) {
+		for _, c := range []struct {
+			flying podscaler.Reading // at the end
+			to     int
+		}{{podscaler.Reading{}, 8}, {podscaler.Known(0), 2}} {
+			s := podscaler.NewScaler(workload(nil), &wish{2})
+			for _, run := range []traffic{
+				begin, {0, 200, 0, 2, ""}, {30, 100, 0, 2, ""}, {60, 0, no, c.to, ""}, {959, 0, no, c.to, ""}, {960, 0, no, 2, ""}, {975, 0, no, 2, ""},
+			} {
+				d := s.Decide(&podscaler.View{Now: after(run.at), Workload: s.Workload(), Replicas: 8, Window: podscaler.Window{
+					Arrivals: reading(run.arrivals), Errors: reading(run.errors), InFlight: c.flying,
+				}})
+				held := mentions(d, "UpstreamSuspect: 2 wanted, but arrivals went from 100 to 0 a second within 30s, and requests that hang may not be counted")
+				if run != begin && (d.To != run.to || run.at == 60 && held != (c.to == 8)) {
+					t.Errorf("in flight %+v: at %d s 8 replicas went to %d, should be %d; %v", c.flying, run.at, d.To, run.to, d.Reasons)
+				}
+			}
+		}
+	})
 	t.Run("growth is not held", func(t *testing.T) {
 		p := &wish{2}
 		s := podscaler.NewScaler(workload(nil), p)

@@ -48,6 +48,7 @@ type traffic struct {
 	at     time.Time
 	rate   float64
 	errors Reading
+	blind  bool // requests that have not ended are counted nowhere
 }
 
 // suspicion is that the callers are out of order.
@@ -65,7 +66,8 @@ func (s *Scaler) watch(v *View) {
 	if u.Off || !known {
 		return
 	}
-	m.remember(traffic{v.Now, rate, v.Window.Errors}, u.Within+s.measuredOver(v))
+	_, flying := v.Window.InFlight.Number()
+	m.remember(traffic{v.Now, rate, v.Window.Errors, !flying}, u.Within+s.measuredOver(v))
 	if why := m.failing(u); why != "" {
 		m.suspicion = suspicion{v.Now.Add(u.Hold), why}
 	}
@@ -73,7 +75,7 @@ func (s *Scaler) watch(v *View) {
 		return
 	}
 	failed, measured := v.Window.Errors.Number()
-	if why := m.collapse(u); why != "" {
+	if why := cmp.Or(m.collapse(u), m.hanging()); why != "" {
 		m.suspicion = suspicion{v.Now.Add(u.Hold), why}
 		m.traffic = nil
 	} else if begun := m.started.Add(u.Hold); measured && failed >= u.ErrorRise && v.Now.Before(begun) {
@@ -125,6 +127,23 @@ func (m *memory) collapse(u Upstream) string {
 		}
 		if known {
 			worst, measured = max(worst, failed), true
+		}
+	}
+	return ""
+}
+
+// hanging says from what the traffic has ended at once, or nothing. Where requests count at their
+// end alone, those that all hang look like none.
+func (m *memory) hanging() string {
+	now := m.traffic[len(m.traffic)-1]
+	if _, measured := now.errors.Number(); measured || !now.blind || now.rate > 0 {
+		return ""
+	}
+	for i := len(m.traffic) - 2; i >= 0; i-- {
+		was := m.traffic[i]
+		if _, known := was.errors.Number(); known && was.rate > 0 {
+			return fmt.Sprintf("arrivals went from %.4g to 0 a second within %s, and requests that hang may not be counted",
+				was.rate, pricing.Short(now.at.Sub(was.at)))
 		}
 	}
 	return ""
