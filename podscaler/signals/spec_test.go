@@ -43,6 +43,9 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 		{"a metric in the place of a signal", `{"metrics":[{"name":"latency","query":"b"}]}`, []string{
 			`signals.metrics[0].name: must not be that of a signal, whose place it would take, was "latency"`,
 		}},
+		{"a metric in the place of failures", `{"metrics":[{"name":"errors","query":"b"}]}`, []string{
+			`signals.metrics[0].name: must not be that of a signal, whose place it would take, was "errors"`,
+		}},
 		{"scraping a page of one's own", `{"scrape":{"port":8080,"latency":"http_seconds"}}`, nil},
 		{"scraping a sidecar", `{"preset":"Istio","scrape":{}}`, nil},
 		{"an unknown preset", `{"preset":"Kong"}`, []string{

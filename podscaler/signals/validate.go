@@ -109,7 +109,7 @@ func (s *Spec) validateMetrics(f *podscaler.Faults) {
 		key := fmt.Sprintf("signals.metrics[%d]", i)
 		f.Unless(m.Name != "", key+".name", "must not be empty", `""`)
 		f.Unless(m.Name == "" || !seen[m.Name], key+".name", "must not be that of another metric", strconv.Quote(m.Name))
-		f.Unless(!slices.Contains([]string{latency, good, arrivals, inFlight, registration}, m.Name), key+".name", "must not be that of a signal, whose place it would take", strconv.Quote(m.Name))
+		f.Unless(!slices.Contains([]string{latency, good, arrivals, inFlight, errorRate, registration}, m.Name), key+".name", "must not be that of a signal, whose place it would take", strconv.Quote(m.Name))
 		seen[m.Name] = true
 		f.Unless(m.Query != "", key+".query", "must not be empty", `""`)
 		add(f, key+".query", checkQuery(m.Query))

@@ -205,6 +205,9 @@ func addResource(spec *v1alpha1.WorkloadAutoscalerSpec, t tree, resource string)
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
 }
 
+// ofSignals are the names that no metric may have, as podscaler/signals refuses them.
+var ofSignals = []string{"latency", "good", "arrivals", "inFlight", "errors", "registration"}
+
 // addPrometheus adds a query, and a metric that goes by it.
 func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	settings := t.at("metadata")
@@ -216,9 +219,13 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 		t.lose("asks another Prometheus, %s, than the triggers before it, and one autoscaler asks one", address)
 		return
 	}
-	name := t.at("name").text()
-	for n := len(spec.Signals.Metrics); name == "" || named(spec, name); n++ {
+	called := t.at("name").text()
+	name := called
+	for n := len(spec.Signals.Metrics); name == "" || named(spec, name) || slices.Contains(ofSignals, name); n++ {
 		name = fmt.Sprintf("trigger-%d", n)
+	}
+	if slices.Contains(ofSignals, called) {
+		t.note("%s.name: %s is a signal's name here, and the metric is called %s", t.path, called, name)
 	}
 	settings.at("metricName").skip() // KEDA no longer reads it
 	metric := v1alpha1.HPAMetric{Type: "External", Name: name}

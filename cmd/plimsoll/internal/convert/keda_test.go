@@ -65,3 +65,19 @@ triggers: [{type: cron, metadata: {timezone: Europe/Berlin, start: 0 8 * * *, en
 	}
 	t.Errorf("nothing is said to be lost but %v", results[0].Lost)
 }
+
+// A metric that has a signal's name is refused.
+func TestATriggerThatHasASignalsNameGetsAnother(t *testing.T) {
+	const object = `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: web, namespace: shop}, spec: {scaleTargetRef: {name: web},
+triggers: [{type: prometheus, name: errors, metadata: {serverAddress: "http://prometheus:9090", query: sum(up), threshold: "1"}}]}}`
+	results, _, err := Manifests([]byte(object), options)
+	must.Do(t, err)
+	spec := results[0].To.Spec
+	if spec.Signals.Metrics[0].Name != "trigger-0" || spec.HPA.Metrics[0].Name != "trigger-0" {
+		t.Errorf("named %q and %q", spec.Signals.Metrics[0].Name, spec.HPA.Metrics[0].Name)
+	}
+	const note = "spec.triggers[0].name: errors is a signal's name here, and the metric is called trigger-0"
+	if !strings.Contains(strings.Join(results[0].Notes, "\n"), note) {
+		t.Errorf("notes are %q", results[0].Notes)
+	}
+}
