@@ -8,10 +8,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Upstream says what looks like an outage of those who call the workload, or of those it calls: most
-// of the requests are gone at once, and of the rest more fail; or they come as before, and many more
-// fail. Shrinking by that would leave too little for the moment when all is well again. It is on
-// unless Off, and needs Window.Arrivals and Window.Errors.
+// Upstream says what looks like an outage of those who call the workload, or of those it calls:
+// most of the requests are gone at once, and of the rest more fail; or they come as before, and
+// many more fail. Shrinking by that would leave too little for the moment when all is well again.
+// It is on unless Off, and needs Window.Arrivals and Window.Errors.
 type Upstream struct {
 	Off bool
 	// Drop is the share of the arrivals that must be gone; 0 is 0.9.
