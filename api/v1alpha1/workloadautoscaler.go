@@ -159,8 +159,9 @@ type WorkloadAutoscalerSpec struct {
 	// +optional
 	Readiness *Readiness `json:"readiness,omitempty"`
 	// What is taken for an outage: most requests are gone at once, and of the rest more fail; or
-	// they come, and 25 % more of them fail than ever. Nothing is shrunk by that for a while. It
-	// needs arrivals and errors among the signals.
+	// they come, and 25 points more of each hundred fail than ever. So are requests that end no
+	// more, where those in flight are not measured. Nothing is shrunk by that for a while. It needs
+	// arrivals and errors among the signals.
 	// +optional
 	Upstream *Upstream `json:"upstream,omitempty"`
 	// What each container should request, from what it was seen to use. With an empty block it is

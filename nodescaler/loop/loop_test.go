@@ -457,7 +457,7 @@ func TestRestOfANodesPlanWaitsAfterAFailure(t *testing.T) {
 	}{
 		"a failed cordon": {"draining worker-a true", errors.New("conflict"), []string{"draining worker-a true"}},
 		"a full budget":   {"evict web-1", ErrBudget, []string{"draining worker-a true", "evict web-1", "evict web-2"}},
-		// As by a webhook: the next step asks for the same pod first, and the others would never go.
+		// As by a webhook: the next step asks for the same pod first, and no other would ever go.
 		"a refused eviction": {"evict web-1", errors.New("denied"), []string{"draining worker-a true", "evict web-1", "evict web-2"}},
 	} {
 		t.Run(what, func(t *testing.T) {

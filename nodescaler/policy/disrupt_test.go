@@ -388,7 +388,8 @@ func consolidates(policy nodescaler.ConsolidationPolicy, budgets ...nodescaler.N
 }
 
 // Random fleets of odd shapes are consolidated. They cost no more in the end, and no pod waits that
-// did not wait before. What is changed later costs less again, and in the end nothing is done for a week.
+// did not wait before. What is changed later costs less again, and in the end nothing is done for a
+// week.
 func TestConsolidatedFleetsAreLeftAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, name := odd(t), sample.OneOf(t, "policy", "unneeded", "joint")

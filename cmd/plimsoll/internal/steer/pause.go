@@ -216,7 +216,8 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 			switch {
 			case err == nil:
 				left = append(left, asLeft(after))
-			case ask.all && apierrors.IsNotFound(err) && !unknownKind(err): // deleted since it was listed
+			case ask.all && apierrors.IsNotFound(err) && !unknownKind(err):
+				// It was deleted since it was listed.
 			case ctx.Err() != nil:
 				return errors.Join(append(failed, answered(err))...)
 			default:
