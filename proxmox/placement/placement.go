@@ -272,6 +272,9 @@ func (g *Ground) reserved(st *Store) pricing.Bytes {
 func (g *Ground) NoRoom(p *Pool, s pricing.Shape, h *Host) *nodescaler.Reason {
 	free := g.Free(p, h)
 	switch {
+	case h.CPUs > 0 && s.CPU > pricing.MilliCPU(h.CPUs)*pricing.Core:
+		// Proxmox VE starts no such VM, regardless of the ratio of all of them together.
+		return refuse(CodeNoCPU, "%s has %d processors, and %s takes %s in one machine", h.Name, h.CPUs, s.Name, s.CPU.Cores())
 	case s.Memory > free.Memory:
 		return refuse(CodeNoMemory, "%s has %s of memory left to promise, %s takes %s", h.Name, Size(free.Memory), s.Name, Size(s.Memory))
 	case s.CPU > free.CPU:

@@ -143,6 +143,9 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 		{"processors are promised", func(g *Ground, _ *Pool) {
 			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: pricing.GiB, CPUs: 15, Running: true}
 		}, "pve1", CodeNoCPU, "pve1 has 1 processors left to promise, small takes 2"},
+		{"a machine with more processors than the host", func(g *Ground, p *Pool) {
+			p.CPURatio, g.Hosts[0].CPUs = 4, 1
+		}, "pve1", CodeNoCPU, "pve1 has 1 processors, and small takes 2 in one machine"},
 		{"processors promised more than once", func(g *Ground, p *Pool) {
 			p.CPURatio = 4
 			g.Guests[100] = &Guest{VMID: 100, Host: "pve1", Memory: pricing.GiB, CPUs: 60, Running: true}

@@ -206,6 +206,7 @@ func (lo *lookout) readTemplates(ctx context.Context, unread map[string][]*place
 			mu.Lock()
 			switch {
 			case err == nil:
+				t.Digest = cmp.Or(t.Digest, into[g.VMID].Digest)
 				into[g.VMID] = t
 			case into[g.VMID].Host == "": // nothing was ever read of it
 				into[g.VMID] = placement.TemplateSeen{VMID: g.VMID, Problem: fmt.Sprintf("cannot be read: %v", err)}
@@ -264,6 +265,9 @@ func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placem
 		return placement.TemplateSeen{}, err
 	}
 	t := placement.TemplateSeen{VMID: g.VMID, Host: g.Host, BootDisk: c.BootDisk(), Digest: c.Digest, Devices: devices(c.Raw, g.VMID)}
+	if c.Lock != "" {
+		t.Digest = "" // a backup writes its lock into what the digest is of, and changes nothing
+	}
 	if !c.Template {
 		t.Problem = "is no template: qm template makes it one"
 	}

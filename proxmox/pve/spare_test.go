@@ -273,3 +273,13 @@ func TestOnlyAMachineThatHasJoinedIsStashed(t *testing.T) {
 		t.Error("stashed what is not there")
 	}
 }
+
+// A backup writes its lock into the template's configuration, and takes it out again.
+func TestABackupOfTheTemplateIsNoDrift(t *testing.T) {
+	w, name := spareWorld(t)
+	w.inject("lock vm=9001 as=backup")
+	w.run(surveyEvery + time.Minute)
+	if m := w.machine(name); m.Drifted != "" {
+		t.Error(m.Drifted)
+	}
+}
