@@ -363,7 +363,9 @@ func TestNoMemoryIsTakenAwayThatIsInUse(t *testing.T) {
 // A pod that is older than a LimitRange of its namespace may violate it by what a resize does not
 // change. The API server refuses all its resizes then: it is not asked, and the reason is said.
 func TestWhatALimitRangeRefusesIsNotAskedFor(t *testing.T) {
-	amounts := func(m pricing.MilliCPU, b pricing.Bytes) pricing.Resources { return pricing.Resources{CPU: m, Memory: b} }
+	amounts := func(m pricing.MilliCPU, b pricing.Bytes) pricing.Resources {
+		return pricing.Resources{CPU: m, Memory: b}
+	}
 	for _, c := range []struct {
 		name   string
 		starts []Start
