@@ -20,8 +20,8 @@ import (
 // New returns the command.
 func New(env *cli.Env) *cobra.Command {
 	var (
-		file string
-		o    Options
+		files []string
+		o     Options
 	)
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
@@ -29,7 +29,7 @@ func New(env *cli.Env) *cobra.Command {
 		Long: `Convert other autoscalers' manifests to WorkloadAutoscalers: Kubernetes' HorizontalPodAutoscaler and
 VerticalPodAutoscaler, KEDA's ScaledObject with triggers of types prometheus, cpu, memory and cron, the
 CustomPodAutoscaler of the paper on SLO and cost, and Datadog's WatermarkPodAutoscaler with marks of resources. KEDA's
-TriggerAuthentications are read from the same file, and for a VerticalPodAutoscaler what scales its workload, or the
+TriggerAuthentications are read from the same files, and for a VerticalPodAutoscaler what scales its workload, or the
 workload itself, by which replicas are known.
 Of the values.yaml of kproximate's chart it makes a VMPool. What a pool needs and the values lack is an example, which a
 note names. No secret is printed.
@@ -48,14 +48,18 @@ holds no such manifest without faults.`,
 			if err := cli.RequireFlags(cmd, "filename"); err != nil {
 				return err
 			}
-			data, err := env.Input(file)
-			if err != nil {
-				return cli.WithCode(cli.ExitConfig, fmt.Errorf("--filename: %w", err))
+			var all [][]byte
+			for _, file := range files {
+				data, err := env.Input(file)
+				if err != nil {
+					return cli.WithCode(cli.ExitConfig, fmt.Errorf("--filename: %w", err))
+				}
+				all = append(all, data)
 			}
-			return printConverted(env, file, data, o)
+			return printConverted(env, strings.Join(files, ", "), bytes.Join(all, []byte("\n---\n")), o)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "the manifests, a `file` of YAML; - is standard input")
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "the manifests, a `file` of YAML; - is standard input; repeatable")
 	cli.AddFlag(cmd, &o.WindowUnit, readUnit, "window-unit", "unit", "", "the unit of a CustomPodAutoscaler's slo.window, which is a bare number: ms, s, m or h")
 	return cmd
 }
