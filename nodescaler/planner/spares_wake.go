@@ -110,7 +110,7 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	}
 	reasons := []nodescaler.Reason{draft.Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s%s",
 		m.Name, o.Shape.Name, o.Host, draft.Some("pod", items), later)}
-	if code := b.code(); code != nodescaler.PodsPending {
+	if b.code() != nodescaler.PodsPending {
 		reasons = append(reasons, b.because(items))
 	}
 	t.rouse(m, reasons...)

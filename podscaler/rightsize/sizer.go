@@ -438,8 +438,9 @@ func (s *Sizer) sized(now time.Time, p *Candidate, carried []Recommendation) Dec
 	if d.Action != Resize {
 		return d
 	}
+	after := p.changed(d.Changes)
 	for _, r := range both {
-		if against := p.against(r, p.changed(d.Changes)); against != "" {
+		if against := p.against(r, after); against != "" {
 			return Decision{Action: None, Reasons: []Reason{because(ReasonLimitRange, "no resize of it is admitted, for it is older than a LimitRange of its namespace: %s", against)}}
 		}
 	}

@@ -103,13 +103,18 @@ func validateURL(f *podscaler.Faults, key, text string) {
 	f.Unless(ok, key, "must be a URL such as http://prometheus.monitoring:9090, without credentials, query or fragment", strconv.Quote(redact(u, text)))
 }
 
+// Reserved reports whether a name is that of a signal, which no metric may have.
+func Reserved(name string) bool {
+	return slices.Contains([]string{latency, good, arrivals, inFlight, errorRate, registration}, name)
+}
+
 func (s *Spec) validateMetrics(f *podscaler.Faults) {
 	seen := map[string]bool{}
 	for i, m := range s.Metrics {
 		key := fmt.Sprintf("signals.metrics[%d]", i)
 		f.Unless(m.Name != "", key+".name", "must not be empty", `""`)
 		f.Unless(m.Name == "" || !seen[m.Name], key+".name", "must not be that of another metric", strconv.Quote(m.Name))
-		f.Unless(!slices.Contains([]string{latency, good, arrivals, inFlight, errorRate, registration}, m.Name), key+".name", "must not be that of a signal, whose place it would take", strconv.Quote(m.Name))
+		f.Unless(!Reserved(m.Name), key+".name", "must not be that of a signal, whose place it would take", strconv.Quote(m.Name))
 		seen[m.Name] = true
 		f.Unless(m.Query != "", key+".query", "must not be empty", `""`)
 		add(f, key+".query", checkQuery(m.Query))

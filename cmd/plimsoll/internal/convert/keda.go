@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -205,9 +206,6 @@ func addResource(spec *v1alpha1.WorkloadAutoscalerSpec, t tree, resource string)
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
 }
 
-// ofSignals are the names that no metric may have, as podscaler/signals refuses them.
-var ofSignals = []string{"latency", "good", "arrivals", "inFlight", "errors", "registration"}
-
 // addPrometheus adds a query, and a metric that goes by it.
 func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	settings := t.at("metadata")
@@ -221,10 +219,10 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	}
 	called := t.at("name").text()
 	name := called
-	for n := len(spec.Signals.Metrics); name == "" || named(spec, name) || slices.Contains(ofSignals, name); n++ {
+	for n := len(spec.Signals.Metrics); name == "" || named(spec, name) || signals.Reserved(name); n++ {
 		name = fmt.Sprintf("trigger-%d", n)
 	}
-	if slices.Contains(ofSignals, called) {
+	if signals.Reserved(called) {
 		t.note("%s.name: %s is a signal's name here, and the metric is called %s", t.path, called, name)
 	}
 	settings.at("metricName").skip() // KEDA no longer reads it
