@@ -189,7 +189,7 @@ func (c *checker) take(host string, s pricing.Shape) {
 
 // ours finds the node of an action, which must have a machine of ours behind it.
 func (c *checker) ours(a *Action) *NodeLoad {
-	n := c.x.anyNode(a.Node)
+	n := c.x.among(len(c.x.loads), a.Node)
 	switch {
 	case n == nil:
 		c.fault(NotThere, "node %q is not there", a.Node)

@@ -113,8 +113,8 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 
 // seeExtras records for each pool what its nodes have besides CPU and memory. The Node of a stopped
 // spare shows nothing.
-func (x *Index) seeExtras() {
-	x.promiseVolumes()
+func seeExtras(x *Index) {
+	promiseVolumes(x)
 	for i := range x.loads {
 		n := &x.loads[i]
 		if n.VM == nil || n.VM.Kept() || !n.Ready || x.Now.Sub(n.Joined) < NodeStartup {
@@ -139,7 +139,7 @@ func (p *Pool) allocatable(s pricing.Shape) pricing.Resources {
 // pool says: the kernel and the kubelet's thresholds take their part. Otherwise machines would be
 // ordered without end for a pod that fits on none of them. The node that joined last counts, since
 // the next machine becomes one like it. What was recorded before holds while there is no such node.
-func (x *Index) seeAllocatable() {
+func seeAllocatable(x *Index) {
 	type kind struct {
 		pool  string
 		shape pricing.Shape
@@ -171,8 +171,8 @@ func (x *Index) seeAllocatable() {
 // seeZones finds out whether nodes of each pool have hosts as their zones, as a cloud controller
 // writes them. After a live migration the zone may be another host. A node that drifted does not
 // show that the next one goes without.
-func (x *Index) seeZones() {
-	for pool, n := range x.newest(ZoneLabel) {
+func seeZones(x *Index) {
+	for pool, n := range newest(x, ZoneLabel) {
 		if p := x.Pool(pool); p != nil && p.Labels[ZoneLabel] == "" {
 			p.HostIsZone = x.Host(n.Labels[ZoneLabel]) != nil || p.HostIsZone && n.VM.Drifted != ""
 		}
@@ -182,8 +182,8 @@ func (x *Index) seeZones() {
 // seeTypes finds out in which pools nodes do not have their shapes as their instance types: a cloud
 // controller may write types of its own. Otherwise machines would be ordered without end for a pod
 // that selects a shape.
-func (x *Index) seeTypes() {
-	for pool, n := range x.newest(TypeLabel) {
+func seeTypes(x *Index) {
+	for pool, n := range newest(x, TypeLabel) {
 		if p := x.Pool(pool); p != nil && n.VM.Drifted == "" && n.Labels[TypeLabel] != n.VM.Shape.Name {
 			p.ShapeIsType = false
 		}
@@ -192,23 +192,23 @@ func (x *Index) seeTypes() {
 
 // newest are by pool the nodes that joined last, since the next machine becomes one like it. The
 // label may come some time after the node.
-func (x *Index) newest(label string) map[string]*NodeLoad {
-	newest := map[string]*NodeLoad{}
+func newest(x *Index, label string) map[string]*NodeLoad {
+	last := map[string]*NodeLoad{}
 	for i := range x.loads {
 		n := &x.loads[i]
 		if n.VM == nil || n.VM.Host == "" || !n.Ready || n.Labels[label] == "" && x.Now.Sub(n.Joined) < NodeStartup {
 			continue
 		}
-		if was := newest[n.VM.Pool]; was == nil || was.Joined.Before(n.Joined) {
-			newest[n.VM.Pool] = n
+		if was := last[n.VM.Pool]; was == nil || was.Joined.Before(n.Joined) {
+			last[n.VM.Pool] = n
 		}
 	}
-	return newest
+	return last
 }
 
 // promiseVolumes assumes that new machines attach any number of volumes of the drivers that nodes
 // have limits on, until a node of the pool shows its limit.
-func (x *Index) promiseVolumes() {
+func promiseVolumes(x *Index) {
 	limits := map[string]int64{}
 	for i := range x.loads {
 		for _, a := range x.loads[i].Extra {

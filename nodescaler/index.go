@@ -82,11 +82,11 @@ func NewIndex(s *Snapshot) *Index {
 	x.indexMachines()
 	x.indexNodes()
 	x.indexPools()
-	x.seeExtras()
-	x.seeAllocatable()
+	seeExtras(x)
+	seeAllocatable(x)
 	x.indexHosts()
-	x.seeZones()
-	x.seeTypes()
+	seeZones(x)
+	seeTypes(x)
 	x.indexPods()
 	return x
 }
@@ -297,8 +297,6 @@ func (x *Index) among(first int, name string) *NodeLoad {
 
 // AllNodes are Nodes, and behind them those of spares and of machines that wake.
 func (x *Index) AllNodes() []NodeLoad { return x.loads }
-
-func (x *Index) anyNode(name string) *NodeLoad { return x.among(len(x.loads), name) }
 
 // NodeOf returns the node that the machine of that name became, or nil: one that names it by
 // provider ID, system UUID or name. A node that only has the name is taken for it as well: to

@@ -464,7 +464,7 @@ func (r *clusterRun) reportMachine(e pve.Event) {
 	}
 	for _, p := range pools {
 		if p.Name == e.Pool {
-			r.cluster.Tell(p, machineEvent(e))
+			r.cluster.About(p, machineEvent(e))
 		}
 	}
 }

@@ -99,9 +99,9 @@ func statusNow(of *copies.Copies, i copies.Kind, o client.Object) []byte {
 	return status
 }
 
-// Tell sends an event about one of our own objects, in the background. It sends nothing if the mode
+// About sends an event about one of our own objects, in the background. It sends nothing if the mode
 // forbids writes, or if another process leads.
-func (c *Cluster) Tell(about client.Object, e Event) {
+func (c *Cluster) About(about client.Object, e Event) {
 	i, _, err := ofOurs(about)
 	if err != nil || !c.cfg.Mode.allows(Recommend) {
 		return
@@ -124,17 +124,17 @@ func (c *Cluster) Tell(about client.Object, e Event) {
 // gone or elsewhere, and of events with the same reason and action one an hour.
 func (c *Cluster) AboutPod(name, node string, e Event) bool {
 	p, ok := copies.One[*kept.Pod](c.copies, copies.Pods, name)
-	return ok && p.Said.Node == node && c.about("Pod", &p.ObjectMeta, e)
+	return ok && p.Said.Node == node && c.aboutCore("Pod", &p.ObjectMeta, e)
 }
 
 // AboutNode sends an event about a node, as AboutPod does.
 func (c *Cluster) AboutNode(name string, e Event) bool {
 	n, ok := copies.One[*kept.Node](c.copies, copies.Nodes, name)
-	return ok && c.about("Node", &n.ObjectMeta, e)
+	return ok && c.aboutCore("Node", &n.ObjectMeta, e)
 }
 
-// about sends an event about an object of Kubernetes' own, unless it was sent within the hour.
-func (c *Cluster) about(kind string, o *metav1.ObjectMeta, e Event) bool {
+// aboutCore sends an event about an object of Kubernetes' own, unless it was sent within the hour.
+func (c *Cluster) aboutCore(kind string, o *metav1.ObjectMeta, e Event) bool {
 	if !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{o.UID, e.Reason, e.Action}, time.Now()) {
 		return false
 	}

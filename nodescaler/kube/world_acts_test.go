@@ -168,7 +168,7 @@ func (p *process) draw(state *loop.ClusterState) act {
 	default:
 		wla, ok := copies.One[*v1alpha1.WorkloadAutoscaler](c.copies, copies.Autoscalers, "shop/"+app)
 		if ok {
-			c.Tell(wla, Event{About: "x", Key: fmt.Sprint(p.rng.Uint64()), Reason: "X", Note: "x"})
+			c.About(wla, Event{About: "x", Key: fmt.Sprint(p.rng.Uint64()), Reason: "X", Note: "x"})
 		}
 		return act{}
 	}

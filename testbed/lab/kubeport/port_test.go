@@ -563,9 +563,9 @@ func testEvents(w *world, c *kube.Cluster) {
 	w.autoscaler("loud", "apps/v1", "Deployment", "nobody", "Recommend")
 	o := w.ours(c, "loud")
 	for i := range 10 {
-		c.Tell(o, kube.Event{About: "Ready", Key: "TargetNotFound", Warning: true, Reason: "TargetNotFound", Note: fmt.Sprintf("step %d", i)})
+		c.About(o, kube.Event{About: "Ready", Key: "TargetNotFound", Warning: true, Reason: "TargetNotFound", Note: fmt.Sprintf("step %d", i)})
 	}
-	c.Tell(o, kube.Event{About: "Ready", Key: "Active", Reason: "Active", Note: "all is well"})
+	c.About(o, kube.Event{About: "Ready", Key: "Active", Reason: "Active", Note: "all is well"})
 	var notes []string
 	w.until("two events are told", func(ctx context.Context) error {
 		list, err := w.client.EventsV1().Events("shop").List(ctx, metav1.ListOptions{})

@@ -449,7 +449,7 @@ func (h *house) Fresh() error                 { return h.broken["fresh"] }
 func (h *house) Approvals() loop.Approvals    { return nil }
 func (h *house) Wake() <-chan struct{}        { return nil }
 func (h *house) Changed() <-chan struct{}     { return nil }
-func (h *house) Tell(o client.Object, e kube.Event) {
+func (h *house) About(o client.Object, e kube.Event) {
 	hear(e)
 	h.told = append(h.told, fmt.Sprintf("%s %s %s: %s", kindOf(o), o.GetName(), e.Reason, e.Note))
 }

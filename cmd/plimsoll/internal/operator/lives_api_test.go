@@ -243,9 +243,9 @@ type apiPort struct {
 	l *life
 }
 
-func (p apiPort) Tell(about client.Object, e kube.Event) {
+func (p apiPort) About(about client.Object, e kube.Event) {
 	hear(e)
-	p.Cluster.Tell(about, e)
+	p.Cluster.About(about, e)
 }
 
 func (p apiPort) AboutPod(name, node string, e kube.Event) bool {

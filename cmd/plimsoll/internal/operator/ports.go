@@ -50,7 +50,7 @@ type Cluster interface {
 	// Approvals is where people are asked.
 	Approvals() loop.Approvals
 	SetStatus(ctx context.Context, o client.Object) error
-	Tell(about client.Object, e kube.Event)
+	About(about client.Object, e kube.Event)
 	// AboutPod and AboutNode send an event unless the same was sent lately, of a pod that is on
 	// the node, or waits where none is named. They report whether they did.
 	AboutPod(name, node string, e kube.Event) bool

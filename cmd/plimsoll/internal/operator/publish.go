@@ -60,7 +60,7 @@ func (t *term) publish(ctx context.Context, d *desk, s *loop.Step, m *counted) e
 	for i, o := range all {
 		about[i], t.said[o.about.GetUID()] = o.about, o.status
 		for _, e := range o.events {
-			t.Cluster.Tell(o.about, e)
+			t.Cluster.About(o.about, e)
 		}
 	}
 	t.statuses.write(&t.beside, about, func(o client.Object) error { return t.Cluster.SetStatus(ctx, o) })

@@ -244,9 +244,9 @@ func (c stageCluster) Observe(ctx context.Context) (loop.ClusterState, error) {
 	return state, err
 }
 
-func (c stageCluster) Tell(o client.Object, e kube.Event) {
+func (c stageCluster) About(o client.Object, e kube.Event) {
 	c.of.hear(e)
-	c.cluster.Tell(o, e)
+	c.cluster.About(o, e)
 }
 
 func (c stageCluster) AboutPod(name, node string, e kube.Event) bool {
