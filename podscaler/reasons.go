@@ -145,6 +145,11 @@ const (
 	ReasonObjectiveUnreachable = "ObjectiveUnreachable"
 	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
 	ReasonModelUncertain = "ModelUncertain"
+	// ReasonGuardLimited: the model needs many times what CPU shows to be needed.
+	ReasonGuardLimited = "GuardLimited"
+	// ReasonNeedUnconfirmed: not all of the last runs needed so many, so no machine is ordered for
+	// them yet.
+	ReasonNeedUnconfirmed = "NeedUnconfirmed"
 	// ReasonCostAboveTarget: the machines cost more than their target, so that there is no
 	// headroom.
 	ReasonCostAboveTarget = "CostAboveTarget"

@@ -99,8 +99,8 @@ func statusNow(of *copies.Copies, i copies.Kind, o client.Object) []byte {
 	return status
 }
 
-// About sends an event about one of our own objects, in the background. It sends nothing if the mode
-// forbids writes, or if another process leads.
+// About sends an event about one of our own objects, in the background. It sends nothing if the
+// mode forbids writes, or if another process leads.
 func (c *Cluster) About(about client.Object, e Event) {
 	i, _, err := ofOurs(about)
 	if err != nil || !c.cfg.Mode.allows(Recommend) {

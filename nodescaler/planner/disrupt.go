@@ -166,7 +166,7 @@ func (t *disrupter) end(c *ending) {
 		return
 	}
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil && t.grace(c.NodeLoad) == 0 {
-		t.kept.Add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose budget lets none go now", c.why.Text, p.Name)
+		t.kept.Add(nodescaler.BudgetExhausted, "%s, but stays: it holds %s, whose PodDisruptionBudget allows no eviction now", c.why.Text, p.Name)
 		return
 	}
 	if spent := t.spend(c.VM.Pool, c.cause); spent != nil {

@@ -222,11 +222,11 @@ func (t *drainer) judge() []candidate {
 	idle := since{}
 	for _, c := range t.candidates(kept) {
 		if t.takesPods(c.Name) {
-			kept.Add(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", c.Name)
+			kept.Add(nodescaler.NodeTakesPods, "%s has room that pending or moved pods need", c.Name)
 			continue
 		}
 		if p := t.unbudgeted(c.NodeLoad); p != nil {
-			kept.Add(nodescaler.BudgetExhausted, "%s holds %s, whose budget lets none go now", c.Name, p.Name)
+			kept.Add(nodescaler.BudgetExhausted, "%s holds %s, whose PodDisruptionBudget allows no eviction now", c.Name, p.Name)
 			continue
 		}
 		reopen := t.places.close(c.Node)
@@ -277,7 +277,7 @@ func (t *drainer) candidates(kept draft.Findings) []candidate {
 			t.unasked[n.Name] = true
 			kept.Add(nodescaler.DisruptionHalted, "%s stays: nodes that were emptied before it were needed after all", n.Name)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
-			kept.Add(nodescaler.NodeBusy, "%s is used %s; below %s it could go", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
+			kept.Add(nodescaler.NodeBusy, "pods request %[2]s of %[1]s, which is not below the threshold of %[3]s", n.Name, draft.Percent(used), draft.Percent(t.rules.ScaleDownUtilizationThreshold))
 		default:
 			list = append(list, t.candidate(n, used))
 		}
@@ -342,7 +342,7 @@ func (t *drainer) startDrains(unneeded []candidate) {
 	for _, c := range unneeded {
 		switch passed := t.X.Now.Sub(c.since); {
 		case passed <= c.wait:
-			kept.Add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, draft.Percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
+			kept.Add(nodescaler.NodeUnneeded, "pods request %[2]s of %[1]s, which is unneeded for %[3]s and has to be for more than %[4]s", c.Name, draft.Percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
 			empty = append(empty, c)
 		default:
@@ -414,7 +414,7 @@ func (t *drainer) whyUnneeded(c candidate) nodescaler.Reason {
 	if len(c.to) > 0 {
 		where = "there is room for its " + draft.Some("pod", draft.PodNames(t.toMove(c.NodeLoad))) + " on " + draft.Some("node", c.to)
 	}
-	return draft.Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
+	return draft.Because(nodescaler.NodeUnneeded, "pods request %[2]s of %[1]s, below the threshold of %[3]s, and it is unneeded for %[4]s: %[5]s",
 		c.Name, draft.Percent(c.used), draft.Percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
 }
 

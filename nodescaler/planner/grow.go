@@ -303,9 +303,9 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill, offers []pa
 		}
 		t.Buy(o.Pool, o.Shape, o.Host,
 			b.because(p.Items),
-			draft.Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h; no choice costs less than %s/h",
+			draft.Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d for %s, which cost %s/h in all; no choice costs less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), pricing.Count(waiting, "pod"), r.Rate, r.LowerBound),
-			draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, those in use first, %s has the most free memory: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
+			draft.Because(nodescaler.RoomiestHost, "of the hosts with the same price, %s has the most free memory: %s; hosts in use come first", o.Host, nodescaler.Amount(t.Free[o.Host])))
 		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)

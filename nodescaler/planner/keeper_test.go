@@ -161,8 +161,8 @@ func TestSparesAreAdvised(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"pods waited", map[int]int{1: 3, 2: 1}, 2 * time.Hour, "pods waited for 4 machines within 2h0m0s: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
-		{"pods waited for more machines than the pool has had", map[int]int{1: 2, 2: 2, 3: 2}, 2 * time.Hour, "pods waited for 4 machines within 2h0m0s: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"pods waited", map[int]int{1: 3, 2: 1}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"pods waited for more machines than the pool has had", map[int]int{1: 2, 2: 2, 3: 2}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
 		{"too little is known", map[int]int{1: 9}, 59 * time.Minute, ""},
 		{"no pod waited", nil, 2 * time.Hour, ""},
 		{"they waited too seldom", map[int]int{1: 1}, 24 * time.Hour, ""},

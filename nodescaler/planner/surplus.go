@@ -257,7 +257,7 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):
 		r = draft.Because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
 	case t.places.taken[l.Name] > 0:
-		r = draft.Because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
+		r = draft.Because(nodescaler.NodeTakesPods, "%s has room that pending or moved pods need", l.Name)
 	default:
 		return nil
 	}

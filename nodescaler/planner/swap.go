@@ -473,7 +473,7 @@ func (t *swapper) keepPlaces(left []*nodescaler.NodeLoad) {
 // leave begins to empty a node of a set if its pods have places.
 func (t *swapper) leave(c *ending) {
 	if p := t.drainer.unbudgeted(c.NodeLoad); p != nil {
-		t.kept.Add(nodescaler.BudgetExhausted, "%s, but %s stays for now: it holds %s, whose budget lets none go", c.why.Text, c.Name, p.Name)
+		t.kept.Add(nodescaler.BudgetExhausted, "%s, but %s stays for now: it holds %s, whose PodDisruptionBudget allows no eviction", c.why.Text, c.Name, p.Name)
 		return
 	}
 	if spent := t.spend(c.VM.Pool, c.cause); spent != nil {

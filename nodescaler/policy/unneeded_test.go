@@ -652,8 +652,8 @@ func TestUnneededTellsManyKeptNodesInFew(t *testing.T) {
 	}
 	plan := sample.Decide(t, withUnneeded(t, nil), &w.Snapshot)
 	want := []nodescaler.Reason{
-		{Code: nodescaler.NodeBusy, Text: "w-00 is used 83 %; below 50 % it could go"},
-		{Code: nodescaler.NodeBusy, Text: "w-04 is used 83 %; below 50 % it could go"},
+		{Code: nodescaler.NodeBusy, Text: "pods request 83 % of w-00, which is not below the threshold of 50 %"},
+		{Code: nodescaler.NodeBusy, Text: "pods request 83 % of w-04, which is not below the threshold of 50 %"},
 		{Code: nodescaler.NodeBusy, Text: "and 7 nodes more"},
 	}
 	if len(plan.Reasons) != 7 {

@@ -165,13 +165,13 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.allocator.off.agreed {
 		if n = max(pl.Coming, p.allocator.agreed(pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted; only %d have been wanted for enough runs in a row to buy a machine for", s.now, n))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonNeedUnconfirmed, "%d are needed now, but only %d were in each of the last runs: the others wait, with their machines, until the need lasts", s.now, n))
 		}
 	}
 	s.ahead = max(n, s.later)
 	if n < v.Replicas {
 		if n = p.kept(v, &s, n); n > s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or may have been",
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed now and %d are kept: scale-in waits until fewer have been enough for %s",
 				s.now, n, pricing.Short(p.holder.keep)))
 		}
 	}
@@ -179,17 +179,17 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	if pl := v.Room.Places; pl != nil {
 		to = p.allocator.filled(v, pl, n, p.sizer.guard.most())
 		if to > n {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d needed, and %d more in room that is paid for anyway: there is room for %d now, for %d with the machines on their way", n, to-n, pl.Ready, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d are needed, and %d more use room that is paid for anyway: there is room for %d now, for %d once ordered machines join", n, to-n, pl.Ready, pl.Coming))
 		}
 		if p.allocator.leaves(v, pl, to) {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d: room for %d is paid for or on its way, and the rest of it is left empty, so that a machine can go", to, v.Replicas, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d. There is room for %d, but the others would keep a machine in use that can be reclaimed without them", to, v.Replicas, pl.Coming))
 		}
 		if most = max(pl.Most, v.Replicas); to > most {
-			why := "the run before this one asked for no more"
+			why := "no more was asked for in the run before"
 			if pl.Why.Code != "" {
 				why = pl.Why.String()
 			}
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d wanted, and there is room for %d at most: %s", to, most, why))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d are needed, which is limited to %d in this run by the room there is: %s", to, most, why))
 			to = most
 		}
 	}

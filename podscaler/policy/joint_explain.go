@@ -11,17 +11,20 @@ import (
 
 // cause is the code of the one reason that makes the replicas what they are: it leads the others.
 func (p *joint) cause(v *podscaler.View, s *sizing, n, to, most int) string {
+	grows := to > v.Replicas // then what is needed is the cause, and not what limits it
 	switch pl := v.Room.Places; {
-	case to == most && to < n:
+	case !grows && to == most && to < n:
 		return podscaler.ReasonPlacesLimited
 	case to < v.Replicas && pl != nil && p.allocator.leaves(v, pl, to):
 		return podscaler.ReasonPaidPlacesLeft
-	case n > s.now && to <= v.Replicas:
+	case !grows && n > s.now:
 		return podscaler.ReasonScaleDownStabilized
 	case to > n && n <= v.Replicas:
 		return podscaler.ReasonPaidPlacesFilled
-	case s.wanted > s.now, n < s.now:
-		return podscaler.ReasonModelUncertain
+	case !grows && n < s.now:
+		return podscaler.ReasonNeedUnconfirmed
+	case !grows && s.wanted > s.now:
+		return podscaler.ReasonGuardLimited
 	case s.floor >= s.now && s.floor > s.model:
 		return podscaler.ReasonReactiveFloor
 	case s.coming > s.model:
@@ -49,43 +52,39 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, podscaler.Because(code, format, args...))
 	}
-	holds := fmt.Sprintf("where the p%.4g stays below %.4gms", 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())
+	holds := fmt.Sprintf("which keeps the p%.4g below %.4g ms", 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	carry, lose := "carry", "lose"
-	if s.model == 1 {
-		carry, lose = "carries", "loses"
-	}
-	add(podscaler.ReasonSizedForLoad, "%s %s %.4g cores of load (%.4g requests a second of %.4gms each) and %s %.3g to uneven load; each uses up to %.1f %% of its %.4g cores, %s",
-		pricing.Count(s.model, "replica"), carry, s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, lose, s.wasted, 100*s.ceiling, s.quota, holds)
+	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's %.4g cores, %s",
+		pricing.Count(s.model, "replica"), s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
-		who := fmt.Sprintf("users who pause for %.3gs, and ask again once they are answered", p.estimator.pause.estimate())
+		who := fmt.Sprintf("users who wait for answers, and pause for %.3gs before they ask again", p.estimator.pause.estimate())
 		if p.estimator.pause.long() {
-			who = "requests that do not depend on each other, to be worked off within a minute"
+			who = "independent requests, to be worked off within a minute"
 		}
-		add(podscaler.ReasonQueueWorkedOff, "%.4g requests a second of those are the %.4g that wait: %s", s.work.back, s.work.waits, who)
+		add(podscaler.ReasonQueueWorkedOff, "%.4g requests/s of those are for the %.4g that are queued: %s", s.work.back, s.work.waits, who)
 	}
 	if s.coming > s.model {
-		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, inSeconds(s.outlook.podLead))
+		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores forecast in %s, when a pod that starts now is ready", s.coming, s.outlook.pod, inSeconds(s.outlook.podLead))
 	}
 	if s.ahead > s.now {
-		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores that are expected in %s, when a machine that is ordered now carries some", s.ahead, s.outlook.machine, inSeconds(s.outlook.machineLead))
+		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores forecast in %s, when a machine that is ordered now has ready pods; these replicas get machines before they are created", s.ahead, s.outlook.machine, inSeconds(s.outlook.machineLead))
 	}
 	if s.floor >= s.now && s.floor > s.model {
-		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, in spite of the model", s.floor, s.work.done)
+		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that pods use, although the model needs fewer", s.floor, s.work.done)
 	}
 	if p.sizer.guard.beyond() {
-		add(podscaler.ReasonObjectiveUnreachable, "on idle pods response times would have been %.3g times the objective. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",
+		add(podscaler.ReasonObjectiveUnreachable, "even on idle pods response times would be %.3g times the objective, so that more replicas do not help: pods are kept below %.0f %% of their CPU and no emptier",
 			p.sizer.guard.times, 100*guardLoad)
 	}
 	if s.wanted > s.now {
-		add(podscaler.ReasonModelUncertain, "%d are wanted, and %d asked for: no more than %d times as many and %d as an HPA at %.0f %% of pods' cpu would have asked for in the last %s",
-			s.wanted, s.now, guardTimes, guardMore, 100*guardLoad, pricing.Short(longKeep))
+		add(podscaler.ReasonGuardLimited, "the model needs %d, which is limited to %d: %d times the most that an HPA at %.0f %% of CPU would have asked for in the last %s, and %d more",
+			s.wanted, s.now, guardTimes, 100*guardLoad, pricing.Short(longKeep), guardMore)
 	}
 	reasons = append(reasons, p.doubts(v, s)...)
 	if s.sure < 1 {
-		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
+		add(podscaler.ReasonModelUncertain, "the model is %.0f %% sure of what requests take and of where response times rise; until then pods are kept emptier", 100*s.sure)
 	}
 	if tooDear(v) {
 		cost, _ := w.Cost.Current(v.Cost)
@@ -101,20 +100,20 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 		reasons = append(reasons, podscaler.Because(podscaler.ReasonModelOff, format, args...))
 	}
 	if s.off {
-		add("response times were off from the model by %.0f %%", 100*p.estimator.service.Miss())
+		add("response times differ from the model's by %.0f %%", 100*p.estimator.service.Miss())
 	}
 	if n, ok := inFlight(v); ok && p.estimator.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
-		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
+		add("%.4g requests are in flight on pods that use at most half of their CPU: they wait for something else, such as a database, and are not taken for a queue, since more pods would not answer them", n)
 	}
 	if e := &p.estimator; !e.flying && !e.flew.IsZero() {
 		add("requests in flight have not been counted for %s: they are worked out from response times", pricing.Short(longKeep))
 	}
 	if p.estimator.pauses.none {
-		add("as many requests are in flight however long answers take: users who do not pause, of which CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
+		add("as many requests are in flight however long answers take: users do not pause, and CPU does not show how many there are. Pods are kept below %.0f %% of their CPU", 100*guardLoad)
 	}
 	if p.estimator.pause.others() {
-		add("queues grew as those of requests that do not depend on each other, not as those of users who wait for answers: "+
-			"it sizes for what comes and not for what waits, and keeps pods below %.0f %% of their cpu", 100*queueLoad)
+		add("an open workload: queues grew as those of independent requests, not as those of users who wait for answers. "+
+			"It is sized for what arrives and not for what is queued, and pods are kept below %.0f %% of their CPU", 100*queueLoad)
 	}
 	return reasons
 }
@@ -128,31 +127,32 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	if pl := v.Room.Places; pl != nil {
 		switch {
 		case p.allocator.leaves(v, pl, to):
-			more = "costs nothing until that machine goes, and would keep the machine"
+			more = "would keep a machine that could be reclaimed"
 		case to < pl.Coming:
-			more = "costs nothing: its room is paid for"
+			more = "costs nothing (there is room)"
 		case pl.PerMachine > 0:
-			more = fmt.Sprintf("costs a machine (%s/h, room for %d)", pl.Next, pl.PerMachine)
+			more = fmt.Sprintf("needs a new machine (%s/h, room for %d)", pl.Next, pl.PerMachine)
 		default:
 			more = fmt.Sprintf("has no room: %s", pl.Why)
 		}
 		switch {
 		case p.allocator.perMachine > 0 && to <= pl.Ready && (pl.Ready-to+1)/p.allocator.perMachine > (pl.Ready-to)/p.allocator.perMachine:
-			fewer = fmt.Sprintf("would free a machine (%s/h)", pl.Next)
+			fewer = fmt.Sprintf("frees a machine (%s/h)", pl.Next)
 		default:
-			fewer = "saves nothing: its machine stays"
+			fewer = "frees no machine"
 		}
 	}
-	full, then := 0.0, "holds"
+	full, then := 0.0, "be met"
 	if n := serving(v.Pods); n > 0 {
 		full = 100 * s.work.offered / (s.quota * float64(n))
 		if p.sizer.guard.beyond() || p.estimator.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
-			then = "does not hold"
+			then = "be missed"
 		}
 	}
+	expect := "the model expects the objective to " + then
 	if unmeasured(v) {
-		then = "is not measured"
+		expect = "response times are not measured"
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more replica %s; one fewer %s; without a change, ready pods use %.0f %% of their cpu and the objective %s",
-		more, fewer, full, then)
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more %s; one fewer %s. The pods that are ready now would use %.0f %% of their CPU, and %s",
+		more, fewer, full, expect)
 }

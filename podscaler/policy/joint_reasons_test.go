@@ -126,14 +126,27 @@ func (c *recount) reason(r podscaler.Reason) error {
 		}
 		return is(1, used)
 	case podscaler.ReasonModelUncertain:
-		return c.unsure(r.Text, n)
+		if sure := 100 * c.p.estimator.service.Confidence(); math.Abs(n[0]-sure) > 0.51 {
+			return fmt.Errorf("it is %.1f %% sure", sure)
+		}
+		return nil
+	case podscaler.ReasonNeedUnconfirmed:
+		if n[0] <= n[1] || n[1] < float64(pl.Coming) {
+			return fmt.Errorf("%v are needed, and only %v were", n[0], n[1])
+		}
+		return nil
+	case podscaler.ReasonGuardLimited:
+		if most := 3*float64(c.p.sizer.guard.counts[0].replicas) + 6; n[0] <= n[1] || n[1] != most {
+			return fmt.Errorf("the guard allows %v", most)
+		}
+		return all(some, some, 3, 60, 30, 6)
 	case podscaler.ReasonModelOff:
 		switch {
-		case strings.Contains(r.Text, "off from"):
+		case strings.Contains(r.Text, "differ from"):
 			return all(100 * e.service.Miss())
 		case strings.Contains(r.Text, "in flight on pods"):
 			return all(c.v.Window.InFlight.Value)
-		case strings.Contains(r.Text, "users who do not pause"):
+		case strings.Contains(r.Text, "users do not pause"):
 			return all(60)
 		}
 		return all(80)
@@ -155,10 +168,10 @@ func (c *recount) reason(r podscaler.Reason) error {
 		return all(some, float64(max(pl.Most, c.v.Replicas)))
 	case podscaler.ReasonMarginalPrice:
 		full := c.cores / (c.quota * float64(serving(c.v.Pods)))
-		if got := regexp.MustCompile(`use (\d+) % of their cpu`).FindStringSubmatch(r.Text); got == nil || math.Abs(amounts(got[1])[0]-100*full) > 1+2*full {
+		if got := regexp.MustCompile(`use (\d+) % of their CPU`).FindStringSubmatch(r.Text); got == nil || math.Abs(amounts(got[1])[0]-100*full) > 1+2*full {
 			return fmt.Errorf("pods are at %v, counted again %.3g", got, 100*full)
 		}
-		if pl != nil && strings.Contains(r.Text, "costs a machine") {
+		if pl != nil && strings.Contains(r.Text, "needs a new machine") {
 			if !strings.Contains(r.Text, fmt.Sprintf("(%s/h, room for %d)", pl.Next, pl.PerMachine)) {
 				return fmt.Errorf("the next machine costs %s and takes %d", pl.Next, pl.PerMachine)
 			}
@@ -166,25 +179,6 @@ func (c *recount) reason(r podscaler.Reason) error {
 		return nil
 	}
 	return fmt.Errorf("nothing counts its numbers again")
-}
-
-// unsure counts again what is said of certainty and of the guard.
-func (c *recount) unsure(text string, n []float64) error {
-	switch {
-	case strings.Contains(text, "% sure"):
-		if math.Abs(n[0]-100*c.p.estimator.service.Confidence()) > 0.51 {
-			return fmt.Errorf("it is %.1f %% sure", 100*c.p.estimator.service.Confidence())
-		}
-	case strings.Contains(text, "wanted for enough runs"):
-		if n[0] <= n[1] || n[1] < float64(c.v.Room.Places.Coming) {
-			return fmt.Errorf("%v are wanted, and only %v", n[0], n[1])
-		}
-	default:
-		if most := 3*float64(c.p.sizer.guard.counts[0].replicas) + 6; n[0] <= n[1] || n[1] != most || n[2] != 3 || n[3] != 6 || n[4] != 60 || n[5] != 30 {
-			return fmt.Errorf("the guard allows %v", most)
-		}
-	}
-	return nil
 }
 
 // walk is a load that goes up and down, in what a run sees of it.

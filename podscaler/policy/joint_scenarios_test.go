@@ -87,7 +87,7 @@ func TestJointSaysWhyThereIsNoRoomWhereNothingLimitsIt(t *testing.T) {
 	v.Room.Places.Why = podscaler.Reason{}
 	r := settled(p, v)
 	i := slices.IndexFunc(r.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonPlacesLimited })
-	if i < 0 || !strings.HasSuffix(r.Reasons[i].Text, "12 at most: the run before this one asked for no more") {
+	if i < 0 || !strings.HasSuffix(r.Reasons[i].Text, ": no more was asked for in the run before") {
 		t.Errorf("%q", r.Reasons)
 	}
 }

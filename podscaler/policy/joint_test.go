@@ -57,16 +57,16 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		to       int
 		reason   string
 	}{
-		{"nothing is known of places", true, 6, nil, 6, "one more replica has no known price"},
-		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 6 needed, and 1 more in room"},
-		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer saves nothing"},
-		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9: room for 9 is paid for or on its way"},
-		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one more replica costs nothing until that machine goes"},
-		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 needed, and 2 more in room"},
+		{"nothing is known of places", true, 6, nil, 6, "one replica more has no known price"},
+		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 6 are needed, and 1 more use"},
+		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer frees no machine"},
+		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9. There is room for 9"},
+		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one replica more would keep a machine"},
+		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 are needed, and 2 more use"},
 		{"the same, unless it must not fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
-		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one more replica costs a machine (10/h, room for 3)"},
+		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one replica more needs a new machine (10/h, room for 3)"},
 		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
-		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 wanted, and there is room for 4 at most: LimitReached"},
+		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 are needed, which is limited to 4 in this run by the room there is: LimitReached"},
 		{"what is there stays, whatever the limits", true, 6, places(3, 3, 3), 6, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestJointFillsNothingWhileNoRequestIsMeasured(t *testing.T) {
 			}
 			v.Now = v.Now.Add(time.Minute)
 		}
-		if !slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool { return strings.Contains(r.Text, "the objective is not measured") }) {
+		if !slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool { return strings.Contains(r.Text, "response times are not measured") }) {
 			t.Errorf("it claims to know of the objective: %q", r.Reasons)
 		}
 	}

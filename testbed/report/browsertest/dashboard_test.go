@@ -34,7 +34,7 @@ var views = []struct{ name, path, shows string }{
 	{"machines", "#/machines", "worker"},
 	{"machine", "#/machine/worker-start-001", "Why it is not removed"},
 	{"pending", "#/pending", "What the plan says"},
-	{"decisions", "#/decisions?kind=Buy", "asked for by"},
+	{"decisions", "#/decisions?kind=Buy", "no node has room for"},
 	{"money", "#/money", "saved by following the load"},
 	{"approvals", "#/approvals", "Show what waits"},
 	{"what-if", "#/whatif", "What is left empty stays as it was recorded."},

@@ -41,7 +41,7 @@ var pictured = []struct{ name, path, do, shows, from string }{
 	{"workload", "#/workload/shop/web", "", "Latency", "header"},
 	{"machines", "#/machines", "", "worker", "header"},
 	{"pending", "#/pending?at=WAITING", "", "What the plan says", "header"},
-	{"decisions", "#/decisions?kind=Buy", "", "asked for by", "header"},
+	{"decisions", "#/decisions?kind=Buy", "", "no node has room for", "header"},
 	{"money", "#/money", "", "saved by following the load", "header"},
 	{"what-if", "#/whatif", ask, "Limits of this answer", "header"},
 	{"time", "#/workload/shop/web?at=2026-06-01T11:00:00Z&span=6", "", "Latency", "figure"},

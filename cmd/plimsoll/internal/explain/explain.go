@@ -17,7 +17,7 @@ import (
 // Tree explains a step.
 func Tree(s *loop.Step) *Node {
 	root := &Node{Text: fmt.Sprintf("Decision %s · %s · %s", s.ID, s.Time.Format("2006-01-02 15:04:05 MST"), Headline(s))}
-	why(root, s)
+	cause(root, s)
 	for i := range s.Workloads {
 		workload(root, s, i)
 	}
@@ -40,20 +40,7 @@ func Headline(s *loop.Step) string {
 	if n := resizes(s); n > 0 {
 		parts = append(parts, pricing.Count(n, "pod")+" resized")
 	}
-	for _, k := range []struct {
-		kind           nodescaler.Kind
-		what, done, do string
-	}{
-		{nodescaler.Buy, "machine", "ordered", "order"},
-		{nodescaler.Cordon, "node", "to be emptied", "empty"},
-		{nodescaler.Uncordon, "node", "kept after all", "keep"},
-		{nodescaler.Evict, "pod", "moved", "move"},
-		{nodescaler.DeletePod, "pod", "deleted", "delete"},
-		{nodescaler.Return, "machine", "reclaimed", "reclaim"},
-		{nodescaler.Stash, "machine", "kept as a spare", "stop"},
-		{nodescaler.Wake, "spare", "woken", "wake"},
-		{nodescaler.Reboot, "machine", "rebooted", "reboot"},
-	} {
+	for _, k := range deeds {
 		n := map[string]int{}
 		for i := range s.Plan.Actions {
 			if s.Plan.Actions[i].Kind == k.kind {
@@ -98,13 +85,39 @@ func resizes(s *loop.Step) (n int) {
 	return n
 }
 
-// why says what there was to be decided. The record does not name what called for the step;
-// what it saw does.
-func why(root *Node, s *loop.Step) {
-	n := root.Add("why now", "")
+// deeds are the kinds of actions, in words.
+var deeds = []struct {
+	kind           nodescaler.Kind
+	what, done, do string
+}{
+	{nodescaler.Buy, "machine", "ordered", "order"},
+	{nodescaler.Cordon, "node", "to be emptied", "empty"},
+	{nodescaler.Uncordon, "node", "kept after all", "keep"},
+	{nodescaler.Evict, "pod", "moved", "move"},
+	{nodescaler.DeletePod, "pod", "deleted", "delete"},
+	{nodescaler.Return, "machine", "reclaimed", "reclaim"},
+	{nodescaler.Stash, "machine", "kept as a spare", "stop"},
+	{nodescaler.Wake, "spare", "woken", "wake"},
+	{nodescaler.Reboot, "machine", "rebooted", "reboot"},
+}
+
+// cause says why what changed did: by the first reason of each change, which policies put first.
+// Of actions alike it names the first.
+func cause(root *Node, s *loop.Step) {
+	n, due := root.Add("cause", ""), 0
 	for i := range s.Workloads {
-		if s.Workloads[i].Decision != nil {
-			n.Add("", s.Workloads[i].Workload+" was due: its run period had come round")
+		d := s.Workloads[i].Decision
+		if d == nil {
+			continue
+		}
+		if due++; d.To != d.From && len(d.Reasons) > 0 {
+			n.Add(fmt.Sprintf("%s %d → %d", d.Workload, d.From, d.To), d.Reasons[0].Text)
+		}
+	}
+	for _, k := range deeds {
+		first := slices.IndexFunc(s.Plan.Actions, func(a nodescaler.Action) bool { return a.Kind == k.kind && len(a.Reasons) > 0 })
+		if first >= 0 {
+			n.Add(k.do+" "+k.what, s.Plan.Actions[first].Reasons[0].Text)
 		}
 	}
 	if s.Observed.Pending > 0 {
@@ -114,7 +127,7 @@ func why(root *Node, s *loop.Step) {
 		n.Add("", pricing.Count(failed, "machine")+" had failed")
 	}
 	if len(n.Under) == 0 {
-		n.Text = "the loop looked round, as it does every few seconds"
+		n.Text = fmt.Sprintf("a regular step with %s due: nothing had to change", pricing.Count(due, "workload"))
 	}
 }
 
@@ -221,7 +234,7 @@ func addReasons(n *Node, list []nodescaler.Reason) {
 // what few workloads have measured.
 func inputs(under *Node, w *loop.WorkloadStep) {
 	n := under.Add("inputs", "")
-	n.Add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))
+	n.Add("replicas", fmt.Sprintf("%d desired, %d ready, %d pending", w.Replicas, w.Ready, w.Pending))
 	in := w.Inputs
 	if in == nil {
 		return
@@ -231,7 +244,7 @@ func inputs(under *Node, w *loop.WorkloadStep) {
 		latency.Text += fmt.Sprintf(" (objective: at most %.4g ms%s)", in.TargetMs, verdict(in))
 		n.Add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
 		if b := in.Budget; b != nil {
-			n.Add("budget", fmt.Sprintf("%.4g %% of the late requests that may be in 30 days are left; spent %.3g times as fast as it may be over 1h, %.3g times over 6h", 100*b.Left, b.Over(time.Hour), b.Over(6*time.Hour)))
+			n.Add("budget", fmt.Sprintf("%.4g %% of the error budget of 30 days is left; burn rate %.3g over 1h, %.3g over 6h", 100*b.Left, b.Over(time.Hour), b.Over(6*time.Hour)))
 		}
 	}
 	n.Add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))

@@ -93,7 +93,7 @@ func hosts(list []loop.HostLoad) string {
 func cost(c *loop.Cost) string {
 	text := Rate(c.Joined, c.Unit) + " for joined machines"
 	if c.Ordered != c.Joined {
-		text += ", " + Rate(c.Ordered, c.Unit) + " with those on order"
+		text += ", " + Rate(c.Ordered, c.Unit) + " with machines on order or being deleted"
 	}
 	return text + "; " + c.Spent.Display(c.Unit) + " spent since the first step"
 }
