@@ -131,6 +131,7 @@ guests-test: export PLIMSOLL_K6 ?= build
 guests-test: ## boot machines of the fleet in QEMU: with a tiny system, as agents of RKE2 and k3s, and with a kubelet that joins (needs qemu-system-x86, qemu-utils, busybox-static, linux-image-cloud-amd64 and mmdebstrap; ARGS='-accel tcg')
 	$(GO) test -count=1 -tags guest -timeout 90m -v -run '^TestAMachine' ./testbed/guests $(ARGS)
 	$(GO) test -count=1 -tags guest -timeout 90m -v ./testbed/lab/realnode $(ARGS)
+	$(GO) test -count=1 -tags guest -timeout 60m -v -run '^TestATunedImageBootsSooner$$' ./cmd/plimsoll/internal/template
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)

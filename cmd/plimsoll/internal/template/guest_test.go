@@ -30,8 +30,26 @@ var (
 func TestAGuestOfTheImageComesUp(t *testing.T) {
 	image := *imageFile
 	if image == "" {
-		image = built(t)
+		image = built(t, false)
 	}
+	comesUp(t, image)
+}
+
+// A machine of the image is at its user data no later than one of the plain image. The times are of
+// this computer; their ratio says more.
+func TestATunedImageBootsSooner(t *testing.T) {
+	plain := comesUp(t, built(t, true))
+	tuned := comesUp(t, built(t, false))
+	t.Logf("from the start to the end of user data: plain %.0f s, tuned %.0f s, ratio %.2f", plain.Seconds(), tuned.Seconds(), tuned.Seconds()/plain.Seconds())
+	if tuned > plain {
+		t.Error("the tuned image boots later than the plain one")
+	}
+}
+
+// comesUp boots a machine, sees what came of it, and returns how long that took.
+func comesUp(t *testing.T, image string) time.Duration {
+	t.Helper()
+	began := time.Now()
 	folder := t.TempDir()
 	overlay := filepath.Join(folder, "disk.qcow2")
 	run(t, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", must.Get(filepath.Abs(image))(t), overlay, "12G")
@@ -52,9 +70,12 @@ func TestAGuestOfTheImageComesUp(t *testing.T) {
 			t.Fatalf("the console never showed %q:\n%s", want, console.last(6000))
 		}
 	}
+	took := time.Since(began)
 	if answer := ping(t, agent); !strings.Contains(answer, `"return"`) {
 		t.Errorf("the agent answers %q", answer)
 	}
+	_ = cmd.Process.Kill() // the next one is measured alone
+	return took
 }
 
 // seed is a first-boot disc whose commands print what came of it.
@@ -82,9 +103,9 @@ runcmd:
 	return must.Get(firstboot.Disc(files, time.Now()))(t)
 }
 
-func built(t *testing.T) string {
+func built(t *testing.T, plain bool) string {
 	t.Helper()
-	r := Recipe{Kind: *kind, Suite: "trixie", Mirror: "http://deb.debian.org/debian", Updates: "http://deb.debian.org/debian-security", GiB: 4}
+	r := Recipe{Kind: *kind, Suite: "trixie", Mirror: "http://deb.debian.org/debian", Updates: "http://deb.debian.org/debian-security", GiB: 4, Plain: plain}
 	b := Builder{Cache: filepath.Join(os.TempDir(), "plimsoll-packages"), Now: time.Now, Root: os.Geteuid() == 0, Log: os.Stderr, Say: func(s string) { t.Log(s) }}
 	image, err := b.Build(t.Context(), &r, t.TempDir(), false)
 	ok(t, err)

@@ -289,3 +289,50 @@ func TestLawPackagesArriveWhole(t *testing.T) {
 		}
 	})
 }
+
+// What lets machines boot sooner is on an image unless it is to be plain, and takes away no source
+// of first-boot data, no module of cloud-init and no wait for networks.
+func TestImagesAreTuned(t *testing.T) {
+	tunes := func(r *Recipe) bool { return slices.Contains(r.arguments("", "", "-"), "--customize-hook="+tune) }
+	r, plain := recipe(), recipe()
+	plain.Plain = true
+	if r.Digest() == plain.Digest() || !tunes(r) || tunes(plain) {
+		t.Errorf("tuned: %v, plain: %v", tunes(r), tunes(plain))
+	}
+	for name := range tuned {
+		if _, is := plain.files()[name]; is || r.files()[name] == "" {
+			t.Errorf("%s: on the plain image: %v; on the other: %q", name, is, r.files()[name])
+		}
+	}
+	if !strings.Contains(r.files()[menu], "timeout=0\n") || !strings.Contains(plain.files()[menu], "timeout=1\n") {
+		t.Errorf("the menus are %q and %q", r.files()[menu], plain.files()[menu])
+	}
+	for name, text := range r.files() {
+		if strings.Contains(text, "_modules:") || strings.Contains(name, "wait-online") || strings.Contains(text, "growpart") {
+			t.Errorf("%s is %q", name, text)
+		}
+	}
+}
+
+// The profiles that confine nothing are disabled, and no other.
+func TestProfilesThatConfineStay(t *testing.T) {
+	programs, root := t.TempDir(), t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(programs, "chroot"), []byte("#!/bin/sh\n"), 0o700))
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Join(root, "etc/apparmor.d"), 0o700), os.Mkdir(filepath.Join(root, "var"), 0o700)))
+	for name, text := range map[string]string{"Discord": "profile Discord /usr/share/discord flags=(unconfined) {\n}\n", "sshd": "profile sshd /usr/sbin/sshd {\n}\n"} {
+		must.Do(t, os.WriteFile(filepath.Join(root, "etc/apparmor.d", name), []byte(text), 0o600))
+	}
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", tune, "sh", root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	links := must.Get(filepath.Glob(filepath.Join(root, "etc/apparmor.d/disable/*")))(t)
+	if len(links) != 1 || filepath.Base(links[0]) != "Discord" {
+		t.Errorf("disabled are %v", links)
+	}
+	for _, stamp := range []string{"etc/.updated", "var/.updated"} {
+		if _, err := os.Stat(filepath.Join(root, stamp)); err != nil {
+			t.Error(err)
+		}
+	}
+}

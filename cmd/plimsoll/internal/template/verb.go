@@ -69,6 +69,7 @@ func newTemplateBuildCommand(env *cli.Env) *cobra.Command {
 	cli.AddFlag(cmd, &ask.disk, cli.Positive(pricing.ParseBytes), "disk", "size", "4GiB", "the template's disk, in whole GiB; a machine's grows to what its pool says")
 	f.StringVar(&ask.out, "out", ".", "the `folder` for the image")
 	f.StringVar(&ask.cache, "cache", "", "the `folder` for packages (default: plimsoll/packages in the user's cache)")
+	f.BoolVar(&ask.recipe.Plain, "plain", false, "leave the system as its packages make it, which boots later")
 	f.BoolVar(&ask.anew, "anew", false, "build even if an image of this recipe exists")
 	f.BoolVarP(&ask.log, "verbose", "v", false, "print the output of the programs")
 	cli.AddOutput(cmd, &ask.format)
