@@ -71,6 +71,7 @@ func comesUp(t *testing.T, image string) time.Duration {
 		}
 	}
 	took := time.Since(began)
+	t.Log(console.last(3000))
 	if answer := ping(t, agent); !strings.Contains(answer, `"return"`) {
 		t.Errorf("the agent answers %q", answer)
 	}
@@ -90,9 +91,23 @@ write_files:
       After=cloud-final.service
       [Service]
       Type=oneshot
-      StandardOutput=tty
-      TTYPath=/dev/ttyS0
-      ExecStart=/bin/sh -c 'cloud-init status --wait | tail -n 1 | sed "s/^/RESULT cloud-init /"; echo RESULT name $(hostname); echo RESULT ssh $(systemctl is-active ssh); echo RESULT forward $(cat /proc/sys/net/ipv4/ip_forward); echo RESULT bridge $(cat /proc/sys/net/bridge/bridge-nf-call-iptables); echo RESULT failed $(systemctl list-units --failed --no-legend | wc -l); systemctl list-units --failed --no-legend; test $(df --output=size -k / | tail -n 1) -gt 9000000 && echo RESULT grown yes'
+      ExecStart=/bin/sh /run/result.sh
+  - path: /run/result.sh
+    content: |
+      {
+        cloud-init status --wait | tail -n 1 | sed "s/^/RESULT cloud-init /"
+        echo RESULT name $(hostname)
+        echo RESULT ssh $(systemctl is-active ssh)
+        echo RESULT forward $(cat /proc/sys/net/ipv4/ip_forward)
+        echo RESULT bridge $(cat /proc/sys/net/bridge/bridge-nf-call-iptables)
+        echo RESULT failed $(systemctl list-units --failed --no-legend | wc -l)
+        systemctl list-units --failed --no-legend
+        test $(df --output=size -k / | tail -n 1) -gt 9000000 && echo RESULT grown yes
+        systemd-analyze time
+        systemd-analyze blame | head -n 15
+      } > /run/result 2>&1
+      # The login prompt hangs up the console as it starts: print more than once.
+      for i in $(seq 60); do cat /run/result > /dev/ttyS0; sleep 5; done
   - path: /run/unused
     content: "{{.ProviderID}}"
 runcmd:
