@@ -128,8 +128,12 @@ func (t *stocks) advise(p *nodescaler.PoolSize) {
 	if t.Plan.Advice == nil {
 		t.Plan.Advice = map[string]nodescaler.Reason{}
 	}
-	t.Plan.Advice[p.Name] = draft.Because(nodescaler.SparesAdvised, "in %s pods waited for %s: %s, for %s/h of disk, would have had each machine ready %s sooner (spares: auto)",
-		seen.Round(time.Minute), pricing.Count(waits, "new machine"), pricing.Count(spares, "spare"), pricing.Rate(spares)*disk, k.sooner().Round(time.Second))
+	price := fmt.Sprintf("for %s/h of disk", pricing.Rate(spares)*disk)
+	if disk == 0 {
+		price = "whose disks cost nothing"
+	}
+	t.Plan.Advice[p.Name] = draft.Because(nodescaler.SparesAdvised, "in %s pods waited for %s: %s, %s, would have had each machine ready %s sooner (spares: auto)",
+		seen.Round(time.Minute), pricing.Count(waits, "new machine"), pricing.Count(spares, "spare"), price, k.sooner().Round(time.Second))
 }
 
 func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {

@@ -77,7 +77,11 @@ func (b *bundle) code() string {
 
 // because says what it is bought for.
 func (b *bundle) because(items []string) nodescaler.Reason {
-	return draft.Because(b.code(), "no node has room for %s with requests of %s", draft.Some("pod", items), nodescaler.Amount(b.used.Requests))
+	what := "pod"
+	if b.code() == nodescaler.PodsExpected {
+		what = "expected pod"
+	}
+	return draft.Because(b.code(), "no node has room for %s with requests of %s", draft.Some(what, items), nodescaler.Amount(b.used.Requests))
 }
 
 // demand is the pods that machines are ordered for.

@@ -182,7 +182,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d are needed, and %d more use room that is paid for anyway: there is room for %d now, for %d once ordered machines join", n, to-n, pl.Ready, pl.Coming))
 		}
 		if p.allocator.leaves(v, pl, to) {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d. There is room for %d, but the others would keep a machine in use that can be reclaimed without them", to, v.Replicas, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d of %d replicas are enough. There is room for %d, but the others would keep a machine that can be reclaimed without them", to, v.Replicas, pl.Coming))
 		}
 		if most = max(pl.Most, v.Replicas); to > most {
 			why := "no more was asked for in the run before"

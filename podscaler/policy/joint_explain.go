@@ -56,7 +56,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's %.4g cores, %s",
+	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's CPU of %.4g, %s",
 		pricing.Count(s.model, "replica"), s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who wait for answers, and pause for %.3gs before they ask again", p.estimator.pause.estimate())
@@ -153,6 +153,6 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	if unmeasured(v) {
 		expect = "response times are not measured"
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more %s; one fewer %s. The pods that are ready now would use %.0f %% of their CPU, and %s",
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more %s; one fewer %s. At this load the ready pods use %.0f %% of their CPU, and %s",
 		more, fewer, full, expect)
 }

@@ -60,7 +60,7 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		{"nothing is known of places", true, 6, nil, 6, "one replica more has no known price"},
 		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 6 are needed, and 1 more use"},
 		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer frees no machine"},
-		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9. There is room for 9"},
+		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 of 9 replicas are enough. There is room for 9"},
 		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one replica more would keep a machine"},
 		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 are needed, and 2 more use"},
 		{"the same, unless it must not fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
