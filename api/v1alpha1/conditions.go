@@ -103,7 +103,8 @@ const (
 	ReasonManySeries = "ManySeries"
 	// ReasonScaledByClusterAutoscaler: upstream's cluster-autoscaler orders the pool's machines.
 	ReasonScaledByClusterAutoscaler = "ScaledByClusterAutoscaler"
-	// ReasonPoolsConflict: two pools would take one another's VMIDs or templates.
+	// ReasonPoolsConflict: two pools would take one another's VMIDs, addresses or templates, or one
+	// would take a server's address.
 	ReasonPoolsConflict = "PoolsConflict"
 	// ReasonPricesUnknown: the price book that is to be in force is not there or not understood.
 	ReasonPricesUnknown = "PricesUnknown"

@@ -247,7 +247,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		Cluster: r.cluster, Admission: r.Admission != nil, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
 		Nodes: nodes, Limit: r.Limit.Rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
-		Log: r.logger(),
+		Log: r.logger(), Servers: append(slices.Clone(r.Endpoints), r.rest.Host),
 	}
 	if err := r.journal(cfg); err != nil {
 		return nil, err

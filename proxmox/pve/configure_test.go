@@ -147,14 +147,22 @@ func TestPoolsThatConflictLeaveTheOthers(t *testing.T) {
 		return settings.Pool{Name: name, VMIDs: placement.VMIDs{First: first, Last: first + 9}, Template: placement.Template{VMID: template}}
 	}
 	got := map[string]string{}
+	at := func(p settings.Pool, first string) settings.Pool {
+		p.Network.First = netip.MustParsePrefix(first)
+		return p
+	}
 	for name, err := range settings.Conflicts([]settings.Pool{
 		pool("web", 1000, 9000), pool("late", 1005, 9000), pool("tall", 1200, 1003), pool("db", 1010, 9000),
-	}) {
+		at(pool("fixed", 1300, 9000), "10.0.0.50/24"), at(pool("twice", 1400, 9000), "10.0.0.59/24"), at(pool("near", 1500, 9000), "10.0.0.60/24"),
+		at(pool("over", 1600, 9000), "10.0.0.5/24"),
+	}, "https://pve1:8006", "https://10.0.0.9:6443") {
 		got[name] = err.Error()
 	}
 	want := map[string]string{
-		"late": `vmids: must not overlap 1000-1009 of pool web, was "1005-1014"`,
-		"tall": `beside pool web: vmids: must not hold the template 1003 of pool tall, was "1000-1009"`,
+		"late":  `vmids: must not overlap 1000-1009 of pool web, was "1005-1014"`,
+		"tall":  `beside pool web: vmids: must not hold the template 1003 of pool tall, was "1000-1009"`,
+		"twice": "network.first: must not overlap 10.0.0.50-10.0.0.59 of pool fixed: move network.first, or take fewer vmids, was 10.0.0.59-10.0.0.68",
+		"over":  "network.first: must not hold 10.0.0.9, where https://10.0.0.9:6443 is: move network.first, or take fewer vmids, was 10.0.0.5-10.0.0.14",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("pools that conflict (-want +got)\n%s", d)

@@ -30,6 +30,19 @@ func aPool() Pool {
 	}
 }
 
+// anotherPool is one beside it.
+func anotherPool(change func(*Pool)) Pool {
+	p := aPool()
+	p.Name, p.VMIDs = "db", placement.VMIDs{First: 2000, Last: 2009}
+	change(&p)
+	return p
+}
+
+// static are addresses from there on.
+func static(first string) Addressing {
+	return Addressing{First: netip.MustParsePrefix(first), Gateway: netip.MustParseAddr("10.0.0.1")}
+}
+
 func aSite() Site {
 	return Site{
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
@@ -141,7 +154,39 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		}, `pools[0].network.first: must leave room in its network for an address for each of the VMIDs 1000-1099, was 10.0.0.200/24`},
 		{"a gateway among the machines", func(_ *Site, p *Pool) {
 			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.60")}
-		}, `pools[0].network.gateway: must not be one of the machines' addresses 10.0.0.50-10.0.0.149, was 10.0.0.60`},
+		}, `pools[0].network.gateway: must not be one of the machines' addresses 10.0.0.50-10.0.0.149: move network.first, or take fewer vmids, was 10.0.0.60`},
+		{"a nameserver among the machines", func(_ *Site, p *Pool) {
+			p.Network = static("10.0.0.50/24")
+			p.Network.Nameservers = []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.149")}
+		}, `pools[0].network.nameservers[1]: must not be one of the machines' addresses 10.0.0.50-10.0.0.149: move network.first, or take fewer vmids, was 10.0.0.149`},
+		{"a join server among the machines", func(_ *Site, p *Pool) {
+			p.Network = static("10.0.0.50/24")
+			p.Join = firstboot.Profile{Kind: firstboot.K3s, Servers: []string{"rke.example", "10.0.0.50:6443"}}
+		}, `pools[0].join.servers[1]: must not be one of the machines' addresses 10.0.0.50-10.0.0.149: move network.first, or take fewer vmids, was 10.0.0.50`},
+		{"a join server by IPv6 among the machines", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("fd00::50/64"), Gateway: netip.MustParseAddr("fd00::1")}
+			p.Join = firstboot.Profile{Kind: firstboot.K3s, Servers: []string{"https://[fd00::60]:6443"}}
+		}, `pools[0].join.servers[0]: must not be one of the machines' addresses fd00::50-fd00::b3: move`},
+		{"an endpoint among the machines", func(s *Site, p *Pool) {
+			p.Network, s.Endpoints = static("10.0.0.50/24"), []string{"https://10.0.0.60:8006"}
+		}, `pools[0].network.first: must not hold 10.0.0.60, where https://10.0.0.60:8006 is: move network.first, or take fewer vmids, was 10.0.0.50-10.0.0.149`},
+		{"addresses that overlap", func(s *Site, p *Pool) {
+			p.Network = static("10.0.0.50/24")
+			s.Pools = append(s.Pools, anotherPool(func(o *Pool) { o.Network, o.VLAN = static("10.0.0.149/24"), 7 }))
+		}, `pools[1].network.first: must not overlap 10.0.0.50-10.0.0.149 of pool web: move network.first, or take fewer vmids, was 10.0.0.149-10.0.0.158`},
+		{"another pool's gateway among the machines", func(s *Site, p *Pool) {
+			p.Network = static("10.0.0.50/24")
+			s.Pools = append(s.Pools, anotherPool(func(o *Pool) {
+				o.Network = static("10.0.0.200/24")
+				o.Network.Gateway = netip.MustParseAddr("10.0.0.100")
+			}))
+		}, `pools[0].network.first: must not hold 10.0.0.100, which is network.gateway of pool db: move`},
+		{"another pool's join server among the machines", func(s *Site, p *Pool) {
+			p.Network = static("10.0.0.50/24")
+			s.Pools = append(s.Pools, anotherPool(func(o *Pool) {
+				o.Join = firstboot.Profile{Kind: firstboot.K3s, Servers: []string{"10.0.0.99"}}
+			}))
+		}, `pools[0].network.first: must not hold 10.0.0.99, which is join.servers[0] of pool db: move`},
 		{"a gateway elsewhere", func(_ *Site, p *Pool) {
 			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.1.1")}
 		}, `pools[0].network.gateway: must be an address in the network of first`},

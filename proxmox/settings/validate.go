@@ -127,8 +127,8 @@ func (s *Site) checkConnection(f Faults) {
 	f.Must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)
 }
 
-// checkPoolsTogether looks at what one pool could do to another: take its VMIDs for its own, or
-// clone over a template.
+// checkPoolsTogether looks at what one pool could do to another: take its VMIDs for its own, clone
+// over a template, or give its addresses to other machines.
 func (s *Site) checkPoolsTogether(f Faults) {
 	for i := range s.Pools {
 		p, at := &s.Pools[i], f.index("pools", i)
@@ -144,6 +144,7 @@ func (s *Site) checkPoolsTogether(f Faults) {
 			}
 		}
 	}
+	s.checkAddresses(f)
 }
 
 // Validate reports every fault of the pool, as Faults joined together. It makes no call.
@@ -240,8 +241,7 @@ func (p *Pool) checkNetwork(f Faults) {
 	last := n.Address(p.VMIDs.Len() - 1)
 	at.Must(n.First.Masked() == last.Masked(), "first", fmt.Sprintf("leave room in its network for an address for each of the VMIDs %s", p.VMIDs), n.First)
 	at.Must(n.Gateway.IsValid() && n.First.Contains(n.Gateway), "gateway", "be an address in the network of first", n.Gateway)
-	inRange := n.Gateway.Compare(n.First.Addr()) >= 0 && n.Gateway.Compare(last.Addr()) <= 0
-	at.Must(!inRange, "gateway", fmt.Sprintf("not be one of the machines' addresses %s-%s", n.First.Addr(), last.Addr()), n.Gateway)
+	p.checkAddresses(f)
 	at.Must(n.Search == "" || dnsName(n.Search), "search", "be a domain", n.Search)
 }
 
@@ -526,12 +526,12 @@ func deviceRule(name, value string) string {
 
 // Conflicts returns what is wrong with each of these pools, which are valid by themselves, beside
 // those before it, by name. A pool that conflicts does not count beside the later ones, so that
-// the others of a set can be used.
-func Conflicts(pools []Pool) map[string]error {
+// the others of a set can be used. Servers are where this program works through, as URLs.
+func Conflicts(pools []Pool, servers ...string) map[string]error {
 	bad := map[string]error{}
 	var good []Pool
 	for _, p := range pools {
-		if err := beside(good, p); err != nil {
+		if err := beside(good, p, servers); err != nil {
 			bad[p.Name] = err
 			continue
 		}
@@ -541,9 +541,9 @@ func Conflicts(pools []Pool) map[string]error {
 }
 
 // beside says what keeps a pool from being used beside others.
-func beside(others []Pool, p Pool) error {
+func beside(others []Pool, p Pool, servers []string) error {
 	f := NewFaults()
-	s := Site{Pools: append(slices.Clone(others), p)}
+	s := Site{Endpoints: servers, Pools: append(slices.Clone(others), p)}
 	s.checkPoolsTogether(f)
 	var errs []error
 	for _, err := range *f.all {

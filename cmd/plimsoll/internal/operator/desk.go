@@ -52,9 +52,9 @@ func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook, earlier *reading
 	}
 }
 
-// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one
-// that was there before stays. Those of a part that does not run here are another owner's to work
-// on.
+// layPools reads the pools, the oldest first: of two that would take one another's VMIDs or
+// addresses, the one that was there before stays. Those of a part that does not run here are
+// another owner's to work on.
 func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
@@ -73,7 +73,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		}
 		d.pools = append(d.pools, p)
 	}
-	bad := settings.Conflicts(valid)
+	bad := settings.Conflicts(valid, c.Servers...)
 	for _, p := range d.pools {
 		if p.invalid == nil {
 			p.conflict = bad[p.object.Name]

@@ -186,6 +186,10 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 			older.CreationTimestamp = metav1.NewTime(t0.Add(-time.Hour))
 			h.pools["workers"].CreationTimestamp = metav1.NewTime(t0)
 		}, pool: "False PoolsConflict"},
+		"a pool with the address of a Proxmox VE host": {spoil: func(h *house) {
+			h.cfg.Servers = []string{"https://pve1:8006", "https://10.0.0.60:8006"}
+			h.pools["workers"].Spec.Network = &v1alpha1.Addressing{First: "10.0.0.50/24", Gateway: "10.0.0.1"}
+		}, pool: "False PoolsConflict"},
 		"a price book without prices":    {spoil: func(h *house) { h.book("default", "currency: EUR") }, pool: "False PricesUnknown"},
 		"a price book that is not there": {spoil: func(h *house) { h.cfg.PriceBook = "dear" }, pool: "False PricesUnknown"},
 		"machines that cannot be listed": {spoil: func(h *house) { h.broken["list"] = errors.New("no route to host") }, pool: "False MachinesUnknown"},

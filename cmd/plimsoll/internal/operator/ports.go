@@ -217,6 +217,8 @@ type Config struct {
 	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
 	// Links learn which machines there are, for readers of nodes.
 	Links *Links
+	// Servers are the URLs of Proxmox VE and of the API server, whose addresses no machine may get.
+	Servers []string
 	// ReadFile reads the files that join profiles name.
 	ReadFile func(name string) ([]byte, error)
 	// Serve runs beside the loop while this process leads, as the provider's server does; nil is
