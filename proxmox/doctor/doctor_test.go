@@ -269,6 +269,16 @@ var diseases = []disease{
 		k.c.Grant("/storage/local-lvm", "PlimsollStorage", "plimsoll@pve")
 		k.c.Grant("/storage/local-lvm", "PlimsollStorage", "plimsoll@pve!main")
 	}},
+	{name: "a template has a disc of one host in a drive", cluster: func(c *pvesim.Config) {
+		c.Storages = append(c.Storages, pvesim.Storage{Name: "local", Type: "dir", Content: []string{"iso"}, Total: 1 << 30})
+		c.VMs[0].Config["ide0"] = "local:iso/debian.iso,media=cdrom"
+	}, says: []string{"warn templates.reach: pve2 can never carry machines of pool web: template 9000 is on pve1, with a disc in its drive ide0 whose storage local is not shared",
+		"> qm set 9000 --ide0 none,media=cdrom (on pve1)"}},
+	{name: "a template has a disc that a host has not", cluster: func(c *pvesim.Config) {
+		c.Storages = append(c.Storages, pvesim.Storage{Name: "nfs", Type: "nfs", Shared: true, Hosts: []string{"pve1", "pve2"}, Content: []string{"iso"}, Total: 1 << 30})
+		c.VMs[0].Config["ide0"] = "nfs:iso/debian.iso,media=cdrom"
+	}, infect: func(k *clinic) { k.grantStorage("nfs") },
+		says: []string{"warn templates.reach: pve3 can never carry machines of pool web: template 9000 is on pve1, with a disc in its drive ide0 whose storage nfs is not on pve3"}},
 	{name: "templates are on two hosts of three", cluster: func(c *pvesim.Config) {
 		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
 		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1", "cpu": "host"}})

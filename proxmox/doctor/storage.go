@@ -70,8 +70,10 @@ func (e *storageExam) places() []*place {
 		p := &e.site.Pools[i]
 		for _, host := range e.candidates(p) {
 			t := e.templates[p.Template.On(host)]
-			if t.known() && t.host != host && e.localStorage(p, t) != "" {
-				continue // it is never chosen
+			if t.known() {
+				if why, _ := e.unreached(i, p, host); why != "" {
+					continue // it is never chosen
+				}
 			}
 			config := t.asRead()
 			names := []string{p.Storage}

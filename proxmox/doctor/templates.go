@@ -193,13 +193,45 @@ func (e *examination) unreached(i int, p *settings.Pool, host string) (why strin
 	}
 	t := e.templates[id]
 	local := e.localStorage(p, t)
-	if t.host == host || local == "" {
+	switch {
+	case t.host == host:
 		return "", nil
+	case local == "":
+		return e.parted(t, host)
 	}
 	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
 		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, pveapi.Shell(local), host),
 		fmt.Sprintf("%s.template: {byHost: {%s: %d, %s: NEWID}}", e.site.KeyOf(i), t.host, id, host),
 	}
+}
+
+// parted says which disc in a drive of the template keeps clones of it from another host, and how
+// to eject it.
+func (v *inventory) parted(t *templateFound, host string) (why string, fix []string) {
+	for _, drive := range slices.Sorted(maps.Keys(t.config.Disks)) {
+		d := t.config.Disks[drive]
+		if !d.Disc() {
+			continue
+		}
+		switch _, there := v.store(host, d.Storage); {
+		case !v.shares(t.host, d.Storage):
+			why = "is not shared, or the token may not see it"
+		case !there:
+			why = "is not on " + host
+		default:
+			continue
+		}
+		return fmt.Sprintf("template %d is on %s, with a disc in its drive %s whose storage %s %s", t.vmid, t.host, drive, d.Storage, why),
+			[]string{fmt.Sprintf("qm set %d --%s none,media=cdrom (on %s)", t.vmid, drive, t.host)}
+	}
+	return "", nil
+}
+
+// shares reports whether a host shares a storage with others. Of one whose storages cannot be read
+// that is not known, and said elsewhere.
+func (v *inventory) shares(host, name string) bool {
+	s, there := v.store(host, name)
+	return there && s.Shared || v.storesOf(host).err != nil
 }
 
 // localStorage is one that keeps clones of the template on its host, or empty.

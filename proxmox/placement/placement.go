@@ -185,11 +185,22 @@ func (g *Ground) From(p *Pool, host string) (source, *nodescaler.Reason) {
 		return source{}, refuse(CodeTemplateMissing, "template %d is on %s, which is offline", id, t.Host)
 	}
 	for _, name := range append(slices.Clone(t.Stores), p.Storage) {
-		if st := g.Store(name, t.Host); name != "" && (st == nil || !st.Shared) {
+		if name != "" && !g.shared(name, t.Host) {
 			return source{}, refuse(CodeTemplateMissing, "template %d is on %s, and storage %s is not shared with %s", id, t.Host, name, host)
 		}
 	}
+	for _, name := range t.Discs { // Proxmox VE wants these shared too, even for a full clone
+		if !g.shared(name, t.Host) {
+			return source{}, refuse(CodeTemplateMissing, "template %d is on %s, and storage %s of the disc in its drive is not shared with %s", id, t.Host, name, host)
+		}
+	}
 	return source{TemplateSeen: t, Target: host}, nil
+}
+
+// shared reports whether a host is seen to share a storage with others.
+func (g *Ground) shared(name, host string) bool {
+	st := g.Store(name, host)
+	return st != nil && st.Shared
 }
 
 func (g *Ground) noTemplate(p *Pool, _ pricing.Shape, h *Host) *nodescaler.Reason {
@@ -223,6 +234,9 @@ func (g *Ground) noStorage(p *Pool, s pricing.Shape, h *Host) *nodescaler.Reason
 	needed := []string{name, p.Discs}
 	if p.Storage == "" { // else all drives go there: a full clone moves each
 		needed = append(needed, from.Stores...)
+	}
+	if from.Target != "" { // where the template is, its disc need not be seen
+		needed = append(needed, from.Discs...)
 	}
 	for _, name := range needed {
 		if r := g.noStore(name, h.Name); r != nil {

@@ -79,6 +79,23 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 			p.Template, p.Clone, p.Storage = Template{VMID: 9002}, Full, "lvm"
 			g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph"}}
 		}, "pve1", CodeTemplateMissing, "template 9002 is on pve2, and storage lvm is not shared with pve1"},
+		{"a disc in the template's drive is local", func(g *Ground, p *Pool) {
+			p.Template = Template{VMID: 9002}
+			g.Stores = append(g.Stores, Store{Name: "local", Host: "pve2", Active: true})
+			g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph"}, Discs: []string{"local"}}
+		}, "pve1", CodeTemplateMissing, "template 9002 is on pve2, and storage local of the disc in its drive is not shared with pve1"},
+		{"so is it for a full clone elsewhere", func(g *Ground, p *Pool) {
+			p.Template, p.Clone, p.Storage = Template{VMID: 9002}, Full, "ceph"
+			g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph"}, Discs: []string{"unseen"}}
+		}, "pve1", CodeTemplateMissing, "template 9002 is on pve2, and storage unseen of the disc in its drive is not shared with pve1"},
+		{"beside its disc the template is cloned", func(g *Ground, _ *Pool) {
+			g.Templates[9001] = TemplateSeen{VMID: 9001, Host: "pve1", Stores: []string{"lvm"}, Discs: []string{"unseen"}}
+		}, "pve1", "", ""},
+		{"the disc's shared storage is not on the host", func(g *Ground, p *Pool) {
+			awayFromPve1(g, p)
+			p.Clone, p.Storage = Full, "ceph"
+			g.Templates[9002] = TemplateSeen{VMID: 9002, Host: "pve2", Stores: []string{"ceph"}, Discs: []string{"nfs"}}
+		}, "pve1", CodeStorageMissing, "pve1 has no storage nfs"},
 		{"its last machines failed", func(_ *Ground, p *Pool) {
 			p.Failing = map[string]nodescaler.Reason{"pve1": {Code: CodeHostFailing, Text: "it rests"}}
 		}, "pve1", CodeHostFailing, "it rests"},

@@ -50,6 +50,7 @@ type TemplateSeen struct {
 	BootDisk string            // such as scsi0
 	Size     pricing.Bytes     // of the boot disk
 	Stores   []string          // that its disks lie on
+	Discs    []string          // and the discs in its drives
 	Devices  map[string]string // its drives with their volumes, and what it has of its host's
 	Digest   string            // of its configuration: another one is another template
 	Problem  string            // why it cannot be cloned

@@ -276,8 +276,9 @@ func (lo *lookout) readTemplate(ctx context.Context, g *placement.Guest) (placem
 		return t, nil
 	}
 	t.Size = pricing.Bytes(c.Disks[t.BootDisk].Size)
-	t.Stores = []string{c.Disks[t.BootDisk].Storage}
-	for _, s := range c.Parts().Storages {
+	parts := c.Parts()
+	t.Stores, t.Discs = []string{c.Disks[t.BootDisk].Storage}, parts.Discs
+	for _, s := range parts.Storages {
 		if s != t.Stores[0] {
 			t.Stores = append(t.Stores, s)
 		}

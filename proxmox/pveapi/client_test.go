@@ -461,7 +461,7 @@ func TestPartsOfATemplateAreThoseOfItsClones(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Parts{Storages: []string{"ceph", "fast", "local"}, Networks: []Bridge{{Name: "vmbr1", VLAN: 7}}}
+	want := Parts{Storages: []string{"ceph", "fast", "local"}, Discs: []string{"discs"}, Networks: []Bridge{{Name: "vmbr1", VLAN: 7}}}
 	if diff := cmp.Diff(want, got.Parts()); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}

@@ -384,6 +384,7 @@ func (v VM) AgentInterfaces(ctx context.Context) ([]GuestInterface, error) {
 // does not name them.
 type Parts struct {
 	Storages []string // of its disks and of its cloud-init drive
+	Discs    []string // storages of the discs in its drives: clones have the same ones
 	Networks []Bridge // of its network cards
 	Further  []Bridge // of all but the first, which clones keep
 	Trunks   string   // of the first, which clones keep on another bridge, too
@@ -401,21 +402,29 @@ func (v *VMConfig) Parts() Parts {
 	_, first := Properties(v.Net["net0"])
 	further := maps.Clone(v.Net)
 	delete(further, "net0")
-	return Parts{Storages: v.storages(), Networks: bridges(v.Net), Further: bridges(further), Trunks: first["trunks"]}
+	storages, discs := v.storages()
+	return Parts{Storages: storages, Discs: discs, Networks: bridges(v.Net), Further: bridges(further), Trunks: first["trunks"]}
 }
 
-// storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
-// stay where they are.
-func (v *VMConfig) storages() []string {
-	var all []string
+// storages are those that a clone's disks and cloud-init drive are made on, and those where the
+// discs are that are inserted. These stay where they are.
+func (v *VMConfig) storages() (made, discs []string) {
 	for key, d := range v.Disks {
-		if d.Storage != "" && (d.Media != "cdrom" || d.CloudInit()) && !strings.HasPrefix(key, "unused") {
-			all = append(all, d.Storage)
+		switch {
+		case d.Storage == "" || strings.HasPrefix(key, "unused"):
+		case d.Disc():
+			discs = append(discs, d.Storage)
+		default:
+			made = append(made, d.Storage)
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(made)
+	slices.Sort(discs)
+	return slices.Compact(made), slices.Compact(discs)
 }
+
+// Disc reports whether the volume is a disc in a drive, as after an installation.
+func (v *Volume) Disc() bool { return v.Media == "cdrom" && v.Storage != "" && !v.CloudInit() }
 
 // CloudInit reports whether the volume is a cloud-init drive, which Proxmox VE makes.
 func (v *Volume) CloudInit() bool { return v.Media == "cdrom" && strings.Contains(v.Name, "cloudinit") }
