@@ -383,6 +383,10 @@ var diseases = []disease{
 	{name: "a shape fits no host", infect: func(k *clinic) {
 		k.site.Pools[0].Shapes = append(k.site.Pools[0].Shapes, pricing.Shape{Name: "huge", CPU: 200 * pricing.Core, Memory: 4000 * pricing.GiB})
 	}, says: []string{"fail pools.shapes: shape huge of pool web, "}},
+	{name: "a shape has more processors than a host that is promised twice", infect: func(k *clinic) {
+		k.site.Pools[0].Placement.CPURatio = 2
+		k.site.Pools[0].Shapes[0].CPU = 17 * pricing.Core
+	}, says: []string{"fail pools.shapes: shape small of pool web, 17 processors and 4.0 GiB, fits no host, however empty: pve1 has 16 processors and ", "and one machine 16 processors"}},
 	{name: "hosts keep all their memory", infect: func(k *clinic) {
 		k.site.Pools[0].Placement.MemoryReserve = 900 * pricing.GiB
 	}, says: []string{"fail pools.shapes: shape small of pool web, ", "fail pools.hosts: no host can carry machines of pool web"}},

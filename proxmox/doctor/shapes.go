@@ -26,14 +26,15 @@ func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 		e.skip("pools.shapes", "pool "+p.Name, "not looked at whether machines of pool %s fit on %s: it takes Sys.Audit on /nodes/%s to know its size",
 			p.Name, inWords(unsized), unsized[0])
 	}
-	able := slices.Clone(unsized)
+	able, places := slices.Clone(unsized), p.Places()
+	alone := placement.Ground{Sight: &placement.Sight{}}
 	for j, s := range p.Shapes {
 		var empty, now []string
 		for _, h := range g.Hosts {
-			if s.Resources().Within(hardware(p, &h)) {
+			if alone.NoRoom(places, s, &h) == nil {
 				empty = append(empty, h.Name)
 			}
-			if s.Resources().Within(g.Room(p.Places(), &h)) {
+			if g.NoRoom(places, s, &h) == nil {
 				now = append(now, h.Name)
 			}
 		}
@@ -57,14 +58,18 @@ func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placeme
 	})
 	switch {
 	case len(empty) == 0:
-		all := hardware(p, &largest)
+		alone := placement.Ground{Sight: &placement.Sight{}}
+		all, each := alone.Room(p.Places(), &largest), ""
+		if s.CPU > pricing.MilliCPU(largest.CPUs)*pricing.Core {
+			each = fmt.Sprintf(", and one machine %d processors", largest.CPUs)
+		}
 		fix := fmt.Sprintf("%s.shapes[%d]: no more than a host has", key, j)
 		if p.Placement.MemoryReserve > 0 {
 			fix += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, placement.Size(p.Placement.MemoryReserve))
 		}
 		e.add(Fail, "pools.shapes", subject, []string{fix},
-			"%s fits no host, however empty: %s has %d processors and %s, of which machines may have %s and %s", takes,
-			largest.Name, largest.CPUs, placement.Size(largest.Memory), all.CPU.Cores(), placement.Size(all.Memory))
+			"%s fits no host, however empty: %s has %d processors and %s, of which machines may have %s and %s%s", takes,
+			largest.Name, largest.CPUs, placement.Size(largest.Memory), all.CPU.Cores(), placement.Size(all.Memory), each)
 	case len(now) == 0:
 		e.add(Warn, "pools.shapes", subject, []string{"room on " + strings.Join(empty, " or ") + ": fewer or smaller machines of others there"},
 			"%s would fit on %s, but machines of others have been promised that room", takes, inWords(empty))
@@ -88,10 +93,4 @@ func (e *poolsExam) grounds(hosts []string) (g *placement.Ground, unsized []stri
 		}
 	}
 	return g, unsized
-}
-
-// hardware is what a host could promise to our machines if nothing else were there.
-func hardware(p *settings.Pool, h *placement.Host) pricing.Resources {
-	alone := placement.Ground{Sight: &placement.Sight{}}
-	return alone.Room(p.Places(), h)
 }
