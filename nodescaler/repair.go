@@ -39,14 +39,29 @@ const restartWithin = Duration(10 * time.Minute)
 
 // Awaits is until when a machine that was rebooted may take to be a healthy node, or zero.
 func (r *Repair) Awaits(m *Machine, now time.Time) time.Time {
+	if until := r.deadline(m); !m.Rebooted.IsZero() && now.Before(until) {
+		return until
+	}
+	return time.Time{}
+}
+
+// deadline is by when a machine that was rebooted should be a healthy node.
+func (r *Repair) deadline(m *Machine) time.Time {
 	within := restartWithin
 	if r.Reboot != nil {
 		within = r.Reboot.Within
 	}
-	if until := m.Rebooted.Add(time.Duration(within)); !m.Rebooted.IsZero() && now.Before(until) {
-		return until
+	return m.Rebooted.Add(time.Duration(within))
+}
+
+// Unhelped reports whether a machine's last reboot did not help: what its node is broken by has
+// lasted since before the time for it was over, and it is not rebooted again.
+func (r *Repair) Unhelped(m *Machine, n *Node, now time.Time) bool {
+	if m.Rebooted.IsZero() || r.Reboots(m, now) {
+		return false
 	}
-	return time.Time{}
+	_, c := r.ailment(n, now)
+	return c != nil && !c.Since.After(r.deadline(m))
 }
 
 // defaultMaxUnhealthy is a fifth of a pool's nodes.
@@ -89,18 +104,27 @@ func (n *Node) comesUp(condition string, now time.Time) bool {
 
 // Ails is why the node is broken, or nil.
 func (r *Repair) Ails(n *Node, now time.Time) *Reason {
+	a, c := r.ailment(n, now)
+	if c == nil {
+		return nil
+	}
+	return reason(MachineUnhealthy, "node %s has condition %s=%s since %s, for %s or more", n.Name, c.Type, c.Status, c.Since.UTC().Format(time.RFC3339), pricing.Short(time.Duration(a.For)))
+}
+
+// ailment is what the node is broken by, and since when it has that, or nil.
+func (r *Repair) ailment(n *Node, now time.Time) (*Ailment, *NodeCondition) {
 	for i := range r.Conditions {
 		a := &r.Conditions[i]
 		if n.comesUp(a.Type, now) {
 			continue
 		}
-		for _, c := range n.Conditions {
-			if c.Type == a.Type && c.Status == a.Status && now.Sub(c.Since) >= time.Duration(a.For) {
-				return reason(MachineUnhealthy, "node %s has condition %s=%s since %s, for %s or more", n.Name, c.Type, c.Status, c.Since.UTC().Format(time.RFC3339), pricing.Short(time.Duration(a.For)))
+		for j := range n.Conditions {
+			if c := &n.Conditions[j]; c.Type == a.Type && c.Status == a.Status && now.Sub(c.Since) >= time.Duration(a.For) {
+				return a, c
 			}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Halted is why none of the pool's nodes is replaced for being broken, or nil.

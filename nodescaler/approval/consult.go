@@ -72,8 +72,8 @@ type answers struct {
 	approved *Proposal // not followed yet
 	open     *Proposal // waits for an answer, or to be seen
 	rejected *Proposal
-	followed bool
-	claim    int // its place in Asked.Claim, and -1
+	followed *Proposal // the last one
+	claim    int       // its place in Asked.Claim, and -1
 	// count is how many machines are made by it in this step, and price what they add.
 	count int
 	price pricing.Rate
@@ -134,7 +134,9 @@ func (c *Consult) read(p *Proposal) {
 	a := c.about(p.question())
 	switch {
 	case p.Phase == ProposalFollowed:
-		a.followed = true
+		if a.followed == nil || p.Made.After(a.followed.Made) {
+			a.followed = p
+		}
 	case !c.now.Before(p.Until):
 		if p.Phase == "" || p.Phase == ProposalOpen {
 			c.close(p, ProposalExpired, "it was not answered in time, or nothing was to be done by then")

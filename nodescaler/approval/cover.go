@@ -168,17 +168,34 @@ func repairs(x *nodescaler.Index, a *nodescaler.Action, machine string) bool {
 func rebootsFirst(x *nodescaler.Index, ch *Change) bool {
 	m, p := x.Machine(ch.Subject), x.Pool(ch.Object)
 	return ch.Does == EndMachine && m != nil && p != nil && p.Disruption.Repair.Reboots(m, x.Now) &&
-		slices.ContainsFunc(ch.Why, func(r nodescaler.Reason) bool { return r.Code == nodescaler.MachineUnhealthy })
+		has(ch.Why, nodescaler.MachineUnhealthy)
+}
+
+func has(why []nodescaler.Reason, code string) bool {
+	return slices.ContainsFunc(why, func(r nodescaler.Reason) bool { return r.Code == code })
 }
 
 // goesOn reports whether an action goes on with the drain of a machine, the end of which was
 // approved in an earlier step. A spare was drained before it became one.
 func (c *Consult) goesOn(x *nodescaler.Index, a *nodescaler.Action, ch *Change) bool {
-	if ch.Does != EndMachine || a.Kind == nodescaler.Cordon || !c.about(ch.question()).followed {
+	answers := c.about(ch.question())
+	p := answers.followed
+	if ch.Does != EndMachine || p == nil {
 		return false
 	}
 	m, n := x.Machine(ch.Subject), x.AnyNodeOf(ch.Subject)
-	return m != nil && m.Phase != nodescaler.Spare && n != nil && n.Draining
+	if m == nil || m.Phase == nodescaler.Spare || n == nil {
+		return false
+	}
+	return n.Draining && a.Kind != nodescaler.Cordon || answers.rejected == nil && p.unhelped(x, m, n.Node)
+}
+
+// unhelped reports whether the machine was rebooted by this approval, and that did not help. The
+// end was approved with the reboot; a node that is not ready is not drained before one.
+func (p *Proposal) unhelped(x *nodescaler.Index, m *nodescaler.Machine, n *nodescaler.Node) bool {
+	pool := x.Pool(p.Object)
+	return pool != nil && has(p.Why, nodescaler.MachineUnhealthy) && !m.Rebooted.Before(p.Made) && m.Rebooted.Before(p.Until) &&
+		pool.Disruption.Repair.Unhelped(m, n, x.Now)
 }
 
 // allows reports whether an approval covers an action, and claims it then.

@@ -28,6 +28,7 @@ type inbox struct {
 	crashes  bool // the next claim is kept, and its answer lost
 	approved map[string]approval.Change
 	followed map[string]bool
+	rebooted map[string]time.Time // when machines were last rebooted
 }
 
 // change writes a proposal. What was shown of it before stays as it was.
@@ -247,7 +248,11 @@ func (l *life) poolApproved(s *loop.Step, by map[int]approval.Change) {
 			count[name]++
 			ok = rules.BuysUpToPerHour != "" && !claimed || claimed && count[name] <= c.Count && (c.Does == approval.OrderMachines) == (a.Kind == nodescaler.Buy)
 		case nodescaler.Cordon, nodescaler.Evict, nodescaler.DeletePod, nodescaler.Return, nodescaler.Stash, nodescaler.Reboot:
-			ok = rules.Ends || rules.Repairs || claimed && c.Does == approval.EndMachine && c.Subject == a.Machine || a.Kind != nodescaler.Cordon && l.endApproved(a.Machine)
+			ok = rules.Ends || rules.Repairs || claimed && c.Does == approval.EndMachine && c.Subject == a.Machine ||
+				l.endApproved(a.Machine) && (a.Kind != nodescaler.Cordon || s.Time.Sub(l.inbox.rebooted[a.Machine]) < 24*time.Hour)
+			if a.Kind == nodescaler.Reboot { // who approved it approved the end if it does not help
+				l.inbox.rebooted[a.Machine] = s.Time
+			}
 		}
 		if !ok {
 			l.fault("%s: %s %s is done, and neither a rule nor an approval covers it", s.ID, a.Kind, subject(a))

@@ -65,6 +65,7 @@ func newLife(seed uint64) (*life, error) {
 	}
 	l.scaled = l.scales
 	l.inbox.approved, l.inbox.followed = map[string]approval.Change{}, map[string]bool{}
+	l.inbox.rebooted = map[string]time.Time{}
 	sim.OnBoot(l.booted)
 	sim.OnCall(l.called)
 	sim.Grant("/", "Administrator", "plimsoll@pve")
