@@ -110,21 +110,6 @@ func (c *catalogue) settingsOf(p *settings.Pool, host string) string {
 	return digest
 }
 
-// paths are those that the fleet's rights hang on.
-func (c *catalogue) paths() []string {
-	var paths []string
-	for _, p := range c.pools {
-		paths = append(paths, "/pool/"+p.PVEPool)
-		for _, s := range []string{p.Storage, p.ISO.Storage} {
-			if s != "" {
-				paths = append(paths, "/storage/"+s)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
 // planned is a machine of a pool as its first boot is configured with it.
 func (c *catalogue) planned(p *settings.Pool, i *intents.Intent) firstboot.Machine {
 	return p.FirstBoot(settings.MachineOf{

@@ -694,3 +694,48 @@ func TestMachinesOfAPoolThatIsNotConfiguredAreLeftAlone(t *testing.T) {
 		t.Errorf("got %s (%s), and %d machines", m.Phase, m.Problem, len(w.inRange()))
 	}
 }
+
+// A token that could do more than it needs, and is cut down to that, works as before. What is lost
+// that a pool uses freezes the fleet.
+func TestOnlyRightsThatAreUsedFreeze(t *testing.T) {
+	const storing = "Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Allocate Datastore.Audit "
+	full := func(p *settings.Pool) { p.Clone, p.Storage = placement.Full, "local-lvm" }
+	for name, c := range map[string]struct {
+		path, wide string // what the token may besides, until it is revoked
+		lacks      string // of its other roles
+		change     func(p *settings.Pool)
+		lost       string
+	}{
+		"rights on machines, at a storage": {path: "/storage/local", wide: storing + "VM.Audit VM.Allocate SDN.Use"},
+		"disks, where discs are":           {path: "/storage/local", wide: storing, lacks: "Datastore.AllocateSpace"},
+		"disks, where no pool makes any":   {path: "/storage/local-lvm", wide: storing, lacks: "Datastore.AllocateSpace"},
+		"disks, where a pool makes them":   {path: "/storage/local-lvm", wide: storing, lacks: "Datastore.AllocateSpace", change: full, lost: "Datastore.AllocateSpace on /storage/local-lvm"},
+		"clones of what is in no template": {path: poolDir, wide: "VM.Clone"},
+		"clones of a template":             {path: "/vms/9001", wide: "VM.Clone VM.Audit", lacks: "VM.Clone", lost: "VM.Clone on /vms/9001"},
+		"clones of what is in a pool":      {path: "/pool/templates", wide: "VM.Clone VM.Audit", lacks: "VM.Clone", lost: "VM.Clone on /vms/9001"},
+		"networks, at a resource pool":     {path: poolDir, wide: "SDN.Use"},
+		"disks that grow":                  {path: poolDir, wide: "VM.Config.Disk", lacks: "VM.Config.Disk", lost: "VM.Config.Disk on /pool/plimsoll"},
+		"disks that do not grow":           {path: poolDir, wide: "VM.Config.Disk", lacks: "VM.Config.Disk", change: func(p *settings.Pool) { p.Shapes[0].Disk = 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 1, seed: 1})
+			if c.change != nil {
+				c.change(&w.cfg.Pools[0])
+			}
+			for _, r := range roles {
+				w.sim.AddRole(r.role, slices.DeleteFunc(strings.Fields(r.privileges), func(p string) bool { return p == c.lacks })...)
+			}
+			w.sim.AddRole("Wide", strings.Fields(c.wide)...)
+			w.sim.Grant(c.path, "Wide", "plimsoll@pve")
+			w.begin()
+			w.run(time.Minute)
+			w.sim.Revoke(c.path, "Wide", "plimsoll@pve")
+			w.run(10 * time.Minute)
+			if c.lost != "" {
+				w.mustSay(w.event(pvecode.PermissionsShrunk).Text, c.lost)
+			} else if w.told(pvecode.PermissionsShrunk) {
+				t.Errorf("it froze\n%s", w.story())
+			}
+		})
+	}
+}

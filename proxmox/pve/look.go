@@ -396,12 +396,40 @@ func (lo *lookout) readNodes(ctx context.Context) {
 	lo.members.matchNodes()
 }
 
-// needed are the privileges whose loss makes what the fleet sees or does untrue. Without VM.Audit
-// machines vanish from the list, without the others work stops half way.
+// needed are the privileges on a resource pool whose loss makes what the fleet sees or does untrue.
+// Without VM.Audit machines vanish from the list, without the others work stops half way.
 var needed = []string{
-	"VM.Audit", "VM.Allocate", "VM.Clone", "VM.PowerMgmt", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory",
-	"VM.Config.Network", "VM.Config.Options", "VM.Config.HWType", "VM.Config.CDROM", "VM.Config.Cloudinit",
-	"Datastore.AllocateSpace", "SDN.Use",
+	"VM.Audit", "VM.Allocate", "VM.PowerMgmt", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network", "VM.Config.Options", "VM.Config.HWType",
+}
+
+// right is a privilege on a path.
+type right struct{ path, privilege string }
+
+// rights are those that the pools use. A token that may do less elsewhere works as before.
+func (lo *lookout) rights() map[right]bool {
+	all := map[right]bool{}
+	add := func(path string, privileges ...string) {
+		for _, p := range privileges {
+			all[right{path, p}] = true
+		}
+	}
+	for _, p := range lo.catalogue.pools {
+		machines := "/pool/" + p.PVEPool
+		add(machines, needed...)
+		if len(p.Guest.Options) > 0 || slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return s.Disk > 0 }) {
+			add(machines, "VM.Config.Disk")
+		}
+		if p.NeedsDisc() {
+			add(machines, "VM.Config.CDROM", "VM.Config.Cloudinit")
+		}
+		if p.Storage != "" {
+			add("/storage/"+p.Storage, "Datastore.AllocateSpace")
+		}
+		for _, id := range p.Template.IDs() {
+			add("/vms/"+itoa(id), "VM.Clone") // listed for what is in a resource pool, too
+		}
+	}
+	return all
 }
 
 // readRights looks whether the token still may what it could when the fleet began. Lists do not
@@ -434,13 +462,12 @@ func (lo *lookout) readRights(ctx context.Context, now time.Time) error {
 // lost names the privileges that were there and are not any more.
 func (lo *lookout) lost(now pveapi.Permissions) []string {
 	var lacks []string
-	for _, path := range lo.catalogue.paths() {
-		for _, privilege := range needed {
-			if lo.view.rights.Has(path, privilege) && !now.Has(path, privilege) {
-				lacks = append(lacks, privilege+" on "+path)
-			}
+	for r := range lo.rights() {
+		if lo.view.rights.Has(r.path, r.privilege) && !now.Has(r.path, r.privilege) {
+			lacks = append(lacks, r.privilege+" on "+r.path)
 		}
 	}
+	slices.Sort(lacks)
 	return lacks
 }
 
@@ -521,7 +548,10 @@ func (lo *lookout) reasonToFreeze() *nodescaler.Reason {
 // vmPaths are the paths that machines are seen through, those of resource pools of former
 // configurations too.
 func (lo *lookout) vmPaths() []string {
-	paths := slices.DeleteFunc(lo.catalogue.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
+	var paths []string
+	for _, p := range lo.catalogue.pools {
+		paths = append(paths, "/pool/"+p.PVEPool)
+	}
 	for _, m := range lo.roster.machines {
 		if m.hidden && m.PVEPool != "" {
 			paths = append(paths, "/pool/"+m.PVEPool)
