@@ -41,7 +41,8 @@ func TestProposalsHoldTextThatSteersNoTerminal(t *testing.T) {
 	}
 }
 
-// sick is a pool that reboots before it replaces, with a machine whose node is not ready since then.
+// sick is a pool that reboots before it replaces, with a machine whose node has not been ready
+// since then.
 func sick(now, since, rebooted time.Time) *nodescaler.Index {
 	s := &nodescaler.Snapshot{
 		Now:      now,
