@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,6 +241,10 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 	case len(all) == 0:
 		return described(doctor.Warn, "there is no VMPool: no machine will ever be made"), nil
 	}
+	// Of two in conflict, the older one counts.
+	slices.SortFunc(all, func(a, b v1alpha1.VMPool) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
 	var checks []doctor.Check
 	for i := range all {
 		p, err := resources.Pool(&all[i])
@@ -250,6 +255,9 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 
 // describe takes a pool into the site with the files that it names, or says what is wrong with it.
 func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string) []doctor.Check {
+	if err == nil {
+		err = settings.Conflicts(append(slices.Clone(s.Pools), *p), s.Endpoints...)[name]
+	}
 	if err == nil {
 		fix = "put the file beside the configuration file; in the cluster, into the secret with the token"
 		err = p.Join.Read(func(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) })
