@@ -144,22 +144,31 @@ func otelJob(s *Source) []string {
 	return literal(s.Target.Namespace + "/" + s.Target.Name)
 }
 
-// traefikService matches namespace-service-port@provider, for any port and provider; a service
-// that is given with its @ is matched as it is.
+// traefikService matches namespace-service-port@provider, for any port; a service that is given
+// with its @ is matched as it is.
 func traefikService(s *Source) []string {
 	if strings.Contains(s.Spec.Service, "@") {
 		return literal(s.Spec.Service)
 	}
-	return []string{regexp.QuoteMeta(s.Target.Namespace+"-"+s.service()) + "-[a-z0-9]+@kubernetes.*"}
+	return []string{regexp.QuoteMeta(s.Target.Namespace+"-"+s.service()) + "-" + traefikPort}
 }
 
-// traefikFold takes port and provider off a service's name.
+// traefikPort follows namespace and Service where Traefik writes both. For a Gateway, the kind of
+// route is between them and the port, but in old versions. An IngressRoute with one Service is
+// counted by its own name and the hash of its rule, whose 20 digits are more than a port's name
+// has. For ingress-nginx's Ingresses, the Ingress is between namespace and Service. These two may
+// look like any Service's, and are not read.
+const traefikPort = "(?:[a-z0-9]{1,15}@kubernetes(?:crd)?|(?:http-|grpc-)?[0-9]+@kubernetesgateway)"
+
+var traefikForm = regexp.MustCompile("^(.+?)-" + traefikPort + "$")
+
+// traefikFold takes port and provider off a service's name. Where -http could be a Gateway's or end
+// a Service's name, it is a Gateway's.
 func traefikFold(values []string) string {
-	name, _, _ := strings.Cut(values[0], "@")
-	if i := strings.LastIndexByte(name, '-'); i >= 0 {
-		name = name[:i]
+	if found := traefikForm.FindStringSubmatch(values[0]); found != nil {
+		return found[1]
 	}
-	return name
+	return ""
 }
 
 // linkerdKinds are the kinds that Linkerd has a label for.
