@@ -48,7 +48,8 @@ func always(places ...place) func(string) []place {
 // Istio counts each request at both of its ends, so one reporter is chosen; match: {reporter:
 // waypoint} chooses a waypoint. Linkerd counts the kubelet's probes as requests, too.
 // ingress-nginx and OTel name the workload in labels that Prometheus itself sets for the pod it
-// scrapes: the original is then found behind exported_.
+// scrapes: the original is then found behind exported_. A PodMonitor sets the namespace and no
+// service, so that one of the two labels may be renamed.
 var presets = map[Preset]*preset{
 	Istio: {
 		histogram: "istio_request_duration_milliseconds", unit: time.Millisecond,
@@ -89,6 +90,7 @@ var presets = map[Preset]*preset{
 		byService: true,
 		places: always(
 			place{labels: []string{"namespace", "service"}, without: []string{"exported_namespace", "exported_service"}},
+			place{labels: []string{"exported_namespace", "service"}, without: []string{"exported_service"}},
 			place{labels: []string{"exported_namespace", "exported_service"}}),
 		names: func(s *Source) []string { return literal(s.Target.Namespace, s.service()) },
 	},

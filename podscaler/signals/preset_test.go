@@ -76,6 +76,12 @@ func TestRequestsAreThoseOfTheirOwnService(t *testing.T) {
 		// This is namespace, Ingress, Service and port.
 		{Traefik, `service="shop-web-http-80@kubernetesingressnginx"`, ""},
 		{Traefik, `service="shop-web-80@file"`, ""},
+		{IngressNginx, `namespace="shop";service="web"`, "web"},
+		{IngressNginx, `namespace="ingress";service="web";exported_namespace="shop";exported_service="web-http"`, "web-http"},
+		// A PodMonitor sets a namespace and no service.
+		{IngressNginx, `namespace="ingress";exported_namespace="shop";service="web"`, "web"},
+		{IngressNginx, `namespace="shop";exported_namespace="bank";service="web"`, ""},
+		{IngressNginx, `namespace="shop";exported_namespace="shop";service="web";exported_service="web-http"`, "web-http"},
 	} {
 		f := newFake(t, func(q string) string { return chosen(q, c.labels) })
 		r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}})
