@@ -155,11 +155,21 @@ func ownsReplicas(f *metav1.FieldsV1) bool {
 // pod.
 type DaemonSet struct {
 	metav1.ObjectMeta
-	Like *Pod
+	Like       *Pod
+	generation string // of its template
 }
 
 func shortDaemonSet(d *appsv1.DaemonSet) *DaemonSet {
-	return &DaemonSet{keepMeta(&d.ObjectMeta), shortForm(d.Namespace, d.Name, &d.Spec.Template)}
+	return &DaemonSet{
+		keepMeta(&d.ObjectMeta), shortForm(d.Namespace, d.Name, &d.Spec.Template),
+		Text(d.Annotations[appsv1.DeprecatedTemplateGeneration]),
+	}
+}
+
+// Made reports whether a pod was made of the template that the DaemonSet has now. The API server
+// counts templates, and the controller writes the number into a label.
+func (d *DaemonSet) Made(p *Pod) bool {
+	return d.generation != "" && p.Labels["pod-template-generation"] == d.generation
 }
 
 // RunsOn reports whether a pod of the DaemonSet runs on a node like this one.

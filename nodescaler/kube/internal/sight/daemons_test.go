@@ -112,23 +112,38 @@ spec: {containers: [{name: c, ports: [{containerPort: 80, hostPort: 9100}]}]}`))
 	}
 }
 
-// What was added to a DaemonSet's pods after its template counts, and a template that asks for more
-// than they do.
+// A new pod asks for what the last one did, as it was admitted. Where that is of an older template,
+// or of one that is not known, the larger of the two counts.
 func TestDaemonsTakeWhatTheirPodsAskFor(t *testing.T) {
-	port := &shown{}
-	port.holds(t, written.Object[corev1.Node](t, `{metadata: {name: w-1, uid: n}}`))
-	port.holds(t, written.Object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
-spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m, memory: 1Gi}}}]}}}`))
-	p := written.Object[corev1.Pod](t, daemonPod("agent", "w-1", "nodeName: w-1"))
-	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("600m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
-	}
-	port.holds(t, p)
-	want := nodescaler.Used{
-		Requests: pricing.Resources{CPU: 600, Memory: pricing.GiB}, Pods: 1,
-	}
-	if d := cmp.Diff(want, taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"}))); d != "" {
-		t.Error(d)
+	for _, c := range []struct {
+		template, pod string // their generations
+		memory        pricing.Bytes
+	}{
+		{"3", "3", 32 * pricing.MiB},
+		{"3", "2", pricing.GiB},
+		{"3", "", pricing.GiB},
+		{"", "", pricing.GiB},
+	} {
+		port := &shown{}
+		port.holds(t, written.Object[corev1.Node](t, `{metadata: {name: w-1, uid: n}}`))
+		d := written.Object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
+spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m, memory: 1Gi}}}]}}}`)
+		p := written.Object[corev1.Pod](t, daemonPod("agent", "w-1", "nodeName: w-1"))
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("600m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+		}
+		if c.template != "" {
+			d.Annotations = map[string]string{"deprecated.daemonset.template.generation": c.template}
+		}
+		if c.pod != "" {
+			p.Labels = map[string]string{"pod-template-generation": c.pod}
+		}
+		port.holds(t, d)
+		port.holds(t, p)
+		want := nodescaler.Used{Requests: pricing.Resources{CPU: 600, Memory: c.memory}, Pods: 1}
+		if d := cmp.Diff(want, taken(port.look().Daemons(&nodescaler.Pool{Name: "workers"}))); d != "" {
+			t.Errorf("template %q, pod %q: %s", c.template, c.pod, d)
+		}
 	}
 }
 
