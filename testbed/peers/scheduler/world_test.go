@@ -256,6 +256,9 @@ func (c chance) spread() corev1.TopologySpreadConstraint {
 	if c.one(3) {
 		s.MatchLabelKeys = []string{"tier"}
 	}
+	if s.MatchLabelKeys == nil && s.MinDomains != nil && *s.MinDomains > 2 {
+		s.LabelSelector = nil
+	}
 	return s
 }
 

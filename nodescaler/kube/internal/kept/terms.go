@@ -226,8 +226,17 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if c.WhenUnsatisfiable != how || c.LabelSelector == nil || err != nil {
+		if c.WhenUnsatisfiable != how || err != nil {
 			continue
+		}
+		within := spaces(p.Namespace)
+		if c.LabelSelector == nil {
+			// It counts no pod, so that of its rule there is left that a node has the label. Every
+			// node has a host name, and a preference for labelled nodes is not read.
+			if how != corev1.DoNotSchedule || c.TopologyKey == nodescaler.HostLabel {
+				continue
+			}
+			selector, within = labels.Everything(), noNamespace
 		}
 		for _, key := range c.MatchLabelKeys {
 			if value, has := p.Labels[key]; has {
@@ -236,7 +245,7 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 				}
 			}
 		}
-		r := rule{unique.Make(PodTerm{selector.String(), spaces(p.Namespace)}), nodescaler.Topology{Key: Text(c.TopologyKey), Skew: int(c.MaxSkew)}}
+		r := rule{unique.Make(PodTerm{selector.String(), within}), nodescaler.Topology{Key: Text(c.TopologyKey), Skew: int(c.MaxSkew)}}
 		if c.MinDomains != nil {
 			r.MinDomains = int(*c.MinDomains)
 		}

@@ -211,6 +211,19 @@ func TestRulesOfTopology(t *testing.T) {
 	}
 }
 
+// A spread of no pods counts none, its own among them. But its nodes need the label all the same.
+func TestASpreadOfNoPodsStillWantsALabel(t *testing.T) {
+	port := &shown{}
+	port.holds(t, written.Object[corev1.Pod](t, `{metadata: {namespace: shop, name: a, labels: {app: web}}, spec: {topologySpreadConstraints: [
+  {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3},
+  {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule},
+  {maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]}}`))
+	pod := port.look().Pods[0]
+	if len(pod.Topology) != 1 || pod.Topology[0].Key != "zone" || len(pod.Has)+len(pod.Prefers) > 0 {
+		t.Errorf("rules %+v, marks %v, preferences %v", pod.Topology, pod.Has, pod.Prefers)
+	}
+}
+
 func TestPreferences(t *testing.T) {
 	const web = "labels app=web in namespace shop"
 	rather := func(kind, term string) string {
