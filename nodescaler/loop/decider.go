@@ -26,6 +26,7 @@ type decider struct {
 	newCluster, newMachines bool
 	byWorkload              map[string][]int // indices into snap.Pods
 	alive                   map[string]int   // pods that are there and stay, by workload
+	unready                 map[string]bool  // some pod is not ready, or on its way out
 	lost                    map[string]bool  // nodes
 	booting                 int
 	joined, all             pricing.Rate // what the joined machines cost now, and what all do
@@ -53,7 +54,7 @@ func (d *decider) see() {
 		d.seeMachines()
 	}
 	d.index()
-	m.gaps.see(o.Time, cs.Replicas, d.alive, cs.Failing)
+	m.gaps.see(o.Time, d.coming(), d.alive, cs.Failing)
 	m.helped.Mark(d.x)
 	if len(in.Quotas) > 0 && d.machinesKnown {
 		if d.newMachines && !m.recalled {
@@ -100,6 +101,7 @@ func (d *decider) index() {
 	}
 	d.lost = lostNodes(d.x)
 	d.byWorkload, d.alive = make(map[string][]int, len(d.o.Cluster.Replicas)), make(map[string]int, len(d.o.Cluster.Replicas))
+	d.unready = map[string]bool{}
 	for i := range d.snap.Pods {
 		p := &d.snap.Pods[i]
 		if p.Workload == "" {
@@ -108,6 +110,7 @@ func (d *decider) index() {
 		if d.byWorkload[p.Workload] = append(d.byWorkload[p.Workload], i); !p.Terminating && !p.Finished() {
 			d.alive[p.Workload]++
 		}
+		d.unready[p.Workload] = d.unready[p.Workload] || p.Terminating || !p.Ready
 	}
 	for i := range d.snap.Machines {
 		m := &d.snap.Machines[i]
@@ -115,6 +118,27 @@ func (d *decider) index() {
 			d.booting++
 		}
 	}
+}
+
+// comes is how many of the replicas asked for can be pods now. A controller that makes them in
+// order makes none while one is not ready, and then the next: those behind it are not late.
+func (d *decider) comes(workload string, asked int) int {
+	switch {
+	case !d.o.Cluster.Ordered[workload]:
+		return asked
+	case d.unready[workload]:
+		return min(asked, d.alive[workload])
+	}
+	return min(asked, d.alive[workload]+1)
+}
+
+// coming is how many replicas of each workload can be pods now.
+func (d *decider) coming() map[string]int {
+	all := make(map[string]int, len(d.o.Cluster.Replicas))
+	for name, asked := range d.o.Cluster.Replicas {
+		all[name] = d.comes(name, asked)
+	}
+	return all
 }
 
 // observed puts the snapshot into the few numbers that the record carries.

@@ -254,6 +254,40 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 	}
 }
 
+// A controller that makes pods in order makes the next once all before it are ready. Until then
+// none is late, and no machine is planned for it.
+func TestPodsThatComeInOrderAreExpectedOneByOne(t *testing.T) {
+	h, future := newHouse(), 0
+	r := h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		future = 0
+		for _, f := range s.Future {
+			future += f.Count
+		}
+		return nodescaler.Plan{}
+	}))
+	r.Workloads[0].Max = 1000
+	h.state.Ordered = map[string]bool{"shop/web": true}
+	steps(t, r, 2)
+	now, last := t0.Add(time.Minute), &h.state.Pods[len(h.state.Pods)-1]
+	h.state.Replicas["shop/web"] = 500
+	for minute := range 60 {
+		for _, ready := range []bool{true, false} {
+			last.Ready = ready
+			s := must.Get(r.Once(t.Context(), now))(t)
+			if want := map[bool]int{true: 1}[ready]; future != want || s.Workloads[0].Unplanned != nil {
+				t.Fatalf("minute %d, ready %t: planned for %d, want %d; %v", minute, ready, future, want, s.Workloads[0].Unplanned)
+			}
+			if ready { // and the next one is there at once
+				next := *last
+				next.Name, next.Ready = fmt.Sprintf("shop/web-%d", 100+minute), false
+				h.state.Pods = append(h.state.Pods, next)
+				last = &h.state.Pods[len(h.state.Pods)-1]
+			}
+			now = now.Add(30 * time.Second)
+		}
+	}
+}
+
 // What is only said to be done is planned for however long it is not.
 func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 	for name, c := range map[string]struct {

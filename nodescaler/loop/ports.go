@@ -89,6 +89,9 @@ type ClusterState struct {
 	// Failing says of workloads why their controller cannot create the pods that are asked for. A
 	// cluster need not know.
 	Failing map[string]string
+	// Ordered are the workloads whose controller makes a pod once all before it are ready. A
+	// cluster need not know.
+	Ordered map[string]bool `json:",omitempty"`
 	Budgets []nodescaler.Budget
 	// Proposals are what people are asked and have answered, by namespace and name.
 	Proposals []approval.Proposal `json:",omitempty"`

@@ -49,8 +49,8 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	if ws.Decision != nil {
 		want, ahead = ws.Decision.To, ws.Decision.Ahead
 	}
-	alive := d.alive[wl.Name]
-	if ws.Unplanned = d.gaps.uncounted(wl.Name, max(want, ahead), alive, d.o.Cluster.Failing); ws.Unplanned != nil {
+	alive, comes := d.alive[wl.Name], d.comes(wl.Name, want)
+	if ws.Unplanned = d.gaps.uncounted(wl.Name, max(comes, ahead), alive, d.o.Cluster.Failing); ws.Unplanned != nil {
 		return
 	}
 	if ws.Held != nil && !d.in.onlyRecommends() {
@@ -58,12 +58,12 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	}
 	// it is written, and may be taken back before it is ever seen
 	if ws.Held == nil && !d.in.DryRun {
-		d.gaps.expect(d.snap.Now, wl.Name, want, alive)
+		d.gaps.expect(d.snap.Now, wl.Name, comes, alive)
 	}
 	if d.in.HandedOff && !d.in.DryRun {
 		ahead = min(ahead, want+d.o.Cluster.Placed[ws.Workload])
 	}
-	f := nodescaler.Future{Like: d.like(wl), Count: max(want-alive, 0), Ahead: max(ahead-max(want, alive), 0)}
+	f := nodescaler.Future{Like: d.like(wl), Count: max(comes-alive, 0), Ahead: max(ahead-max(want, alive), 0)}
 	if f.Count+f.Ahead > 0 {
 		d.snap.Future = append(d.snap.Future, f)
 	}

@@ -31,6 +31,7 @@ type Scaled struct {
 	Writer   Writer
 	Rollout  podscaler.Rollout
 	Failing  string // why its pods cannot be created; empty if they can, or if that is not known
+	Ordered  bool   // its pods are made one after another, each once those before it are ready
 	Like     *Pod   // one of its pods; only kept where CapacityBuffers are served
 }
 
@@ -83,6 +84,7 @@ func shortStatefulSet(d *appsv1.StatefulSet) *Scaled {
 	if d.Status.UpdateRevision != d.Status.CurrentRevision && d.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		kept.Rollout = rollout(d.Status.Replicas-parked(d), d.Status.UpdatedReplicas)
 	}
+	kept.Ordered = d.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
 	return kept
 }
 

@@ -151,3 +151,15 @@ func TestDeploymentsSayThatPodsCannotBeCreated(t *testing.T) {
 		}
 	}
 }
+
+func TestStatefulSetsMakePodsInOrderUnlessTheySayOtherwise(t *testing.T) {
+	for policy, want := range map[appsv1.PodManagementPolicyType]bool{"": true, appsv1.OrderedReadyPodManagement: true, appsv1.ParallelPodManagement: false} {
+		d := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{PodManagementPolicy: policy}}
+		if got := shortStatefulSet(d).Ordered; got != want {
+			t.Errorf("%q: in order %t", policy, got)
+		}
+	}
+	if shortDeployment(&appsv1.Deployment{}).Ordered {
+		t.Error("a Deployment makes its pods in order")
+	}
+}

@@ -70,11 +70,11 @@ func daemons(sets []*kept.DaemonSet, seen []*kept.Pod, nodes []nodescaler.Node, 
 			like := d.Like.Says()
 			marks.fill(&like, d.Like)
 			// Admission may have completed the template or added to it: a LimitRange, a runtime
-			// class, a sidecar, or an autoscaler of pods' sizes. What it makes of a template that no
-			// pod has yet is not known, so that the larger counts: on a machine that is too small,
-			// the pods that it is for have no room.
+			// class, a sidecar, or an autoscaler of pods' sizes. What it makes of a template that
+			// has no pod yet is not known, so that the larger counts: on a machine that is too
+			// small, the pods that it is for have no room.
 			if is := latest[d.UID]; is != nil {
-				like.Priority = is.Form.Priority // a template names a class alone
+				like.Priority = is.Form.Priority // of a class
 				if asks := is.Form.Requests; d.Made(is) {
 					like.Requests, like.Extra = asks, is.Form.Extra
 				} else {

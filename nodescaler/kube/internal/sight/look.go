@@ -20,7 +20,7 @@ func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample
 	for _, n := range of.Nodes {
 		seen.Nodes[n.Name] = n.UID
 	}
-	state := loop.ClusterState{Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}}
+	state := loop.ClusterState{Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Ordered: map[string]bool{}}
 	seen.pods, state.Placed = apart(inOrder(of.Pods), targets)
 	claimed := newDevices(of.DeviceClaims, of.DeviceTemplates, of.Publications, seen.pods)
 	rests := newStorage(of.Volumes, of.Claims, of.Classes, of.Attachables, claimed, seen.pods)
@@ -30,6 +30,9 @@ func Look(of *Lists, targets []targets.Target, usage map[string]podscaler.Sample
 			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout
 			if t.Failing != "" {
 				state.Failing[t.Workload] = t.Failing
+			}
+			if t.Ordered {
+				state.Ordered[t.Workload] = true
 			}
 		}
 	}

@@ -34,6 +34,8 @@ type Target struct {
 	Rollout podscaler.Rollout
 	// Failing is why its pods cannot be created; empty if they can, or if that is not known.
 	Failing string
+	// Ordered is whether its controller makes a pod once all before it are ready.
+	Ordered bool
 	// Findings are why nothing may be written to it, the most important first; empty if it may be
 	// written.
 	Findings []Finding
@@ -142,6 +144,7 @@ func (all *Resolver) readCopy(t *Target) {
 		return
 	}
 	t.Known, t.Replicas, t.Selector, t.Rollout, t.Failing, t.uid = true, d.Replicas, d.Selector, d.Rollout, d.Failing, d.UID
+	t.Ordered = d.Ordered
 	if t.Selector == "" {
 		t.fault(FindingSelectorMissing, "the scale of %s %s has no selector for its pods", t.Kind, t.Name)
 	}
