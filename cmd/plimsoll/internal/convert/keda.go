@@ -290,7 +290,10 @@ func addCron(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	if !ok {
 		return
 	}
-	s := v1alpha1.Schedule{Name: t.at("name").text(), Start: v1alpha1.CronTime(start), End: v1alpha1.CronTime(end), TimeZone: zone}
+	star := strings.NewReplacer("?", "*") // which mean the same to KEDA
+	s := v1alpha1.Schedule{
+		Name: t.at("name").text(), Start: v1alpha1.CronTime(star.Replace(start)), End: v1alpha1.CronTime(star.Replace(end)), TimeZone: zone,
+	}
 	taken := func(o v1alpha1.Schedule) bool { return o.Name == s.Name }
 	if s.Name == "" || slices.ContainsFunc(spec.Schedules, taken) {
 		s.Name = fmt.Sprintf("schedule-%d", len(spec.Schedules))
@@ -302,6 +305,9 @@ func addCron(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	case len(spec.Schedules) == most || slices.ContainsFunc(spec.Schedules, taken):
 		t.lose("is one of more than %d, or has a name that another has", most)
 		return
+	}
+	if beginsAgain(s) {
+		t.note("%s: begins several times before it ends: here it is open from the first time on, in KEDA from the last", t.path)
 	}
 	s.MinReplicas = new(within(in.at("desiredReplicas"), replicas, spec))
 	spec.Schedules = append(spec.Schedules, s)
@@ -325,6 +331,23 @@ func unreadable(s v1alpha1.Schedule) string {
 		return "timezone: " + err.Error()
 	}
 	return ""
+}
+
+// beginsAgain reports whether a schedule's start comes again before its end does.
+func beginsAgain(s v1alpha1.Schedule) bool {
+	const years = 4 * 366 * 24 * time.Hour // with a 29 February
+	start, _ := podscaler.ParseCron(string(s.Start))
+	end, _ := podscaler.ParseCron(string(s.End))
+	until := time.Date(2032, time.January, 1, 0, 0, 0, 0, time.UTC)
+	at, came := start.Last(until, time.UTC)
+	for came && until.Sub(at) < years {
+		before, any := start.Last(at.Add(-1), time.UTC)
+		if ended, ever := end.Last(at, time.UTC); any && (!ever || !ended.After(before)) {
+			return true
+		}
+		at, came = before, any
+	}
+	return false
 }
 
 // within holds a number of replicas to the bounds, which would hold it in KEDA as well.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -64,6 +65,37 @@ triggers: [{type: cron, metadata: {timezone: Europe/Berlin, start: 0 8 * * *, en
 		}
 	}
 	t.Errorf("nothing is said to be lost but %v", results[0].Lost)
+}
+
+// A window is open between its ends for KEDA and here, unless it begins twice before it ends: then
+// KEDA has it closed until the last time. A ? is a star to KEDA.
+func TestWindowsThatBeginTwiceAreNoted(t *testing.T) {
+	for _, c := range []struct {
+		start, end string
+		noted      bool
+	}{
+		{"0 8 * * *", "0 18 * * *", false},
+		{"0 22 * * 1-5", "0 6 * * 2-6", false},
+		{"0 8 1 * *", "0 8 2 * *", false},
+		{"0 8 ? * 1", "0 18 * ? 5", false},
+		{"0 8 * * 1-5", "0 18 * * 5", true},
+		{"0 8,9 * * *", "0 18 * * *", true},
+		{"0 8 1,3 * *", "0 8 4 * *", true},
+	} {
+		object := fmt.Sprintf(`{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: web, namespace: shop}, spec: {scaleTargetRef: {name: web}, triggers: [
+  {type: prometheus, metadata: {serverAddress: "http://prometheus:9090", query: sum(up), threshold: "1"}},
+  {type: cron, metadata: {timezone: Europe/Berlin, start: %q, end: %q, desiredReplicas: "5"}}]}}`, c.start, c.end)
+		results, _, err := Manifests([]byte(object), options)
+		must.Do(t, err)
+		r := results[0]
+		if got := r.To.Spec.Schedules; len(got) != 1 || strings.Contains(string(got[0].Start+got[0].End), "?") {
+			t.Fatalf("%s to %s: schedules %v, lost %v", c.start, c.end, got, r.Lost)
+		}
+		noted := strings.Contains(strings.Join(r.Notes, "\n"), "spec.triggers[1]: begins several times")
+		if noted != c.noted || len(r.Lost) > 0 {
+			t.Errorf("%s to %s: notes %v, lost %v", c.start, c.end, r.Notes, r.Lost)
+		}
+	}
 }
 
 // A metric that has a signal's name is refused.
