@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // Expecter is a Cluster that makes known to whoever orders machines how many replicas a workload is
@@ -15,7 +17,8 @@ type Expecter interface {
 }
 
 // expectations decides what is made known of the workloads. At the first look nothing is decided,
-// and so nothing is taken back.
+// and so nothing is taken back. Where pods cannot be created, it may be for a ResourceQuota that
+// placeholders have used up.
 func (d *decider) expectations() {
 	if !d.in.HandedOff || d.newCluster || d.newMachines {
 		return
@@ -29,6 +32,9 @@ func (d *decider) expectations() {
 		if e := w.expectation(steps[w.Name]); e != nil {
 			if s := d.scalers[w.Name]; s != nil && e.Held == nil {
 				e.More = s.hopes.more(d.o.Time, e, cmp.Or(d.leads.machine(w.Name), usualLead))
+			}
+			if said, fails := d.o.Cluster.Failing[w.Name]; fails && e.Held == nil {
+				e.Held = &nodescaler.Reason{Code: CodeReplicaFailure, Text: "pods cannot be created: " + said}
 			}
 			e.Workload = w.Name
 			d.step.Expected = append(d.step.Expected, *e)

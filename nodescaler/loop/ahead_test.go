@@ -125,6 +125,25 @@ func TestInADryRunNothingIsHandedOff(t *testing.T) {
 	}
 }
 
+// Placeholders use their namespace's ResourceQuota. Where the pods that are wanted now cannot be
+// created, none is kept for those that may be wanted later.
+func TestNoRoomIsKeptWherePodsCannotBeCreated(t *testing.T) {
+	h := knowing{newHouse(), map[string]int{}}
+	r := h.runner(seer{3}, nil)
+	r.Cluster, r.HandedOff = h, true
+	steps(t, r, 2)
+	expect(t, "made known", map[string]int{"shop/web": 3}, h.known)
+	h.state.Failing = map[string]string{"shop/web": "FailedCreate: exceeded quota"}
+	s := steps(t, r, 3)
+	expect(t, "taken back", map[string]int{"shop/web": 0}, h.known)
+	if held := s.Expected[0].Held; held == nil || held.Code != CodeReplicaFailure {
+		t.Errorf("the reason is %v", held)
+	}
+	h.state.Failing = nil
+	steps(t, r, 4)
+	expect(t, "made known again", map[string]int{"shop/web": 3}, h.known)
+}
+
 // noting notes what is written, and in which order.
 type noting struct {
 	knowing
