@@ -36,7 +36,8 @@ type History struct {
 	mu        sync.RWMutex
 	limit     int // bytes
 	kept      int
-	records   []record // by time
+	records   []record  // by time
+	now       time.Time // of the record that came last
 	decisions []Decision
 	changes   int // in all of them
 	fleet     *trend
@@ -65,8 +66,8 @@ func New(limit int) *History {
 // Read adds the records of a journal, an NDJSON file.
 func (h *History) Read(r io.Reader) error { return loop.Read(r, h.Append) }
 
-// Append adds a record. One that is older than the last, as after a clock was put back, is filed
-// where it belongs.
+// Append adds a record, filed by its time. The present is that of the record that came last: after a
+// clock that was ahead is put right, the records of then lie in the future.
 func (h *History) Append(s *loop.Step) error {
 	line, err := json.Marshal(s)
 	if err != nil {
@@ -78,7 +79,7 @@ func (h *History) Append(s *loop.Step) error {
 		return err
 	}
 	r := record{id: s.ID, time: s.Time.UTC(), line: line}
-	h.records = slices.Insert(h.records, h.after(r.time), r)
+	h.records, h.now = slices.Insert(h.records, h.after(r.time), r), r.time
 	h.kept += len(line)
 	h.forget()
 	h.follow(s)
@@ -108,13 +109,17 @@ func (h *History) compress(line []byte) ([]byte, error) {
 	return bytes.Clone(out.Bytes()), err
 }
 
-// forget drops the oldest records beyond the limit, some at a time.
+// forget drops those of the future, then the oldest records beyond the limit, some at a time.
 func (h *History) forget() {
 	if h.kept <= h.limit {
 		return
 	}
-	n := 0
-	for ; n < len(h.records)-1 && h.kept > h.limit-h.limit/10; n++ {
+	n, present := 0, h.after(h.now)
+	for _, r := range h.records[present:] {
+		h.kept -= len(r.line)
+	}
+	h.records = h.records[:present]
+	for ; n < present-1 && h.kept > h.limit-h.limit/10; n++ {
 		h.kept -= len(h.records[n].line)
 	}
 	h.records = slices.Clone(h.records[n:])
@@ -191,18 +196,18 @@ func (h *History) next() <-chan struct{} {
 	return h.appended
 }
 
-// last is the latest record; false without one.
+// last is the record that came last; false without one.
 func (h *History) last() (record, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if len(h.records) == 0 {
 		return record{}, false
 	}
-	return h.records[len(h.records)-1], true
+	return h.records[h.after(h.now)-1], true
 }
 
 // around is the record at a moment, the last not after it or the first there is, with its
-// neighbours' times, zero for none.
+// neighbours' times, zero for none. The present has none after it.
 func (h *History) around(t time.Time) (r record, before, after time.Time, found bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -213,7 +218,7 @@ func (h *History) around(t time.Time) (r record, before, after time.Time, found 
 	if i > 0 {
 		before = h.records[i-1].time
 	}
-	if i < len(h.records)-1 {
+	if i < len(h.records)-1 && !h.records[i+1].time.After(h.now) {
 		after = h.records[i+1].time
 	}
 	return h.records[i], before, after, true

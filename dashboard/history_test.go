@@ -233,6 +233,45 @@ func TestTheStreamSaysWhatComes(t *testing.T) {
 	}
 }
 
+// TestAClockThatIsPutRightIsThePresent lives an hour by a clock that is ahead, and a minute by the
+// right one. All of the page is of the last record, also once memory is short.
+func TestAClockThatIsPutRightIsThePresent(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Second, 3 * time.Hour, 90 * 24 * time.Hour} {
+		h := New(Small)
+		for i := range 366 {
+			s := step(i)
+			if i < 360 {
+				s.Time = s.Time.Add(ahead)
+			}
+			must.Do(t, h.Append(s))
+		}
+		for path, wants := range map[string][]string{
+			"summary":                    {`"to":"2026-06-01T07:00:50Z"`},
+			"record":                     {`"id":"d-000365"`},
+			"series":                     {`,1780297250],`},
+			"series?workload=shop/web":   {`,365],"target"`},
+			"decisions?limit=1":          {`"id":"d-000365"`},
+			"decisions?limit=3&kind=Buy": {`"id":"d-000345"`},
+			"money":                      {`"to":"2026-06-01T07:00:50Z"`},
+		} {
+			_, body := ask(h.Handler(true), "/api/v1/"+path)
+			for _, want := range wants {
+				if !strings.Contains(body, want) {
+					t.Errorf("%s ahead, %s: %.3000s\nlacks %s", ahead, path, body, want)
+				}
+			}
+			if path == "record" && strings.Contains(body, `"after":`) {
+				t.Errorf("%s ahead: a record is after the present", ahead)
+			}
+		}
+		h.limit = h.kept / 2
+		must.Do(t, h.Append(step(366)))
+		if last, _ := h.last(); last.id != "d-000366" || h.kept > h.limit {
+			t.Errorf("%s ahead, memory short: the last is %s, %d bytes of %d are kept", ahead, last.id, h.kept, h.limit)
+		}
+	}
+}
+
 // TestAJournalReadIsTheJournalWritten gives the same records back, byte for byte.
 func TestAJournalReadIsTheJournalWritten(t *testing.T) {
 	var file bytes.Buffer

@@ -177,7 +177,7 @@ func (h *History) summarize(offers []string) (any, error) {
 	if len(h.records) == 0 {
 		return nil, nil
 	}
-	s := Summary{Records: len(h.records), From: h.records[0].time, To: h.records[len(h.records)-1].time, Unit: h.unit, Workloads: h.names(), Offers: offers}
+	s := Summary{Records: len(h.records), From: h.records[0].time, To: h.now, Unit: h.unit, Workloads: h.names(), Offers: offers}
 	s.Since = s.From
 	if begin := h.fleet.begin(); begin.Before(s.Since) {
 		s.Since = begin
@@ -230,7 +230,7 @@ func (h *History) series(q *query) (any, error) {
 	if len(h.records) == 0 {
 		return nil, nil
 	}
-	to := q.time("to", h.records[len(h.records)-1].time)
+	to := q.time("to", h.now)
 	from := q.time("from", to.Add(-24*time.Hour))
 	t, names := h.fleet, []string{"rate", "joined", "machines", "nodes", "pods", "pending"}
 	if workload := q.text("workload"); workload != "" {
@@ -260,11 +260,7 @@ func (h *History) decided(q *query) (any, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	limit, text, kind := q.count("limit", 100, 1000), q.text("about"), q.text("kind")
-	var to time.Time
-	if n := len(h.decisions); n > 0 {
-		to = h.decisions[n-1].Time
-	}
-	to = q.time("to", to)
+	to := q.time("to", time.Unix(1<<40, 0)) // also those of a clock that was ahead
 	from := q.time("from", time.Time{})
 	d := Decisions{Decisions: []Decision{}}
 	for _, one := range slices.Backward(h.decisions) {
@@ -301,7 +297,7 @@ func (h *History) spent(q *query) (any, error) {
 	if len(h.records) == 0 {
 		return nil, nil
 	}
-	to := q.time("to", h.records[len(h.records)-1].time)
+	to := q.time("to", h.now)
 	from := q.time("from", to.Add(-24*time.Hour))
 	if begin := h.fleet.begin(); from.Before(begin) {
 		from = begin

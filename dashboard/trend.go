@@ -76,7 +76,7 @@ func (t *trend) add(at time.Time, values ...number) {
 	for i := range t.levels {
 		bucket := t.levels[i].at(at)
 		for k, v := range values {
-			if v == v && bucket != nil {
+			if v == v {
 				bucket[k].add(v, t.folds[k])
 			}
 		}
@@ -95,14 +95,15 @@ func (c *cell) add(v number, how fold) {
 	c.of++
 }
 
-// at is the bucket of a moment; nil if that is older than what is kept.
+// at is the bucket of a moment. The level begins anew with one that is too far from its others, as
+// when a clock that was ahead is put right.
 func (l *level) at(at time.Time) []cell {
 	n := at.UnixNano() / int64(l.width)
 	switch {
-	case len(l.cells) == 0 || n >= l.end()+int64(l.keep):
+	case len(l.cells) == 0 || n >= l.end()+int64(l.keep) || n < l.end()-int64(l.keep):
 		l.first, l.cells = n, nil
 	case n < l.first:
-		return nil
+		l.first, l.cells = n, append(make([]cell, int(l.first-n)*l.columns), l.cells...)
 	}
 	if missing := int(n + 1 - l.end()); missing > 0 {
 		l.cells = append(l.cells, make([]cell, missing*l.columns)...)
