@@ -234,7 +234,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics.Mode(string(r.Mode))
+	metrics.Runs(string(r.Mode), r.parts, r.Interval)
 	exporter := costs.NewExporter()
 	if err := r.registry.Register(exporter); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -349,7 +350,7 @@ func (w *world) writes() []write {
 // leads reports whether a program says that it leads.
 func (c *child) leads(w *world) bool {
 	_, page := c.get(w, "/metrics")
-	return strings.Contains(page, "\nplimsoll_leader 1\n")
+	return regexp.MustCompile(`\nplimsoll_leader\{component="\w+"\} 1\n`).MatchString(page)
 }
 
 // kill ends the program without asking it.

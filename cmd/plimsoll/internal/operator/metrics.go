@@ -26,7 +26,9 @@ import (
 type Metrics struct {
 	stepSeconds   prometheus.Histogram
 	lastStep      prometheus.Gauge
-	leader        prometheus.Gauge
+	interval      prometheus.Gauge
+	leader        *prometheus.GaugeVec
+	components    []string
 	info          *prometheus.GaugeVec
 	decisions     *prometheus.CounterVec
 	actions       *prometheus.CounterVec
@@ -139,7 +141,8 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 
 		stepSeconds:   steps,
 		lastStep:      gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues(),
-		leader:        gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues(),
+		interval:      gauge("loop_interval_seconds", "The time between two steps of the loop, if nothing happens.").WithLabelValues(),
+		leader:        gauge("leader", "Whether this process decides for a component that it runs: 1, or 0.", "component"),
 		info:          gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode"),
 		decisions:     counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result"),
 		actions:       counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result"),
@@ -202,10 +205,10 @@ func (m *Metrics) start() {
 // cluster: they would go on saying what was, beside those of the new leader.
 func (m *Metrics) Leading(leads bool) {
 	if leads {
-		m.leader.Set(1)
+		m.leads(1)
 		return
 	}
-	m.leader.Set(0)
+	m.leads(0)
 	m.left(&pve.Report{})
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,8 +247,19 @@ const (
 	resultGivenUp = "givenUp"
 )
 
-// Mode sets the mode.
-func (m *Metrics) Mode(mode string) { m.info.WithLabelValues(mode).Set(1) }
+// Runs sets the mode, the components that this process decides for while it leads, and how often.
+func (m *Metrics) Runs(mode string, components []string, interval time.Duration) {
+	m.info.WithLabelValues(mode).Set(1)
+	m.interval.Set(interval.Seconds())
+	m.components = components
+	m.leads(0)
+}
+
+func (m *Metrics) leads(value float64) {
+	for _, name := range m.components {
+		m.leader.WithLabelValues(name).Set(value)
+	}
+}
 
 // step counts a step that began at a time and has ended.
 func (m *Metrics) step(s *loop.Step, began, ended time.Time) {

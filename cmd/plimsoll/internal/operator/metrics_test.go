@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +48,7 @@ func TestConditionsAreShownUntilAnotherLeads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Runs("Active", []string{"podscaler", "nodescaler"}, 10*time.Second)
 	m.Leading(true)
 	web := &v1alpha1.WorkloadAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
 	workers := &v1alpha1.VMPool{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "2"}}
@@ -75,10 +77,16 @@ func TestConditionsAreShownUntilAnotherLeads(t *testing.T) {
 	if got := series(t, registry, "plimsoll_condition"); len(got) > 0 {
 		t.Errorf("who does not lead tells %v", got)
 	}
-	if got := series(t, registry, "plimsoll_leader"); got[""] != 0 {
-		t.Errorf("leads: %v", got)
+	if diff := cmp.Diff(map[string]float64{"podscaler": 0, "nodescaler": 0}, series(t, registry, "plimsoll_leader")); diff != "" {
+		t.Errorf("who does not lead, -want +got:\n%s", diff)
 	}
 	m.Leading(true)
+	if diff := cmp.Diff(map[string]float64{"podscaler": 1, "nodescaler": 1}, series(t, registry, "plimsoll_leader")); diff != "" {
+		t.Errorf("who leads, -want +got:\n%s", diff)
+	}
+	if got := series(t, registry, "plimsoll_loop_interval_seconds"); got[""] != 10 {
+		t.Errorf("an interval of %v", got)
+	}
 	m.said(d, said)
 	delete(want, "VMPool workers  Ready")
 	if diff := cmp.Diff(want, series(t, registry, "plimsoll_condition")); diff != "" {
