@@ -211,14 +211,17 @@ func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[stri
 			return err
 		}
 		var failed []error
-		for _, o := range meant {
+		for i, o := range meant {
 			after, err := annotate(ctx, at(client, o.GetKind(), o.GetNamespace()), o.GetName(), said)
 			switch {
 			case err == nil:
 				left = append(left, asLeft(after))
 			case ask.all && apierrors.IsNotFound(err) && !unknownKind(err):
 				// It was deleted since it was listed.
-			case ctx.Err() != nil:
+			case ctx.Err() != nil || unreachable(err):
+				if left := len(meant) - i; len(meant) > 1 {
+					err = fmt.Errorf("%s %s and %d others were not written: %w", o.GetKind(), o.GetName(), left-1, err)
+				}
 				return errors.Join(append(failed, answered(err))...)
 			default:
 				failed = append(failed, answered(err))
@@ -302,14 +305,19 @@ func AutoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, n
 
 // answered distinguishes an error that the API server answered with from one of not reaching it.
 func answered(err error) error {
-	var status apierrors.APIStatus
 	switch {
 	case unknownKind(err):
 		return cli.WithHint("plimsoll manifests crds | kubectl apply --server-side -f - installs them", errors.New("the cluster does not know the kinds WorkloadAutoscaler and VMPool"))
-	case err == nil || errors.As(err, &status):
-		return err
+	case unreachable(err):
+		return cli.WithCode(cli.ExitUnreachable, err)
 	}
-	return cli.WithCode(cli.ExitUnreachable, err)
+	return err
+}
+
+// unreachable reports whether an error is none that the API server answered with.
+func unreachable(err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && !errors.As(err, &status)
 }
 
 // unknownKind distinguishes a kind that is not installed from an object that is not there: the API

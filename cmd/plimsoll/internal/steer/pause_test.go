@@ -64,3 +64,38 @@ func TestPauseAllPausesWhatItCan(t *testing.T) {
 		t.Errorf("%d are said to be paused:\n%s", got, out.String())
 	}
 }
+
+// An API server that goes away is asked no more. What was done is shown, and how much was not.
+func TestPauseAllStopsWhereTheServerGoesAway(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch kind := strings.TrimPrefix(r.URL.Path, "/apis/plimsoll.dev/v1alpha1/"); {
+		case r.Method == http.MethodGet && kind == "vmpools":
+			fmt.Fprint(w, `{"kind": "VMPoolList", "apiVersion": "plimsoll.dev/v1alpha1", "items": [{"metadata": {"name": "workers"}}]}`)
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, `{"kind": "WorkloadAutoscalerList", "apiVersion": "plimsoll.dev/v1alpha1", "items": [
+				{"metadata": {"namespace": "shop", "name": "a"}}, {"metadata": {"namespace": "shop", "name": "b"}}, {"metadata": {"namespace": "shop", "name": "c"}}]}`)
+		case kind == "vmpools/workers":
+			fmt.Fprint(w, `{"kind": "VMPool", "apiVersion": "plimsoll.dev/v1alpha1", "metadata": {"name": "workers", "annotations": {"plimsoll.dev/paused": "true"}}}`)
+		default:
+			asked++
+			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+	}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	var out bytes.Buffer
+	cmd := NewPause(&cli.Env{Stdout: &out, Stderr: &out, Now: time.Now, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile})
+	cmd.SetArgs([]string{"--all", "--kubeconfig", file})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.Execute()
+	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.HasPrefix(err.Error(), "WorkloadAutoscaler a and 2 others were not written: ") {
+		t.Errorf("%v", err)
+	}
+	if asked != 1 || strings.Count(out.String(), " yes ") != 1 {
+		t.Errorf("asked %d times after it went away; said:\n%s", asked, out.String())
+	}
+}
