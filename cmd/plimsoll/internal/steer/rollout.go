@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -143,9 +144,16 @@ func resumeRollout(env *cli.Env, p *v1alpha1.VMPool) (map[string]any, error) {
 // undoRollout names the revision that is not to be, so that it has no effect on one that follows.
 // Of a rollout that was paused, it goes back.
 func undoRollout(_ *cli.Env, p *v1alpha1.VMPool) (map[string]any, error) {
+	seen := int64(0)
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionRolledOut); c != nil {
+		seen = c.ObservedGeneration
+	}
 	switch st := p.Status.Rollout; {
 	case st == nil || st.Revision == "":
 		return nil, fmt.Errorf("VMPool %s says nothing of its rollout yet", p.Name)
+	case seen != p.Generation:
+		return nil, cli.WithHint("run it again after the controller's next step; if it takes none, plimsoll is not running or leads no pools",
+			fmt.Errorf("VMPool %s: its rollout must be of generation %d, its present one, was of %d: revision %s may not be the one to undo", p.Name, p.Generation, seen, st.Revision))
 	case st.LastGood == nil:
 		return nil, fmt.Errorf("VMPool %s has no earlier revision to go back to: none was rolled out whole", p.Name)
 	case st.LastGood.Revision == st.Revision:
