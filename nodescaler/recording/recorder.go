@@ -16,7 +16,9 @@ import (
 // Every is how long a segment lasts.
 const Every = 10 * time.Minute
 
-// Recorder writes moments. Open begins a segment; nothing else writes to what it returns.
+// Recorder writes moments. Open begins a segment; nothing else writes to what it returns. Where that
+// has a method Discard, it removes one of which nothing was written, as on a full disk: each step
+// tries anew.
 type Recorder struct {
 	Open func(at time.Time) (io.WriteCloser, error)
 
@@ -68,6 +70,9 @@ func (r *Recorder) append(o *loop.Observation, in *loop.Intent, s *loop.Step) er
 	l.Delta.Windows, l.Delta.Sizes, l.Delta.Uses = windows(o.Windows), o.Sizes, usesOf(o)
 	l.Delta.Histories = o.Histories
 	if err := r.write(l); err != nil {
+		if full {
+			r.discard()
+		}
 		return err
 	}
 	r.was, r.memory = *now, ""
@@ -115,6 +120,15 @@ func (r *Recorder) begin(at time.Time) error {
 	r.zip.Reset(file)
 	r.file, r.out, r.until = file, r.zip, at.Add(Every)
 	return nil
+}
+
+// discard ends a segment that holds nothing.
+func (r *Recorder) discard() {
+	segment, can := r.file.(interface{ Discard() error })
+	_ = r.Close() // it fails as the write did
+	if can {
+		_ = segment.Discard()
+	}
 }
 
 // Close ends the segment.

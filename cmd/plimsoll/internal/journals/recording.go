@@ -59,11 +59,18 @@ func (f *Folder) Open(at time.Time) (io.WriteCloser, error) {
 	}
 	name := fmt.Sprintf("%08d-%s%s", f.next, at.UTC().Format("20060102T150405Z"), segmentEnding)
 	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err == nil {
-		f.next++
+	if err != nil {
+		return nil, err
 	}
-	return file, err
+	f.next++
+	return &segment{file}, nil
 }
+
+// segment is a file of a recording.
+type segment struct{ *os.File }
+
+// Discard removes it.
+func (s *segment) Discard() error { return os.Remove(s.Name()) }
 
 // trim removes the oldest segments beyond the limit.
 func (f *Folder) trim() error {
