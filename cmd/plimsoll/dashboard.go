@@ -71,9 +71,9 @@ as FILE.1, first. plimsoll run serves the same page of its own records if its co
 				case simulate:
 					return simulateInto(ctx, h, seed)
 				case file == "-":
-					return h.Read(env.Stdin)
+					return h.Read(journals.Records(env, env.Stdin))
 				}
-				return followInto(ctx, h, file)
+				return followInto(ctx, env, h, file)
 			})
 		},
 	}
@@ -123,7 +123,7 @@ func simulateInto(ctx context.Context, h *dashboard.History, seed uint64) error 
 }
 
 // followInto reads a journal, and goes on with what is appended to it, until the context is done.
-func followInto(ctx context.Context, h *dashboard.History, name string) error {
+func followInto(ctx context.Context, env *cli.Env, h *dashboard.History, name string) error {
 	n := 0
 	for {
 		if _, err := os.Stat(fmt.Sprintf("%s.%d", name, n+1)); err != nil {
@@ -132,20 +132,20 @@ func followInto(ctx context.Context, h *dashboard.History, name string) error {
 		n++
 	}
 	for ; n > 0; n-- {
-		if err := readInto(h, fmt.Sprintf("%s.%d", name, n)); err != nil {
+		if err := readInto(env, h, fmt.Sprintf("%s.%d", name, n)); err != nil {
 			return err
 		}
 	}
-	return journals.Follow(ctx, name, io.SeekStart, h.Append)
+	return journals.Follow(ctx, env, name, io.SeekStart, h.Append)
 }
 
-func readInto(h *dashboard.History, name string) (err error) {
+func readInto(env *cli.Env, h *dashboard.History, name string) (err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := h.Read(f); err != nil {
+	if err := h.Read(journals.Records(env, f)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,8 +39,8 @@ func (all Journals) Append(s *Step) (err error) {
 }
 
 // Read calls f with every record of an NDJSON journal, in order, until f returns an error. A
-// last line that was cut off in the writing is omitted; any other line that is no record is
-// an error that names it.
+// last line that was cut off in the writing is omitted, and so are empty ones; any other line that
+// is no record is an error that names it.
 func Read(r io.Reader, f func(*Step) error) error {
 	in := bufio.NewReader(r)
 	for n := 1; ; n++ {
@@ -49,6 +50,9 @@ func Read(r io.Reader, f func(*Step) error) error {
 		}
 		if err != nil {
 			return fmt.Errorf("journal line %d: %w", n, err)
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
 		}
 		var s Step
 		if err := json.Unmarshal(line, &s); err != nil {

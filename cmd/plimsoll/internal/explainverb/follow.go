@@ -31,9 +31,9 @@ func explainFollow(cmd *cobra.Command, env *cli.Env, args []string, file string,
 		return format.Print(env.Stdout, s, func(w io.Writer) { fmt.Fprint(w, explain.Tree(s)) })
 	}
 	if file == "-" {
-		return loop.Read(env.Stdin, print)
+		return loop.Read(journals.Records(env, env.Stdin), print)
 	}
-	err = journals.Follow(cmd.Context(), file, io.SeekEnd, print)
+	err = journals.Follow(cmd.Context(), env, file, io.SeekEnd, print)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

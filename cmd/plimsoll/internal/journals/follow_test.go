@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/testbed/must"
 )
@@ -31,7 +32,7 @@ func TestAFileThatIsPutAsideIsFollowed(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	ids, done := make(chan string), make(chan error)
 	go func() {
-		done <- Follow(ctx, name, io.SeekEnd, func(s *loop.Step) error { ids <- s.ID; return nil })
+		done <- Follow(ctx, &cli.Env{Stderr: io.Discard}, name, io.SeekEnd, func(s *loop.Step) error { ids <- s.ID; return nil })
 	}()
 	first := ""
 	for id := 2; first == ""; id++ { // some may come before the end is sought
