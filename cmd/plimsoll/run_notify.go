@@ -64,19 +64,9 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 	var receivers []notify.Receiver
 	for i, s := range r.Notifications {
 		one := notify.Receiver{Name: s.Name, URL: s.URL, Format: s.Format, All: s.All, Conditions: s.Conditions}
-		var err error
-		if s.URLFile != "" {
-			if one.URL, err = r.secret(s.URLFile); err == nil && !isWebAddress(one.URL) {
-				err = fmt.Errorf("%s: must hold an http or https address", s.URLFile)
-			}
-			if err != nil {
-				return nil, cli.WithCode(cli.ExitConfig, pricing.NewFault(fmt.Sprintf("notifications[%d].urlFile", i), err.Error()))
-			}
-		}
-		if s.TokenFile != "" {
-			if one.Token, err = r.secret(s.TokenFile); err != nil {
-				return nil, cli.WithCode(cli.ExitConfig, pricing.NewFault(fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()))
-			}
+		one.Renew = func(to *notify.Receiver) error { return r.readSecrets(i, to) }
+		if err := one.Renew(&one); err != nil {
+			return nil, cli.WithCode(cli.ExitConfig, err)
 		}
 		receivers = append(receivers, one)
 	}
@@ -84,6 +74,25 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 		return nil, nil
 	}
 	return notify.NewSender(receivers, &http.Client{}, r.logger()), nil
+}
+
+// readSecrets reads the address and the token of the receiver of a number, where they are in files.
+func (r *clusterRun) readSecrets(i int, to *notify.Receiver) (err error) {
+	s := &r.Notifications[i]
+	if s.URLFile != "" {
+		if to.URL, err = r.secret(s.URLFile); err == nil && !isWebAddress(to.URL) {
+			err = fmt.Errorf("%s: must hold an http or https address", s.URLFile)
+		}
+		if err != nil {
+			return pricing.NewFault(fmt.Sprintf("notifications[%d].urlFile", i), err.Error())
+		}
+	}
+	if s.TokenFile != "" {
+		if to.Token, err = r.secret(s.TokenFile); err != nil {
+			return pricing.NewFault(fmt.Sprintf("notifications[%d].tokenFile", i), err.Error())
+		}
+	}
+	return nil
 }
 
 // secret is the one line of a file.

@@ -23,6 +23,8 @@ type Receiver struct {
 	URL string
 	// Token is sent as a bearer token, if there is one.
 	Token string
+	// Renew reads both anew before each attempt, if they are in files: a secret may be rotated.
+	Renew func(*Receiver) error
 	// Format is how notices are written; empty is JSON.
 	Format Format
 	// All gets notices of every object, others only of those that name them.
@@ -165,6 +167,13 @@ func (r refusal) Error() string { return "refused with " + r.status }
 
 // post sends a notice once. The error does not contain the address.
 func (s *Sender) post(ctx context.Context, r *Receiver, n *Notice) error {
+	if r.Renew != nil {
+		now := *r
+		if err := r.Renew(&now); err != nil {
+			return err
+		}
+		r = &now
+	}
 	body, err := r.body(n)
 	if err != nil {
 		return err
