@@ -74,7 +74,7 @@ podLabels: {team: platform, app.kubernetes.io/name: mine}
 commonAnnotations: {owner: platform}
 commonLabels: {team: platform, app.kubernetes.io/instance: mine}
 extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
-networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {}}], providerFrom: [{namespaceSelector: {}}], kedaFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 443}]}]}
+networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {}}], providerFrom: [{namespaceSelector: {}}], kedaFrom: [{namespaceSelector: {}}], dashboardFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 443}]}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true, labels: {release: prometheus}}
 dashboard: {enabled: true, namespace: monitoring, annotations: {folder: plimsoll}}
@@ -465,6 +465,20 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 				want := slices.ContainsFunc(open, func(o client) bool { return reflect.DeepEqual(o, c) })
 				if got := reaches(p, "8088", c); got != want {
 					t.Errorf("kedaScaler from %v with %q: %v, want %v", c, from, got, want)
+				}
+			}
+		}
+	}
+	ingress := client{"kube-system", labels.Set{"app.kubernetes.io/name": "rke2-ingress-nginx"}}
+	for values, open := range map[string][]client{
+		`{dashboard: "0.0.0.0:8642"}`: {ingress}, `{dashboard: ":8642"}, networkPolicy: {dashboardFrom: []}`: append(strangers, ingress, prometheus),
+		`{dashboard: "127.0.0.1:8642"}`: nil, `{dashboard: "[::1]:8642"}`: nil, `{dashboard: "localhost:8642"}`: nil, `{}`: nil,
+	} {
+		for _, p := range all[*networkingv1.NetworkPolicy](render(t, `{components: [podscaler], config: `+values+`}`)) {
+			for _, c := range append(strangers, ingress, prometheus) {
+				want := slices.ContainsFunc(open, func(o client) bool { return reflect.DeepEqual(o, c) })
+				if got := reaches(p, "8642", c); got != want {
+					t.Errorf("dashboard from %v with %s: %v, want %v", c, values, got, want)
 				}
 			}
 		}
