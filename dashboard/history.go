@@ -66,8 +66,8 @@ func New(limit int) *History {
 // Read adds the records of a journal, an NDJSON file.
 func (h *History) Read(r io.Reader) error { return loop.Read(r, h.Append) }
 
-// Append adds a record, filed by its time. The present is that of the record that came last: after a
-// clock that was ahead is put right, the records of then lie in the future.
+// Append adds a record, filed by its time. The present is that of the record that came last: after
+// a clock that was ahead is put right, the records of then lie in the future.
 func (h *History) Append(s *loop.Step) error {
 	line, err := json.Marshal(s)
 	if err != nil {

@@ -314,7 +314,7 @@ func answered(err error) error {
 	return err
 }
 
-// unreachable reports whether an error is none that the API server answered with.
+// unreachable reports whether the API server did not answer, not even with an error.
 func unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
