@@ -419,3 +419,17 @@ func TestAPoolsNameIsItsObjects(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Who writes a key nearly right reads of one fault.
+func TestAKeyNearlyRightIsNotMissingAsWell(t *testing.T) {
+	err := must.Get(ReadSchema(v1alpha1.KindVMPool))(t).Check(map[string]any{"spec": map[string]any{"join": map[string]any{"providerID": map[string]any{"schem": "uuid"}}}})
+	var got []string
+	for _, one := range unjoin(err) {
+		if strings.HasPrefix(one.Error(), "spec.join.providerID.") {
+			got = append(got, one.Error())
+		}
+	}
+	if want := []string{"spec.join.providerID.schem: unknown key, did you mean scheme?"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

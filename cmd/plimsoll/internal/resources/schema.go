@@ -49,8 +49,13 @@ func (s *Schema) Check(object any) error {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return err
 	}
-	found := faultsIn("", s.root, tree)
+	meant := map[string]bool{}
+	found := faultsIn("", s.root, tree, meant)
 	for _, err := range s.validator.Validate(tree).Errors {
+		path, _, _ := strings.Cut(err.Error(), " in body ")
+		if v, is := errors.AsType[*openapierrors.Validation](err); is && v.Code() == openapierrors.RequiredFailCode && meant[path] {
+			continue // that it is missing is the same fault
+		}
 		found = append(found, worded(err, tree))
 	}
 	slices.SortFunc(found, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -58,25 +63,30 @@ func (s *Schema) Check(object any) error {
 }
 
 // faultsIn are the keys of a value that are not its schema's, and the texts in it that do not have
-// the form they must. An object without properties, such as metadata, may have any keys.
-func faultsIn(path string, s *openapi.Schema, value any) (found []error) {
+// the form they must. An object without properties, such as metadata, may have any keys. It notes
+// which keys are probably meant by others.
+func faultsIn(path string, s *openapi.Schema, value any, meant map[string]bool) (found []error) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
 			known, is := s.Properties[key]
 			switch {
 			case is:
-				found = append(found, faultsIn(join(path, key), &known, inner)...)
+				found = append(found, faultsIn(join(path, key), &known, inner, meant)...)
 			case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
-				found = append(found, faultsIn(join(path, key), s.AdditionalProperties.Schema, inner)...)
+				found = append(found, faultsIn(join(path, key), s.AdditionalProperties.Schema, inner, meant)...)
 			case len(s.Properties) > 0:
-				found = append(found, pricing.NewFault(join(path, key), strict.Unknown(key, slices.Sorted(maps.Keys(s.Properties)))))
+				keys := slices.Sorted(maps.Keys(s.Properties))
+				found = append(found, pricing.NewFault(join(path, key), strict.Unknown(key, keys)))
+				if near, is := strict.Nearest(key, keys); is {
+					meant[join(path, near)] = true
+				}
 			}
 		}
 	case []any:
 		for i, inner := range value {
 			if s.Items != nil && s.Items.Schema != nil {
-				found = append(found, faultsIn(fmt.Sprintf("%s[%d]", path, i), s.Items.Schema, inner)...)
+				found = append(found, faultsIn(fmt.Sprintf("%s[%d]", path, i), s.Items.Schema, inner, meant)...)
 			}
 		}
 	case string:
