@@ -184,8 +184,8 @@ func (p *Pool) checkShapes(f Faults) {
 		at.Must(labelValue.MatchString(s.Name) && s.Name != "", "name", "be a label's value: 1 to 63 of A-Z, a-z, 0-9, -, _ and .", s.Name)
 		at.Must(slices.IndexFunc(p.Shapes, func(o pricing.Shape) bool { return o.Name == s.Name }) == i, "name", "be there once", s.Name)
 		at.Must(s.CPU > 0 && s.CPU%pricing.Core == 0, "cpu", "be a whole number of cores, at least 1", s.CPU)
-		at.Must(s.Memory >= 512*pricing.MiB && s.Memory%pricing.MiB == 0, "memory", "be whole MiB, at least 512", s.Memory)
-		at.Must(s.Disk >= 0 && s.Disk%pricing.MiB == 0, "disk", "be whole MiB, or nothing for the template's", s.Disk)
+		at.Must(s.Memory >= 512*pricing.MiB && s.Memory%pricing.MiB == 0, "memory", "be whole MiB, at least 512, such as 8Gi", s.Memory)
+		at.Must(s.Disk >= 0 && s.Disk%pricing.MiB == 0, "disk", "be whole MiB, such as 40Gi, or nothing for the template's", s.Disk)
 		at.Must(p.Reserved.Within(s.Resources()), "", "be larger than what is reserved, "+nodescaler.Amount(p.Reserved), nodescaler.Amount(s.Resources()))
 	}
 }

@@ -333,9 +333,9 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 			"shapes that are too small, or no whole MiB",
 			pool(func(s *v1alpha1.VMPoolSpec) { s.Shapes[0].Memory, s.Shapes[1].Memory = "256Mi", "32GB" }),
 			[]string{
-				`spec.shapes[0].memory: must be whole MiB, at least 512, was 256MiB`,
+				`spec.shapes[0].memory: must be whole MiB, at least 512, such as 8Gi, was 256MiB`,
 				`spec.shapes[0]: must be larger than what is reserved, 500m CPU and 1.0 GiB, was "2000m CPU and 256 MiB"`,
-				`spec.shapes[1].memory: must be whole MiB, at least 512, was 32GB`,
+				`spec.shapes[1].memory: must be whole MiB, at least 512, such as 8Gi, was 32GB`,
 			},
 		}, {
 			"zeros in place of defaults",
