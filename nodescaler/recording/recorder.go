@@ -16,9 +16,9 @@ import (
 // Every is how long a segment lasts.
 const Every = 10 * time.Minute
 
-// Recorder writes moments. Open begins a segment; nothing else writes to what it returns. Its method
-// Discard, if it has one, removes a segment that nothing could be written to, as on a full disk:
-// each step tries anew.
+// Recorder writes moments. Open begins a segment; nothing else writes to what it returns. Its
+// method Discard, if it has one, removes a segment that nothing could be written to, as on a full
+// disk: each step tries anew.
 type Recorder struct {
 	Open func(at time.Time) (io.WriteCloser, error)
 
