@@ -247,6 +247,6 @@ var alternatives = regexp.MustCompile(`\|.*$`)
 // example is a string that a preset's regular expression matches.
 func example(regex string) string {
 	first := alternatives.ReplaceAllString(regex, "")
-	first = strings.NewReplacer(`[a-z0-9]+`, "80", ".*", "", `\`, "").Replace(first)
+	first = strings.NewReplacer(`(?:[a-z0-9]{1,15}@kubernetes(?:crd)?`, "80@kubernetes", `\`, "").Replace(first)
 	return first
 }
