@@ -161,16 +161,19 @@ func TestSparesAreAdvised(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"pods waited", map[int]int{1: 3, 2: 1}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
-		{"pods waited for more machines than the pool has had", map[int]int{1: 2, 2: 2, 3: 2}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.004/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"pods waited", map[int]int{1: 3, 2: 1}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.0040 units/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"pods waited for more machines than the pool has had", map[int]int{1: 2, 2: 2, 3: 2}, 2 * time.Hour, "in 2h0m0s pods waited for 4 new machines: 2 spares, for 0.0040 units/h of disk, would have had each machine ready 2m30s sooner (spares: auto)"},
+		{"disk has no price", map[int]int{1: 3}, 2 * time.Hour, "in 2h0m0s pods waited for 3 new machines: 1 spare, at no cost, since disk has no price, would have had each machine ready 2m30s sooner (spares: auto)"},
 		{"too little is known", map[int]int{1: 9}, 59 * time.Minute, ""},
 		{"no pod waited", nil, 2 * time.Hour, ""},
 		{"they waited too seldom", map[int]int{1: 1}, 24 * time.Hour, ""},
 	} {
 		w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(1, "a", "w-1", 600, 100).Several(1, "b", "w-2", 600, 100)
-		if c.name == "they waited too seldom" {
+		switch c.name {
+		case "disk has no price":
+		case "they waited too seldom":
 			w.Dear(pricing.Unit)
-		} else {
+		default:
 			w.Dear(pricing.Unit / 10000)
 		}
 		p := withSpares(0)

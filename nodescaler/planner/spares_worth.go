@@ -128,9 +128,9 @@ func (t *stocks) advise(p *nodescaler.PoolSize) {
 	if t.Plan.Advice == nil {
 		t.Plan.Advice = map[string]nodescaler.Reason{}
 	}
-	price := fmt.Sprintf("for %s/h of disk", pricing.Rate(spares)*disk)
+	price := fmt.Sprintf("for %s of disk", (pricing.Rate(spares) * disk).Display(t.X.Book().Unit))
 	if disk == 0 {
-		price = "whose disks cost nothing"
+		price = "at no cost, since disk has no price"
 	}
 	t.Plan.Advice[p.Name] = draft.Because(nodescaler.SparesAdvised, "in %s pods waited for %s: %s, %s, would have had each machine ready %s sooner (spares: auto)",
 		seen.Round(time.Minute), pricing.Count(waits, "new machine"), pricing.Count(spares, "spare"), price, k.sooner().Round(time.Second))
