@@ -169,13 +169,13 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		t.Return(n.VM, why, draft.Because(nodescaler.NodeNotReady, "%s is not ready, and what it ran ends with its machine", n.Name))
 		return
 	case ends:
-		t.Return(n.VM, why, draft.Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+		t.Return(n.VM, why, draft.Because(nodescaler.NodeEmpty, "%s was drained: only pods of DaemonSets are left on it", n.Name))
 		return
 	}
 	if t.spares.stashes(n) {
 		return
 	}
-	t.Return(n.VM, draft.Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+	t.Return(n.VM, draft.Because(nodescaler.NodeEmpty, "%s was drained: only pods of DaemonSets are left on it", n.Name))
 }
 
 // late reports whether the drain has taken too long: with pods that could not be evicted,

@@ -165,7 +165,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming && !p.allocator.off.agreed {
 		if n = max(pl.Coming, p.allocator.agreed(pl, &s, &p.holder, p.estimator.queued(v))); n < s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonNeedUnconfirmed, "%d are needed now, but only %d were in each of the last runs: the others wait, with their machines, until the need lasts", s.now, n))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonNeedUnconfirmed, "%d are needed now, but only %d were in each of the last runs: no more are created until the need lasts", s.now, n))
 		}
 	}
 	s.ahead = max(n, s.later)
@@ -179,10 +179,10 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	if pl := v.Room.Places; pl != nil {
 		to = p.allocator.filled(v, pl, n, p.sizer.guard.most())
 		if to > n {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d are needed, and %d more use room that is paid for anyway: there is room for %d now, for %d once ordered machines join", n, to-n, pl.Ready, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d are needed, and %d more use room that is paid for anyway: %d replicas have room now, and %d once ordered machines join", n, to-n, pl.Ready, pl.Coming))
 		}
 		if p.allocator.leaves(v, pl, to) {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d of %d replicas are enough. There is room for %d, but the others would keep a machine that can be reclaimed without them", to, v.Replicas, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d of %d replicas are enough. There is room for %d, but a machine can be drained once the others have gone", to, v.Replicas, pl.Coming))
 		}
 		if most = max(pl.Most, v.Replicas); to > most {
 			why := "no more was asked for in the run before"

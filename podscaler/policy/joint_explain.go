@@ -56,14 +56,14 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's CPU of %.4g, %s",
-		pricing.Count(s.model, "replica"), s.work.offered, s.work.rate+s.work.back, 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
+	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s%s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's CPU of %.4g, %s",
+		pricing.Count(s.model, "replica"), s.work.offered, s.work.rate+s.work.back, p.whence(v, s), 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who wait for answers, and pause for %.3gs before they ask again", p.estimator.pause.estimate())
 		if p.estimator.pause.long() {
 			who = "independent requests, to be worked off within a minute"
 		}
-		add(podscaler.ReasonQueueWorkedOff, "%.4g requests/s of those are for the %.4g that are queued: %s", s.work.back, s.work.waits, who)
+		add(podscaler.ReasonQueueWorkedOff, "%.4g requests/s of those work off the %.4g that are queued: %s", s.work.back, s.work.waits, who)
 	}
 	if s.coming > s.model {
 		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores forecast in %s, when a pod that starts now is ready", s.coming, s.outlook.pod, inSeconds(s.outlook.podLead))
@@ -93,6 +93,20 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	return reasons
 }
 
+// whence says why the load is sized for more requests than arrive, if it is.
+func (p *joint) whence(v *podscaler.View, s *sizing) string {
+	arrivals, known := v.Window.Arrivals.Number()
+	switch {
+	case !known:
+		return ", by pods' CPU,"
+	case s.work.back > 0:
+		return ", queued ones included,"
+	case s.work.rate > 1.02*arrivals:
+		return ", by pods' CPU more than arrive,"
+	}
+	return ""
+}
+
 // doubts says in what the load or the service is another than the model has it, and what is done
 // about that.
 func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason) {
@@ -100,7 +114,7 @@ func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason
 		reasons = append(reasons, podscaler.Because(podscaler.ReasonModelOff, format, args...))
 	}
 	if s.off {
-		add("response times differ from the model's by %.0f %%", 100*p.estimator.service.Miss())
+		add("response times differ from the model's by %.0f %%, so that pods are kept emptier", 100*p.estimator.service.Miss())
 	}
 	if n, ok := inFlight(v); ok && p.estimator.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
 		add("%.4g requests are in flight on pods that use at most half of their CPU: they wait for something else, such as a database, and are not taken for a queue, since more pods would not answer them", n)
@@ -127,7 +141,7 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	if pl := v.Room.Places; pl != nil {
 		switch {
 		case p.allocator.leaves(v, pl, to):
-			more = "would keep a machine that could be reclaimed"
+			more = "would keep a machine that can be drained"
 		case to < pl.Coming:
 			more = "costs nothing (there is room)"
 		case pl.PerMachine > 0:
@@ -153,6 +167,6 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	if unmeasured(v) {
 		expect = "response times are not measured"
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more %s; one fewer %s. At this load the ready pods use %.0f %% of their CPU, and %s",
-		more, fewer, full, expect)
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more than %d %s; one fewer %s. At this load the ready pods use %.0f %% of their CPU, and %s",
+		to, more, fewer, full, expect)
 }

@@ -57,14 +57,14 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		to       int
 		reason   string
 	}{
-		{"nothing is known of places", true, 6, nil, 6, "one replica more has no known price"},
+		{"nothing is known of places", true, 6, nil, 6, "one replica more than 6 has no known price"},
 		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 6 are needed, and 1 more use"},
 		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer frees no machine"},
 		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 of 9 replicas are enough. There is room for 9"},
-		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one replica more would keep a machine"},
+		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one replica more than 6 would keep a machine"},
 		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 are needed, and 2 more use"},
 		{"the same, unless it must not fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
-		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one replica more needs a new machine (10/h, room for 3)"},
+		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one replica more than 6 needs a new machine (10/h, room for 3)"},
 		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
 		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 are needed, which is limited to 4 in this run by the room there is: LimitReached"},
 		{"what is there stays, whatever the limits", true, 6, places(3, 3, 3), 6, ""},
