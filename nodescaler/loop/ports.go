@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -103,6 +104,10 @@ type ClusterState struct {
 	// Daemons is what DaemonSets and static pods take of a new node of the pool; nil is nothing.
 	Daemons func(p *nodescaler.Pool) nodescaler.Daemons `json:"-"`
 }
+
+// ErrUnread is what Machines.List wraps until it was first tried to read them: that they are not
+// known yet is no fault.
+var ErrUnread = errors.New("not read yet, as in the first step after a start")
 
 // Machines is the virtualisation side. No call waits for the machine: an order is accepted or
 // refused, and how far it has come is seen in the next List.

@@ -242,6 +242,9 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 // intents that are being written.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	defer f.mu.read()()
+	if f.view.untried() {
+		return loop.MachineState{}, fmt.Errorf("%s: Proxmox VE: %w", pvecode.NoInventory, loop.ErrUnread)
+	}
 	if r := f.view.blind(f.cfg.Now()); r != nil {
 		return loop.MachineState{}, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}

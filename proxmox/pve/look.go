@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/intents"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
@@ -61,13 +62,16 @@ type lookout struct {
 	news chan struct{} // rung when orders can be taken that could not be taken before
 }
 
+// untried says that nothing was read, and that it was not tried either.
+func (v *view) untried() bool { return v.seen == nil && v.failed == nil }
+
 // blind says that what was seen is nothing to go by.
 func (v *view) blind(now time.Time) *nodescaler.Reason {
 	switch {
-	case v.seen == nil && v.failed != nil:
-		return no(pvecode.NoInventory, "Proxmox VE has not been read: %v", v.failed)
+	case v.untried():
+		return no(pvecode.NoInventory, "Proxmox VE: %v", loop.ErrUnread)
 	case v.seen == nil:
-		return no(pvecode.NoInventory, "Proxmox VE has not been read yet, as in the first step after a start")
+		return no(pvecode.NoInventory, "Proxmox VE has not been read: %v", v.failed)
 	case now.Sub(v.seen.At) > maxAge:
 		return no(pvecode.NoInventory, "Proxmox VE was last read %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
 	}

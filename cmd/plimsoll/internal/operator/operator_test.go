@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -230,6 +231,30 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 			h.expect("orders that were refused", 0, h.refused)
 		})
 	}
+}
+
+// Before the first look at Proxmox VE nothing is wrong. A look that failed is reported all the same.
+func TestMachinesThatWereNotReadYetAreNoFault(t *testing.T) {
+	h := newHouse(t)
+	h.pool("workers", active)
+	h.broken["list"] = fmt.Errorf("NoInventory: %w", loop.ErrUnread)
+	ready := func() string { return said(h.pools["workers"].Status.Conditions)["Ready"] }
+	h.begin().steps(1)
+	h.expect("a new pool", "Unknown Starting", ready())
+	delete(h.broken, "list")
+	h.steps(1)
+	h.expect("once they are read", "True Active", ready())
+	h.broken["list"] = fmt.Errorf("NoInventory: %w", loop.ErrUnread)
+	h.begin().steps(1)
+	h.expect("after another start", "True Active", ready())
+	warned := func() bool {
+		return slices.ContainsFunc(h.told, func(e string) bool { return strings.Contains(e, v1alpha1.ReasonMachinesUnknown) })
+	}
+	h.expect("no event of it", false, warned())
+	h.broken["list"] = errors.New("no route to host")
+	h.steps(1)
+	h.expect("no answer", "False MachinesUnknown", ready())
+	h.expect("an event of that", true, warned())
 }
 
 func foreign(code string) func(*house) {

@@ -167,7 +167,7 @@ func (w *statuses) failures() []error {
 func (t *term) floor(m *counted) *floor {
 	f := &floor{known: m.err == nil, machines: m.state.Machines, nodes: m.nodes, prices: t.prices}
 	if m.err != nil {
-		f.why = m.err.Error()
+		f.why, f.untried = m.err.Error(), errors.Is(m.err, loop.ErrUnread)
 	}
 	if t.fleet != nil {
 		f.paused = map[string]nodescaler.Reason{}

@@ -17,6 +17,7 @@ import (
 type floor struct {
 	known    bool                 // the machines were listed
 	why      string               // why not
+	untried  bool                 // nor was it tried, as in the first step after a start
 	machines []nodescaler.Machine // as they were
 	nodes    []nodescaler.Node
 	paused   map[string]nodescaler.Reason // pools that take no orders
@@ -197,6 +198,9 @@ func (p *pool) ready(c conditions, f *floor) {
 	switch {
 	case !obeyed:
 		c.set(kind, metav1.ConditionFalse, p.held.Code, "%s", p.held.Text)
+	case f.untried && meta.FindStatusCondition(*c.list, kind) != nil: // it stays
+	case f.untried:
+		c.set(kind, metav1.ConditionUnknown, reasonStarting, "%s", f.why)
 	case !f.known:
 		c.set(kind, metav1.ConditionFalse, v1alpha1.ReasonMachinesUnknown, "%s", f.why)
 	case isClosed:
