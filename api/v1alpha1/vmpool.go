@@ -15,6 +15,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.max`
 // +kubebuilder:printcolumn:name="Machines",type=integer,JSONPath=`.status.machines.total`
 // +kubebuilder:printcolumn:name="Joined",type=integer,JSONPath=`.status.machines.joined`,description="Machines that are nodes"
+// +kubebuilder:printcolumn:name="Spare",type=integer,JSONPath=`.status.machines.spare`,description="Machines that joined once and are stopped"
 // +kubebuilder:printcolumn:name="Cost/h",type=string,JSONPath=`.status.costPerHour`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
