@@ -57,7 +57,7 @@ func (e *connectionExam) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 		e.add(Fail, "connection.token", e.who.String(), []string{
 			"pveum user token list " + pveapi.Shell(e.who.User),
 			"pveum user token modify " + pveapi.Shell(e.who.User) + " " + pveapi.Shell(e.who.Token) + " --expire 0",
-			"pveum user token remove " + pveapi.Shell(e.who.User) + " " + pveapi.Shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
+			"pveum user token remove " + pveapi.Shell(e.who.User) + " " + pveapi.Shell(e.who.Token) + ", then plimsoll pve setup --user " + pveapi.Shell(e.who.User) + " --token " + pveapi.Shell(e.who.Token) + ", and the new value into " + e.site.TokenFile,
 		}, "%s does not accept the token %s (%s): it has expired, or its name or value is wrong", p.Endpoint, e.who, failed.Text())
 	case others && pveapi.Is(p.Err, pveapi.NoEndpoint, pveapi.Unanswered):
 		e.add(Warn, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer, and others are asked instead: %s", p.Endpoint, failed.Text())

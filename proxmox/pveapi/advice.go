@@ -1,6 +1,7 @@
 package pveapi
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -13,7 +14,7 @@ var advice = map[Class]string{
 		"and write a new one into the token file; it is picked up without a restart",
 	Certificate: "compare the fingerprint with the one that the host itself shows (pvenode cert info): " +
 		"another one is a renewed certificate, or an intercepted connection",
-	NoEndpoint:      "see whether the hosts are up, and whether their port 8006 is reached from here",
+	NoEndpoint:      "see whether the hosts are up, and whether {endpoint} is reached from here",
 	HostUnreachable: "the host is down, off the cluster's network, or its pvedaemon has stopped: systemctl status pvedaemon on that host",
 	NoQuorum:        "the host that was asked has no quorum: see pvecm status and the cluster's network; nothing is changed until it is back",
 	NoHost:          "name a host of the cluster: pvecm nodes",
@@ -45,6 +46,7 @@ func (e *Error) Advice() string {
 	}
 	return strings.NewReplacer(
 		"{user}", known(e.user(), "USER@REALM"),
+		"{endpoint}", cmp.Or(e.Endpoint, "each endpoint"),
 		"{storage}", known(e.Storage, "STORAGE"),
 	).Replace(advice[class])
 }
