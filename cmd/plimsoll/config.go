@@ -57,7 +57,11 @@ func readFor(env *cli.Env, file string, s *siteFile) (*siteFile, error) {
 	}
 	s.folder, s.env = filepath.Dir(file), env
 	if err := strict.Unmarshal(data, s); err != nil {
-		return nil, cli.Misconfigured(file, err)
+		err = cli.Misconfigured(file, err)
+		if s.parts != nil && !s.examining && strings.Contains(err.Error(), " owner: must be set") {
+			err = cli.WithHint("owner, endpoints and tokenFile are for nodescaler and provider: --components podscaler alone needs none of them", err)
+		}
+		return nil, err
 	}
 	return s, nil
 }

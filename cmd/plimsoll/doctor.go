@@ -256,7 +256,7 @@ func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 // describe takes a pool into the site with the files that it names, or says what is wrong with it.
 func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string) []doctor.Check {
 	if err == nil {
-		err = settings.Conflicts(append(slices.Clone(s.Pools), *p), s.Endpoints...)[name]
+		err = s.besideOthers(p)
 	}
 	if err == nil {
 		fix = "put the file beside the configuration file; in the cluster, into the secret with the token"
@@ -277,6 +277,18 @@ func (s *siteFile) describe(name string, p *settings.Pool, err error, fix string
 		return failed("spec.join.servers: must hold addresses, was " + starter.NoServer + ", as 'plimsoll init' wrote it")
 	}
 	return nil
+}
+
+// besideOthers says what keeps a pool from being used beside those before it, by its manifest's
+// keys.
+func (s *siteFile) besideOthers(p *settings.Pool) error {
+	parts := cli.Parts(settings.Conflicts(append(slices.Clone(s.Pools), *p), s.Endpoints...)[p.Name])
+	for i, err := range parts {
+		if !strings.HasPrefix(err.Error(), "beside ") {
+			parts[i] = fmt.Errorf("spec.%w", err)
+		}
+	}
+	return errors.Join(parts...)
 }
 
 // handOffInCluster looks whether what is expected could be made known as the file says. Where it

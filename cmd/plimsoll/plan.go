@@ -113,6 +113,9 @@ func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) 
 		if site, err = readFor(env, ask.config, site); err != nil {
 			return nil, nil, err
 		}
+		if err := errors.Join(site.checkPrices()...); err != nil {
+			return nil, nil, cli.Misconfigured(ask.config, err)
+		}
 		cfg.PriceBook = cmp.Or(site.PriceBook, cfg.PriceBook)
 		if seen.Prices == nil && site.Prices != nil {
 			seen.Prices, seen.from = site.Prices, ask.config

@@ -270,7 +270,7 @@ func (s *siteFile) checkCluster() []error {
 	must(slices.Contains(logLevels, s.LogLevel), "logLevel", "debug, info, warn or error", quoted(s.LogLevel))
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	faults = append(faults, s.checkNames()...)
-	must(s.Prices == nil, "prices", "omitted: the PriceBook in the cluster says them", "there")
+	faults = append(faults, s.checkPrices()...)
 	beside := partNodeScaler
 	if !slices.Contains(s.parts, beside) {
 		beside = partPodScaler
@@ -285,6 +285,12 @@ func (s *siteFile) checkCluster() []error {
 	must(!s.CapacityBuffers || s.Nodes == nil || s.Nodes.Policy != "pending", "capacityBuffers", "omitted beside the policy pending, which keeps loadHeadroom", "true")
 	faults = append(faults, s.checkServed()...)
 	faults = append(faults, checkReceivers(s.Notifications)...)
+	return faults
+}
+
+// checkPrices adds prices that would not count, because those of the cluster do.
+func (s *siteFile) checkPrices() (faults pricing.Faults) {
+	faults.Must(s.Prices == nil || !s.inCluster(), "prices", "omitted: the PriceBook in the cluster says them", "there")
 	return faults
 }
 

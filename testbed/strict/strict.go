@@ -331,7 +331,11 @@ func (d *decoder) absent(n *yaml.Node, path string, known []field, present map[s
 	groups := make(map[string][]string)
 	for _, f := range known {
 		if f.required && !present[f.key] && !d.optional(join(path, f.key)) {
-			d.add(n, join(path, f.key), "must be set")
+			at := n
+			if path == "" {
+				at = &yaml.Node{} // the document's first line is not at fault
+			}
+			d.add(at, join(path, f.key), "must be set")
 		}
 		for _, g := range f.groups {
 			if groups[g] == nil {

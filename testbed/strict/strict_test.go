@@ -156,12 +156,12 @@ line 3: pools: must have a value; omit the key if it has no value
 line 4: users[0]: must have a value; omit the key if it has no value
 line 5: steps[0].do: must have a value; omit the key if it has no value`},
 		{"missing keys", "pools:\n  a: {max: 2}\n", `
-line 1: name: must be set
+name: must be set
 line 1: must have exactly one of lasts, until and both, was none of them
 line 1: must have exactly one of low, high and both, was none of them
 line 2: pools.a.min: must be set`},
 		{"empty", "", `
-line 1: name: must be set
+name: must be set
 line 1: must have exactly one of lasts, until and both, was none of them
 line 1: must have exactly one of low, high and both, was none of them`},
 		{"not a mapping", "- name: x", `
@@ -376,7 +376,7 @@ func TestRequiredKeysMayBeOptionalInADocument(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: x":              "",
 		"{name: x, limit: {}}": "",
-		"limit: {min: 1}":      "line 1: name: must be set",
+		"limit: {min: 1}":      "name: must be set",
 	} {
 		var p partial
 		got := ""
