@@ -233,7 +233,7 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 	}
 }
 
-// Before the first look at Proxmox VE nothing is wrong. A look that failed is reported all the same.
+// Before the first look at Proxmox VE nothing is wrong. A look that failed is reported anyway.
 func TestMachinesThatWereNotReadYetAreNoFault(t *testing.T) {
 	h := newHouse(t)
 	h.pool("workers", active)
