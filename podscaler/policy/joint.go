@@ -171,7 +171,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	s.ahead = max(n, s.later)
 	if n < v.Replicas {
 		if n = p.kept(v, &s, n); n > s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed now and %d are kept: scale-in waits until fewer have been enough for %s",
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed now and %d are kept: fewer have to be enough for %s (stabilization window) before any go",
 				s.now, n, pricing.Short(p.holder.keep)))
 		}
 	}
@@ -182,7 +182,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d are needed, and %d more use room that is paid for anyway: %d replicas have room now, and %d once ordered machines join", n, to-n, pl.Ready, pl.Coming))
 		}
 		if p.allocator.leaves(v, pl, to) {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d of %d replicas are enough. There is room for %d, but a machine can be drained once the others have gone", to, v.Replicas, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d of %d replicas are enough. There is room for %d, but without the other replicas a machine can be drained", to, v.Replicas, pl.Coming))
 		}
 		if most = max(pl.Most, v.Replicas); to > most {
 			why := "no more was asked for in the run before"

@@ -56,7 +56,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if p.sizer.guard.beyond() {
 		holds = "at any response time"
 	}
-	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s%s of %.4g ms each) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's CPU of %.4g, %s",
+	add(podscaler.ReasonSizedForLoad, "%s for %.4g cores of load (%.4g requests/s%s × %.4g ms of CPU) and %.3g cores lost to uneven balancing: at most %.1f %% of each one's CPU of %.4g, %s",
 		pricing.Count(s.model, "replica"), s.work.offered, s.work.rate+s.work.back, p.whence(v, s), 1000*s.work.demand, s.wasted, 100*s.ceiling, s.quota, holds)
 	if p.estimator.queued(v) && s.work.back > 0 {
 		who := fmt.Sprintf("users who wait for answers, and pause for %.3gs before they ask again", p.estimator.pause.estimate())
@@ -84,7 +84,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	}
 	reasons = append(reasons, p.doubts(v, s)...)
 	if s.sure < 1 {
-		add(podscaler.ReasonModelUncertain, "the model is %.0f %% sure of what requests take and of where response times rise; until then pods are kept emptier", 100*s.sure)
+		add(podscaler.ReasonModelUncertain, "the model is %.0f %% sure of what requests take and of where response times rise; while it learns, pods are kept emptier", 100*s.sure)
 	}
 	if tooDear(v) {
 		cost, _ := w.Cost.Current(v.Cost)
@@ -98,11 +98,11 @@ func (p *joint) whence(v *podscaler.View, s *sizing) string {
 	arrivals, known := v.Window.Arrivals.Number()
 	switch {
 	case !known:
-		return ", by pods' CPU,"
+		return " by pods' CPU"
 	case s.work.back > 0:
-		return ", queued ones included,"
+		return " with those queued"
 	case s.work.rate > 1.02*arrivals:
-		return ", by pods' CPU more than arrive,"
+		return " by pods' CPU, which is more than was counted,"
 	}
 	return ""
 }
@@ -167,6 +167,6 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	if unmeasured(v) {
 		expect = "response times are not measured"
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more than %d %s; one fewer %s. At this load the ready pods use %.0f %% of their CPU, and %s",
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one replica more than %d %s; one fewer %s. The pods that are ready now use %.0f %% of their CPU at this load; with these alone, %s",
 		to, more, fewer, full, expect)
 }
