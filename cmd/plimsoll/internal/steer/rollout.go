@@ -176,12 +176,17 @@ type rolloutShown struct {
 	Undo     string   `json:"undo,omitempty"`
 	Failed   []string `json:"failed,omitempty"`
 	Message  string   `json:"message,omitempty"`
+	// Obstacle is why the pool is not Ready.
+	Obstacle string `json:"obstacle,omitempty"`
 }
 
 func shownRollout(p *v1alpha1.VMPool) rolloutShown {
 	shown := rolloutShown{Pool: p.Name}
 	if by := p.Spec.Disruption.Rollout; by != nil {
 		shown.Paused, shown.Undo = by.Paused, by.Undo
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+		shown.Obstacle = c.Reason + ": " + c.Message
 	}
 	st := p.Status.Rollout
 	if st == nil {
@@ -193,6 +198,13 @@ func shownRollout(p *v1alpha1.VMPool) rolloutShown {
 	}
 	if st.LastGood != nil {
 		shown.LastGood = st.LastGood.Revision
+	}
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionRolledOut)
+	if c != nil && c.ObservedGeneration != p.Generation {
+		shown.Message = fmt.Sprintf("the controller has not decided on generation %d of the pool yet; this is the rollout of generation %d", p.Generation, c.ObservedGeneration)
+		if shown.Phase == string(nodescaler.PhaseComplete) {
+			shown.Phase = ""
+		}
 	}
 	return shown
 }
@@ -209,5 +221,8 @@ func rolloutTable(w io.Writer, r *rolloutShown) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\n", r.Pool, cmp.Or(r.Revision, "-"), cmp.Or(r.Phase, "-"), r.Updated, r.Total, cmp.Or(r.Since, "-"), cmp.Or(r.LastGood, "-"), cmp.Or(strings.Join(asked, ", "), "-"))
 	if r.Message != "" {
 		fmt.Fprintf(w, "\n%s\n", r.Message)
+	}
+	if r.Obstacle != "" {
+		fmt.Fprintf(w, "\nthe pool is not ready: %s\n", r.Obstacle)
 	}
 }
