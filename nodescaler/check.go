@@ -347,8 +347,8 @@ func (c *checker) wake(a *Action) {
 	case pool == nil || host == nil:
 		c.fault(NotThere, "pool %q or host %q is not there", m.Pool, m.Host)
 		return
-	case !m.Kept() || m.Phase == Spare && m.Drifted != "":
-		c.fault(NotSpare, "machine %s is %s and no spare, or it drifted: %q", m.Name, m.Phase, m.Drifted)
+	case !m.Kept() || m.Phase == Spare && m.Drifted != "" && pool.Renews(c.x):
+		c.fault(NotSpare, "machine %s is %s and no spare, or it drifted and is to be replaced: %q", m.Name, m.Phase, m.Drifted)
 		return
 	}
 	c.live[m.Pool]++

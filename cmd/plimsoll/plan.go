@@ -304,6 +304,9 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 			p.Load = planLoad{n.Used.Requests, n.Allocatable}
 			a.Load = planLoad{a.Load.Requested.Plus(p.Load.Requested), a.Load.Allocatable.Plus(p.Load.Allocatable)}
 		}
+		if spare.Kept == nil {
+			spare.Kept = staysAnyway(out, x, m)
+		}
 		if spare.Kept == nil && m.Pool == "" {
 			spare.Kept = ofNoPool(spare.To)
 		}
@@ -329,7 +332,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	a.Unplaced, a.Headroom = out.Step.Plan.Unplaced, out.Step.Plan.Headroom
 	for _, r := range out.Step.Plan.Reasons {
 		ofNode := r.Code == nodescaler.PoolUnknown && strings.HasSuffix(r.Text, "left alone")
-		if !ofNode && !slices.Contains(ofReturns, r.Code) {
+		if !ofNode && !slices.Contains(ofReturns, r.Code) && r.Code != nodescaler.SparesPay {
 			a.Why = append(a.Why, r)
 		}
 	}
@@ -340,6 +343,7 @@ func (a *planAnswer) grown(out *operator.Outlook, s *nodescaler.Snapshot, now ti
 	woken = map[string]bool{}
 	for _, act := range out.Step.Plan.Actions {
 		switch {
+		case act.Keep: // which spares pay is not known
 		case act.Kind == nodescaler.Buy && act.Shape != nil:
 			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Load: planLoad{Allocatable: act.Shape.Resources()}, Why: act.Reasons})
 			bought = append(bought, pricing.Placed{Shape: *act.Shape, Host: act.Host})
@@ -351,6 +355,18 @@ func (a *planAnswer) grown(out *operator.Outlook, s *nodescaler.Snapshot, now ti
 		}
 	}
 	return woken, bought
+}
+
+// staysAnyway is why a node stays that could go, or nil: nothing is planned for its pool, or it may
+// become a spare.
+func staysAnyway(out *operator.Outlook, x *nodescaler.Index, m *nodescaler.Machine) *nodescaler.Reason {
+	if p := x.Pool(m.Pool); p != nil && p.HeldDown != nil {
+		return p.HeldDown
+	}
+	if n := x.AnyNodeOf(m.Name); out.Spares && m.Pool != "" && n != nil && n.Draining {
+		return &nodescaler.Reason{Code: nodescaler.NodeDraining, Text: "it is being emptied: whether its machine goes or becomes a spare is not known here"}
+	}
+	return nil
 }
 
 // ofNoPool is why a node stays that could go: whoever made its machine has to remove it.
@@ -438,6 +454,9 @@ func machineOf(s *nodescaler.Snapshot, node string) *nodescaler.Machine {
 func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
+	}
+	if out.Spares {
+		a.Notes = append(a.Notes, "how often pods waited is not known here: spares stay as they are, and none is ordered")
 	}
 	if seen.Picture != nil { // which spares would have paid is learned over hours
 		a.Notes = append(a.Notes, sparesAdvised(seen.Picture.Pools)...)

@@ -69,3 +69,29 @@ func TestAPlanSaysWhichPoolsArePaused(t *testing.T) {
 		t.Errorf("the notes are %q, want %q", a.Notes, want)
 	}
 }
+
+// A plan does not know how often pods waited. Where spares may be kept, it says so, and claims
+// nothing of them: what is being emptied may become one, and none is ordered.
+func TestAPlanClaimsNothingOfSpares(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	shape := pricing.Shape{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}
+	for _, spares := range []bool{true, false} {
+		s := &nodescaler.Snapshot{
+			Now: now, Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{{Name: "workers", Max: 5, Shapes: []pricing.Shape{shape}}},
+			Machines: []nodescaler.Machine{{Name: "w-1", Pool: "workers", Shape: shape, Host: "pve1", Phase: nodescaler.Joined, Created: now.Add(-time.Hour)}},
+			Nodes:    []nodescaler.Node{{Name: "w-1", Machine: "w-1", Pool: "workers", Ready: true, Cordoned: true, Draining: true, Allocatable: shape.Resources(), PodSlots: 110}},
+		}
+		plan := nodescaler.Plan{Reasons: []nodescaler.Reason{{Code: nodescaler.SparesPay, Text: "pool workers is to keep no spare"}}}
+		if spares {
+			plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy, Pool: "workers", Shape: &shape, Host: "pve1", Keep: true}}
+		}
+		var a planAnswer
+		out := &operator.Outlook{Prices: s.Prices, Spares: spares, Step: &loop.Step{Snapshot: s, Plan: plan}}
+		a.machines(out, now)
+		a.note(out, &planned{Seen: &operator.Seen{Picture: &kube.Picture{}}})
+		const note = "how often pods waited is not known here: spares stay as they are, and none is ordered"
+		if len(a.Buy) > 0 || len(a.Why) > 0 || (len(a.Stay) == 1) != spares || slices.Contains(a.Notes, note) != spares {
+			t.Errorf("with spares %t: buys %v, stays %v, says %v and %q", spares, a.Buy, a.Stay, a.Why, a.Notes)
+		}
+	}
+}

@@ -45,6 +45,12 @@ func offerOf(pool, host string) packing.Offer {
 	return packing.Offer{Pool: pool, Shape: sample.Small, Host: host}
 }
 
+// outdated has the first machine drift in a pool that replaces what drifted.
+func outdated(w *sample.World) {
+	sample.Drifted(&w.Machines[0])
+	w.Pools[0].Disruption.Drift = nodescaler.DriftReplace
+}
+
 // What keeps a spare from being woken, each by itself.
 func TestWhichSparesStir(t *testing.T) {
 	booting := func(w *sample.World) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
@@ -55,7 +61,8 @@ func TestWhichSparesStir(t *testing.T) {
 		{name: "its pool is not to shrink", world: sample.HeldDown, want: true},
 		{name: "its host is not known", world: func(w *sample.World) { w.Machines[0].Host = "gone" }},
 		{name: "its host is away", world: func(w *sample.World) { w.Hosts[0].Online = false }},
-		{name: "it drifted", world: func(w *sample.World) { w.Machines[0].Drifted = "its template was changed" }},
+		{name: "it drifted", world: func(w *sample.World) { sample.Drifted(&w.Machines[0]) }, want: true},
+		{name: "it drifted and is to be replaced", world: outdated},
 		{name: "it was woken by this plan", scan: func(s *scan) { s.Woken["w-1"] = true }},
 		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.Let["w-1"] = true }},
 		{name: "it has a problem", world: func(w *sample.World) { w.Machines[0].Problem = "NoMemory" }},
@@ -215,6 +222,8 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 		{name: "one is there and one is stopped by this plan", stock: func(s *stock) { s.good = append(s.good, machine) }, scan: func(s *scan) { s.Stashed["w"] = 1 }},
 		{name: "as many are made as may be at once", stock: func(s *stock) { s.pays, s.making = 9, append(s.making, machine, machine) }},
 		{name: "fewer are made", stock: func(s *stock) { s.making = append(s.making, machine) }, want: true},
+		{name: "another is being replaced", stock: func(s *stock) { s.outdated = append(s.outdated, machine) }, want: true},
+		{name: "and one is made in its place", stock: func(s *stock) { s.outdated, s.making = append(s.outdated, machine), append(s.making, machine) }},
 		{name: "a machine is on its way", scan: func(s *scan) { s.coming = append(s.coming, machine) }},
 		{name: "a spare is woken", scan: func(s *scan) { s.Woken["w-8"] = true }},
 		{name: "the pool makes no machines", world: sample.Shut},
@@ -255,6 +264,9 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 		{name: "three are stopped by this plan", scan: func(s *scan) { s.Stashed["w"] = 3 }},
 	} {
 		s := c.of(sample.New().Node("w-1", "pve1"))
+		if k := s.spares.keep; k != nil { // a spare saves something
+			k.started, k.lead = sample.Noon, 3*time.Minute
+		}
 		if got := s.spares.stashes(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: stashed %t", c.name, got)
 		}
@@ -514,6 +526,7 @@ func TestTheStockOfAPool(t *testing.T) {
 		return func(m *nodescaler.Machine) { m.Woken = sample.Noon.Add(-ago) }
 	}
 	w := sample.New().Change(sample.SecondPool())
+	w.Pools[0].Disruption.Drift = nodescaler.DriftReplace
 	w.Machine("good", "pve1", nodescaler.Spare).Machine("other", "pve1", nodescaler.Spare, other).Machine("drifted", "pve1", nodescaler.Spare, sample.Drifted).
 		Machine("making", "pve1", nodescaler.Booting, kept).Machine("woken", "pve1", nodescaler.Spare).Machine("let", "pve1", nodescaler.Spare).
 		Machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).Machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
@@ -528,7 +541,7 @@ func TestTheStockOfAPool(t *testing.T) {
 		}
 		return names
 	}
-	got := [][]string{names(is.good), names(is.drifted), names(is.making)}
+	got := [][]string{names(is.good), names(is.outdated), names(is.making)}
 	if d := cmp.Diff([][]string{{"good"}, {"drifted"}, {"making"}}, got); d != "" || is.lent != 1 || is.have() != 2 {
 		t.Errorf("%d are lent and %d are had; %s", is.lent, is.have(), d)
 	}
@@ -591,7 +604,8 @@ func TestHowASpareIsFinished(t *testing.T) {
 	}{
 		{moment{name: "it is wanted"}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Stash w-1"}},
 		{moment{name: "as many as pay are there"}, stock{worth: worth{allowed: 1}}, []string{"Return w-1"}},
-		{moment{name: "it drifted", world: func(w *sample.World) { sample.Drifted(&w.Machines[0]) }}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Return w-1"}},
+		{moment{name: "it drifted", world: func(w *sample.World) { sample.Drifted(&w.Machines[0]) }}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Stash w-1"}},
+		{moment{name: "it drifted and is to be replaced", world: outdated}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Return w-1"}},
 		{moment{name: "it was closed just now", scan: func(s *scan) { s.spares.keep.closed["w-1"] = sample.Noon }}, stock{}, nil},
 		{moment{name: "it was uncordoned", world: func(w *sample.World) { w.Nodes[0].Cordoned = false }}, stock{}, []string{"Cordon w-1"}},
 		{moment{name: "it is cordoned alone", world: func(w *sample.World) { w.Nodes[0].Draining = false }}, stock{}, []string{"Cordon w-1"}},
@@ -653,8 +667,8 @@ func TestWhatASpareMakesWayFor(t *testing.T) {
 		world *sample.World
 		want  string
 	}{
-		{"money", sample.Limited(1).Spare("w-1", "pve1", sample.Drifted), "the hard limit is"},
-		{"the maximum", sample.New().Spare("w-1", "pve1", sample.Drifted).Change(func(w *sample.World) { w.Pools[0].Max = 1 }), "it may have 1, spares included"},
+		{"money", sample.Limited(1).Spare("w-1", "pve1").Change(outdated), "the hard limit is"},
+		{"the maximum", sample.New().Spare("w-1", "pve1").Change(outdated).Change(func(w *sample.World) { w.Pools[0].Max = 1 }), "it may have 1, spares included"},
 	} {
 		s := scanOf(c.world.Disked())
 		o := packing.Offer{Pool: "w", Shape: c.world.Pools[0].Shapes[0], Host: "pve1"}

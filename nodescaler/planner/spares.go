@@ -79,7 +79,7 @@ func (t *spares) tend(spending bool) {
 			continue
 		}
 		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s) })
-		t.dismiss(&s)
+		t.dismiss(p, &s)
 		if !spending {
 			t.order(p, &s)
 		}
@@ -114,7 +114,7 @@ func (t *spares) finishSpare(m *nodescaler.Machine, s *stock) bool {
 		return false
 	case t.X.Now.Sub(closed) < time.Duration(t.rules.NodeDeleteDelayAfterTaint):
 		return false
-	case len(s.good) >= s.want() || m.Drifted != "":
+	case len(s.good) >= s.want() || t.outdated(m):
 		t.Return(m, draft.Because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), s.why)
 		return true
 	}
@@ -157,10 +157,13 @@ func (t *spares) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 }
 
 // dismiss gives back a spare that is of no use, one a scan: what is seen to be so by mistake is
-// not done to all.
-func (t *spares) dismiss(s *stock) {
-	for _, m := range s.drifted {
-		if t.mayGo(m) {
+// not done to all. One that is outdated goes once another is stopped in its place; at the pool's
+// maximum it leaves its place to that.
+func (t *spares) dismiss(p *nodescaler.PoolSize, s *stock) {
+	over := len(s.good)+len(s.outdated) > s.want()
+	full := t.Room[p.Name] < 1 && len(s.making) == 0 && t.makes(p.Name) && t.spareOffer(p).Host != ""
+	for _, m := range s.outdated {
+		if (over || full) && t.mayGo(m) {
 			t.Return(m, draft.Because(nodescaler.SpareDrifted, "%s is reclaimed and replaced: %s", m.Name, m.Drifted))
 			return
 		}
@@ -179,8 +182,11 @@ func (t *spares) dismiss(s *stock) {
 // order orders a machine that is to become a spare, when no pod waits for the storage that makes
 // it, and nothing was woken: what is missing then is known to the next scan.
 func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
-	have := s.have() + s.lent + t.Stashed[p.Name]
-	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.Woken) > 0 || !t.makes(p.Name) || t.Room[p.Name] < 1 {
+	have, atOnce := s.have()+s.lent+t.Stashed[p.Name], sparesMaking
+	if len(s.outdated) > 0 {
+		atOnce = 1
+	}
+	if have >= s.want() || len(s.making) >= atOnce || len(t.coming) > 0 || len(t.Woken) > 0 || !t.makes(p.Name) || t.Room[p.Name] < 1 {
 		return
 	}
 	o := t.spareOffer(p)

@@ -65,7 +65,7 @@ func (t *waking) wakeable(m *nodescaler.Machine) bool {
 func (t *waking) stirs(m *nodescaler.Machine) bool {
 	h, p := t.X.Host(m.Host), t.X.Pool(m.Pool)
 	switch {
-	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.Woken[m.Name] || t.Let[m.Name]:
+	case p == nil || p.HeldUp != nil || h == nil || !h.Online || t.outdated(m) || t.Woken[m.Name] || t.Let[m.Name]:
 		return false
 	case m.Phase != nodescaler.Spare:
 		return true
@@ -73,6 +73,12 @@ func (t *waking) stirs(m *nodescaler.Machine) bool {
 		return false // it did not stir
 	}
 	return m.Problem == "" && p.Wakes(h.Host) && m.Shape.Resources().Within(t.Free[m.Host])
+}
+
+// outdated reports whether a machine that is kept is to be replaced by what its pool would make now.
+func (t *waking) outdated(m *nodescaler.Machine) bool {
+	p := t.X.Pool(m.Pool)
+	return m.Drifted != "" && p != nil && p.Renews(t.X)
 }
 
 // triedLately reports whether a machine that is kept was to be woken not long ago.
@@ -100,7 +106,9 @@ func (t *waking) wakes(o packing.Offer, items []string, b *bundle) bool {
 	if t.keep == nil {
 		return false
 	}
-	m := t.nextSpare(func(m *nodescaler.Machine) bool { return t.replaces(m, o, b.pods) })
+	// one that drifted does not replace another
+	late := t.X.Pool(o.Pool).Disruption.Drift == nodescaler.DriftReplace && len(b.asked) == 0
+	m := t.nextSpare(func(m *nodescaler.Machine) bool { return t.replaces(m, o, b.pods) && !(late && m.Drifted != "") })
 	if m == nil {
 		return false
 	}

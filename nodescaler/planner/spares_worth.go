@@ -41,9 +41,10 @@ func (w *worth) want() int { return min(w.pays, w.allowed) }
 // stock is a pool's spares as they are.
 type stock struct {
 	worth
-	good, drifted []*nodescaler.Machine // that are stopped
-	making        []*nodescaler.Machine // to become spares
-	lent          int                   // that were woken not long ago, and are expected back
+	good     []*nodescaler.Machine // that are stopped
+	outdated []*nodescaler.Machine // that are stopped, and to be replaced
+	making   []*nodescaler.Machine // to become spares
+	lent     int                   // that were woken not long ago, and are expected back
 }
 
 // have is how many are there, or being made.
@@ -82,12 +83,16 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 		w.allowed = t.allowed(p, t.firstHost(p))
 	}
 	var last string
+	there, used := t.sparesOf(p), t.mayBeUsed(p)
 	for n := 1; n <= most; n++ {
 		times := k.saved(p.Name, n, t.X.Now)
+		if n > there && !used {
+			times = float64(k.waits(p.Name, n))
+		}
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
 		why := fmt.Sprintf("the %s would save %s of waiting %.2g times a day, which is worth %s (worth: %g); its disk costs %s a day",
 			draft.Ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
-		if value < cost {
+		if value < cost || value == cost && n > there {
 			w.pays, last = n-1, ": "+why
 			break
 		}
@@ -105,6 +110,25 @@ func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
 	return w
 }
 
+// sparesOf counts the pool's spares, those in the making included.
+func (t *stocks) sparesOf(p *nodescaler.PoolSize) (n int) {
+	for _, m := range t.X.Spares {
+		if m.Pool == p.Name {
+			n++
+		}
+	}
+	return n
+}
+
+// mayBeUsed reports whether any pod that is there or is decided on tolerates the pool's taints. Of a
+// pool that no pod could use nothing is assumed.
+func (t *stocks) mayBeUsed(p *nodescaler.PoolSize) bool {
+	takes := func(pod *nodescaler.Pod) bool { return !pod.Daemon && nodescaler.Tolerates(pod, p.Taints) }
+	return len(p.Taints) == 0 ||
+		slices.ContainsFunc(t.X.Snapshot.Pods, func(pod nodescaler.Pod) bool { return takes(&pod) }) ||
+		slices.ContainsFunc(t.X.Snapshot.Future, func(f nodescaler.Future) bool { return takes(&f.Like) })
+}
+
 // advise says what spares would have saved where none may be kept, if they would have paid. Nothing
 // is assumed of the time that was not seen.
 func (t *stocks) advise(p *nodescaler.PoolSize) {
@@ -117,7 +141,7 @@ func (t *stocks) advise(p *nodescaler.PoolSize) {
 	spares, waits := 0, 0
 	for n := 1; n <= k.peak(p.Name); n++ {
 		times := k.waits(p.Name, n)
-		if value := rate.For(time.Duration(float64(times) * k.cfg.Worth * float64(k.sooner()))); times == 0 || value < disk.For(seen) {
+		if value := rate.For(time.Duration(float64(times) * k.cfg.Worth * float64(k.sooner()))); times == 0 || value <= disk.For(seen) {
 			break
 		}
 		spares, waits = n, waits+times
@@ -143,8 +167,8 @@ func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {
 		case m.Pool != p.Name || t.Woken[m.Name] || t.Let[m.Name]:
 		case m.Phase != nodescaler.Spare:
 			s.making = append(s.making, m)
-		case m.Drifted != "":
-			s.drifted = append(s.drifted, m)
+		case t.outdated(m):
+			s.outdated = append(s.outdated, m)
 		default:
 			s.good = append(s.good, m)
 		}

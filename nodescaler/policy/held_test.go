@@ -108,8 +108,8 @@ func TestSparesOfAPoolThatIsHeldStayAsTheyAre(t *testing.T) {
 		{"up: not for the minimum either", oneBusy().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 2 }).Change(sample.HeldUp), 1, nil},
 		{"up: none is ordered", oneBusy().Change(sample.HeldUp), 2, nil},
 		{"up: one that pods have come to is no machine yet", oneBusy().Change(making(nodescaler.Joined)).Pod("b", "w-2", 600, 100).Change(sample.HeldUp), 1, nil},
-		{"up: one that drifted goes", oneBusy().Spare("w-2", "pve1", sample.Drifted).Change(sample.HeldUp), 1, []string{"Return w-2"}},
-		{"down: one that drifted stays", oneBusy().Spare("w-2", "pve1", sample.Drifted).Change(sample.HeldDown), 1, nil},
+		{"up: one that drifted stays, for none is made in its place", oneBusy().Spare("w-2", "pve1", sample.Drifted).Change(replaces()).Change(sample.HeldUp), 1, nil},
+		{"down: one that drifted stays", oneBusy().Spare("w-2", "pve1", sample.Drifted).Spare("w-3", "pve1").Change(replaces()).Change(sample.HeldDown), 1, nil},
 		{"down: one too many stays", oneBusy().Spare("w-2", "pve1").Spare("w-3", "pve1").Change(sample.HeldDown), 1, nil},
 		{"down: one that has joined is not stopped", oneBusy().Change(making(nodescaler.Joined)).Change(sample.HeldDown), 1, nil},
 		{"down: one is woken", oneBusy().Spare("w-2", "pve1").Pod("b", "", 600, 100).Change(sample.HeldDown), 1, []string{"Wake w-2"}},
@@ -239,7 +239,7 @@ func TestSparesThatAreHeld(t *testing.T) {
 	}{
 		{"one that has joined is let be a machine", oneBusy().Change(making(nodescaler.Joined)).Change(person), 1, []string{"Wake w-2"}},
 		{"one that boots is waited for", oneBusy().Change(making(nodescaler.Booting)).Change(person), 1, nil},
-		{"one that drifted stays, and another is made", oneBusy().Spare("w-2", "pve1", sample.Drifted).Change(person), 1, []string{"Buy w small pve2 to keep"}},
+		{"one that drifted stays, and another is made", oneBusy().Spare("w-2", "pve1", sample.Drifted).Change(replaces()).Change(person), 1, []string{"Buy w small pve2 to keep"}},
 		{"one too many stays", oneBusy().Spare("w-3", "pve1").Change(person).Spare("w-2", "pve1").Change(person), 1, nil},
 		{"one is woken", oneBusy().Spare("w-2", "pve1").Pod("b", "", 600, 100).Change(person), 1, []string{"Wake w-2"}},
 		{"none makes way", oneBusy().Spare("w-2", "pve1").Change(person).Pod("b", "", 3000, 100).Change(func(w *sample.World) {

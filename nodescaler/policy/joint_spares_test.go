@@ -23,6 +23,13 @@ func withSpares(t *testing.T, most int) nodescaler.Policy {
 	return build(t, Spec{Policy: "joint", Joint: &c})
 }
 
+// canaries has the first pool's rollout watch its canary, which is there.
+func canaries(w *sample.World) {
+	replaces()(w)
+	w.Pools[0].Disruption.Rollout = &nodescaler.Rollout{Canary: nodescaler.Canary{Machines: 1, For: nodescaler.Duration(time.Hour)}}
+	w.Pools[0].Rolling.Now = nodescaler.Rolled{Phase: nodescaler.PhaseCanary, Why: nodescaler.Reason{Code: nodescaler.RolloutCanary, Text: "1 must work for 1h"}}
+}
+
 func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 	full := func() *sample.World { return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100) }
 	ahead := func(w *sample.World) {
@@ -44,7 +51,10 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 		{"and an order for what it does not hold", full().Spare("w-2", "pve1").Several(4, "b", "", 600, 100), []string{"Wake w-2", "Buy w small pve2"}},
 		{"for what is expected, too", full().Spare("w-2", "pve1").Change(ahead), []string{"Wake w-2"}},
 		{"the one on the host with most memory left", full().Spare("w-2", "pve1").Spare("w-3", "pve3").Pod("b", "", 600, 100), []string{"Wake w-3"}},
-		{"one that drifted is not", full().Spare("w-2", "pve1", sample.Drifted).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"one that drifted is, too", full().Spare("w-2", "pve1", sample.Drifted).Pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"but not one that is to be replaced", full().Spare("w-2", "pve1", sample.Drifted).Change(replaces()).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"unless a canary is watched", full().Spare("w-2", "pve1", sample.Drifted).Change(canaries).Pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"and then for pods alone that wait", full().Spare("w-2", "pve1", sample.Drifted).Change(canaries).Change(ahead), []string{"Buy w small pve2"}},
 		{"nor one that could not be started", full().Spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Problem = "NoMemory" }).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
 		{"nor one of another shape", full().Spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = sample.Large }).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
 		{"nor one whose host is away", full().Spare("w-2", "pve3").Pod("b", "", 600, 100).Change(func(w *sample.World) { w.Hosts[2].Online = false }), []string{"Buy w small pve2"}},
@@ -255,10 +265,42 @@ func TestJointStopsNoSpareThatAPodHasComeTo(t *testing.T) {
 	sample.Expect(t, sample.Decide(t, p, w.At(3*time.Minute)), []string{"Buy w small pve3 to keep"})
 }
 
+// A spare that drifted goes where its pool replaces what drifted, and not before another is stopped
+// in its place.
 func TestJointReplacesASpareThatDrifted(t *testing.T) {
-	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2", sample.Drifted)
-	p := sample.LookedAt(t, withSpares(t, 1), w)
-	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Buy w small pve2 to keep"}, nodescaler.SpareDrifted)
+	paused := func(w *sample.World) {
+		canaries(w)
+		w.Pools[0].Rolling.Now.Phase = nodescaler.PhasePaused
+	}
+	most := func(n int) func(*sample.World) { return func(w *sample.World) { w.Pools[0].Max = n } }
+	two := func() *sample.World {
+		w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
+		return w.Spare("w-2", "pve2", sample.Drifted).Spare("w-3", "pve3", sample.Drifted)
+	}
+	making := func(m *nodescaler.Machine) { m.Keep = true }
+	for _, c := range []struct {
+		name  string
+		world *sample.World
+		want  []string
+	}{
+		{"drift is Keep", two(), nil},
+		{"another is made first", two().Change(replaces()), []string{"Buy w small pve2 to keep"}},
+		{"it is waited for, and one is made at a time", two().Change(replaces()).Machine("w-4", "pve3", nodescaler.Booting, making), nil},
+		{"one goes once it is stopped", two().Change(replaces()).Spare("w-4", "pve3"), []string{"Return w-2", "Buy w small pve2 to keep"}},
+		{"all new ones are", sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-3", "pve3", sample.Drifted).Change(replaces()).Spare("w-4", "pve3").Spare("w-5", "pve3"), []string{"Return w-3"}},
+		{"at the maximum one leaves its place", two().Change(replaces()).Change(most(3)), []string{"Return w-2"}},
+		{"which the new one has", two().Change(replaces()).Change(most(3)).Machine("w-4", "pve3", nodescaler.Booting, making), nil},
+		{"a canary is watched", two().Change(canaries), nil},
+		{"the rollout is paused", two().Change(paused), nil},
+		{"the pool makes no machines", two().Change(replaces()).Change(sample.Shut), nil},
+		{"none is made on any host", two().Change(replaces()).Change(sample.Refuse("pve1", "pve2", "pve3")), nil},
+		{"nor at the maximum", two().Change(replaces()).Change(most(3)).Change(sample.Refuse("pve1", "pve2", "pve3")), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := sample.LookedAt(t, withSpares(t, 2), c.world)
+			sample.Expect(t, sample.Decide(t, p, c.world.At(time.Minute)), c.want)
+		})
+	}
 }
 
 // The k-th spare is kept for as long as what it would have saved is worth its disk, and what is not
@@ -340,5 +382,31 @@ func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
 		w.Hosts[2].Online = false // its host takes no calls, so its machines cannot go
 		p := sample.LookedAt(t, build(t, Spec{Policy: name}), w)
 		sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
+	}
+}
+
+// A spare is ordered only if it would save more than it costs, even where disks cost nothing.
+func TestSparesThatWouldSaveNothingAreNotOrdered(t *testing.T) {
+	busy := func() *sample.World { return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100) }
+	tainted := func(w *sample.World) { w.Pools[0].Taints = []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}} }
+	tolerates := func(p *nodescaler.Pod) { p.Tolerations = []nodescaler.Toleration{{Key: "gpu"}} }
+	for _, c := range []struct {
+		name  string
+		world *sample.World
+		after time.Duration
+		want  []string
+	}{
+		{"a wait is assumed", busy(), time.Minute, []string{"Buy w small pve2 to keep"}},
+		{"a day passed without one", busy(), 48 * time.Hour, nil},
+		{"those that are there stay", busy().Spare("w-2", "pve2"), 48 * time.Hour, nil},
+		{"no pod could use the pool", busy().Change(tainted), time.Minute, nil},
+		{"what is there of it stays", busy().Change(tainted).Spare("w-2", "pve2"), time.Minute, nil},
+		{"a daemon is no such pod", busy().Change(tainted).Pod("d", "w-1", 10, 10, tolerates, sample.Daemon), time.Minute, nil},
+		{"a pod could", busy().Change(tainted).Pod("b", "w-1", 10, 10, tolerates), time.Minute, []string{"Buy w small pve2 to keep"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := sample.LookedAt(t, withSpares(t, 2), c.world)
+			sample.Expect(t, sample.Decide(t, p, c.world.At(c.after)), c.want)
+		})
 	}
 }

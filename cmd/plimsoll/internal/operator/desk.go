@@ -108,10 +108,13 @@ func (d *desk) besideOthers() {
 	}
 	for _, p := range d.pools {
 		if p.ours() && p.held != nil && p.held.Code == v1alpha1.ReasonRecommending {
-			p.held = because(v1alpha1.ReasonRecommending, "mode Recommend beside pools that are Active; machines are planned without it")
+			p.held = because(v1alpha1.ReasonRecommending, besideActive)
 		}
 	}
 }
+
+// besideActive is why nothing is planned for a pool.
+const besideActive = "mode Recommend beside pools that are Active; machines are planned without it"
 
 // holdPool says why nothing is done to a pool's machines, or nil.
 func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {

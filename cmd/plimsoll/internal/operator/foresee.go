@@ -33,6 +33,8 @@ type Outlook struct {
 	Workloads []Foreseen
 	Pools     []nodescaler.Pool
 	Prices    *pricing.Book
+	// Spares is whether any may be kept. How many pay is learned over a day, and not known here.
+	Spares bool
 	// Blind is why the prices are not those that were asked for; empty if they are.
 	Blind string
 	// Paused are the pools that are paused, each with how. The outlook is what would be done else.
@@ -66,7 +68,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
-	out := &Outlook{Prices: cmp.Or(p.Prices, d.prices, pricing.DefaultBook())}
+	out := &Outlook{Prices: cmp.Or(p.Prices, d.prices, pricing.DefaultBook()), Spares: c.Nodes.Joint != nil && c.Nodes.Joint.Spares.Keeps()}
 	if p.Prices == nil {
 		out.Blind = d.blind
 	}
@@ -85,8 +87,9 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	for i := range in.Workloads { // this is what would be done without a hold
 		in.Workloads[i].Held = nil
 	}
+	beside := d.onlyObserved()
 	for i := range in.Pools {
-		in.Pools[i].HeldUp, in.Pools[i].HeldDown = nil, nil
+		in.Pools[i].HeldUp, in.Pools[i].HeldDown = beside[in.Pools[i].Name], beside[in.Pools[i].Name]
 	}
 	if len(p.Picture.Pools) == 0 {
 		in.Pools = p.Pools
@@ -111,6 +114,24 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 		out.Workloads[i].Unlearnt = t.past.said(out.Workloads[i].Name)
 	}
 	return out, nil
+}
+
+// onlyObserved are the pools in mode Recommend beside others that act, with why nothing is planned
+// for them.
+func (d *desk) onlyObserved() map[string]*nodescaler.Reason {
+	pools := map[string]*nodescaler.Reason{}
+	others := false
+	for _, p := range d.pools {
+		if p.object.Spec.Mode != v1alpha1.ModePoolActive && !p.asks() {
+			pools[p.object.Name] = because(v1alpha1.ReasonRecommending, besideActive)
+		} else {
+			others = others || p.ours()
+		}
+	}
+	if !others {
+		return nil
+	}
+	return pools
 }
 
 // asMeasured has what was measured count as if it had been measured for long.

@@ -67,3 +67,32 @@ func TestOutlookSaysWhichPoolsArePaused(t *testing.T) {
 		t.Errorf("paused are %v", out.Paused)
 	}
 }
+
+// A pool in mode Recommend is planned for, unless others act: as plimsoll run does.
+func TestOutlookPlansWithoutPoolsThatAreOnlyObserved(t *testing.T) {
+	for mode, want := range map[string]bool{active: true, "": false} {
+		h := newHouse(t)
+		h.pool("acts", mode)
+		h.pool("watches", "").Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
+		state, err := h.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools, err := h.Pools()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := h.cfg.Foresee(t.Context(), &Seen{Picture: &kube.Picture{State: state, Pools: pools}}, h.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Pools) != 2 {
+			t.Fatalf("the pools are %v", out.Pools)
+		}
+		for _, p := range out.Pools {
+			if got := p.HeldUp != nil && p.HeldDown != nil; got != (want && p.Name == "watches") {
+				t.Errorf("beside mode %q pool %s is held: %t", mode, p.Name, got)
+			}
+		}
+	}
+}

@@ -144,7 +144,10 @@ var spareScenes = []scene{
 	},
 	{
 		name: "a spare is not what it would be now", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
-		acts: []act{fault(0, "slow clone by=3m"), after(pvecode.Stashed, func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" })},
+		acts: []act{fault(0, "slow clone by=3m"), after(pvecode.Stashed, func(l *setting) {
+			l.pools["aa"].Spec.Guest.CPUType = "host"
+			l.pools["aa"].Spec.Disruption = &v1alpha1.Disruption{Drift: string(nodescaler.DriftReplace)}
+		})},
 		says: []string{nodescaler.SpareDrifted},
 	},
 	{
