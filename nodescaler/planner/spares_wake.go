@@ -75,7 +75,8 @@ func (t *waking) stirs(m *nodescaler.Machine) bool {
 	return m.Problem == "" && p.Wakes(h.Host) && m.Shape.Resources().Within(t.Free[m.Host])
 }
 
-// outdated reports whether a machine that is kept is to be replaced by what its pool would make now.
+// outdated reports whether a machine that is kept is to be replaced by what its pool would make
+// now.
 func (t *waking) outdated(m *nodescaler.Machine) bool {
 	p := t.X.Pool(m.Pool)
 	return m.Drifted != "" && p != nil && p.Renews(t.X)

@@ -120,8 +120,8 @@ func (t *stocks) sparesOf(p *nodescaler.PoolSize) (n int) {
 	return n
 }
 
-// mayBeUsed reports whether any pod that is there or is decided on tolerates the pool's taints. Of a
-// pool that no pod could use nothing is assumed.
+// mayBeUsed reports whether any pod that is there or is decided on tolerates the pool's taints. Of
+// a pool that no pod could use nothing is assumed.
 func (t *stocks) mayBeUsed(p *nodescaler.PoolSize) bool {
 	takes := func(pod *nodescaler.Pod) bool { return !pod.Daemon && nodescaler.Tolerates(pod, p.Taints) }
 	return len(p.Taints) == 0 ||
