@@ -408,7 +408,8 @@ func (p *Pool) RollsFirst(x *Index) (more int, canary bool) {
 }
 
 // Renews reports whether spares of the pool that drifted are replaced. Until then they are as good
-// as any: while it keeps what drifted, makes no machines, or has its rollout wait or watch a canary.
+// as any: while it keeps what drifted, makes no machines, or has its rollout wait or watch its
+// canary.
 func (p *Pool) Renews(x *Index) bool {
 	_, canary := p.RollsFirst(x)
 	return p.Disruption.Drift == DriftReplace && p.Shut() == nil && p.RollsNone() == nil && !canary
