@@ -515,7 +515,7 @@ func (w *town) Synced(context.Context) error                              { retu
 func (w *town) Fresh() error                                              { return nil }
 func (w *town) Wake() <-chan struct{}                                     { return nil }
 func (w *town) Changed() <-chan struct{}                                  { return nil }
-func (w *town) About(_ client.Object, e kube.Event)                        { hear(e) }
+func (w *town) About(_ client.Object, e kube.Event)                       { hear(e) }
 func (w *town) AboutPod(_, _ string, e kube.Event) bool                   { hear(e); return true }
 func (w *town) AboutNode(_ string, e kube.Event) bool                     { hear(e); return true }
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
