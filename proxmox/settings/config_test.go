@@ -183,6 +183,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		}, `pools[0].network.first: must not hold 10.0.0.100, which is network.gateway of pool db: move`},
 		{"another pool's join server among the machines", func(s *Site, p *Pool) {
 			p.Network = static("10.0.0.50/24")
+			p.Join.Servers = []string{"10.0.2.9"} // one without may be the servers
 			s.Pools = append(s.Pools, anotherPool(func(o *Pool) {
 				o.Join = firstboot.Profile{Kind: firstboot.K3s, Servers: []string{"10.0.0.99"}}
 			}))

@@ -16,7 +16,9 @@ import (
 // isJournal reports whether a text begins with a record of a journal.
 func isJournal(text []byte) bool {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte("\n"))
-	return loop.Read(bytes.NewReader(append(bytes.Clone(first), '\n')), func(*loop.Step) error { return nil }) == nil
+	records := 0
+	err := loop.Read(bytes.NewReader(append(bytes.Clone(first), '\n')), func(*loop.Step) error { records++; return nil })
+	return err == nil && records > 0
 }
 
 // journalLoad reads the requests a second that a journal has of a workload; no name takes that of
