@@ -91,6 +91,7 @@ func (b *Bench) examined() (*settings.Site, error) {
 	}
 	all.VMIDs, all.Max, all.Cooldown = b.cfg.Site.VMIDs, b.cfg.Site.Workers.Max+workers, 0
 	all.Network = b.cfg.Site.Network
+	all.Join.Servers = []string{controlPool} // by name: its address is among these
 	one.Pools = []settings.Pool{all}
 	return &one, nil
 }
