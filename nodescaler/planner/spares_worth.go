@@ -123,10 +123,20 @@ func (t *stocks) sparesOf(p *nodescaler.PoolSize) (n int) {
 // mayBeUsed reports whether any pod that is there or is decided on tolerates the pool's taints. Of
 // a pool that no pod could use nothing is assumed.
 func (t *stocks) mayBeUsed(p *nodescaler.PoolSize) bool {
-	takes := func(pod *nodescaler.Pod) bool { return !pod.Daemon && nodescaler.Tolerates(pod, p.Taints) }
-	return len(p.Taints) == 0 ||
-		slices.ContainsFunc(t.X.Snapshot.Pods, func(pod nodescaler.Pod) bool { return takes(&pod) }) ||
-		slices.ContainsFunc(t.X.Snapshot.Future, func(f nodescaler.Future) bool { return takes(&f.Like) })
+	if len(p.Taints) == 0 {
+		return true
+	}
+	for i := range t.X.Snapshot.Pods {
+		if pod := &t.X.Snapshot.Pods[i]; !pod.Daemon && nodescaler.Tolerates(pod, p.Taints) {
+			return true
+		}
+	}
+	for i := range t.X.Snapshot.Future {
+		if nodescaler.Tolerates(&t.X.Snapshot.Future[i].Like, p.Taints) {
+			return true
+		}
+	}
+	return false
 }
 
 // advise says what spares would have saved where none may be kept, if they would have paid. Nothing
