@@ -54,6 +54,7 @@ func (d *decider) see() {
 		d.seeMachines()
 	}
 	d.index()
+	m.gaps.takeTurns(o.Time, cs.Ordered, cs.Replicas, d.alive)
 	m.gaps.see(o.Time, d.coming(), d.alive, cs.Failing)
 	m.helped.Mark(d.x)
 	if len(in.Quotas) > 0 && d.machinesKnown {

@@ -44,6 +44,15 @@ type gaps struct {
 	late map[string]time.Duration // by namespace
 	last map[string]bool          // the workloads that were seen at the last step
 	at   time.Time                // of the last look at what came
+	// turns are of workloads whose pods come in order.
+	turns map[string]turn
+}
+
+// turn is since when a workload waits for its next pod: since it had as many as never before, or
+// all that were asked for.
+type turn struct {
+	pods  int
+	since time.Time
 }
 
 // gap closes when as many pods are there at once as were asked for at most. Asking for fewer does
@@ -73,6 +82,24 @@ func (g *gaps) see(now time.Time, replicas, alive map[string]int, failing map[st
 	for name := range replicas {
 		g.last[name] = true
 	}
+}
+
+// takeTurns looks at what came of workloads whose pods come in order.
+func (g *gaps) takeTurns(now time.Time, ordered map[string]bool, replicas, alive map[string]int) {
+	turns := make(map[string]turn, len(ordered))
+	for name := range ordered {
+		t := g.turns[name]
+		if n := alive[name]; n > t.pods && g.last[name] || n >= replicas[name] {
+			t = turn{n, now}
+		}
+		turns[name] = t
+	}
+	g.turns = turns
+}
+
+// comeInTurn reports whether the pods of a workload still come, one after another.
+func (g *gaps) comeInTurn(now time.Time, name string) bool {
+	return now.Sub(g.turns[name].since) < lateMost
 }
 
 // expect opens a gap, or widens it. None is opened in a namespace that has used up what it has:

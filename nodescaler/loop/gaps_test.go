@@ -254,9 +254,9 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 	}
 }
 
-// A controller that makes pods in order makes the next once all before it are ready. Until then
-// none is late, and no machine is planned for it.
-func TestPodsThatComeInOrderAreExpectedOneByOne(t *testing.T) {
+// A controller that makes pods in order makes the next once all before it are ready. None is late
+// until then. Machines are planned for all of them, as long as one comes every ten minutes.
+func TestPodsThatComeInOrderAreNotLate(t *testing.T) {
 	h, future := newHouse(), 0
 	r := h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
 		future = 0
@@ -269,23 +269,31 @@ func TestPodsThatComeInOrderAreExpectedOneByOne(t *testing.T) {
 	h.state.Ordered = map[string]bool{"shop/web": true}
 	steps(t, r, 2)
 	now, last := t0.Add(time.Minute), &h.state.Pods[len(h.state.Pods)-1]
+	there := h.state.Replicas["shop/web"]
 	h.state.Replicas["shop/web"] = 500
-	for minute := range 60 {
-		for _, ready := range []bool{true, false} {
-			last.Ready = ready
-			s := must.Get(r.Once(t.Context(), now))(t)
-			if want := map[bool]int{true: 1}[ready]; future != want || s.Workloads[0].Unplanned != nil {
-				t.Fatalf("minute %d, ready %t: planned for %d, want %d; %v", minute, ready, future, want, s.Workloads[0].Unplanned)
-			}
-			if ready { // and the next one is there at once
-				next := *last
-				next.Name, next.Ready = fmt.Sprintf("shop/web-%d", 100+minute), false
-				h.state.Pods = append(h.state.Pods, next)
-				last = &h.state.Pods[len(h.state.Pods)-1]
-			}
-			now = now.Add(30 * time.Second)
+	look := func(want int) {
+		t.Helper()
+		s := must.Get(r.Once(t.Context(), now))(t)
+		if future != want || s.Workloads[0].Unplanned != nil {
+			t.Fatalf("%s: planned for %d, want %d; %v", now.Sub(t0), future, want, s.Workloads[0].Unplanned)
 		}
+		now = now.Add(30 * time.Second)
 	}
+	for n := range 60 {
+		last.Ready = true
+		look(500 - there)
+		next := *last // is there at once
+		next.Name, next.Ready = fmt.Sprintf("shop/web-%d", 100+n), false
+		h.state.Pods = append(h.state.Pods, next)
+		last, there = &h.state.Pods[len(h.state.Pods)-1], there+1
+		look(500 - there)
+	}
+	now = now.Add(lateMost)
+	for range 60 { // the last one never becomes ready
+		look(0)
+	}
+	last.Ready = true
+	look(1)
 }
 
 // What is only said to be done is planned for however long it is not.

@@ -63,6 +63,9 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	if d.in.HandedOff && !d.in.DryRun {
 		ahead = min(ahead, want+d.o.Cluster.Placed[ws.Workload])
 	}
+	if d.o.Cluster.Ordered[wl.Name] && d.gaps.comeInTurn(d.snap.Now, wl.Name) {
+		comes = want // their machines come together
+	}
 	f := nodescaler.Future{Like: d.like(wl), Count: max(comes-alive, 0), Ahead: max(ahead-max(want, alive), 0)}
 	if f.Count+f.Ahead > 0 {
 		d.snap.Future = append(d.snap.Future, f)
