@@ -11,20 +11,14 @@ import (
 
 // cause is the code of the one reason that makes the replicas what they are: it leads the others.
 func (p *joint) cause(v *podscaler.View, s *sizing, n, to, most int) string {
-	grows := to > v.Replicas // then what is needed is the cause, and not what limits it
-	switch pl := v.Room.Places; {
-	case !grows && to == most && to < n:
-		return podscaler.ReasonPlacesLimited
-	case to < v.Replicas && pl != nil && p.allocator.leaves(v, pl, to):
-		return podscaler.ReasonPaidPlacesLeft
-	case !grows && n > s.now:
-		return podscaler.ReasonScaleDownStabilized
+	if to <= v.Replicas { // else what is needed is the cause, and not what limits it
+		if code := p.limit(v, s, n, to, most); code != "" {
+			return code
+		}
+	}
+	switch {
 	case to > n && n <= v.Replicas:
 		return podscaler.ReasonPaidPlacesFilled
-	case !grows && n < s.now:
-		return podscaler.ReasonNeedUnconfirmed
-	case !grows && s.wanted > s.now:
-		return podscaler.ReasonGuardLimited
 	case s.floor >= s.now && s.floor > s.model:
 		return podscaler.ReasonReactiveFloor
 	case s.coming > s.model:
@@ -35,6 +29,25 @@ func (p *joint) cause(v *podscaler.View, s *sizing, n, to, most int) string {
 		return podscaler.ReasonObjectiveUnreachable
 	}
 	return podscaler.ReasonSizedForLoad
+}
+
+// limit is the code of what keeps replicas from being those that the load needs, or empty.
+func (p *joint) limit(v *podscaler.View, s *sizing, n, to, most int) string {
+	switch pl := v.Room.Places; {
+	case to == most && to < n:
+		return podscaler.ReasonPlacesLimited
+	case to < v.Replicas && pl != nil && p.allocator.leaves(v, pl, to):
+		return podscaler.ReasonPaidPlacesLeft
+	case n > s.now:
+		return podscaler.ReasonScaleDownStabilized
+	case to > n:
+		return podscaler.ReasonPaidPlacesFilled
+	case n < s.now:
+		return podscaler.ReasonNeedUnconfirmed
+	case s.wanted > s.now:
+		return podscaler.ReasonGuardLimited
+	}
+	return ""
 }
 
 // lead puts the first reason of a code before the others.

@@ -127,7 +127,7 @@ func (b *Builder) install(ctx context.Context, r *Recipe, kept *cache, into stri
 	if err != nil {
 		return err
 	}
-	err = b.run(ctx, nil, out, "mmdebstrap", r.arguments(proxy, overlay, "-")...)
+	err = b.run(ctx, nil, out, "mmdebstrap", r.arguments(proxy, overlay)...)
 	return errors.Join(err, out.Close())
 }
 

@@ -244,9 +244,9 @@ func (r *Recipe) keyHooks() (hooks []string) {
 	return hooks
 }
 
-// arguments are those of mmdebstrap, which writes a tar of the system. Packages come through proxy,
+// arguments are those of mmdebstrap, which prints a tar of the system. Packages come through proxy,
 // but for those of https sources.
-func (r *Recipe) arguments(proxy, overlay, into string) []string {
+func (r *Recipe) arguments(proxy, overlay string) []string {
 	args := []string{
 		"--variant=minbase", "--format=tar", "--include=" + strings.Join(r.Packages(), ","),
 		`--aptopt=Acquire::http::Proxy "` + proxy + `"`, `--aptopt=Acquire::https::Proxy "DIRECT"`, `--aptopt=Acquire::http::Timeout "3600"`, `--aptopt=Acquire::Retries "3"`,
@@ -255,5 +255,5 @@ func (r *Recipe) arguments(proxy, overlay, into string) []string {
 	if !r.Plain {
 		args = append(args, "--customize-hook="+tune)
 	}
-	return slices.Concat(args, r.keyHooks(), []string{r.Suite, into}, r.sourceLines())
+	return slices.Concat(args, r.keyHooks(), []string{r.Suite, "-"}, r.sourceLines())
 }

@@ -157,7 +157,7 @@ func TestFurtherSourcesAreReached(t *testing.T) {
 		"deb [arch=amd64 signed-by=/usr/share/keyrings/kubernetes.gpg,/etc/apt/keyrings/more.asc] https://pkgs.k8s.io/core:/stable:/v1.34/deb/ /",
 		"deb [trusted=yes] file:///srv/packages ./",
 	}
-	args := r.arguments("http://127.0.0.1:1", "overlay.tar", "-")
+	args := r.arguments("http://127.0.0.1:1", "overlay.tar")
 	if !slices.Contains(args, `--aptopt=Acquire::https::Proxy "DIRECT"`) {
 		t.Errorf("https sources are asked through the proxy: %q", args)
 	}
@@ -186,7 +186,7 @@ func TestOwnFoldersAreNoSourcesOfMachines(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(strings.Join(r.sourceLines(), "\n\n")), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range r.arguments("http://127.0.0.1:1", "overlay.tar", "-") {
+	for _, a := range r.arguments("http://127.0.0.1:1", "overlay.tar") {
 		if hook, is := strings.CutPrefix(a, "--customize-hook="); is && strings.Contains(hook, "sources.list") {
 			if out, err := exec.CommandContext(t.Context(), "sh", "-c", hook, "sh", filepath.Dir(filepath.Dir(filepath.Dir(file)))).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -293,7 +293,7 @@ func TestLawPackagesArriveWhole(t *testing.T) {
 // What lets machines boot sooner is on an image unless it is to be plain, and takes away no source
 // of first-boot data, no module of cloud-init and no wait for networks.
 func TestImagesAreTuned(t *testing.T) {
-	tunes := func(r *Recipe) bool { return slices.Contains(r.arguments("", "", "-"), "--customize-hook="+tune) }
+	tunes := func(r *Recipe) bool { return slices.Contains(r.arguments("", ""), "--customize-hook="+tune) }
 	r, plain := recipe(), recipe()
 	plain.Plain = true
 	if r.Digest() == plain.Digest() || !tunes(r) || tunes(plain) {
