@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func TestPauseAllPausesWhatItCan(t *testing.T) {
 
 // An API server that goes away is asked no more. What was done is shown, and how much was not.
 func TestPauseAllStopsWhereTheServerGoesAway(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch kind := strings.TrimPrefix(r.URL.Path, "/apis/plimsoll.dev/v1alpha1/"); {
@@ -79,7 +80,7 @@ func TestPauseAllStopsWhereTheServerGoesAway(t *testing.T) {
 		case kind == "vmpools/workers":
 			fmt.Fprint(w, `{"kind": "VMPool", "apiVersion": "plimsoll.dev/v1alpha1", "metadata": {"name": "workers", "annotations": {"plimsoll.dev/paused": "true"}}}`)
 		default:
-			asked++
+			asked.Add(1)
 			panic(http.ErrAbortHandler) // the connection ends without an answer
 		}
 	}))
@@ -95,7 +96,7 @@ func TestPauseAllStopsWhereTheServerGoesAway(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.HasPrefix(err.Error(), "WorkloadAutoscaler a and 2 others were not written: ") {
 		t.Errorf("%v", err)
 	}
-	if asked != 1 || strings.Count(out.String(), " yes ") != 1 {
-		t.Errorf("asked %d times after it went away; said:\n%s", asked, out.String())
+	if asked.Load() != 1 || strings.Count(out.String(), " yes ") != 1 {
+		t.Errorf("asked %d times after it went away; said:\n%s", asked.Load(), out.String())
 	}
 }
