@@ -229,7 +229,7 @@ func (s *apiServer) withStatus(t *testing.T, name string, status any) *unstructu
 func (s *apiServer) columns(t *testing.T) {
 	want := map[string][]string{
 		"wla-seed":     {"nginx-autoscaler nginx SLOCost Recommend 1 48 4 5 99th 212.4ms 300ms 40 True Active", "Deployment 5 0.994 SLOCostRatio"},
-		"vmp-minimal":  {"web Recommend Plimsoll 0 10 3 2 30 True Recommending", "1 0 0 0"},
+		"vmp-minimal":  {"web Recommend Plimsoll 0 10 3 2 0 30 True Recommending", "1 0 0 0"},
 		"book-derived": {"default EUR 0.0316 0.0042 true", "0.0045 night True"},
 	}
 	c := client(t, s.Lab).Discovery().RESTClient()
