@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What people have fixed, or keep from going one way, would not be done either.
@@ -50,19 +51,7 @@ func TestOutlookSaysWhichPoolsArePaused(t *testing.T) {
 	h.pool("free", active)
 	held := h.pool("held", active)
 	held.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true", v1alpha1.AnnotationPausedBy: "ann"}
-	state, err := h.Observe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pools, err := h.Pools()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := &Seen{Picture: &kube.Picture{State: state, Pools: pools}}
-	out, err := h.cfg.Foresee(t.Context(), seen, h.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := h.outlook()
 	if len(out.Paused) != 1 || out.Paused["held"] != "paused by ann" {
 		t.Errorf("paused are %v", out.Paused)
 	}
@@ -74,18 +63,7 @@ func TestOutlookPlansWithoutPoolsThatAreOnlyObserved(t *testing.T) {
 		h := newHouse(t)
 		h.pool("acts", mode)
 		h.pool("watches", "").Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
-		state, err := h.Observe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pools, err := h.Pools()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := h.cfg.Foresee(t.Context(), &Seen{Picture: &kube.Picture{State: state, Pools: pools}}, h.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := h.outlook()
 		if len(out.Pools) != 2 {
 			t.Fatalf("the pools are %v", out.Pools)
 		}
@@ -95,4 +73,11 @@ func TestOutlookPlansWithoutPoolsThatAreOnlyObserved(t *testing.T) {
 			}
 		}
 	}
+}
+
+// outlook is what would be done with what there is.
+func (h *house) outlook() *Outlook {
+	h.Helper()
+	picture := &kube.Picture{State: must.Get(h.Observe(h.Context()))(h), Pools: must.Get(h.Pools())(h)}
+	return must.Get(h.cfg.Foresee(h.Context(), &Seen{Picture: picture}, h.now))(h)
 }

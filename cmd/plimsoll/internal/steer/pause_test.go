@@ -48,21 +48,15 @@ func TestPauseAllPausesWhatItCan(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
-	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
-	var out bytes.Buffer
-	cmd := NewPause(&cli.Env{Stdout: &out, Stderr: &out, Now: time.Now, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile})
-	cmd.SetArgs([]string{"--all", "--kubeconfig", file})
-	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	if err := cmd.Execute(); err == nil || err.Error() != "web-1 is invalid" {
+	out, err := pauseAll(t, s.URL)
+	if err == nil || err.Error() != "web-1 is invalid" {
 		t.Error(err)
 	}
 	if len(patched) != workloads-2+1 || patched[0] != "workers" || slices.Contains(patched, "web-1") {
 		t.Errorf("paused %d, the first %s", len(patched), patched[0])
 	}
-	if got := strings.Count(out.String(), " yes "); got != len(patched) {
-		t.Errorf("%d are said to be paused:\n%s", got, out.String())
+	if got := strings.Count(out, " yes "); got != len(patched) {
+		t.Errorf("%d are said to be paused:\n%s", got, out)
 	}
 }
 
@@ -85,18 +79,25 @@ func TestPauseAllStopsWhereTheServerGoesAway(t *testing.T) {
 		}
 	}))
 	defer s.Close()
+	out, err := pauseAll(t, s.URL)
+	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.HasPrefix(err.Error(), "WorkloadAutoscaler a and 2 others were not written: ") {
+		t.Errorf("%v", err)
+	}
+	if asked.Load() != 1 || strings.Count(out, " yes ") != 1 {
+		t.Errorf("asked %d times after it went away; said:\n%s", asked.Load(), out)
+	}
+}
+
+// pauseAll pauses everything at an API server, and returns what was printed.
+func pauseAll(t *testing.T, server string) (printed string, err error) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, server)
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	var out bytes.Buffer
 	cmd := NewPause(&cli.Env{Stdout: &out, Stderr: &out, Now: time.Now, Getenv: func(string) string { return "" }, ReadFile: os.ReadFile})
 	cmd.SetArgs([]string{"--all", "--kubeconfig", file})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	err := cmd.Execute()
-	if err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.HasPrefix(err.Error(), "WorkloadAutoscaler a and 2 others were not written: ") {
-		t.Errorf("%v", err)
-	}
-	if asked.Load() != 1 || strings.Count(out.String(), " yes ") != 1 {
-		t.Errorf("asked %d times after it went away; said:\n%s", asked.Load(), out.String())
-	}
+	err = cmd.Execute()
+	return out.String(), err
 }
